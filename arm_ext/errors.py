@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One exception class an exit code. A message says what was wrong, where, and what to do."""
+
+
+class ArmExtError(Exception):
+    """Base of every error that is shown to a user as a message, not as a traceback."""
+
+    exit_code = 4
+
+
+class ModelError(ArmExtError):
+    """A finding about the model or its numbers: unsupported operator, tolerance missed, budget exceeded."""
+
+    exit_code = 1
+
+
+class UsageError(ArmExtError):
+    """A wrong argument, option or input file."""
+
+    exit_code = 2
+
+
+class EnvError(ArmExtError):
+    """Something this machine or the board lacks; the message names the command that mends it."""
+
+    exit_code = 3
+
+
+class InternalError(ArmExtError):
+    """A defect of the compiler itself, found by its own checks."""
+
+    exit_code = 4
