@@ -26,7 +26,7 @@ class Core:
     Attributes:
         name: Arm's name in lower case, such as "cortex-a76"; "generic-dotprod" for the `arm` profile.
         llvm_cpu: LLVM's -mcpu.
-        features: LLVM feature names the core has beyond Armv8.0-A with NEON, sorted ("dotprod", "fullfp16", "i8mm").
+        features: LLVM feature names the core has beyond Armv8.0-A with NEON, sorted ("dotprod", "fullfp16").
         vector_bits: Width of an SVE vector; 128 where there is NEON alone.
         l1d: L1 data cache.
         l2: L2 cache (private or the core's share).
@@ -44,3 +44,193 @@ class Core:
     issue_width: int
     mca_cpu: str
     source: str
+
+
+_KIB = 1024
+_MIB = 1024 * _KIB
+_LINE = 64  # bytes; CCSIDR_EL1.LineSize in the TRM of every core below
+
+
+def _cache(size: int, source: str) -> Cache:
+    return Cache(size=size, line=_LINE, source=source)
+
+
+def _core(
+    name: str,
+    features: tuple[str, ...],
+    l1d: Cache,
+    l2: Cache,
+    issue_width: int,
+    mca_cpu: str,
+    source: str,
+    vector_bits: int = 128,
+) -> Core:
+    return Core(name, name, features, vector_bits, l1d, l2, issue_width, mca_cpu, source)
+
+
+# Features that generated code may use. The Cryptographic Extension is an option of every core, and the
+# Raspberry Pi 4 lacks it: it is not counted on.
+_ARMV8_0 = ("crc",)
+_ARMV8_2 = ("crc", "dotprod", "fullfp16", "lse", "rdm")
+_ARMV8_2_RCPC = ("crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm")
+_ARMV8_3 = {"complxnum", "jsconv", "pauth"}
+_ARMV8_4 = {"bf16", "flagm", "fp16fml", "i8mm", "rcpc-immo"}
+_ARMV8_4_SVE = tuple(sorted({*_ARMV8_2_RCPC, *_ARMV8_3, *_ARMV8_4, "sve"}))
+_ARMV9_0 = tuple(sorted({*_ARMV8_4_SVE, "altnzcv", "fptoint", "sve2"}))
+
+_GENERIC = Core(
+    name="generic-dotprod",
+    llvm_cpu="generic",
+    features=_ARMV8_2,
+    vector_bits=128,
+    l1d=_cache(32 * _KIB, "the smallest L1D of cortex-a72 to cortex-x1 and of cortex-a55 as commonly built"),
+    l2=_cache(256 * _KIB, "the smallest common private L2 of cortex-a76 and later"),
+    issue_width=4,
+    mca_cpu="neoverse-n1",
+    source="Arm ARM DDI 0487: crc, lse, rdm mandatory from Armv8.1-A, fp16 and dotprod options of Armv8.2-A. "
+    "Width as cortex-a76, the first big core with both",
+)
+
+# Sources: the core's Technical Reference Manual (TRM, with its number) and Software Optimization Guide (SOG).
+_CORES = (
+    _GENERIC,
+    _core(
+        name="cortex-a53",
+        features=_ARMV8_0,
+        l1d=_cache(32 * _KIB, "TRM DDI 0500: 8 to 64 KiB; 32 as in BCM2837"),
+        l2=_cache(128 * _KIB, "a quarter of 512 KiB shared by four, as in BCM2837"),
+        issue_width=2,
+        mca_cpu="cortex-a53",
+        source="TRM DDI 0500: in order, dual issue",
+    ),
+    _core(
+        name="cortex-a55",
+        features=_ARMV8_2_RCPC,
+        l1d=_cache(32 * _KIB, "TRM 100442: 16 to 64 KiB; 32 taken"),
+        l2=_cache(128 * _KIB, "TRM 100442: none to 256 KiB, private; 128 taken"),
+        issue_width=2,
+        mca_cpu="cortex-a55",
+        source="TRM 100442; SOG EPM128372: in order, dual issue",
+    ),
+    _core(
+        name="cortex-a72",
+        features=_ARMV8_0,
+        l1d=_cache(32 * _KIB, "TRM 100095: 32 KiB"),
+        l2=_cache(256 * _KIB, "a quarter of 1 MiB shared by four, as in BCM2711 (Raspberry Pi 4)"),
+        issue_width=3,
+        mca_cpu="cortex-a72",
+        source="TRM 100095; SOG UAN 0016: decodes three instructions a cycle",
+    ),
+    _core(
+        name="cortex-a73",
+        features=_ARMV8_0,
+        l1d=_cache(32 * _KIB, "TRM 100048: 32 or 64 KiB; 32 taken"),
+        l2=_cache(256 * _KIB, "TRM 100048: 256 KiB to 8 MiB; a quarter of 1 MiB shared by four taken"),
+        issue_width=2,
+        mca_cpu="cortex-a73",
+        source="TRM 100048: decodes two instructions a cycle",
+    ),
+    _core(
+        name="cortex-a76",
+        features=_ARMV8_2_RCPC,
+        l1d=_cache(64 * _KIB, "TRM 100798: 64 KiB"),
+        l2=_cache(512 * _KIB, "TRM 100798: 128 to 512 KiB, private; 512 as in BCM2712 (Raspberry Pi 5)"),
+        issue_width=4,
+        mca_cpu="neoverse-n1",
+        source="TRM 100798; SOG: dispatches four MOPs a cycle",
+    ),
+    _core(
+        name="cortex-a78",
+        features=_ARMV8_2_RCPC,
+        l1d=_cache(32 * _KIB, "TRM 101430: 32 or 64 KiB; 32 taken"),
+        l2=_cache(256 * _KIB, "TRM 101430: 256 or 512 KiB, private; 256 taken"),
+        issue_width=6,
+        mca_cpu="neoverse-n1",
+        source="TRM 101430; SOG: dispatches six MOPs a cycle",
+    ),
+    _core(
+        name="cortex-a510",
+        features=_ARMV9_0,
+        l1d=_cache(32 * _KIB, "TRM 101604: 32 or 64 KiB; 32 taken"),
+        l2=_cache(128 * _KIB, "TRM 101604: half of 256 KiB shared by a complex of two"),
+        issue_width=3,
+        mca_cpu="cortex-a510",
+        source="TRM 101604; SOG: in order, three instructions a cycle",
+    ),
+    _core(
+        name="cortex-a710",
+        features=_ARMV9_0,
+        l1d=_cache(32 * _KIB, "TRM 101800: 32 or 64 KiB; 32 taken"),
+        l2=_cache(256 * _KIB, "TRM 101800: 256 or 512 KiB, private; 256 taken"),
+        issue_width=5,
+        mca_cpu="neoverse-n2",
+        source="TRM 101800; SOG: dispatches five MOPs a cycle",
+    ),
+    _core(
+        name="cortex-x1",
+        features=_ARMV8_2_RCPC,
+        l1d=_cache(64 * _KIB, "TRM 101433: 64 KiB"),
+        l2=_cache(512 * _KIB, "TRM 101433: 512 KiB or 1 MiB, private; 512 taken"),
+        issue_width=8,
+        mca_cpu="neoverse-v1",
+        source="TRM 101433; SOG: dispatches eight MOPs a cycle. Sibling of V1",
+    ),
+    _core(
+        name="cortex-x2",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 101803: 64 KiB"),
+        l2=_cache(512 * _KIB, "TRM 101803: 512 KiB or 1 MiB, private; 512 taken"),
+        issue_width=8,
+        mca_cpu="neoverse-v2",
+        source="TRM 101803; SOG: dispatches eight MOPs a cycle. Four vector pipes as V2",
+    ),
+    _core(
+        name="cortex-x3",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 101593: 64 KiB"),
+        l2=_cache(512 * _KIB, "TRM 101593: 512 KiB or 1 MiB, private; 512 taken"),
+        issue_width=8,
+        mca_cpu="neoverse-v2",
+        source="TRM 101593; SOG: dispatches eight MOPs a cycle. Sibling of V2",
+    ),
+    _core(
+        name="neoverse-n1",
+        features=_ARMV8_2_RCPC,
+        l1d=_cache(64 * _KIB, "TRM 100616: 64 KiB"),
+        l2=_cache(_MIB, "TRM 100616: 256 KiB to 1 MiB, private; 1 MiB as in Graviton2"),
+        issue_width=4,
+        mca_cpu="neoverse-n1",
+        source="TRM 100616; SOG: dispatches four MOPs a cycle",
+    ),
+    _core(
+        name="neoverse-n2",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 102099: 64 KiB as in Yitian 710"),
+        l2=_cache(_MIB, "TRM 102099: 512 KiB or 1 MiB, private; 1 MiB as in Yitian 710"),
+        issue_width=5,
+        mca_cpu="neoverse-n2",
+        source="TRM 102099; SOG: dispatches five MOPs a cycle",
+    ),
+    _core(
+        name="neoverse-v1",
+        features=_ARMV8_4_SVE,
+        vector_bits=256,
+        l1d=_cache(64 * _KIB, "TRM 101427: 64 KiB"),
+        l2=_cache(_MIB, "TRM 101427: 512 KiB or 1 MiB, private; 1 MiB as in Graviton3"),
+        issue_width=8,
+        mca_cpu="neoverse-v1",
+        source="TRM 101427; SOG: dispatches eight MOPs a cycle; SVE of 256 bits",
+    ),
+    _core(
+        name="neoverse-v2",
+        features=_ARMV9_0,
+        l1d=_cache(64 * _KIB, "TRM 102375: 64 KiB"),
+        l2=_cache(2 * _MIB, "TRM 102375: 1 or 2 MiB, private; 2 MiB as in Graviton4"),
+        issue_width=8,
+        mca_cpu="neoverse-v2",
+        source="TRM 102375; SOG: dispatches eight MOPs a cycle",
+    ),
+)
+
+# By name.
+CORES: dict[str, Core] = {core.name: core for core in _CORES}

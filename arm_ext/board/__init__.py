@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards: one interface to the emulated one, this machine, and those reached over the network."""
+
+from arm_ext.board.base import Board
+from arm_ext.board.info import BoardInfo
+from arm_ext.board.local import LocalBoard
+from arm_ext.board.model import LoadedModel
+from arm_ext.board.remote import RemoteBoard, TrackedBoard
+from arm_ext.board.spec import parse_spec
+from arm_ext.board.virtual import DEFAULT_CPU, VirtualBoard
+from arm_ext.errors import UsageError
+
+__all__ = ["Board", "BoardInfo", "LoadedModel", "open_board"]
+
+_SESSION_SECONDS = 600.0
+
+
+def open_board(
+    spec: str, *, profile_cpu: str | None = None, counting: bool = False, timeout: float = _SESSION_SECONDS
+) -> Board:
+    """Opens a board; use it in a `with` statement.
+
+    Args:
+        spec: "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key".
+        profile_cpu: QEMU's CPU for a virtual board whose name leaves it open, as the package's profile has it.
+        counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
+        timeout: Seconds that a session, that is the use of one loaded model, may last.
+
+    Raises:
+        UsageError: `spec` names no board, or one that cannot count.
+        EnvError: This machine lacks what the board needs. A board elsewhere is only contacted when it is used.
+    """
+    parsed = parse_spec(spec)
+    if parsed.kind == "virtual":
+        return VirtualBoard(parsed.cpu or profile_cpu or DEFAULT_CPU, counting=counting, timeout=timeout)
+    if counting:
+        raise UsageError(f"board {spec} counts no instructions; take virtual or virtual:CPU")
+    if parsed.kind == "local":
+        return LocalBoard(timeout)
+    if parsed.kind == "tracker":
+        return TrackedBoard(parsed.host, parsed.port, parsed.key, timeout)
+    return RemoteBoard(parsed.host, parsed.port, timeout)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one interface of all boards."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from arm_ext.board.info import BoardInfo, read_probe
+from arm_ext.board.model import LoadedModel
+from arm_ext.board.session import Session
+from arm_ext.errors import EnvError, ModelError, UsageError
+from arm_ext.native.build import probe_module
+
+# ELF header of a 64-bit little-endian file: e_machine at byte 18 (System V gABI, chapter 4).
+_ELF_MAGIC = b"\x7fELF\x02\x01"
+_ELF_MACHINE = slice(18, 20)
+_MACHINES = {183: "aarch64", 62: "x86_64"}
+
+
+class Board:
+    """A place where packages run; a context manager that ends what it started.
+
+    A board holds one model at a time, in a session of its own: loading one unloads the one before.
+
+    Attributes:
+        name: As the user gave it.
+        emulated: Whether times taken there mean nothing.
+        dump: Where the counting plugin of an emulated board writes; None where nothing counts.
+        machines: What it may be, likeliest first: the architectures for which the probe is tried.
+    """
+
+    emulated = False
+    dump: Path | None = None
+    machines: tuple[str, ...] = ("aarch64", "x86_64")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._model: LoadedModel | None = None
+
+    def connect(self) -> Session:
+        """Opens a session.
+
+        Raises:
+            EnvError: The board is away or busy.
+        """
+        raise NotImplementedError
+
+    @cached_property
+    def info(self) -> BoardInfo:
+        """What the board says of its CPU and its runtime.
+
+        Raises:
+            EnvError: The board is away or busy, or cannot load a module.
+        """
+        self._unload()
+        session = self.connect()
+        try:
+            text = self._probe(session)
+            # A server on x86 is the full TVM, whose LLVM names the CPU.
+            x86_cpu = (
+                "" if "machine aarch64" in text else str(session.function("target.llvm_get_system_cpu")())
+            )
+            return read_probe(text, x86_cpu)
+        finally:
+            session.close()
+
+    def require(self, features: Iterable[str]) -> None:
+        """Refuses a board that lacks a feature, before a program can die of it.
+
+        Args:
+            features: LLVM's names, such as "dotprod".
+
+        Raises:
+            EnvError: Names the features that are missing.
+        """
+        missing = sorted(set(features) - self.info.features)
+        if missing:
+            raise EnvError(
+                f"board {self.name} ({self.info.cpu}) lacks {', '.join(missing)}; compile with "
+                f"--mattr={','.join('-' + name for name in missing)}, or take a board that has it"
+            )
+
+    def load(self, so: Path) -> LoadedModel:
+        """Uploads and loads a model.so, in place of the one loaded before.
+
+        Raises:
+            EnvError: The board is away, or of another architecture.
+            UsageError: The file is no shared library for a 64-bit Arm or x86 machine.
+        """
+        machine = _machine_of(so)
+        if machine != self.info.machine:
+            raise EnvError(
+                f"{so} is for {machine}, but board {self.name} is {self.info.machine}; take another board"
+            )
+        self._unload()
+        self._model = LoadedModel(self.connect(), so, dump=self.dump, emulated=self.emulated)
+        return self._model
+
+    def close(self) -> None:
+        """Ends the session, and the board if it was started here."""
+        self._unload()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _unload(self) -> None:
+        if self._model is not None:
+            self._model.close()
+            self._model = None
+
+    def _probe(self, session: Session) -> str:
+        refusal: ModelError | None = None
+        for machine in self.machines:
+            try:
+                module = session.load(probe_module(machine))
+            except ModelError as error:  # built for another machine than this
+                refusal = error
+            else:
+                with session.guard():
+                    return str(module["arm_ext_probe"]())
+        raise EnvError(f"board {self.name} cannot load a module: {refusal}") from refusal
+
+
+def _machine_of(so: Path) -> str:
+    try:
+        with so.open("rb") as file:
+            header = file.read(_ELF_MACHINE.stop)
+    except OSError as error:
+        raise UsageError(f"cannot read {so}: {error.strerror}") from error
+    machine = _MACHINES.get(int.from_bytes(header[_ELF_MACHINE], "little"))
+    if not header.startswith(_ELF_MAGIC) or machine is None:
+        raise UsageError(f"{so} is no shared library for aarch64 or x86_64")
+    return machine

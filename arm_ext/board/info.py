@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a board says of itself: CPU features by LLVM's names, cores, versions."""
+
+from dataclasses import dataclass
+
+import tvm
+
+# Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h) and LLVM's name for what they promise
+# (llvm/lib/Target/AArch64/AArch64Features.td).
+_HWCAP = {
+    0: "fp-armv8",
+    1: "neon",
+    3: "aes",
+    6: "sha2",
+    7: "crc",
+    8: "lse",
+    10: "fullfp16",
+    12: "rdm",
+    13: "jsconv",
+    14: "complxnum",
+    15: "rcpc",
+    16: "ccpp",
+    17: "sha3",
+    19: "sm4",
+    20: "dotprod",
+    22: "sve",
+    23: "fp16fml",
+    24: "dit",
+    25: "lse2",
+    26: "rcpc-immo",
+    27: "flagm",
+    28: "ssbs",
+    29: "sb",
+    30: "pauth",
+}
+_HWCAP2 = {
+    0: "ccdp",
+    1: "sve2",
+    4: "sve-bitperm",
+    7: "altnzcv",
+    8: "fptoint",
+    10: "f32mm",
+    11: "f64mm",
+    13: "i8mm",
+    14: "bf16",
+    16: "rand",
+    17: "bti",
+    18: "mte",
+    23: "sme",
+    34: "cssc",
+    36: "sve2p1",
+    37: "sme2",
+    43: "mops",
+}
+
+# Part numbers of MIDR_EL1 (each core's Technical Reference Manual) for the implementer Arm.
+_ARM = 0x41
+_ARM_PARTS = {
+    0xD03: "cortex-a53",
+    0xD05: "cortex-a55",
+    0xD07: "cortex-a57",
+    0xD08: "cortex-a72",
+    0xD09: "cortex-a73",
+    0xD0B: "cortex-a76",
+    0xD0C: "neoverse-n1",
+    0xD40: "neoverse-v1",
+    0xD41: "cortex-a78",
+    0xD44: "cortex-x1",
+    0xD46: "cortex-a510",
+    0xD47: "cortex-a710",
+    0xD48: "cortex-x2",
+    0xD49: "neoverse-n2",
+    0xD4E: "cortex-x3",
+    0xD4F: "neoverse-v2",
+}
+
+
+@dataclass(frozen=True)
+class BoardInfo:
+    """A board's answer to the probe.
+
+    Attributes:
+        features: LLVM feature names that its CPU has and its kernel lets programs use.
+        cores: Cores that are online; those of the host for an emulated board.
+        machine: Architecture as `uname -m` gives it, such as "aarch64".
+        cpu: The core's name, such as "cortex-a76", or what identifies it.
+        tvm_version: Of the runtime there, such as "0.27.0.post1"; "unknown" if it is no installed wheel.
+        ffi_version: Of libtvm_ffi there, likewise.
+    """
+
+    features: frozenset[str]
+    cores: int
+    machine: str
+    cpu: str
+    tvm_version: str
+    ffi_version: str
+
+
+def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
+    """Reads the lines "name value" that native/probe.c returns.
+
+    Args:
+        text: What the probe returned.
+        x86_cpu: LLVM's name of an x86 board's CPU, whose features LLVM knows; "" elsewhere.
+    """
+    values = dict(line.split(" ", maxsplit=1) for line in text.splitlines())
+    machine = values["machine"]
+    if machine == "aarch64":
+        features = _bits(int(values["hwcap"]), _HWCAP) | _bits(int(values["hwcap2"]), _HWCAP2)
+        cpu = _core_name(int(values["midr"]))
+    else:
+        features = _x86_features(x86_cpu) if x86_cpu else frozenset()
+        cpu = x86_cpu or values["cpu"] or "unknown"
+    return BoardInfo(features, int(values["cores"]), machine, cpu, values["tvm"], values["ffi"])
+
+
+def _bits(word: int, names: dict[int, str]) -> frozenset[str]:
+    return frozenset(name for bit, name in names.items() if word >> bit & 1)
+
+
+def _core_name(midr: int) -> str:
+    # MIDR_EL1: implementer in bits 31:24, part number in bits 15:4 (Arm ARM, D17.2.100).
+    implementer, part = midr >> 24 & 0xFF, midr >> 4 & 0xFFF
+    known = _ARM_PARTS.get(part) if implementer == _ARM else None
+    return known or f"MIDR {midr:#x}"
+
+
+def _x86_features(cpu: str) -> frozenset[str]:
+    target = tvm.target.Target({"kind": "llvm", "mcpu": cpu, "mtriple": "x86_64-linux-gnu"})
+    return frozenset(map(str, tvm.target.codegen.llvm_get_cpu_features(target)))

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model.so on a board: run it, time it, count its instructions."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import tvm
+from tvm.runtime.vm import VirtualMachine
+
+from arm_ext.board.session import Session
+from arm_ext.errors import UsageError
+from arm_ext.measure.trace import Trace
+
+_MAIN = "main"
+# The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
+_COUNT_WARMUP = 4
+_CLOSURE = "arm_ext_main"  # main with its inputs bound, for the timer
+
+
+class LoadedModel:
+    """A loaded model; ends with its session."""
+
+    def __init__(self, session: Session, so: Path, *, dump: Path | None, emulated: bool) -> None:
+        """Uploads and loads `so`.
+
+        Args:
+            session: A fresh session, which the model owns from now on.
+            so: The model.so.
+            dump: Where the counting plugin of the board writes; None where nothing counts.
+            emulated: Whether times taken there mean nothing.
+        """
+        self._session = session
+        self._so = so
+        self._dump = dump
+        self._emulated = emulated
+        module = session.load(so)
+        with session.guard():
+            self._vm = VirtualMachine(module, session.device())
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Runs one inference.
+
+        Args:
+            inputs: In the model's order, with its shapes and dtypes.
+
+        Returns:
+            The outputs in the model's order.
+
+        Raises:
+            ModelError: The model refuses the inputs.
+            EnvError: The board went away, lacks an instruction, or the session's time is over.
+        """
+        with self._session.guard():
+            self._vm.set_input(_MAIN, *self._upload(inputs))
+            self._vm.invoke_stateful(_MAIN)
+            return [tensor.numpy() for tensor in _flat(self._vm.get_outputs(_MAIN))]
+
+    def time(self, inputs: Sequence[np.ndarray], *, repeats: int, warmup: int) -> list[float]:
+        """Times inferences on the board itself, without the transfer of inputs and outputs.
+
+        Args:
+            inputs: As for `run`.
+            repeats: How many inferences are timed.
+            warmup: How many run before, at least one.
+
+        Returns:
+            Seconds of each timed inference.
+
+        Raises:
+            UsageError: The board is emulated.
+            EnvError: As for `run`.
+        """
+        if self._emulated:
+            raise UsageError("an emulated board has no times that mean anything; count instructions instead")
+        return self._evaluate(inputs, repeats, warmup)
+
+    def count(self, inputs: Sequence[np.ndarray]) -> Trace:
+        """Counts the instructions of one warm inference.
+
+        Args:
+            inputs: As for `run`.
+
+        Raises:
+            UsageError: The board does not count.
+            EnvError: As for `run`.
+        """
+        if self._dump is None:
+            raise UsageError("this board counts no instructions; take --board virtual")
+        self._evaluate(inputs, repeats=1, warmup=_COUNT_WARMUP)
+        maps = self._session.function("arm_ext.board.maps")
+        with self._session.guard():
+            return Trace.parse(self._dump, str(maps()), self._so)
+
+    def close(self) -> None:
+        """Ends the session."""
+        self._session.close()
+
+    def _evaluate(self, inputs: Sequence[np.ndarray], repeats: int, warmup: int) -> list[float]:
+        with self._session.guard():
+            self._vm.save_function(_MAIN, _CLOSURE, *self._upload(inputs), include_return=False)
+            for _ in range(warmup - 1):
+                self._vm[_CLOSURE]()
+            # The evaluator itself runs the function once before it starts the clock.
+            evaluate = self._vm.time_evaluator(_CLOSURE, self._session.device(), number=1, repeat=repeats)
+            return [float(seconds) for seconds in evaluate().results]
+
+    def _upload(self, inputs: Sequence[np.ndarray]) -> list[tvm.runtime.Tensor]:
+        device = self._session.device()
+        return [tvm.runtime.tensor(np.ascontiguousarray(value), device) for value in inputs]
+
+
+def _flat(outputs: object) -> Iterator[tvm.runtime.Tensor]:
+    if isinstance(outputs, tuple):
+        for output in outputs:
+            yield from _flat(output)
+    else:
+        yield outputs

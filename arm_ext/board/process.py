@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board server that we start: a process group with one folder, both gone when it is closed or we are gone."""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+from arm_ext.errors import EnvError
+
+_STOP_SECONDS = 3
+_LOG = "log"
+_POLL_SECONDS = 0.02
+
+
+class ServerProcess:
+    """A process whose standard input is our end of a pipe: it must end, and remove its folder, when that ends.
+
+    So it does not outlive us however we end. Output and errors go to a log in the folder.
+
+    Attributes:
+        folder: Its folder, removed in the end.
+    """
+
+    def __init__(self, command: Callable[[Path], Sequence[str]], env: Mapping[str, str]) -> None:
+        """Starts it.
+
+        Args:
+            command: From the folder to the command line.
+            env: Added to our environment.
+        """
+        self.folder = Path(tempfile.mkdtemp(prefix="arm-ext-board-"))
+        with (self.folder / _LOG).open("wb") as log:
+            self._process = subprocess.Popen(
+                command(self.folder),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                env={**os.environ, "TMPDIR": str(self.folder), **env},
+                start_new_session=True,
+            )
+        # Runs at the latest at interpreter exit.
+        self._stop = weakref.finalize(self, _stop, self._process, self.folder, os.getpid())
+
+    def wait_for(self, sign: Callable[[str], str | None], seconds: float) -> str:
+        """Waits until the log shows what is looked for.
+
+        Args:
+            sign: From the log's text to what was found in it; None if it is not there yet.
+            seconds: How long to wait.
+
+        Raises:
+            EnvError: The process ended or the time is over; carries the log, and the server is stopped.
+        """
+        deadline = monotonic() + seconds
+        while True:
+            ended = self._process.poll() is not None
+            log = self.log()
+            found = sign(log)
+            if found is not None:
+                return found
+            if ended or monotonic() > deadline:
+                self.close()
+                raise EnvError(log.strip()[-1000:] or "it ended without a word")
+            sleep(_POLL_SECONDS)
+
+    def log(self) -> str:
+        """What it has printed so far."""
+        return (self.folder / _LOG).read_text(errors="replace")
+
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Ends the group and removes the folder; may be called twice."""
+        self._stop()
+
+
+def _stop(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:
+    if os.getpid() != owner:
+        return  # a fork of the process that started the board
+    assert process.stdin is not None
+    process.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_STOP_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards that others run: an RPC server at an address, or one that a tracker hands out."""
+
+import socket
+import struct
+from typing import Any
+
+from tvm.rpc import base as protocol
+
+from arm_ext.board.base import Board
+from arm_ext.board.session import Address, Session
+from arm_ext.errors import EnvError
+
+_TRACKER_SECONDS = 10
+# How long to wait for a board that somebody else holds.
+_QUEUE_SECONDS = 60
+
+
+class RemoteBoard(Board):
+    """`python -m tvm.exec.rpc_server` at host:port."""
+
+    def __init__(self, host: str, port: int, timeout: float) -> None:
+        """Names a board; nothing is connected yet.
+
+        Args:
+            host: Name or IP address.
+            port: TCP port.
+            timeout: Seconds that a session may last.
+        """
+        super().__init__(f"{host}:{port}")
+        self._address = Address(host, port, "", self.name)
+        self._timeout = timeout
+
+    def connect(self) -> Session:
+        """Opens a session; see `Board.connect`."""
+        return Session(self._address, self._timeout)
+
+
+class TrackedBoard(Board):
+    """Any board that `python -m tvm.exec.rpc_tracker` hands out for a key; each session may be another one."""
+
+    def __init__(self, host: str, port: int, key: str, timeout: float) -> None:
+        """Names a kind of board; nothing is connected yet.
+
+        Args:
+            host: Name or IP address of the tracker.
+            port: Its TCP port.
+            key: The kind of board, as its servers registered.
+            timeout: Seconds that a session may last.
+        """
+        super().__init__(f"tracker-{host}:{port}/{key}")
+        self._tracker = (host, port)
+        self._key = key
+        self._timeout = timeout
+
+    def connect(self) -> Session:
+        """Asks the tracker for a board and opens a session; see `Board.connect`."""
+        host, port = self._tracker
+        try:
+            with socket.create_connection(self._tracker, timeout=_TRACKER_SECONDS) as tracker:
+                address = self._request(tracker)
+        except (OSError, struct.error, ValueError) as error:
+            raise EnvError(
+                f"no RPC tracker answers at {host}:{port} ({error}). "
+                f"Start one there: python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port {port}"
+            ) from error
+        return Session(address, self._timeout)
+
+    def _request(self, tracker: socket.socket) -> Address:
+        """Gets a board's address and its one-time key."""
+        tracker.sendall(struct.pack("<i", protocol.RPC_TRACKER_MAGIC))
+        if struct.unpack("<i", protocol.recvall(tracker, 4))[0] != protocol.RPC_TRACKER_MAGIC:
+            raise ValueError("what listens there speaks another protocol")
+        keys = {
+            server["key"].removeprefix("server:") for server in self._ask(tracker, "SUMMARY")["server_info"]
+        }
+        if self._key not in keys:
+            known = ", ".join(sorted(keys)) or "none"
+            raise EnvError(f"no board is registered as {self._key!r} at the tracker; registered are: {known}")
+        tracker.settimeout(_QUEUE_SECONDS)
+        priority, no_user = 1, ""
+        try:
+            host, port, key = self._ask(tracker, "REQUEST", self._key, no_user, priority)
+        except TimeoutError as error:
+            raise EnvError(
+                f"no board {self._key!r} came free in {_QUEUE_SECONDS} s; try again later"
+            ) from error
+        return Address(host, port, key, self.name)
+
+    @staticmethod
+    def _ask(tracker: socket.socket, code: str, *args: object) -> Any:
+        protocol.sendjson(tracker, [getattr(protocol.TrackerCode, code), *args])
+        status, value = protocol.recvjson(tracker)
+        if status != protocol.TrackerCode.SUCCESS:
+            raise ValueError(f"it refused: {value}")
+        return value

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An RPC session with a board in which nothing waits for ever, and the message for each way it can end."""
+
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+import tvm_ffi
+from tvm import rpc
+
+from arm_ext.errors import ArmExtError, EnvError, InternalError, ModelError
+
+# A board that is free answers in well under a second; tvm.exec.rpc_server starts a process a session.
+_CONNECT_SECONDS = 20
+# A board that lost its power or its cable is noticed after the first probe plus three unanswered ones.
+_KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
+_UNACKNOWLEDGED_MS = 25_000
+# The server ends a session that is over time; only if it does not, we do.
+_SERVER_GRACE_SECONDS = 10
+_SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where an RPC server listens.
+
+    Attributes:
+        host: Name or IP address.
+        port: TCP port.
+        key: The match key that it expects; "" for a server without tracker.
+        board: How the user named the board, for messages.
+    """
+
+    host: str
+    port: int
+    key: str
+    board: str
+
+
+class Session:
+    """One session; after an error in it it is closed."""
+
+    def __init__(self, address: Address, timeout: float) -> None:
+        """Connects.
+
+        Args:
+            address: The server.
+            timeout: Seconds that the session may last.
+
+        Raises:
+            EnvError: There is no server, or it does not answer.
+        """
+        self._address = address
+        self._timeout = timeout
+        self._sockets: list[socket.socket] = []
+        self._rpc = self._connect()
+
+    def load(self, so: Path) -> tvm.runtime.Module:
+        """Uploads a shared library under its own name and loads it."""
+        with self.guard():
+            self._rpc.upload(str(so))
+            return self._rpc.load_module(so.name)
+
+    def function(self, name: str) -> tvm_ffi.Function:
+        """A global function of the server.
+
+        Raises:
+            EnvError: It has none of that name, or the session failed.
+        """
+        with self.guard():
+            return self._rpc.get_function(name)
+
+    def device(self) -> tvm.runtime.Device:
+        """The board's CPU."""
+        return self._rpc.cpu()
+
+    def close(self) -> None:
+        """Ends the session; the server is then free for the next one."""
+        for held in self._sockets:
+            with suppress(OSError):
+                held.shutdown(socket.SHUT_RDWR)
+            held.close()
+        self._sockets = []
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turns an error of a remote call into one of ours; a session that died is closed."""
+        if not self._sockets:
+            raise EnvError(f"the session with board {self._address.board} has ended; load the model again")
+        try:
+            yield
+        except (RuntimeError, OSError) as error:  # all that TVM raises for a remote call or its channel
+            raise self._explain(error) from error
+
+    def _connect(self) -> rpc.RPCSession:
+        """`rpc.connect` in a thread of its own, since nothing bounds the time it takes."""
+        address = self._address
+        before = _sockets_to(address.port)
+        outcome: list[rpc.RPCSession | Exception] = []
+
+        def connect() -> None:
+            try:
+                outcome.append(rpc.connect(address.host, address.port, address.key, self._timeout))
+            except Exception as error:  # carried over to the thread that waits
+                outcome.append(error)
+
+        thread = threading.Thread(target=connect, daemon=True)
+        thread.start()
+        thread.join(_CONNECT_SECONDS)
+        sockets = _sockets_to(address.port)
+        self._sockets = [
+            socket.socket(fileno=os.dup(fd)) for node, fd in sockets.items() if node not in before
+        ]
+        if not outcome:
+            self.close()
+            raise EnvError(
+                f"board {address.board} gave no answer in {_CONNECT_SECONDS} s: it is busy with another session, "
+                "or off. Wait for the other one, or restart the server there."
+            )
+        if isinstance(outcome[0], Exception):
+            self.close()
+            raise EnvError(
+                f"no RPC server of a board answers at {address.host}:{address.port} ({_last_line(outcome[0])}). "
+                "Start one there: python -m tvm.exec.rpc_server --host 0.0.0.0 --port PORT"
+            ) from outcome[0]
+        for held in self._sockets:
+            _bound_waits(held, self._timeout + _SERVER_GRACE_SECONDS)
+        return outcome[0]
+
+    def _explain(self, error: Exception) -> ArmExtError:
+        """The error to raise for one of TVM's; closes the session unless it is still good."""
+        text, board = str(error), self._address.board
+        if "Error caught from RPC call" in text and self._alive():
+            return ModelError(f"the model failed on board {board}: {_last_line(error)}")
+        self.close()
+        if isinstance(error, TimeoutError) or "RPCSessionTimeoutError" in text:
+            return EnvError(
+                f"the session with board {board} took longer than its {self._timeout:g} s and was ended"
+            )
+        if "SIGILL" in text:
+            return EnvError(
+                f"the code needs an instruction that board {board} lacks (SIGILL); compile for that board's features, "
+                "or take a board that has them"
+            )
+        if "died by signal" in text:
+            return InternalError(f"the model crashed on board {board}: {_last_line(error)}")
+        reason = "it closed the connection" if "kShutdown" in text else _last_line(error)
+        return EnvError(
+            f"board {board} went away in the middle of a session ({reason}). A crash in a model ends "
+            "tvm.exec.rpc_server: restart it there and run again"
+        )
+
+    def _alive(self) -> bool:
+        """Whether the peer has not closed the connection."""
+        try:
+            return all(held.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b"" for held in self._sockets)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
+
+def _sockets_to(port: int) -> dict[int, int]:
+    """This process's TCP connections to a port: inode → descriptor. TVM does not tell the one it opened."""
+    found = {}
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # a descriptor closed meanwhile, or an unconnected socket
+            if not str(entry.readlink()).startswith("socket:"):
+                continue
+            with socket.socket(fileno=os.dup(int(entry.name))) as peek:
+                if peek.family in (socket.AF_INET, socket.AF_INET6) and peek.getpeername()[1] == port:
+                    found[os.fstat(peek.fileno()).st_ino] = int(entry.name)
+    return found
+
+
+def _bound_waits(held: socket.socket, seconds: float) -> None:
+    """Bounds every wait on a connection: for an answer, and for a peer that is gone without a word."""
+    limit = struct.pack(_SECONDS_FORMAT, int(seconds), 0)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    held.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
+    for option, value in _KEEPALIVE.items():
+        held.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__

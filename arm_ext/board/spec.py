@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a board is named on the command line."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from arm_ext.errors import UsageError
+
+_EXAMPLES = "virtual, virtual:cortex-a76, local, 192.168.0.7:9090, tracker-192.168.0.2:9190/rpi5"
+_PATTERN = re.compile(
+    r"(?P<virtual>virtual)(?::(?P<cpu>\S+))?"
+    r"|(?P<local>local)"
+    r"|tracker-(?P<tracker>[\w.-]+):(?P<tracker_port>\d+)/(?P<key>\S+)"
+    r"|(?P<remote>[\w.-]+):(?P<remote_port>\d+)"
+)
+_MAX_PORT = 65535
+
+
+@dataclass(frozen=True)
+class BoardSpec:
+    """A parsed board name.
+
+    Attributes:
+        kind: Which kind of board.
+        cpu: QEMU's name of the CPU of a virtual board; "" where the name leaves it open.
+        host: Of a remote board or of the tracker.
+        port: TCP port at that host.
+        key: What the tracker is asked for.
+    """
+
+    kind: Literal["virtual", "local", "remote", "tracker"]
+    cpu: str = ""
+    host: str = ""
+    port: int = 0
+    key: str = ""
+
+
+def parse_spec(spec: str) -> BoardSpec:
+    """Parses "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key".
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    match = _PATTERN.fullmatch(spec)
+    port = int((match and (match["tracker_port"] or match["remote_port"])) or 0)
+    if match is None or port > _MAX_PORT:
+        raise UsageError(f"no board is named {spec!r}; boards are named like these: {_EXAMPLES}")
+    if match["virtual"]:
+        return BoardSpec("virtual", cpu=match["cpu"] or "")
+    if match["local"]:
+        return BoardSpec("local")
+    if match["tracker"]:
+        return BoardSpec("tracker", host=match["tracker"], port=port, key=match["key"])
+    return BoardSpec("remote", host=match["remote"], port=port)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The virtual board: our RPC server for aarch64 under qemu-aarch64, on this machine."""
+
+import os
+import platform
+import re
+import shutil
+from pathlib import Path
+
+from arm_ext.board.base import Board
+from arm_ext.board.process import ServerProcess
+from arm_ext.board.session import Address, Session
+from arm_ext.errors import EnvError, UsageError
+from arm_ext.native.build import board_server, qemu_plugin, runtime_libs
+
+# All of NEON (dotprod, i8mm, bf16, fp16); QEMU 7.2 computes int8 SMOPA (SME) wrongly.
+DEFAULT_CPU = "max,sve=off,sme=off"
+_APT = "sudo apt-get install qemu-user libc6-arm64-cross libstdc++6-arm64-cross"
+_QEMU = "qemu-aarch64"
+_LOADER = "lib/ld-linux-aarch64.so.1"
+_CXX_LIBRARY = "lib/libstdc++.so.6"
+# It takes half a second; the rest is for a machine under load.
+_START_SECONDS = 30
+
+
+class VirtualServer:
+    """The emulated server's process, for whoever connects to it.
+
+    Attributes:
+        port: On the loopback interface.
+        dump: Where the counting plugin writes; None without counting.
+    """
+
+    def __init__(
+        self, cpu: str = DEFAULT_CPU, *, counting: bool = False, tracker: str = "", key: str = ""
+    ) -> None:
+        """Starts the server; the first time, it is built.
+
+        Args:
+            cpu: QEMU's -cpu.
+            counting: Whether to load the plugin that counts; models then run on one thread.
+            tracker: "host:port" of a tracker on this machine to register with, or "".
+            key: The key to register as.
+
+        Raises:
+            EnvError: qemu, the arm64 libc or the means to build the server are missing, or QEMU cannot count.
+            UsageError: QEMU has no such CPU.
+        """
+        qemu, root = _emulator()
+        server, libs = board_server(), runtime_libs()
+        plugin = qemu_plugin() if counting else None
+
+        def command(folder: Path) -> list[str]:
+            dump = folder / "dump"
+            line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
+            line += ["-plugin", f"{plugin},out={dump}"] if plugin else []
+            line += [str(server), "--work", str(folder)]
+            line += ["--dump", str(dump)] if plugin else []
+            return line + (["--tracker", tracker, "--key", key] if tracker else [])
+
+        # The plugin's counters are not atomic.
+        self._process = ServerProcess(command, {"TVM_NUM_THREADS": "1"} if counting else {})
+        self.dump = self._process.folder / "dump" if counting else None
+        try:
+            self.port = int(self._process.wait_for(_ready, _START_SECONDS))
+        except EnvError as error:
+            raise _explain(str(error), cpu, qemu) from error
+
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.alive()
+
+    def close(self) -> None:
+        """Ends it, with all its processes and files."""
+        self._process.close()
+
+
+class VirtualBoard(Board):
+    """A board that is started with it and ends with it."""
+
+    emulated = True
+    machines = ("aarch64",)
+
+    def __init__(self, cpu: str, *, counting: bool, timeout: float) -> None:
+        """Starts the board.
+
+        Args:
+            cpu: QEMU's -cpu.
+            counting: Whether `LoadedModel.count` is wanted.
+            timeout: Seconds that a session may last.
+
+        Raises:
+            EnvError: As for `VirtualServer`.
+            UsageError: QEMU has no such CPU.
+        """
+        super().__init__(f"virtual:{cpu}")
+        self._server = VirtualServer(cpu, counting=counting)
+        self._timeout = timeout
+        self.dump = self._server.dump
+
+    def connect(self) -> Session:
+        """Opens a session; see `Board.connect`."""
+        try:
+            return Session(Address("127.0.0.1", self._server.port, "", self.name), self._timeout)
+        except EnvError as error:
+            raise EnvError(f"board {self.name} was ended from outside; open it again") from error
+
+    def close(self) -> None:
+        """Ends the session and the board."""
+        super().close()
+        self._server.close()
+
+
+def _emulator() -> tuple[str, Path]:
+    """qemu-aarch64 and the root folder of the arm64 libraries."""
+    qemu = shutil.which(_QEMU)
+    if qemu is None:
+        raise EnvError(f"the virtual board needs {_QEMU}, which is not on PATH; run: {_APT}")
+    if platform.machine() == "aarch64":
+        return qemu, Path("/")
+    root = Path(os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu"))
+    for library in (_LOADER, _CXX_LIBRARY):
+        if not (root / library).exists():
+            raise EnvError(
+                f"the virtual board needs {root / library}, which is not there; run: {_APT}\n"
+                "or set ARM_EXT_SYSROOT to a folder with an arm64 lib/"
+            )
+    return qemu, root
+
+
+def _ready(log: str) -> str | None:
+    match = re.search(r"^READY (\d+)$", log, re.MULTILINE)
+    return match and match[1]
+
+
+def _explain(log: str, cpu: str, qemu: str) -> EnvError | UsageError:
+    if "unable to find CPU model" in log or "Property" in log:
+        return UsageError(f"{qemu} has no CPU {cpu!r} ({log}); {qemu} -cpu help lists its CPUs")
+    if "plugin" in log:
+        return EnvError(
+            f"{qemu} cannot load plugins, so the virtual board cannot count ({log}). Debian 12 and Ubuntu 24.04 "
+            "have one that can (apt-get install qemu-user); put a qemu-aarch64 of QEMU 6.0 to 8.2 built with "
+            "--enable-plugins first on PATH. Running and checking packages works without."
+        )
+    return EnvError(f"the virtual board did not start: {log}")

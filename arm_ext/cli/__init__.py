@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: one module a verb. It parses and renders; it decides nothing.
+
+stdout is the result, stderr the log. Exit codes: 0 done, 1 a finding about the model, 2 usage, 3 environment,
+4 a defect of ours.
+"""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+import arm_ext
+from arm_ext.errors import ArmExtError, InternalError
+
+# Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
+_VERBS = {
+    "bench": "Measure a package: times on a real board, instruction counts and cycle estimates on a virtual one.",
+    "board": "Start and inspect boards.",
+    "compile": "Compile a model for Arm into a package.",
+    "doctor": "Check this machine and its boards, and say what mends each fault.",
+    "run": "Run a package on a board, and check its numbers.",
+    "targets": "List the target profiles.",
+}
+
+
+class _Verbs(click.Group):
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(_VERBS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _VERBS:
+            return None
+        command = getattr(importlib.import_module(f"arm_ext.cli.{name}"), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_VERBS.items()))
+
+
+@click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(arm_ext.__version__, prog_name="arm-ext")
+def group() -> None:
+    """Compile models for Arm with TVM, and run them on boards."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command line and exit with its code; an error becomes a message, never a traceback."""
+    sys.exit(run(sys.argv[1:] if argv is None else argv))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        # Click returns the code of ctx.exit() here, and None from a command that fell off its end.
+        return group.main(list(argv), prog_name="arm-ext", standalone_mode=False) or 0
+    except click.ClickException as err:
+        err.show()
+        return err.exit_code
+    except click.Abort:
+        click.echo("aborted", err=True)
+        return 130  # 128 + SIGINT, as a shell reports it
+    except ArmExtError as err:
+        click.echo(f"error: {err}", err=True)
+        return err.exit_code
+    except BrokenPipeError:
+        return 0
+    except Exception as err:
+        if os.environ.get("ARM_EXT_DEBUG"):
+            traceback.print_exc()
+        lines = str(err).strip().splitlines()
+        click.echo(
+            f"internal error: {type(err).__name__}: {lines[-1] if lines else ''}\n"
+            "This is a defect of arm-ext. ARM_EXT_DEBUG=1 prints where; compile --dump-phases DIR shows each step.",
+            err=True,
+        )
+        return InternalError.exit_code

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext bench`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from arm_ext.measure.bench import bench as measure
+from arm_ext.measure.classify import MAC_CLASSES, InsnClass
+from arm_ext.measure.profile import CountReport
+from arm_ext.measure.times import TimeReport
+
+
+@click.command()
+@click.argument("package", type=click.Path(path_type=Path))
+@click.option(
+    "--board",
+    default="virtual",
+    show_default=True,
+    help="virtual[:cpu], local, host:port, tracker-host:port/key.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def bench(package: Path, board: str, as_json: bool) -> None:
+    """Measure PACKAGE on a board.
+
+    A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
+    """
+    report = measure(package, board)
+    if as_json:
+        click.echo(report.model_dump_json(indent=2))
+    elif isinstance(report, TimeReport):
+        click.echo(_times(report))
+    else:
+        click.echo(f"{_totals(report)}\n\n{_symbols(report)}\n\n{report.note}")
+
+
+def _times(report: TimeReport) -> str:
+    return _lines(
+        {
+            "median": f"{report.median_ms:.3f} ms",
+            "p90, p99": f"{report.p90_ms:.3f} ms, {report.p99_ms:.3f} ms",
+            "spread": f"{_percent(report.spread)} (interquartile range over the median)",
+            "inferences": f"{report.repeats}, after {report.warmup} to warm up",
+            "threads": str(report.threads),
+            "governor": report.governor,
+        }
+    )
+
+
+def _totals(report: CountReport) -> str:
+    macs = {kind: share for kind, share in report.classes.items() if kind in MAC_CLASSES}
+    others = {kind: share for kind, share in report.classes.items() if kind not in MAC_CLASSES}
+    bandwidth = report.bandwidth
+    memory = (
+        f"{bandwidth.bytes:,} bytes from beyond L2: no less than {_millions(bandwidth.bound_cycles)} cycles; the "
+        f"estimate needs {bandwidth.needed_bytes_per_cycle:.2f} bytes/cycle"
+        if bandwidth.bytes
+        else "weights and activations fit in L2"
+    )
+    return _lines(
+        {
+            "instructions": f"{_millions(report.instructions)} per inference (emulated, {report.threads} thread)",
+            "MAC": f"{_millions(report.macs)}, {report.macs_per_instruction:.2f} per instruction",
+            "MAC instructions": f"{_percent(report.mac_share)}: {_shares(macs) or 'none'}",
+            "others": _shares(others),
+            "estimated cycles": f"{_millions(report.estimated_cycles)} on {report.core} (model {report.model})",
+            "not modelled": f"{_percent(report.unmodelled_share)} of instructions",
+            "memory": memory,
+        }
+    )
+
+
+def _symbols(report: CountReport) -> str:
+    # Names of kernels are long, and stay whole in a pipe: so they come last, and no table wraps them.
+    rows = [("instructions", "share", "MAC insn", "est. cycles", "kernel or library")]
+    for row in report.symbols:
+        shares = _percent(row.share), _percent(row.mac_share)
+        rows.append((f"{row.instructions:,}", *shares, f"{row.estimated_cycles:,}", row.symbol))
+    return "\n".join(
+        f"{count:>15}{share:>9}{mac:>11}{cycles:>15}  {name}" for count, share, mac, cycles, name in rows
+    )
+
+
+def _lines(rows: dict[str, str]) -> str:
+    return "\n".join(f"{name:<18}{value}" for name, value in rows.items())
+
+
+def _shares(shares: Mapping[InsnClass, float]) -> str:
+    return ", ".join(f"{kind} {_percent(share)}" for kind, share in shares.items())
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _millions(count: int) -> str:
+    return f"{count / 1e6:.3f} M"

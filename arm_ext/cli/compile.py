@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext compile`."""
+
+import json
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from arm_ext import digits
+from arm_ext.cli.console import Shape, progress, stdout
+from arm_ext.compiler import STEPS, CompileResult
+from arm_ext.compiler import compile as compile_model
+
+SCHEMA_VERSION = 1
+
+
+@click.command()
+@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--target", default="arm", show_default=True, help="Profile to compile for; see `arm-ext targets`."
+)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Package folder.  [default: NAME.armpkg]"
+)
+@click.option("--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's.")
+@click.option(
+    "--shape",
+    "shapes",
+    type=Shape(),
+    multiple=True,
+    metavar="NAME=1,3,224,224",
+    help="Static shape of an input.",
+)
+@click.option(
+    "--memory-budget", type=click.IntRange(min=0), metavar="BYTES", help="Fail above this activation memory."
+)
+@click.option(
+    "--dump-phases", type=click.Path(path_type=Path), metavar="DIR", help="Write each phase as TVMScript."
+)
+@click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def compile(
+    model: Path | None,
+    target: str,
+    output: Path | None,
+    mattr: str | None,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    memory_budget: int | None,
+    dump_phases: Path | None,
+    cc: str | None,
+    as_json: bool,
+) -> None:
+    """Compile MODEL (ONNX, fp32 or QDQ int8) into a package.
+
+    Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
+    """
+    source = model or digits.model_path()
+    folder = output or Path(f"{source.stem}.armpkg")
+    with progress("compiling", STEPS) as step:
+        result = compile_model(
+            source,
+            target,
+            folder,
+            mattr=mattr,
+            shapes=dict(shapes),
+            inputs=None if model else [digits.held_out()[0][:1]],
+            memory_budget=memory_budget,
+            dump_phases=dump_phases,
+            cc=cc,
+            progress=step,
+        )
+    if as_json:
+        click.echo(json.dumps(_document(result), indent=2))
+        return
+    stdout.print(_table(result))
+    click.echo(
+        f"\nRun it, on an emulated board if there is none:\n  arm-ext run {folder} --board virtual --check"
+    )
+    if model is None:
+        click.echo(_accuracy_hint(folder))
+
+
+def _document(result: CompileResult) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "package": str(result.package.path),
+        "manifest": result.package.manifest.model_dump(mode="json"),
+        "report": result.report.model_dump(mode="json"),
+    }
+
+
+def _table(result: CompileResult) -> Table:
+    manifest = result.package.manifest
+    table = Table.grid(padding=(0, 2))
+    rows = {
+        "package": str(result.package.path),
+        "model": f"{manifest.model.name} ({manifest.model.format}), {manifest.macs / 1e6:.2f} MMAC",
+        "inputs": ", ".join(tensor.spec().describe() for tensor in manifest.inputs),
+        "outputs": ", ".join(tensor.spec().describe() for tensor in manifest.outputs),
+        "target": f"{manifest.target.profile}: {manifest.target.cpu}, {' '.join(manifest.target.features)}",
+        "kernels": result.report.summary(),
+        "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
+        f"{manifest.memory.weight_bytes:,} of weights",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table
+
+
+def _accuracy_hint(folder: Path) -> str:
+    images, _ = digits.held_out()
+    return (
+        f"Its accuracy on {len(images)} held-out images, {100 * digits.ACCURACY['int8']:.2f} % in onnxruntime, "
+        f"on that board:\n  arm-ext run {folder} --board virtual --accuracy {digits.HELD_OUT}"
+    )

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext doctor`."""
+
+import click
+from rich.text import Text
+
+from arm_ext.cli.console import stdout
+from arm_ext.doctor import Finding, Status, diagnose
+from arm_ext.errors import EnvError
+
+_STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.MISSING: "red"}
+
+
+@click.command()
+@click.option(
+    "--board", help="A board to reach as well: virtual[:cpu], local, host:port, tracker-host:port/key."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def doctor(board: str | None, as_json: bool) -> None:
+    """Check this machine, and a board, and say what mends each fault.
+
+    Exits with 3 if something is missing without which nothing works; what only some commands need is a warning.
+    """
+    diagnosis = diagnose(board)
+    if as_json:
+        click.echo(diagnosis.model_dump_json(indent=2))
+    else:
+        for finding in diagnosis.findings:
+            stdout.print(_line(finding))
+    if diagnosis.missing:
+        raise EnvError(f"missing: {', '.join(finding.part for finding in diagnosis.missing)}")
+
+
+def _line(finding: Finding) -> Text:
+    detail = f"{finding.detail}; run: {finding.mend}" if finding.mend else finding.detail
+    status = finding.status.value
+    return Text.assemble((f"{status:<9}", _STYLES[finding.status]), f"{finding.part:<18}", detail)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext run`."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.table import Table
+
+from arm_ext import runner
+from arm_ext.cli.console import stdout
+from arm_ext.distance import Distance
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.package import load_package
+
+SCHEMA_VERSION = 1
+
+
+class _Array(click.ParamType[tuple[str, np.ndarray]]):
+    """NAME=x.npy → (NAME, array)."""
+
+    name = "array"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, np.ndarray]:
+        name, separator, path = value.partition("=")
+        if not (separator and name and path):
+            self.fail(f"{value!r} is not of the form NAME=x.npy", param, ctx)
+        try:
+            return name, np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as err:
+            self.fail(f"{path}: not a readable .npy file ({err})", param, ctx)
+
+
+@click.command()
+@click.argument("package", type=click.Path(path_type=Path))
+@click.option(
+    "--board",
+    default="virtual",
+    show_default=True,
+    help="virtual[:cpu], local, host:port, tracker-host:port/key.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    type=_Array(),
+    multiple=True,
+    metavar="NAME=x.npy",
+    help="Instead of the self-test's.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write each output as .npy.",
+)
+@click.option(
+    "--check", is_flag=True, help="Compare with the self-test; exit 1 if an output is out of bounds."
+)
+@click.option(
+    "--accuracy",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="Classify its 'inputs', count right 'labels'.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def run(
+    package: Path,
+    board: str,
+    inputs: tuple[tuple[str, np.ndarray], ...],
+    output: Path | None,
+    check: bool,
+    accuracy: Path | None,
+    as_json: bool,
+) -> None:
+    """Run PACKAGE on a board."""
+    opened = load_package(package)
+    if accuracy is not None:
+        right, total = runner.accuracy(opened, board, accuracy)
+        _print_accuracy(right, total, as_json)
+        return
+    result = runner.run(opened, board, inputs=dict(inputs), check=check)
+    if output is not None:
+        _write(output, result)
+    if as_json:
+        click.echo(json.dumps(_document(result), indent=2))
+    else:
+        stdout.print(_table(result))
+        if result.checks:
+            click.echo(f"source: {result.source_runtime}")
+    failed = [check.name for check in result.checks if not check.passed]
+    if failed:
+        raise ModelError(f"out of bounds: {', '.join(failed)} ({opened.manifest.check.reason})")
+
+
+def _print_accuracy(right: int, total: int, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"schema_version": SCHEMA_VERSION, "right": right, "total": total}))
+    else:
+        click.echo(f"accuracy {100 * right / total:.2f} % ({right} of {total})")
+
+
+def _write(folder: Path, result: runner.RunResult) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for index, (name, value) in enumerate(result.outputs.items()):
+            # An output's name may hold what a file's may not; its number tells two apart that end up alike.
+            safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+            np.save(folder / f"{index}_{safe}.npy", value)
+    except OSError as err:
+        raise UsageError(f"--output {folder}: cannot be written ({err.strerror})") from err
+
+
+def _table(result: runner.RunResult) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("output", "type"):
+        table.add_column(title)
+    if not result.checks:
+        for name, value in result.outputs.items():
+            table.add_row(name, f"{value.dtype}{list(value.shape)}")
+        return table
+    for title in ("expected", "source", "top-1", ""):
+        table.add_column(title)
+    for check in result.checks:
+        value = result.outputs[check.name]
+        table.add_row(
+            check.name,
+            f"{value.dtype}{list(value.shape)}",
+            _distance(check.expected, check.bound),
+            _distance(check.source, None),
+            "" if check.source is None else "same" if check.source.top1 else "differs",
+            "ok" if check.passed else "OUT OF BOUNDS",
+        )
+    return table
+
+
+def _distance(found: Distance | None, bound: float | None) -> str:
+    if found is None:
+        return "-"
+    if found.exact:
+        return "equal"
+    limit = "" if bound is None else f" (bound {bound:g})"
+    return f"{found.relative:.2e}{limit}, {100 * found.differing:.2g} % differ"
+
+
+def _document(result: runner.RunResult) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "outputs": [
+            {"name": name, "shape": list(value.shape), "dtype": value.dtype.name}
+            for name, value in result.outputs.items()
+        ],
+        "source_runtime": result.source_runtime,
+        "checks": [{**dataclasses.asdict(check), "passed": check.passed} for check in result.checks],
+    }

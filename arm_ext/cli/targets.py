@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext targets`."""
+
+import json
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from arm_ext.target.profiles import PROFILES, Profile, resolve
+
+SCHEMA_VERSION = 1
+
+# The features that decide a kernel's inner loop. A row with all features would not fit a screen.
+_SHOWN = ("dotprod", "fullfp16", "i8mm", "bf16", "sve", "sve2", "sme")
+_WIDTH = 160  # columns; a narrower window wraps whole rows rather than cells
+_FOOTNOTE = """
+--json lists every feature, and where each figure comes from.
+LLVM emits SVE code for a target that has it; --mattr=-sve,-sve2 keeps to NEON."""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def targets(as_json: bool) -> None:
+    """List the profiles that --target takes."""
+    profiles = [*PROFILES.values(), resolve("host")]
+    if as_json:
+        click.echo(json.dumps(_document(profiles), indent=2))
+    else:
+        Console(width=_WIDTH).print(_table(profiles))
+        click.echo(_FOOTNOTE)
+
+
+def _table(profiles: Sequence[Profile]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("target", "core", "L1D, L2 KiB", "vector bits", "kernels choose by", "QEMU CPU"):
+        table.add_column(title, no_wrap=True)
+    for profile in profiles:
+        core = profile.core
+        chosen_by = [f for f in _SHOWN if f in profile.features]
+        caches = f"{core.l1d.size // 1024}, {core.l2.size // 1024}"
+        qemu = profile.qemu_cpu or "(this machine)"
+        table.add_row(profile.name, core.name, caches, str(core.vector_bits), " ".join(chosen_by), qemu)
+    return table
+
+
+def _document(profiles: Sequence[Profile]) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "targets": [
+            {
+                "name": profile.name,
+                "note": profile.note,
+                "triple": profile.triple,
+                "core": profile.core.name,
+                "llvm_cpu": profile.core.llvm_cpu,
+                "features": profile.features,
+                "vector_bits": profile.core.vector_bits,
+                "l1d": {"bytes": profile.core.l1d.size, "source": profile.core.l1d.source},
+                "l2": {"bytes": profile.core.l2.size, "source": profile.core.l2.source},
+                "issue_width": profile.core.issue_width,
+                "source": profile.core.source,
+                "mca_cpu": profile.core.mca_cpu,
+                "qemu_cpu": profile.qemu_cpu,
+            }
+            for profile in profiles
+        ],
+    }

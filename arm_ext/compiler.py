@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.compile`: a model in, a package out."""
+
+import importlib.metadata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import tvm
+
+import arm_ext
+from arm_ext import package
+from arm_ext.errors import ModelError
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.onnx import import_onnx
+from arm_ext.macs import count_macs
+from arm_ext.memory import memory_of
+from arm_ext.package import Linker, Manifest, ModelInfo, Package, TargetInfo, Tensor, Versions
+from arm_ext.pipeline import PHASES, Context, build, run_phases
+from arm_ext.report import CompileReport, build_report
+from arm_ext.selftest import check_of, make_selftest, random_inputs
+from arm_ext.target.isa import check_isa
+from arm_ext.target.profiles import Profile, resolve
+from arm_ext.target.toolchain import Linker as LinkStep
+from arm_ext.target.toolchain import LinkerRecord
+
+# Steps around PHASES, for a progress display.
+STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """What `compile` made."""
+
+    package: Package
+    report: CompileReport
+
+
+def compile(
+    model: str | Path | onnx.ModelProto,
+    target: str = "arm",
+    output: str | Path = "model.armpkg",
+    *,
+    mattr: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[np.ndarray] | None = None,
+    memory_budget: int | None = None,
+    dump_phases: str | Path | None = None,
+    cc: str | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> CompileResult:
+    """Compile a model into a package folder, which is written whole or not at all.
+
+    Args:
+        model: An ONNX file, or a loaded ONNX model.
+        target: Name of a profile.
+        output: The package folder; an earlier package there is replaced.
+        mattr: Features to add and remove, such as "+i8mm,-sve".
+        shapes: Input name → static shape, for inputs with dynamic dimensions.
+        inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
+        memory_budget: Largest peak of activation memory allowed, in bytes.
+        dump_phases: Folder for each phase's module as TVMScript.
+        cc: Linker to use instead of the pinned ziglang.
+        progress: Called with each of STEPS as it begins.
+
+    Raises:
+        UsageError: An argument or the model file is wrong.
+        ModelError: The model holds what cannot be compiled, or exceeds the memory budget.
+        EnvError: The linker is missing or fails.
+        InternalError: The result fails the compiler's own checks.
+    """
+    profile = resolve(target, mattr)
+    with package.writing(Path(output)) as folder:
+        progress("import")
+        imported = import_onnx(model, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+        context = Context(profile)
+        modules = _run(imported, context, Path(dump_phases) if dump_phases else None, progress)
+        compiled = build_report(
+            imported.name, profile.name, imported.nodes, count_macs(imported.mod), context.kernels
+        )
+        memory = memory_of(modules["lower"], modules["plan"])
+        _check_budget(memory, memory_budget)
+        progress("link")
+        executable = build(modules["plan"], profile)
+        linker = executable.export_library(str(folder / package.SO), fcompile=LinkStep(profile.triple, cc))
+        progress("verify")
+        check_isa(folder / package.SO, profile.features)
+        progress("self-test")
+        test_inputs = list(inputs) if inputs is not None else random_inputs(imported.inputs)
+        make_selftest(imported, test_inputs).save(folder / package.SELFTEST)
+        progress("package")
+        manifest = _manifest(imported, profile, memory, compiled.macs, linker)
+        package.write_manifest(folder, manifest)
+        (folder / package.REPORT_JSON).write_text(compiled.model_dump_json(indent=2) + "\n")
+        (folder / package.REPORT_TEXT).write_text(compiled.text())
+    return CompileResult(Package(Path(output), manifest), compiled)
+
+
+def _run(
+    imported: ImportedModel, context: Context, dump: Path | None, progress: Callable[[str], None]
+) -> dict[str, tvm.IRModule]:
+    """Run the phases and return each one's module."""
+    modules: dict[str, tvm.IRModule] = {}
+    names = [phase.name for phase in PHASES]
+    steps = run_phases(imported.mod, context, dump)
+    for name in names:
+        progress(name)
+        done, mod = next(steps)
+        modules[done] = mod
+    return modules
+
+
+def _check_budget(memory: package.Memory, budget: int | None) -> None:
+    if budget is None or memory.peak_activation_bytes <= budget:
+        return
+    widest = "\n".join(
+        f"  {layer.live_bytes:>12,} bytes  {', '.join(layer.sources) or layer.kernel}"
+        for layer in memory.widest
+    )
+    raise ModelError(
+        f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
+        f"alive at the widest layers:\n{widest}"
+    )
+
+
+def _manifest(
+    imported: ImportedModel, profile: Profile, memory: package.Memory, macs: int, linker: LinkerRecord
+) -> Manifest:
+    def tensors(specs: Sequence[arm_ext.frontends.TensorSpec]) -> list[Tensor]:
+        return [Tensor(name=spec.name, shape=list(spec.shape), dtype=spec.dtype) for spec in specs]
+
+    return Manifest(
+        model=ModelInfo(name=imported.name, format=imported.format, sha256=imported.sha256),
+        inputs=tensors(imported.inputs),
+        outputs=tensors(imported.outputs),
+        target=TargetInfo(
+            profile=profile.name,
+            core=profile.core.name,
+            triple=profile.triple,
+            cpu=profile.core.llvm_cpu,
+            features=list(profile.features),
+            qemu_cpu=profile.qemu_cpu,
+            mca_cpu=profile.core.mca_cpu,
+        ),
+        versions=Versions(
+            arm_ext=arm_ext.__version__,
+            tvm=importlib.metadata.version("apache-tvm"),
+            tvm_ffi=importlib.metadata.version("apache-tvm-ffi"),
+            llvm=str(tvm.get_global_func("target.llvm_version_major")()),
+            linker=Linker(name=linker.name, version=linker.version),
+        ),
+        memory=memory,
+        macs=macs,
+        check=check_of(imported),
+    )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far two arrays are apart."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far an output is from its reference.
+
+    Attributes:
+        exact: Whether every element is equal.
+        relative: max |difference| / max |reference| for floats; the largest difference for integers.
+        differing: Fraction of elements that differ.
+        top1: Whether the largest element along the last axis is the same everywhere.
+    """
+
+    exact: bool
+    relative: float
+    differing: float
+    top1: bool
+
+
+def distance(actual: np.ndarray, reference: np.ndarray) -> Distance:
+    """Compare two arrays of one shape; a NaN on one side alone is infinitely far."""
+    same = (actual == reference) | ((actual != actual) & (reference != reference))
+    wide_actual, wide_reference = actual.astype(np.float64), reference.astype(np.float64)
+    gap = np.where(same, 0.0, np.abs(wide_actual - wide_reference))
+    largest = float(np.max(gap, initial=0.0))
+    if reference.dtype.kind == "f":
+        finite = np.abs(wide_reference[np.isfinite(wide_reference)])
+        scale = float(np.max(finite, initial=0.0))
+        largest = largest / scale if scale else largest
+    top1 = (
+        actual.ndim == 0 or bool(np.all(actual.argmax(-1) == reference.argmax(-1))) if actual.size else True
+    )
+    return Distance(
+        exact=bool(same.all()),
+        relative=largest if np.isfinite(largest) else float("inf"),
+        differing=float(1.0 - same.mean()) if same.size else 0.0,
+        top1=top1,
+    )

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.doctor`: what this machine and a board have of what the commands need, and what mends each lack."""
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from arm_ext.board import open_board
+from arm_ext.board.spec import parse_spec
+from arm_ext.errors import ArmExtError, EnvError
+from arm_ext.measure.mca import INSTALL_COMMAND, find_mca
+from arm_ext.target.toolchain import ZIGLANG, cache_folder
+
+OLDEST_PYTHON = (3, 11)
+# As in pyproject.toml, which says why: other versions break.
+PINS = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1", "ziglang": ZIGLANG}
+
+QEMU = "qemu-aarch64"
+# Our plugin speaks version 1 of QEMU's plugin API, which QEMU 9 dropped.
+_QEMU_WITHOUT_PLUGIN_API_1 = 9
+# The arm64 libraries that the emulated server is linked to, and Debian's packages of them.
+_SYSROOT_FILES = {
+    "lib/ld-linux-aarch64.so.1": "libc6-arm64-cross",
+    "lib/libstdc++.so.6": "libstdc++6-arm64-cross",
+}
+
+
+class Status(StrEnum):
+    """Of one part: there; lacking, so that some commands fail; lacking and required."""
+
+    OK = "ok"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+class Finding(BaseModel):
+    """One line.
+
+    Attributes:
+        part: What was looked for.
+        status: Whether it is there.
+        detail: Its version or place, or what is wrong and what that prevents.
+        mend: The command that mends it; None where all is well, or where `detail` says what to do.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    part: str
+    status: Status
+    detail: str
+    mend: str | None = None
+
+
+class Diagnosis(BaseModel):
+    """All findings, in the order of the table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    findings: list[Finding]
+
+    @property
+    def missing(self) -> list[Finding]:
+        """What is required and missing."""
+        return [finding for finding in self.findings if finding.status is Status.MISSING]
+
+
+class _LackError(Exception):
+    def __init__(self, detail: str, mend: str | None = None) -> None:
+        super().__init__(detail)
+        self.detail, self.mend = detail, mend
+
+
+def diagnose(board: str | None = None) -> Diagnosis:
+    """Look for all that the commands need.
+
+    What compiling needs is required. What the virtual board needs is required if `board` is one.
+
+    Args:
+        board: A board to connect to as well, as for `arm_ext.run`.
+
+    Raises:
+        UsageError: No board has such a name.
+    """
+    required, optional = Status.MISSING, Status.WARNING
+    virtual = required if board is not None and parse_spec(board).kind == "virtual" else optional
+    checks: list[tuple[str, Status, Callable[[], str]]] = [
+        ("host", optional, _host),
+        ("python", required, _python),
+        *((name, required, partial(_pinned, name, version)) for name, version in PINS.items()),
+        ("xgboost", optional, _xgboost),
+        (QEMU, virtual, _qemu),
+        ("qemu plugins", optional, _qemu_plugins),
+        ("arm64 libraries", virtual, _sysroot),
+        ("aarch64 runtime", optional, _aarch64_runtime),
+        ("llvm-mca", optional, _llvm_mca),
+    ]
+    if board is not None:
+        checks.append((f"board {board}", required, partial(_board, board)))
+    return Diagnosis(findings=[_find(*check) for check in checks])
+
+
+def _find(part: str, otherwise: Status, probe: Callable[[], str]) -> Finding:
+    try:
+        return Finding(part=part, status=Status.OK, detail=probe())
+    except _LackError as lack:
+        return Finding(part=part, status=otherwise, detail=lack.detail, mend=lack.mend)
+    except ArmExtError as error:
+        return Finding(part=part, status=otherwise, detail=str(error))
+
+
+def _host() -> str:
+    found = f"{platform.system()} {platform.machine()}"
+    if found not in {"Linux x86_64", "Linux aarch64"}:
+        raise _LackError(f"{found}: the virtual board runs on Linux x86_64 and aarch64 alone")
+    return found
+
+
+def _python() -> str:
+    found = platform.python_version()
+    if sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        raise _LackError(f"{found} is older than {oldest}", f"apt-get install python{oldest}")
+    return found
+
+
+def _pinned(name: str, version: str) -> str:
+    mend = f"pip install {name}=={version}"
+    found = _installed(name)
+    if found is None:
+        raise _LackError("not installed", mend)
+    if found != version:
+        raise _LackError(f"{found} is not {version}, the one version that works", mend)
+    return found
+
+
+def _xgboost() -> str:
+    # Two distributions hold the module; the one without CUDA is ours.
+    for name in ("xgboost-cpu", "xgboost"):
+        if found := _installed(name):
+            return f"{name} {found}"
+    raise _LackError("not installed: tuning has no cost model", "pip install xgboost-cpu")
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _qemu() -> str:
+    path = shutil.which(QEMU)
+    if path is None:
+        raise _LackError("not found: no virtual board", "apt-get install qemu-user")
+    return f"{_qemu_version()} ({path})"
+
+
+def _qemu_version() -> str:
+    done = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=False)
+    version = re.search(r"version (\d+\.\d+\S*)", done.stdout)
+    if version is None:
+        raise _LackError(f"`{QEMU} --version` gives no version", "apt-get install --reinstall qemu-user")
+    return version[1]
+
+
+def _qemu_plugins() -> str:
+    if shutil.which(QEMU) is None:
+        raise _LackError("no QEMU: bench cannot count", "apt-get install qemu-user")
+    # The option is there, and so in the help, only in a QEMU that was built with plugins.
+    help_text = subprocess.run([QEMU, "-h"], capture_output=True, text=True, check=False).stdout
+    version = _qemu_version()
+    if "-plugin" not in help_text:
+        why = f"{QEMU} {version} was built without them"
+    elif int(version.partition(".")[0]) >= _QEMU_WITHOUT_PLUGIN_API_1:
+        why = f"{QEMU} {version} no longer has plugin API 1"
+    else:
+        return "API 1"
+    raise _LackError(f"{why}: bench cannot count; the qemu-user of Debian 12 can")
+
+
+def _sysroot() -> str:
+    if platform.machine() == "aarch64":
+        return "this machine's own"
+    root = Path(os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu"))
+    lacking = [package for file, package in _SYSROOT_FILES.items() if not (root / file).exists()]
+    if lacking:
+        raise _LackError(f"not all in {root}: no virtual board", f"apt-get install {' '.join(lacking)}")
+    return str(root)
+
+
+def _aarch64_runtime() -> str:
+    folders = sorted((cache_folder() / "native").glob("runtime-aarch64-*"))
+    if not folders:
+        fetch = "python -c 'from arm_ext.native.build import runtime_libs; runtime_libs()'"
+        raise _LackError("not in the cache: the first start of a virtual board needs network", fetch)
+    return str(folders[-1])
+
+
+def _llvm_mca() -> str:
+    try:
+        mca = find_mca()
+    except EnvError as error:
+        raise _LackError(str(error), INSTALL_COMMAND) from error
+    return f"{mca.version} ({mca.path})"
+
+
+def _board(spec: str) -> str:
+    with open_board(spec) as board:
+        info = board.info
+    # A board without Python has no wheel to name a version.
+    if info.tvm_version not in {PINS["apache-tvm"], "unknown"}:
+        mend = " ".join(f"{name}=={PINS[name]}" for name in ("apache-tvm", "apache-tvm-ffi"))
+        raise _LackError(f"has apache-tvm {info.tvm_version}; mend it there", f"pip install {mend}")
+    return f"{info.machine}, {info.cpu}, {info.cores} cores, TVM {info.tvm_version}: {' '.join(sorted(info.features))}"

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX, fp32 and QDQ: checked, named and handed to TVM's importer.
+
+Upstream's importer sets no spans and reports the first fault it meets. This one names every node, refuses what it
+cannot take with all of it at once, and puts each node's name on the calls that came from it.
+"""
+
+import contextlib
+import hashlib
+import io
+import warnings
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import tvm
+from google.protobuf.message import DecodeError
+from onnx import helper
+from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.onnx_reference import reference
+from relay_passes.sources import name_bindings
+
+Shapes = dict[str, tuple[int, ...]]
+
+# Listed at most, so that a message fits on a screen.
+_SHOWN_NODES = 3
+
+
+def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
+    """Import an ONNX model.
+
+    Args:
+        model: A path, or a loaded model.
+        shapes: Input name → static shape, needed for each input with a dynamic dimension.
+
+    Raises:
+        UsageError: The file is missing or is not a valid ONNX model; a shape is missing or does not fit.
+        ModelError: Operators that cannot be compiled: all of them, with node names and counts.
+    """
+    proto, name, digest = _read(model)
+    _check_valid(proto, name)
+    _set_input_shapes(proto, shapes or {})
+    _name_nodes(proto.graph)
+    _check_supported(proto)
+    proto = _infer_shapes(proto, name)
+    mod = _convert(proto)
+    inputs = tuple(_spec(value) for value in _runtime_inputs(proto.graph))
+    return ImportedModel(
+        mod=mod,
+        name=name,
+        format="onnx",
+        sha256=digest,
+        inputs=inputs,
+        outputs=_output_specs(proto.graph, mod),
+        nodes={node.name: node.op_type for node in proto.graph.node},
+        quantized=any(node.op_type == "QuantizeLinear" for node in proto.graph.node),
+        reference=partial(reference, proto.SerializeToString()),
+    )
+
+
+def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, str]:
+    if isinstance(model, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return copy, model.graph.name or "model", hashlib.sha256(model.SerializeToString()).hexdigest()
+    path = Path(model)
+    if not path.is_file():
+        raise UsageError(f"{path}: no such model file")
+    data = path.read_bytes()
+    if not data:
+        raise UsageError(f"{path}: the file is empty; expected an ONNX model")
+    try:
+        proto = onnx.load_model_from_string(data)
+        onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+    except DecodeError as err:
+        raise UsageError(f"{path}: not an ONNX model, or a truncated one ({err})") from err
+    except (onnx.checker.ValidationError, OSError) as err:
+        raise UsageError(f"{path}: its external weights cannot be read: {err}") from err
+    return proto, path.stem, hashlib.sha256(data).hexdigest()
+
+
+def _check_valid(proto: onnx.ModelProto, name: str) -> None:
+    if not proto.graph.output:
+        raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
+    # The checker rejects operators of domains it does not know; those are reported by name in _check_supported.
+    try:
+        onnx.checker.check_model(proto)
+    except onnx.checker.ValidationError as err:
+        if not _unsupported(proto):
+            first = str(err).strip().splitlines()[0]
+            raise UsageError(f"{name}: not a valid ONNX model: {first}") from err
+
+
+def _runtime_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return the inputs that a caller passes (older files list initialisers as inputs, too)."""
+    weights = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in weights]
+
+
+def _set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
+    inputs = {value.name: value for value in _runtime_inputs(proto.graph)}
+    unknown = sorted(set(shapes) - set(inputs))
+    if unknown:
+        raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}")
+    dynamic = []
+    for name, value in inputs.items():
+        dims = value.type.tensor_type.shape.dim
+        known = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+        if name in shapes:
+            _check_shape(name, shapes[name], known, value.type.tensor_type.HasField("shape"))
+            value.type.tensor_type.shape.CopyFrom(
+                helper.make_tensor_type_proto(1, shapes[name]).tensor_type.shape
+            )
+            proto.graph.ClearField("value_info")
+            _forget_output_shapes(proto.graph)
+        elif None in known or not value.type.tensor_type.HasField("shape"):
+            text = ",".join(
+                dim.dim_param or "?" if n is None else str(n) for dim, n in zip(dims, known, strict=True)
+            )
+            dynamic.append(f"  {name}: [{text}]    e.g. --shape {name}={_example(known)}")
+    if dynamic:
+        raise UsageError("these inputs have dynamic dimensions; give each a shape:\n" + "\n".join(dynamic))
+
+
+def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:
+    fits = len(shape) == len(known) and all(k in (None, n) for k, n in zip(known, shape, strict=False))
+    if (has_rank and not fits) or any(n < 1 for n in shape):
+        model = ",".join("?" if n is None else str(n) for n in known)
+        raise UsageError(f"--shape {name}={','.join(map(str, shape))} does not fit the model's [{model}]")
+
+
+def _forget_output_shapes(graph: onnx.GraphProto) -> None:
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+
+
+def _example(known: list[int | None]) -> str:
+    return ",".join("1" if n is None else str(n) for n in known) or "1,3,224,224"
+
+
+def _name_nodes(graph: onnx.GraphProto) -> None:
+    """Give every node a unique name: its own, else its first output's, else its operator's."""
+    taken: Counter[str] = Counter()
+    for node in graph.node:
+        base = node.name or next((out for out in node.output if out), node.op_type)
+        taken[base] += 1
+        node.name = base if taken[base] == 1 else f"{base}:{taken[base]}"
+
+
+def _unsupported(proto: onnx.ModelProto) -> dict[str, list[str]]:
+    known = onnx_frontend._get_convert_map()
+    missing: dict[str, list[str]] = {}
+    for node in proto.graph.node:
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        # Upstream looks an operator up by its name alone; com.microsoft's fused forms are among its converters.
+        if node.op_type not in known or (domain not in ("", "com.microsoft.")):
+            missing.setdefault(domain + node.op_type, []).append(node.name)
+    return missing
+
+
+def _check_supported(proto: onnx.ModelProto) -> None:
+    missing = _unsupported(proto)
+    if not missing:
+        return
+    lines = []
+    for op, nodes in sorted(missing.items()):
+        more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
+        lines.append(f"  {op} ({len(nodes)}x): {', '.join(nodes[:_SHOWN_NODES])}{more}")
+    raise ModelError(
+        f"{len(missing)} operator(s) cannot be compiled:\n"
+        + "\n".join(lines)
+        + "\nReplace them in the model, or split the model around them."
+    )
+
+
+def _infer_shapes(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    try:
+        return onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as err:
+        detail = str(err).strip().splitlines()[-1]
+        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from err
+
+
+class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
+    """Upstream's importer, which also notes where each node's bindings end."""
+
+    def __init__(self) -> None:
+        super().__init__(shape_dict={}, dtype_dict="float32")
+        self.last_binding: dict[relax.Var, str] = {}
+        self.node = ""
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
+        self.node = attrs["tvm_custom"]["name"]
+        result = super()._convert_operator(op_name, inputs, attrs, opset)
+        # A converter may return an unbound call, which would be bound among the bindings of its consumer.
+        if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
+            result = self.bb.emit(result)
+        if isinstance(result, relax.Var):
+            # A node that passes a value through (Identity) leaves it its first name.
+            self.last_binding.setdefault(result, self.node)
+        return result
+
+
+def _convert(proto: onnx.ModelProto) -> tvm.IRModule:
+    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+    importer = _NamingImporter()
+    try:
+        # Upstream prints the failing node to stdout, which belongs to our result, and warns of renamed inputs.
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mod = importer.from_onnx(proto.graph, opset)
+    except Exception as err:
+        op = next((n.op_type for n in proto.graph.node if n.name == importer.node), "?")
+        reason = str(err).strip().splitlines()[-1] if str(err).strip() else type(err).__name__
+        raise ModelError(f"{op} node '{importer.node}' cannot be imported: {reason}") from err
+    return _name_calls(mod, importer.last_binding)
+
+
+def _name_calls(mod: tvm.IRModule, last_binding: dict[relax.Var, str]) -> tvm.IRModule:
+    """Give each binding the name of the node whose last binding follows it."""
+    names: dict[relax.Var, str] = {}
+    pending: list[relax.Var] = []
+    bindings = [binding for block in mod["main"].body.blocks for binding in block.bindings]
+    for binding in bindings:
+        pending.append(binding.var)
+        if binding.var in last_binding:
+            names.update((var, last_binding[binding.var]) for var in pending)
+            pending = []
+    # Trailing bindings unpack or return the last node's values.
+    final = next(reversed(names.values()), "output")
+    names.update((var, final) for var in pending)
+    mod["main"] = name_bindings(mod["main"], names)
+    return mod
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+    return TensorSpec(
+        value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype.name
+    )
+
+
+def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
+    ty = mod["main"].ret_ty
+    fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+    specs = []
+    for value, field in zip(graph.output, fields, strict=True):
+        if not isinstance(field, relax.TensorType) or field.shape is None:
+            raise ModelError(
+                f"output '{value.name}' has no static shape; give the inputs a --shape that fixes it"
+            )
+        dims = [int(dim) if isinstance(dim, tvm.tirx.IntImm) else None for dim in field.shape.values]
+        if None in dims:
+            raise ModelError(f"output '{value.name}' has a shape that depends on the data: {field.shape}")
+        specs.append(TensorSpec(value.name, tuple(d for d in dims if d is not None), str(field.dtype)))
+    return tuple(specs)

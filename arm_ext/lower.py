@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The phase that makes every call a TensorIR kernel, and notes which kernel took which source nodes, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax, tirx
+
+import schedules
+from arm_ext.report import GENERIC, Alternative, KernelCall
+from arm_ext.target.profiles import Profile
+from relay_passes.sources import function_sources, map_calls, relax_functions, sources_of, with_source
+from relay_passes.upstream import run_upstream
+
+# TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
+_OPAQUE = 8
+
+Rejected = dict[str, tuple[Alternative, ...]]
+
+
+def lower(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[KernelCall]]:
+    """Lower a fused module: composites by our kernels, the rest by TVM's legalisation and fusion.
+
+    Returns:
+        The module, whose `main` calls kernels by call_tir only, and a record a kernel, sorted by symbol.
+    """
+    mod, kernels, rejected = _lower_composites(mod, profile)
+    with profile.tvm_target():
+        for upstream in (
+            relax.transform.LegalizeOps(),
+            relax.transform.AnnotateTIROpPattern(),
+            relax.transform.FoldConstant(),
+            relax.transform.FuseOps(),
+        ):
+            mod = run_upstream(mod, upstream)
+        sources = function_sources(mod)
+        mod = run_upstream(mod, relax.transform.FuseTIR())
+    ours = {kernel.symbol for kernel in kernels}
+    symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
+    kernels += [_generic(symbol, sources.get(symbol, ()), rejected) for symbol in symbols - ours]
+    return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
+
+
+def _generic(symbol: str, sources: Sequence[str], rejected: Rejected) -> KernelCall:
+    alternatives = tuple(dict.fromkeys(a for source in sources for a in rejected.get(source, ())))
+    return KernelCall(
+        symbol=symbol,
+        sources=tuple(sources),
+        kernel=GENERIC,
+        numerics="float",
+        reason="" if alternatives else "no hand-written kernel for this operator",
+        rejected=alternatives,
+    )
+
+
+def _lower_composites(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
+    """Replace composites by our kernels; put back the calls of those that no kernel takes."""
+    target = profile.tvm_target()
+    sources = function_sources(mod)
+    builder = relax.BlockBuilder(mod)
+    placed: dict[str, _Placed] = {}
+    kernels: dict[str, KernelCall] = {}
+    inlined: dict[str, relax.Function] = {}
+    rejected: Rejected = {}
+    for composite, func in _composites(mod):
+        names = sources.get(composite, ())
+        outcome = schedules.lower(func, target, profile.core)
+        if isinstance(outcome, schedules.Lowered):
+            placed[composite] = _place(builder, outcome)
+            # Composites of one workload share one kernel.
+            symbol = placed[composite].gvar.name_hint
+            before = kernels[symbol].sources if symbol in kernels else ()
+            kernels[symbol] = _ours(symbol, (*before, *names), outcome.choice)
+        else:
+            inlined[composite] = func
+            rejected.update(dict.fromkeys(names, _alternatives(outcome.rejections)))
+    mod = builder.get()
+    if inlined:
+        mod["main"] = mod["main"].inline_functions(inlined)
+        mod = run_upstream(mod, relax.transform.CanonicalizeBindings())
+    mod["main"] = map_calls(mod["main"], lambda _var, call: _redirect(call, placed))
+    for upstream in (relax.transform.Normalize(), relax.transform.DeadCodeElimination(["main"])):
+        mod = run_upstream(mod, upstream)
+    return mod, list(kernels.values()), rejected
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A kernel that stands in the module, with its packed constants."""
+
+    gvar: tvm.ir.GlobalVar
+    constants: tuple[tvm.ir.GenericConst, ...]
+
+
+def _alternatives(rejections: Sequence[schedules.Rejection]) -> tuple[Alternative, ...]:
+    return tuple(Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})") for r in rejections)
+
+
+def _composites(mod: tvm.IRModule) -> list[tuple[str, relax.Function]]:
+    return [
+        (gvar.name_hint, func) for gvar, func in relax_functions(mod) if func.attrs and "Composite" in func.attrs
+    ]
+
+
+def _place(builder: relax.BlockBuilder, lowered: schedules.Lowered) -> _Placed:
+    """Add a kernel to the module; its name becomes a symbol of model.so."""
+    name = str(lowered.func.attrs["global_symbol"])
+    func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
+    return _Placed(builder.add_func(func, name), tuple(relax.const(array) for array in lowered.constants))
+
+
+def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:
+    kernel = placed.get(getattr(call.op, "name_hint", ""))
+    if kernel is None:
+        return call
+    new = relax.call_tir(kernel.gvar, [*call.args, *kernel.constants], call.ty)
+    return with_source(new, sources_of(call))
+
+
+def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice) -> KernelCall:
+    return KernelCall(
+        symbol=symbol,
+        sources=tuple(sources),
+        kernel=choice.kernel,
+        numerics="float",
+        reason=choice.reason,
+        rejected=_alternatives(choice.rejected),
+    )

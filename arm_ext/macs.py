@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multiply-accumulates of one inference, by source node: the share that a report and a benchmark are read by."""
+
+import math
+
+import tvm
+from tvm import relax
+
+from relay_passes.sources import sources_of
+
+_CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
+_CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")
+
+
+def count_macs(mod: tvm.IRModule) -> dict[str, int]:
+    """Return source node → MACs of the convolutions and matrix products of `main` (static shapes)."""
+    macs: dict[str, int] = {}
+    for block in mod["main"].body.blocks:
+        for binding in block.bindings:
+            call = binding.value
+            if isinstance(call, relax.Call) and (count := _call_macs(call)):
+                for source in sources_of(call)[:1]:
+                    macs[source] = macs.get(source, 0) + count
+    return macs
+
+
+def _call_macs(call: relax.Call) -> int:
+    name = getattr(call.op, "name", "")
+    if name == "relax.matmul":
+        return math.prod(_shape(call)) * _shape(call.args[0])[-1]
+    if name in _CONV:
+        weights, layout = _shape(call.args[1]), str(call.attrs.kernel_layout)
+        return math.prod(_shape(call)) * math.prod(weights) // weights[layout.index("O")]
+    if name in _CONV_TRANSPOSE:
+        # Every input element meets the filter of its channel: output channels of its group times window.
+        weights, layout = _shape(call.args[1]), str(call.attrs.kernel_layout)
+        return math.prod(_shape(call.args[0])) * math.prod(weights) // weights[layout.index("I")]
+    return 0
+
+
+def _shape(expr: relax.Expr) -> list[int]:
+    return [int(dim) for dim in expr.ty.shape.values]

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.bench`: a package measured on a board, on the self-test's inputs."""
+
+from pathlib import Path
+
+from arm_ext.board import Board, open_board
+from arm_ext.board.spec import parse_spec
+from arm_ext.errors import ArmExtError, UsageError
+from arm_ext.measure.mca import Mca, find_mca
+from arm_ext.measure.profile import CountReport, profile
+from arm_ext.measure.times import REPEATS, WARMUP, TimeReport, time_report
+from arm_ext.package import Package, load_package
+from schedules.cores import CORES, Core
+
+_GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+
+
+def bench(package: str | Path | Package, board: str = "virtual") -> CountReport | TimeReport:
+    """Measure one inference: counts and a cycle estimate on a virtual board, times on a real one.
+
+    Args:
+        package: Folder, or an opened package.
+        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+
+    Raises:
+        UsageError: No such package or board name, or a package for a core that there is no model of.
+        EnvError: The board is out of reach or lacks a feature; QEMU without plugins; no llvm-mca.
+    """
+    pkg = package if isinstance(package, Package) else load_package(package)
+    if parse_spec(board).kind == "virtual":
+        # What may be missing is looked for before the board is started.
+        return _count(pkg, board, _core(pkg), find_mca())
+    return _time(pkg, board)
+
+
+def _core(package: Package) -> Core:
+    name = package.manifest.target.core
+    if name not in CORES:
+        raise UsageError(
+            f"{package.path} was compiled for this machine's {name}, of which there is no model to estimate "
+            "cycles with; compile for a profile that `arm-ext targets` lists, or measure on --board local"
+        )
+    return CORES[name]
+
+
+def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
+    manifest = package.manifest
+    with open_board(board, profile_cpu=manifest.target.qemu_cpu, counting=True) as opened:
+        opened.require(manifest.target.features)
+        trace = opened.load(package.so).count(package.selftest().inputs)
+    working_set = manifest.memory.weight_bytes + manifest.memory.peak_activation_bytes
+    return profile(trace, core, mca, macs=manifest.macs, working_set=working_set)
+
+
+def _time(package: Package, board: str) -> TimeReport:
+    with open_board(board) as opened:
+        opened.require(package.manifest.target.features)
+        threads, governor = _conditions(opened)
+        model = opened.load(package.so)
+        seconds = model.time(package.selftest().inputs, repeats=REPEATS, warmup=WARMUP)
+    return time_report(seconds, warmup=WARMUP, threads=threads, governor=governor)
+
+
+def _conditions(board: Board) -> tuple[int, str]:
+    """Threads of the runtime's pool, and cpu0's governor or "unknown"."""
+    session = board.connect()
+    try:
+        with session.guard():
+            threads = int(session.function("runtime.NumThreads")())
+        try:
+            with session.guard():
+                content = bytes(session.function("tvm.rpc.server.download")(_GOVERNOR))
+        except ArmExtError:
+            # Containers and virtual machines have no cpufreq.
+            return threads, "unknown"
+    finally:
+        session.close()
+    # The server reads as many bytes as the file's size says, a page in sysfs, and pads with zeros.
+    return threads, content.partition(b"\n")[0].decode()

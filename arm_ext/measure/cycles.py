@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cycle estimate for a core: block counts times llvm-mca's cycles of a block, corrected.
+
+The sum compares programs on one core to about 10 %; as an absolute time it comes out 1.15 to 1.6 times too
+fast, since every load hits L1 and every branch is predicted.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from arm_ext.measure.classify import InsnClass, classify
+from arm_ext.measure.mca import Mca
+from arm_ext.measure.mca_text import mca_text
+from arm_ext.measure.trace import Block
+from schedules.cores import Core
+
+
+@dataclass(frozen=True)
+class BlockCost:
+    """A block with what all its executions cost.
+
+    Attributes:
+        block: The block, glued.
+        cycles: Estimated for all executions together.
+        unmodelled: Dynamic instructions that the core's model has no data for; priced at the dispatch width.
+    """
+
+    block: Block
+    cycles: float
+    unmodelled: int
+
+
+def block_costs(blocks: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost]:
+    """Estimate the cycles of each block on `core`.
+
+    A block takes no less than its instructions over the core's dispatch width: llvm-mca's neoverse models
+    dispatch 8 to 16 a cycle, which none of these cores does.
+    """
+    glued = glue(blocks)
+    estimates = mca.estimate([mca_text(block.words, core.mca_cpu) for block in glued], core.mca_cpu)
+    return [
+        BlockCost(
+            block,
+            cycles=block.count * max(estimate.cycles, len(block.words) / core.issue_width),
+            unmodelled=block.count * estimate.unmodelled,
+        )
+        for block, estimate in zip(glued, estimates, strict=True)
+    ]
+
+
+def glue(blocks: Sequence[Block]) -> list[Block]:
+    """Join blocks that the emulator split where the program does not: at a page's end, or at its size limit.
+
+    A block that ends without a branch goes on in the block that starts right behind it. That one may be
+    entered from elsewhere too: then only as many of its executions are joined.
+    """
+    at: dict[int, list[Block]] = defaultdict(list)
+    for block in blocks:
+        at[block.vaddr].append(block)
+    left = {id(block): block.count for block in blocks}
+    glued = []
+    # By address: whoever runs on into a block comes before it.
+    for block in sorted(blocks, key=lambda block: block.vaddr):
+        count = left[id(block)]
+        if not count:
+            continue
+        words = list(block.words)
+        while classify(words[-1]) is not InsnClass.BRANCH:
+            following = at[block.vaddr + 4 * len(words)]
+            onward = max(following, key=lambda block: left[id(block)], default=None)
+            if onward is None or left[id(onward)] < count:
+                break
+            left[id(onward)] -= count
+            words += onward.words
+        glued.append(Block(block.vaddr, count, tuple(words), block.image, block.symbol))
+    return glued

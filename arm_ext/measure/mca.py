@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""llvm-mca: finding one that will do, and asking it for the cycles of blocks, with a cache."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from arm_ext.errors import EnvError
+from arm_ext.target.toolchain import cache_folder
+
+# The first release whose Arm models mca_text's corrections were checked against.
+OLDEST_LLVM = 19
+INSTALL_COMMAND = f"apt-get install llvm-{OLDEST_LLVM}"
+# Enough for a steady state: to fill and drain the pipeline, 7 cycles or so, adds 0.07 to an execution.
+ITERATIONS = 100
+# Debian and Ubuntu put versioned names on PATH, and the tools of each release into llvm-N here.
+_LLVM_ROOT = Path("/usr/lib")
+# One process takes so many blocks: its JSON stays small, its start-up does not count.
+_BLOCKS_PER_RUN = 500
+
+
+@dataclass(frozen=True)
+class BlockCycles:
+    """What llvm-mca says of a block that repeats.
+
+    Attributes:
+        cycles: Per execution.
+        unmodelled: Lines that the model has no data for and that were left out.
+    """
+
+    cycles: float
+    unmodelled: int
+
+
+@dataclass(frozen=True)
+class Mca:
+    """An llvm-mca.
+
+    Attributes:
+        path: The program.
+        version: LLVM's, such as "19.1.7".
+    """
+
+    path: Path
+    version: str
+
+    def estimate(self, blocks: Sequence[tuple[str, ...]], cpu: str) -> list[BlockCycles]:
+        """Cycles of each block, as if it repeated with all loads hitting L1.
+
+        Args:
+            blocks: Assembly lines.
+            cpu: The scheduling model (-mcpu).
+
+        Raises:
+            EnvError: llvm-mca failed, as for a cpu it does not know.
+        """
+        keys = [hashlib.sha256("\n".join(block).encode()).hexdigest() for block in blocks]
+        # The key is of the corrected text, so that a changed correction finds no old result.
+        store = cache_folder() / "mca" / f"{self.version}-{cpu}-{ITERATIONS}.json"
+        known = _read(store)
+        missing = {key: block for key, block in zip(keys, blocks, strict=True) if key not in known}
+        for batch in _batches(missing):
+            known.update(self._run(batch, cpu))
+        if missing:
+            _write(store, known)
+        return [BlockCycles(*known[key]) for key in keys]
+
+    def _run(self, blocks: Mapping[str, tuple[str, ...]], cpu: str) -> dict[str, tuple[float, int]]:
+        lines: list[str] = []
+        for key, block in blocks.items():
+            lines += [f"# LLVM-MCA-BEGIN {key}", *block, f"# LLVM-MCA-END {key}"]
+        command = [str(self.path), "-mtriple=aarch64", f"-mcpu={cpu}", "-mattr=+all", "-json"]
+        # An unmodelled instruction (casal, dmb) is left out of its block, and we count it.
+        command += [
+            f"-iterations={ITERATIONS}",
+            "-skip-unsupported-instructions=any",
+            "-resource-pressure=false",
+        ]
+        command += ["-instruction-info=false"]
+        done = subprocess.run(
+            command, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
+        )
+        if done.returncode or "not a recognized processor" in done.stderr:
+            first = (done.stderr.strip() or "no message").splitlines()[0]
+            raise EnvError(f"{self.path} -mcpu={cpu} failed: {first}; install another: {INSTALL_COMMAND}")
+        # A block of which no instruction is modelled has no region in the answer.
+        found = {key: (0.0, len(block)) for key, block in blocks.items()}
+        for region in json.loads(done.stdout)["CodeRegions"]:
+            cycles = region["SummaryView"]["TotalCycles"] / region["SummaryView"]["Iterations"]
+            key = region["Name"]
+            found[key] = (cycles, len(blocks[key]) - len(region["Instructions"]))
+        return found
+
+
+def find_mca() -> Mca:
+    """The llvm-mca to use: of the installed ones the oldest that will do, so that figures stay comparable.
+
+    Raises:
+        EnvError: There is none of LLVM 19 or newer.
+    """
+    found = [mca for path in sorted(set(_candidates())) if (mca := _identify(path))]
+    usable = [mca for mca in found if _major(mca) >= OLDEST_LLVM]
+    if not usable:
+        seen = f"only {', '.join(f'{mca.path} {mca.version}' for mca in found)}" if found else "none"
+        raise EnvError(
+            f"cycle estimates need llvm-mca {OLDEST_LLVM} or newer ({seen} found): {INSTALL_COMMAND}"
+        )
+    return min(usable, key=_major)
+
+
+def _major(mca: Mca) -> int:
+    return int(mca.version.partition(".")[0])
+
+
+def _candidates() -> Iterator[Path]:
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        yield from Path(folder).glob("llvm-mca*")
+    yield from _LLVM_ROOT.glob("llvm-*/bin/llvm-mca")
+
+
+def _identify(path: Path) -> Mca | None:
+    if not shutil.which(path):
+        return None
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    version = re.search(r"LLVM version (\d+\.\d+\.\d+)", done.stdout)
+    return Mca(path.resolve(), version[1]) if version else None
+
+
+def _batches(blocks: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, tuple[str, ...]]]:
+    items = list(blocks.items())
+    for start in range(0, len(items), _BLOCKS_PER_RUN):
+        yield dict(items[start : start + _BLOCKS_PER_RUN])
+
+
+def _read(store: Path) -> dict[str, tuple[float, int]]:
+    try:
+        entries = json.loads(store.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return {}
+    return {key: (float(cycles), int(unmodelled)) for key, (cycles, unmodelled) in entries.items()}
+
+
+def _write(store: Path, entries: Mapping[str, tuple[float, int]]) -> None:
+    # Renamed into place: a reader beside us sees the old file or the new one, whole.
+    store.parent.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=store.parent, delete=False) as file:
+        json.dump(entries, file)
+    Path(file.name).replace(store)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a virtual board says of one inference: instruction counts, and cycles by a model; never a time."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify
+from arm_ext.measure.cycles import BlockCost, block_costs
+from arm_ext.measure.mca import Mca
+from arm_ext.measure.trace import Trace
+from schedules.cores import Core
+
+NOTE = (
+    "Counts are of an emulator, exact. Cycles are of a model (llvm-mca, all loads hit L1, all branches "
+    "predicted): they compare builds for one core, and are no time on a board."
+)
+# The read data channel between a core and its interconnect is at most 256 bits wide (AMBA CHI, as in Neoverse
+# N1 and the DynamIQ shared unit). A core gets a fraction of it from DRAM, so that the bound is a floor.
+BUS_BYTES_PER_CYCLE = 32
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SymbolRow(_Record):
+    """A kernel of model.so, or a library.
+
+    Attributes:
+        symbol: The kernel's or the library's name.
+        image: "model.so", or the library.
+        instructions: Dynamic, per inference.
+        share: Of all instructions.
+        mac_share: Multiply-accumulate instructions among its own.
+        estimated_cycles: Per inference, by the model.
+    """
+
+    symbol: str
+    image: str
+    instructions: int
+    share: float
+    mac_share: float
+    estimated_cycles: int
+
+
+class Bandwidth(_Record):
+    """What memory has to do, which the cycle estimate leaves out.
+
+    Attributes:
+        bytes: What comes from beyond L2 in each inference: weights and activations; 0 if L2 holds them all.
+        bound_cycles: `bytes` at BUS_BYTES_PER_CYCLE; no inference takes less.
+        needed_bytes_per_cycle: What memory must deliver for the cycle estimate to hold.
+    """
+
+    bytes: int
+    bound_cycles: int
+    needed_bytes_per_cycle: float
+
+
+class CountReport(_Record):
+    """One inference, one thread, warm.
+
+    Attributes:
+        instructions: Dynamic, of everything between the call and its return.
+        macs: Of the model, from its manifest.
+        macs_per_instruction: Their quotient.
+        classes: Share of each instruction class that occurs, largest first.
+        mac_share: Share of all multiply-accumulate classes together.
+        core: The core that the cycles are estimated for.
+        model: The scheduling model that stands for it, and whose it is ("neoverse-n1 of llvm-mca 19.1.7").
+        estimated_cycles: Per inference.
+        unmodelled_share: Share of instructions that the model has no data for.
+        bandwidth: The other bound.
+        symbols: By instructions, most first.
+        note: What the figures are not.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["counts"] = "counts"
+    threads: Literal[1] = 1
+    instructions: int
+    macs: int
+    macs_per_instruction: float
+    classes: dict[InsnClass, float]
+    mac_share: float
+    core: str
+    model: str
+    estimated_cycles: int
+    unmodelled_share: float
+    bandwidth: Bandwidth
+    symbols: list[SymbolRow]
+    note: str = NOTE
+
+
+def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) -> CountReport:
+    """Count and estimate one inference.
+
+    Args:
+        trace: The inference.
+        core: Whose cycles to estimate.
+        mca: What to estimate them with.
+        macs: Of the model.
+        working_set: Bytes of weights and peak activations.
+    """
+    costs = block_costs(trace.blocks, core, mca)
+    total = trace.instructions
+    cycles = sum(cost.cycles for cost in costs)
+    classes = _classes(costs)
+    streamed = working_set if working_set > core.l2.size else 0
+    return CountReport(
+        instructions=total,
+        macs=macs,
+        macs_per_instruction=macs / total,
+        classes={kind: count / total for kind, count in classes.most_common()},
+        mac_share=sum(classes[kind] for kind in MAC_CLASSES) / total,
+        core=core.name,
+        model=f"{core.mca_cpu} of llvm-mca {mca.version}",
+        estimated_cycles=round(cycles),
+        unmodelled_share=sum(cost.unmodelled for cost in costs) / total,
+        bandwidth=Bandwidth(
+            bytes=streamed,
+            bound_cycles=round(streamed / BUS_BYTES_PER_CYCLE),
+            needed_bytes_per_cycle=streamed / cycles,
+        ),
+        symbols=_rows(costs, total),
+    )
+
+
+def _classes(costs: Sequence[BlockCost]) -> Counter[InsnClass]:
+    classes: Counter[InsnClass] = Counter()
+    for cost in costs:
+        for word in cost.block.words:
+            classes[classify(word)] += cost.block.count
+    return classes
+
+
+def _rows(costs: Sequence[BlockCost], total: int) -> list[SymbolRow]:
+    groups: dict[tuple[str, str], list[BlockCost]] = {}
+    for cost in costs:
+        groups.setdefault((cost.block.symbol, cost.block.image), []).append(cost)
+    rows = []
+    for (symbol, image), group in groups.items():
+        instructions = sum(cost.block.instructions for cost in group)
+        classes = _classes(group)
+        rows.append(
+            SymbolRow(
+                symbol=symbol,
+                image=image,
+                instructions=instructions,
+                share=instructions / total,
+                mac_share=sum(classes[kind] for kind in MAC_CLASSES) / instructions,
+                estimated_cycles=round(sum(cost.cycles for cost in group)),
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.instructions, row.symbol))

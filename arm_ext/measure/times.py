@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a real board says of a package: times per inference, with what they depend on."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+# p99 of fewer is the maximum.
+REPEATS = 100
+# Caches, branch predictors, the thread pool and an ondemand governor settle within these.
+WARMUP = 10
+
+
+class TimeReport(BaseModel):
+    """Wall-clock times of one inference on a real board.
+
+    Attributes:
+        repeats: Inferences measured.
+        warmup: Inferences before them, not measured.
+        median_ms: Milliseconds, as the percentiles below.
+        p90_ms: 90th percentile.
+        p99_ms: 99th percentile.
+        spread: Interquartile range over the median; a few per cent mean a busy board or a moving clock.
+        threads: Of the runtime's pool.
+        governor: Linux's cpufreq governor of cpu0, or "unknown".
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    kind: Literal["times"] = "times"
+    repeats: int
+    warmup: int
+    median_ms: float
+    p90_ms: float
+    p99_ms: float
+    spread: float
+    threads: int
+    governor: str
+
+
+def time_report(seconds: Sequence[float], *, warmup: int, threads: int, governor: str) -> TimeReport:
+    """Summarise times per inference, given in seconds in any order."""
+    q1, median, q3, p90, p99 = (float(value) for value in np.percentile(seconds, [25, 50, 75, 90, 99]) * 1e3)
+    return TimeReport(
+        repeats=len(seconds),
+        warmup=warmup,
+        median_ms=median,
+        p90_ms=p90,
+        p99_ms=p99,
+        spread=(q3 - q1) / median,
+        threads=threads,
+        governor=governor,
+    )

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executed blocks of one inference on a virtual board, each with the kernel or library it belongs to."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from arm_ext.errors import EnvError, InternalError
+
+MODEL_IMAGE = "model.so"
+UNKNOWN_IMAGE = "other"
+UNNAMED_SYMBOL = "(unnamed)"
+# TVM wraps the body of PrimFunc `f` (`f_compute_`) in a function that unpacks its arguments (`__tvm_ffi_f`).
+_WRAPPER_PREFIX = "__tvm_ffi_"
+_BODY_SUFFIX = "_compute_"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions that the emulator translated as one unit: entered at the top, left at the end.
+
+    Attributes:
+        vaddr: Guest address of the first instruction.
+        count: How often the block was executed.
+        words: The A64 instructions.
+        image: "model.so", or the library's name without version ("libtvm_runtime", "libc"), or "other".
+        symbol: Inside model.so the kernel; elsewhere the image's name.
+    """
+
+    vaddr: int
+    count: int
+    words: tuple[int, ...]
+    image: str
+    symbol: str
+
+    @property
+    def instructions(self) -> int:
+        """Dynamic instructions of this block."""
+        return self.count * len(self.words)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All blocks executed in one inference.
+
+    Attributes:
+        blocks: In the dump's order.
+        base: Guest address at which model.so was loaded.
+    """
+
+    blocks: tuple[Block, ...]
+    base: int
+
+    @property
+    def instructions(self) -> int:
+        """Dynamic instructions of the inference."""
+        return sum(block.instructions for block in self.blocks)
+
+    @classmethod
+    def parse(cls, dump: Path, maps: str, so: Path) -> "Trace":
+        """Read the plugin's dump and attribute every block.
+
+        Args:
+            dump: Lines `vaddr_hex count word word …`, then `#total N`, N being the dynamic instructions.
+            maps: Text of the guest's /proc/self/maps while model.so was loaded.
+            so: The model.so that ran.
+
+        Raises:
+            EnvError: The dump is truncated, or model.so is not among the guest's mappings.
+            InternalError: The dump shows other instructions than `so` holds at that place.
+        """
+        images = _Images(maps)
+        model = _ModelImage(so, images)
+        # The emulator may translate a block twice, and then counts it in two lines.
+        counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        for vaddr, count, words in _read_blocks(dump):
+            counts[vaddr, words] += count
+        blocks = []
+        for (vaddr, words), count in counts.items():
+            image = images.at(vaddr)
+            if image == MODEL_IMAGE:
+                model.check(vaddr, words)
+                symbol = model.kernel_at(vaddr)
+            else:
+                symbol = image
+            blocks.append(Block(vaddr, count, words, image, symbol))
+        return cls(tuple(blocks), model.base)
+
+
+def kernel_name(symbol: str) -> str:
+    """The PrimFunc's name behind an ELF symbol of model.so: wrapper and body count as one kernel."""
+    return symbol.removeprefix(_WRAPPER_PREFIX).removesuffix(_BODY_SUFFIX)
+
+
+def _read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    seen = 0
+    total: int | None = None
+    with dump.open() as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                if line.startswith("#total"):
+                    total = int(line.split()[1])
+                    continue
+                vaddr, count, *words = line.split()
+                block = int(vaddr, 16), int(count), tuple(int(word, 16) for word in words)
+            except (ValueError, IndexError):
+                raise _damaged(dump, f"line {number} is not `vaddr count word …`") from None
+            seen += block[1] * len(words)
+            yield block
+    if total is None:
+        raise _damaged(dump, "it has no #total line")
+    if seen != total:
+        raise _damaged(dump, f"its blocks hold {seen} instructions, its #total says {total}")
+
+
+def _damaged(dump: Path, what: str) -> EnvError:
+    return EnvError(
+        f"the instruction dump {dump} is damaged: {what}. Was the board stopped? Run the count again."
+    )
+
+
+class _Images:
+    """Which file is mapped at an address; from the text of /proc/self/maps."""
+
+    def __init__(self, maps: str) -> None:
+        entries = []
+        for line in maps.splitlines():
+            # address perms offset dev inode path; anonymous memory has no path
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and fields[5].startswith("/"):
+                start, end = (int(bound, 16) for bound in fields[0].split("-"))
+                entries.append((start, end, int(fields[2], 16), Path(fields[5].strip()).name))
+        self._entries = sorted(entries)
+        self._starts = [entry[0] for entry in self._entries]
+
+    def at(self, vaddr: int) -> str:
+        index = bisect_right(self._starts, vaddr) - 1
+        if index < 0 or vaddr >= self._entries[index][1]:
+            return UNKNOWN_IMAGE
+        name = self._entries[index][3]
+        return name if name == MODEL_IMAGE else name.partition(".so")[0]
+
+    def first_byte(self, name: str) -> int | None:
+        """Address at which byte 0 of the file `name` is mapped."""
+        return next((start for start, _, offset, file in self._entries if file == name and offset == 0), None)
+
+
+class _ModelImage:
+    """model.so as loaded in the guest: its base, its kernels, its code."""
+
+    def __init__(self, so: Path, images: _Images) -> None:
+        self._so = so
+        start = images.first_byte(MODEL_IMAGE)
+        if start is None:
+            raise EnvError(
+                f"{MODEL_IMAGE} is not among the files that the board's session has mapped; load the package "
+                "and count in one session"
+            )
+        with so.open("rb") as file:
+            elf = ELFFile(file)
+            segments = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+            first = next(segment for segment in segments if segment["p_offset"] == 0)
+            self.base = start - first["p_vaddr"]
+            self._code = [(s["p_vaddr"], s.data()) for s in segments if s["p_flags"] & 1]  # PF_X
+            self._symbols = _function_symbols(elf)
+        self._starts = [symbol[0] for symbol in self._symbols]
+
+    def kernel_at(self, vaddr: int) -> str:
+        address = vaddr - self.base
+        index = bisect_right(self._starts, address) - 1
+        if index < 0:
+            return UNNAMED_SYMBOL
+        _, section_end, name = self._symbols[index]
+        # TVM's bodies of parallel loops have no symbols of their own; LLVM puts them behind their kernel.
+        return kernel_name(name) if address < section_end else UNNAMED_SYMBOL
+
+    def check(self, vaddr: int, words: tuple[int, ...]) -> None:
+        address = vaddr - self.base
+        expected = b"".join(word.to_bytes(4, "little") for word in words)
+        for start, data in self._code:
+            if data[address - start : address - start + len(expected)] == expected and address >= start:
+                return
+        raise InternalError(
+            f"the board ran code at {address:#x} of {MODEL_IMAGE} that {self._so} does not hold"
+        )
+
+
+def _function_symbols(elf: ELFFile) -> list[tuple[int, int, str]]:
+    """(address, end of its section, name) of all functions, sorted; of .symtab, or .dynsym if there is none."""
+    table = elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym")
+    if not isinstance(table, SymbolTableSection):
+        return []
+    ends = {
+        index: section["sh_addr"] + section["sh_size"] for index, section in enumerate(elf.iter_sections())
+    }
+    return sorted(
+        (symbol["st_value"], ends[symbol["st_shndx"]], symbol.name)
+        for symbol in table.iter_symbols()
+        if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] in ends
+    )

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// An RPC server for one board on the loopback interface, speaking the protocol of
+// tvm.exec.rpc_server.
+//
+//   board_server --work FOLDER [--dump FILE] [--tracker HOST:PORT --key KEY]
+//
+// Prints "READY <port>" and serves one client after the other, each in a process of its own. Ends
+// when its standard input ends, that is, when the process that started it is gone, and takes FOLDER
+// with it.
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "marks.h"
+#include "session.h"
+#include "tracker.h"
+#include "wire.h"
+
+namespace arm_ext {
+namespace {
+
+// tvm/rpc/base.py
+constexpr int kRpcMagic = 0xFF271;
+constexpr int kCodeMismatch = kRpcMagic + 2;
+constexpr int kMaxKey = 4096;
+constexpr int kHandshakeSeconds = 5;
+constexpr int kPingMs = 2000;
+constexpr int kOwner = STDIN_FILENO;
+
+struct Options {
+  const char* work = nullptr;
+  const char* dump = nullptr;
+  const char* tracker = nullptr;
+  const char* key = "";
+};
+
+bool Parse(int argc, char** argv, Options* options) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const char* value = argv[i + 1];
+    if (strcmp(argv[i], "--work") == 0)
+      options->work = value;
+    else if (strcmp(argv[i], "--dump") == 0)
+      options->dump = value;
+    else if (strcmp(argv[i], "--tracker") == 0)
+      options->tracker = value;
+    else if (strcmp(argv[i], "--key") == 0)
+      options->key = value;
+    else
+      return false;
+  }
+  return argc % 2 == 1 && options->work != nullptr;
+}
+
+/*! \brief Loads the runtime so that uploaded modules find its symbols, as under the stock Python
+ * server. */
+bool LoadRuntime() {
+  static const char* const kLibraries[] = {"libtvm_runtime.so", "libtvm_runtime_extra.so"};
+  for (const char* library : kLibraries) {
+    if (dlopen(library, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      fprintf(stderr, "%s\n", dlerror());
+      return false;
+    }
+  }
+  return true;
+}
+
+/*! \brief Listens on a free loopback port; -1 on failure. */
+int Listen(int* port) {
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  socklen_t size = sizeof(address);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr* any = reinterpret_cast<sockaddr*>(&address);
+  constexpr int kBacklog = 8;
+  if (fd < 0 || bind(fd, any, size) != 0 || listen(fd, kBacklog) != 0 ||
+      getsockname(fd, any, &size) != 0) {
+    perror("listen");
+    return -1;
+  }
+  *port = ntohs(address.sin_port);
+  return fd;
+}
+
+void SetReceiveTimeout(int fd, int seconds) {
+  timeval limit = {seconds, 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
+
+/*!
+ * \brief The protocol's greeting.
+ * \param match The key that the client must name ("client:<match>").
+ * \param key The key by which the server answers.
+ * \param timeout_s Receives the client's "-timeout=", 0 if it gave none.
+ */
+bool Handshake(int client, const char* match, const char* key, double* timeout_s) {
+  int one = 1;
+  setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  SetReceiveTimeout(client, kHandshakeSeconds);
+  int magic = 0, size = 0;
+  char text[kMaxKey + 1] = {};
+  if (!ReadAll(client, &magic, sizeof(magic)) || magic != kRpcMagic ||
+      !ReadAll(client, &size, sizeof(size)) || size < 0 || size > kMaxKey ||
+      !ReadAll(client, text, static_cast<size_t>(size))) {
+    return false;
+  }
+  SetReceiveTimeout(client, 0);
+  const char* timeout = strstr(text, " -timeout=");
+  *timeout_s = timeout == nullptr ? 0 : atof(timeout + strlen(" -timeout="));
+  text[strcspn(text, " ")] = '\0';
+  char expected[512], answer[512];
+  snprintf(expected, sizeof(expected), "client:%s", match);
+  if (strcmp(text, expected) != 0) {
+    WriteAll(client, &kCodeMismatch, sizeof(kCodeMismatch));
+    return false;
+  }
+  size = snprintf(answer, sizeof(answer), "server:%s", key);
+  return WriteAll(client, &kRpcMagic, sizeof(kRpcMagic)) && WriteAll(client, &size, sizeof(size)) &&
+         WriteAll(client, answer, static_cast<size_t>(size));
+}
+
+/*! \brief Waits for the next client; -1 when the owner is gone. */
+int Accept(int listener, Tracker* tracker) {
+  for (;;) {
+    pollfd fds[] = {{listener, POLLIN, 0}, {kOwner, POLLIN, 0}};
+    int ready = poll(fds, 2, tracker == nullptr ? -1 : kPingMs);
+    if (fds[1].revents != 0) return -1;
+    if (ready == 0) tracker->Ping();
+    if (fds[0].revents == 0) continue;
+    int client = accept(listener, nullptr, nullptr);
+    if (client >= 0) return client;
+  }
+}
+
+void ServeClients(int listener, const Options& options, Tracker* tracker) {
+  bool offered = false;
+  for (;;) {
+    if (tracker != nullptr && !offered) tracker->Offer();
+    offered = true;
+    int client = Accept(listener, tracker);
+    if (client < 0) return;
+    double timeout_s = 0;
+    const char* match = tracker == nullptr ? options.key : tracker->match_key();
+    if (!Handshake(client, match, options.key, &timeout_s)) {
+      close(client);
+      continue;
+    }
+    RunSession(client, timeout_s, options.work, kOwner);
+    offered = false;
+  }
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  if (!Parse(argc, argv, &options)) {
+    fprintf(stderr,
+            "usage: board_server --work FOLDER [--dump FILE] [--tracker HOST:PORT --key KEY]\n");
+    return 2;
+  }
+  signal(SIGPIPE, SIG_IGN);
+  rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  int port = 0, listener = -1;
+  if (!LoadRuntime() || !RegisterMaps() || (options.dump && !RegisterCountingTimer(options.dump)) ||
+      (listener = Listen(&port)) < 0) {
+    return 1;
+  }
+  printf("READY %d\n", port);
+  fflush(stdout);
+  Tracker tracker(options.tracker, options.key, port);
+  ServeClients(listener, options, options.tracker == nullptr ? nullptr : &tracker);
+  RemoveTree(options.work);
+  return 0;
+}
+
+}  // namespace
+}  // namespace arm_ext
+
+int main(int argc, char** argv) { return arm_ext::Main(argc, argv); }

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the native parts once into the cache folder, by the pinned zig.
+
+Each result lies in a folder named by a hash of all that it is made from. It is built aside and moved there in
+one step, so that an interrupted build leaves nothing and builds at the same time do each other no harm.
+"""
+
+import hashlib
+import importlib.metadata
+import logging
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from arm_ext.errors import EnvError
+from arm_ext.target.toolchain import ZIGLANG, cache_folder, zig, zig_target
+
+_LOG = logging.getLogger(__name__)
+_HERE = Path(__file__).parent
+_WHEELS = ("apache-tvm", "apache-tvm-ffi")
+_WHEEL_PLATFORM = "manylinux_2_28_aarch64"
+# What the board needs of the wheels; the metadata is there so that the runtime can be asked for its version.
+_RUNTIME_FILES = (
+    "tvm/lib/libtvm_runtime.so",
+    "tvm/lib/libtvm_runtime_extra.so",
+    "tvm_ffi/lib/libtvm_ffi.so",
+    "apache_tvm-{tvm}.dist-info/METADATA",
+    "apache_tvm_ffi-{ffi}.dist-info/METADATA",
+)
+_LIB = Path("tvm", "lib")
+_C_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-Wl,--build-id=none", "-s")
+# No exceptions, RTTI or C++ library: zig would have to build libc++ first (36 s, not 4), and its symbols
+# could mix with those of libstdc++, on which the runtime libraries rest.
+_CXX_FLAGS = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-nostdlib++")
+_SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc")
+_SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "wire.h")
+
+
+def board_server() -> Path:
+    """The RPC server for aarch64; it needs `runtime_libs()` on its library path.
+
+    Raises:
+        EnvError: zig or the aarch64 wheels are missing; the message names the command that mends it.
+    """
+    flags = [*_C_FLAGS, *_CXX_FLAGS, "-target", zig_target("aarch64-linux-gnu")]
+
+    def build(folder: Path) -> None:
+        libs = runtime_libs()
+        sources = [_HERE / name for name in _SERVER_SOURCES]
+        link = [f"-L{libs}", "-ltvm_ffi", "-ldl"]
+        zig(["c++", *flags, *ffi_includes(), *sources, *link, "-o", folder / "board_server"])
+
+    return _built("board_server", (*_SERVER_SOURCES, *_SERVER_HEADERS), flags, build) / "board_server"
+
+
+def qemu_plugin() -> Path:
+    """The counting plugin, for the QEMU of this machine.
+
+    Raises:
+        EnvError: zig is missing or failed.
+    """
+    return _shared_library("count_plugin", platform.machine())
+
+
+def probe_module(machine: str = "aarch64") -> Path:
+    """The module that asks a board for its features.
+
+    Args:
+        machine: The board's architecture, as `uname -m` gives it.
+
+    Raises:
+        EnvError: zig is missing or failed.
+    """
+    return _shared_library("probe", machine)
+
+
+def runtime_libs() -> Path:
+    """The folder with the aarch64 libtvm_runtime, libtvm_runtime_extra and libtvm_ffi.
+
+    They are those of the aarch64 wheels in the versions that are installed here; pip gets them once.
+
+    Raises:
+        EnvError: They cannot be got; the message names the command that mends it.
+    """
+    versions = _wheel_versions()
+
+    def fill(folder: Path) -> None:
+        if platform.machine() == "aarch64":
+            _copy_installed(folder)
+        else:
+            _download(versions, folder)
+        (folder / "tvm_ffi/lib/libtvm_ffi.so").rename(folder / _LIB / "libtvm_ffi.so")
+
+    return _cached("runtime-aarch64", [*versions, *_RUNTIME_FILES], fill) / _LIB
+
+
+def _shared_library(name: str, machine: str) -> Path:
+    """Builds `name`.c for a machine; symbols of QEMU or of the runtime stay undefined."""
+    flags = [*_C_FLAGS, "-std=gnu11", "-shared", "-fPIC", "-target", zig_target(f"{machine}-linux-gnu")]
+
+    def build(folder: Path) -> None:
+        zig(["cc", *flags, *ffi_includes(), _HERE / f"{name}.c", "-o", folder / f"{name}.so"])
+
+    return _built(name, (f"{name}.c",), flags, build) / f"{name}.so"
+
+
+def _built(name: str, sources: Sequence[str], flags: Sequence[str], build: Callable[[Path], None]) -> Path:
+    texts = [(_HERE / source).read_text() for source in sources]
+    return _cached(name, [ZIGLANG, *_wheel_versions(), *flags, *texts], build)
+
+
+def _cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) -> Path:
+    """The folder for `name`; `fill` is called on an empty one if there is none yet."""
+    digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]
+    native = cache_folder() / "native"
+    folder = native / f"{name}-{digest}"
+    if folder.is_dir():
+        return folder
+    native.mkdir(exist_ok=True)
+    _LOG.info("building %s in %s", name, native)
+    aside = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=native))
+    try:
+        fill(aside)
+        aside.chmod(0o755)  # mkdtemp makes it private; a cache may be shared
+        aside.rename(folder)
+    except OSError as error:
+        # Another process may have been first: its result is as good as ours.
+        if not folder.is_dir():
+            raise EnvError(f"cannot write {folder} ({error}); name another in ARM_EXT_CACHE") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return folder
+
+
+def _download(versions: Sequence[str], folder: Path) -> None:
+    """Unpacks the runtime files of the aarch64 wheels into `folder`."""
+    with tempfile.TemporaryDirectory() as wheels:
+        options = ["--no-deps", "--only-binary=:all:", f"--platform={_WHEEL_PLATFORM}"]
+        command = ["-m", "pip", "download", *options, *versions]
+        quiet = ["--quiet", "--disable-pip-version-check", "--dest", wheels]
+        done = subprocess.run([sys.executable, *command, *quiet], capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+            raise EnvError(
+                f"the TVM runtime for aarch64, on which the virtual board runs, cannot be got: {reason}\n"
+                f"On a machine with network run: {shlex.join(['pip', *command[2:], '--dest', 'wheels'])}\n"
+                "and here set PIP_FIND_LINKS to that folder."
+            )
+        wanted = _runtime_files()
+        for wheel in Path(wheels).iterdir():
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(folder, members=[name for name in archive.namelist() if name in wanted])
+
+
+def _copy_installed(folder: Path) -> None:
+    """Copies the runtime files of the wheels installed on this Arm machine into `folder`."""
+    site = Path(sysconfig.get_path("platlib"))
+    for name in _runtime_files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(site / name, folder / name)
+
+
+def _runtime_files() -> list[str]:
+    tvm, ffi = map(importlib.metadata.version, _WHEELS)
+    return [name.format(tvm=tvm, ffi=ffi) for name in _RUNTIME_FILES]
+
+
+def _wheel_versions() -> list[str]:
+    return [f"{name}=={importlib.metadata.version(name)}" for name in _WHEELS]
+
+
+def ffi_includes() -> list[str]:
+    """-I of the C ABI's headers."""
+    include = importlib.metadata.distribution("apache-tvm-ffi").locate_file("tvm_ffi/include")
+    return [f"-I{include}"]

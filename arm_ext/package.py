@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The artefact: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from arm_ext.errors import UsageError
+from arm_ext.frontends.imported import TensorSpec
+
+SCHEMA_VERSION: Literal[1] = 1
+
+SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
+    "model.so",
+    "manifest.json",
+    "report.json",
+    "report.txt",
+    "selftest.npz",
+)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Tensor(_Record):
+    """An input or output, in the model's order."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+
+    def spec(self) -> TensorSpec:
+        """Return it as the front ends' record."""
+        return TensorSpec(self.name, tuple(self.shape), self.dtype)
+
+
+class ModelInfo(_Record):
+    """The source model; sha256 is of its file's bytes."""
+
+    name: str
+    format: str
+    sha256: str
+
+
+class TargetInfo(_Record):
+    """The resolved profile; features are LLVM's names, after --mattr."""
+
+    profile: str
+    core: str
+    triple: str
+    cpu: str
+    features: list[str]
+    qemu_cpu: str | None
+    mca_cpu: str
+
+
+class Linker(_Record):
+    """What linked model.so."""
+
+    name: str
+    version: str
+
+
+class Versions(_Record):
+    """Versions that decide the bytes of model.so."""
+
+    arm_ext: str
+    tvm: str
+    tvm_ffi: str
+    llvm: str
+    linker: Linker
+
+
+class WideLayer(_Record):
+    """A kernel call, the bytes alive while it runs (inputs, outputs and values kept for later), its source nodes."""
+
+    kernel: str
+    sources: list[str]
+    live_bytes: int
+
+
+class Memory(_Record):
+    """Bytes. The peak is what one inference allocates: planned activations and the largest kernel's workspace."""
+
+    peak_activation_bytes: int
+    workspace_bytes: int
+    weight_bytes: int
+    widest: list[WideLayer]
+
+
+class Check(_Record):
+    """How `run --check` compares outputs with `expected`, and why that bound.
+
+    Integer outputs are compared exactly. `relative_bound` is on |difference| / max|expected| of a float output.
+    """
+
+    relative_bound: float
+    reason: str
+
+
+class Manifest(_Record):
+    """manifest.json."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    model: ModelInfo
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    target: TargetInfo
+    versions: Versions
+    memory: Memory
+    macs: int
+    check: Check
+
+
+@dataclass(frozen=True)
+class Selftest:
+    """Inputs, what our numerics give for them on the host, and what the source's own runtime gives."""
+
+    inputs: list[np.ndarray]
+    expected: list[np.ndarray]
+    source: list[np.ndarray]
+    source_runtime: str
+
+    def save(self, path: Path) -> None:
+        """Write it as .npz (numpy stamps no time into it)."""
+        arrays: dict[str, np.ndarray] = {}
+        for kind, values in (("input", self.inputs), ("expected", self.expected), ("source", self.source)):
+            arrays.update({f"{kind}_{i}": value for i, value in enumerate(values)})
+        with path.open("wb") as file:
+            np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)  # type: ignore[arg-type]
+
+    @staticmethod
+    def load(path: Path) -> "Selftest":
+        """Read what `save` wrote."""
+        with np.load(path, allow_pickle=False) as data:
+
+            def kind(name: str) -> list[np.ndarray]:
+                return [data[key] for key in sorted_keys(name)]
+
+            def sorted_keys(name: str) -> list[str]:
+                count = sum(key.startswith(f"{name}_") and key != "source_runtime" for key in data.files)
+                return [f"{name}_{i}" for i in range(count)]
+
+            return Selftest(kind("input"), kind("expected"), kind("source"), str(data["source_runtime"]))
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package on disk."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def so(self) -> Path:
+        """The shared library."""
+        return self.path / SO
+
+    def selftest(self) -> Selftest:
+        """Read selftest.npz.
+
+        Raises:
+            UsageError: It is missing or damaged.
+        """
+        try:
+            return Selftest.load(self.path / SELFTEST)
+        except (OSError, ValueError, KeyError) as err:
+            raise UsageError(
+                f"{self.path / SELFTEST}: cannot be read ({err}); compile the model again"
+            ) from err
+
+
+def load_package(path: str | Path) -> Package:
+    """Open a package folder.
+
+    Raises:
+        UsageError: It is no package, or one of another schema version.
+    """
+    folder = Path(path)
+    manifest = folder / MANIFEST
+    if not manifest.is_file() or not (folder / SO).is_file():
+        raise UsageError(
+            f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: arm-ext compile -o {folder}"
+        )
+    try:
+        return Package(folder, Manifest.model_validate_json(manifest.read_bytes()))
+    except ValidationError as err:
+        first = err.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "document"
+        raise UsageError(
+            f"{manifest}: {where}: {first['msg']}; written by another version? Compile the model again"
+        ) from err
+
+
+def manifest_schema() -> dict[str, object]:
+    """Return the JSON schema of manifest.json, which ships as schemas/manifest.schema.json."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Manifest.model_json_schema(mode="serialization")}
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write manifest.json with a stable layout."""
+    (folder / MANIFEST).write_text(json.dumps(manifest.model_dump(mode="json"), indent=2) + "\n")
+
+
+@contextmanager
+def writing(output: Path) -> Iterator[Path]:
+    """Give a folder to fill, which becomes `output` when the block ends well and vanishes when it does not.
+
+    An earlier package at `output` is replaced; anything else there is left alone and refused.
+
+    Raises:
+        UsageError: `output` holds something else, or cannot be written.
+    """
+    if output.is_dir() and any(output.iterdir()) and not (output / MANIFEST).is_file():
+        raise UsageError(f"{output}: exists and is not a package; name another folder with -o")
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output}: exists and is a file; name a folder with -o")
+    parent = output.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=parent))
+    except OSError as err:
+        raise UsageError(
+            f"{output}: cannot be written ({err.strerror}); name another folder with -o"
+        ) from err
+    try:
+        fresh = scratch / "new"
+        fresh.mkdir()
+        yield fresh
+        if output.exists():
+            output.rename(scratch / "old")
+        fresh.rename(output)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way a model goes, in one place: named phases in order, each IRModule → IRModule, none reaching back.
+
+    import ─► canonicalize ─► fuse ─► lower ─► plan ─► link ─► package
+
+`import` is a front end's, `link` and `package` make files of the result; what lies between stands in PHASES.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tvm
+from tvm import relax
+
+import relay_passes
+import schedules
+from arm_ext.lower import lower
+from arm_ext.report import KernelCall
+from arm_ext.target.profiles import Profile
+from relay_passes.sources import bindings_of, global_callees
+
+
+@dataclass
+class Context:
+    """What a phase is told and what it notes down.
+
+    Attributes:
+        profile: The target.
+        kernels: Written by `lower`: one record a kernel.
+    """
+
+    profile: Profile
+    kernels: list[KernelCall] = field(default_factory=list)
+
+
+def canonicalize(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
+    """Fold constants and BatchNorm, tidy; QDQ is kept."""
+    return relay_passes.canonicalize(mod)
+
+
+def fuse(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
+    """Form composites: an anchor with the epilogue that a kernel can take in."""
+    return relay_passes.fuse(mod, schedules.VOCABULARY)
+
+
+def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+    """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere."""
+    mod, kernels = lower(mod, context.profile)
+    context.kernels += kernels
+    return mod
+
+
+def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+    """Give every activation its place in a statically planned storage."""
+    passes = [
+        relax.transform.RewriteDataflowReshape(),
+        relax.transform.ToNonDataflow(),
+        relax.transform.RemovePurityChecking(),
+        relax.transform.CallTIRRewrite(),
+        relax.transform.StaticPlanBlockMemory(),
+    ]
+    with context.profile.tvm_target():
+        mod = tvm.transform.Sequential(passes)(mod)
+    calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
+    called = {name for call in calls for name in global_callees(call)}
+    context.kernels = [k if k.symbol in called else k.model_copy(update=_VIEW) for k in context.kernels]
+    return mod
+
+
+# A reshape that the planner turned into another look at the same bytes.
+_VIEW = {"kernel": "view", "numerics": "-", "reason": "shares its input's bytes", "rejected": ()}
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A named step."""
+
+    name: str
+    run: Callable[[tvm.IRModule, Context], tvm.IRModule]
+
+
+PHASES: tuple[Phase, ...] = (
+    Phase("canonicalize", canonicalize),
+    Phase("fuse", fuse),
+    Phase("lower", lower_kernels),
+    Phase("plan", plan),
+)
+
+
+def run_phases(
+    mod: tvm.IRModule, context: Context, dump: Path | None = None
+) -> Iterator[tuple[str, tvm.IRModule]]:
+    """Run PHASES over an imported module, yielding each phase's name and result.
+
+    Args:
+        mod: As a front end returned it.
+        context: The target; the phases write their records to it.
+        dump: Folder for numbered TVMScript, `00-import.py` the first.
+    """
+    _dump(dump, 0, "import", mod)
+    for number, phase in enumerate(PHASES, start=1):
+        mod = phase.run(mod, context)
+        _dump(dump, number, phase.name, mod)
+        yield phase.name, mod
+
+
+def build(planned: tvm.IRModule, profile: Profile) -> relax.VMExecutable:
+    """Generate machine code for a planned module; weights go inside."""
+    passes = [
+        relax.transform.LowerAllocTensor(),
+        relax.transform.KillAfterLastUse(),
+        relax.transform.LowerRuntimeBuiltin(),
+        relax.transform.ComputePrimValue(),
+        relax.transform.VMShapeLower(),
+        relax.transform.AttachGlobalSymbol(),
+    ]
+    target = profile.tvm_target()
+    with target:
+        return relax.build(tvm.transform.Sequential(passes)(planned), target, relax_pipeline=None)
+
+
+def _dump(folder: Path | None, number: int, name: str, mod: tvm.IRModule) -> None:
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:02d}-{name}.py").write_text(mod.script(show_meta=False) + "\n")

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gate on instructions: nothing above the target's features leaves the compiler.
+
+Every word of every executable section is decoded. A mnemonic that the tables in mnemonics.py do not hold is refused, as
+is a word that does not decode: LLVM puts constants of aarch64 code into .rodata, so code sections hold code alone.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import capstone
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
+from arm_ext.errors import InternalError
+from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SME, SVE, SVE2, SVE_WITH
+
+_SCALABLE = re.compile(r"\b[zp]\d")  # a register of SVE
+_ARRAY = re.compile(r"\bza")  # the array of SME
+_HALF = re.compile(r"\bh\d|\.[248]?h\b")  # half-precision, in HALF's mnemonics alone
+_QUAD = re.compile(r"\.q\b")
+_SYSTEM_REGISTER = re.compile(r"\b(fpcr|fpsr|nzcv|tpidr_el0)\b")  # those that Armv8.0-A lets a program touch
+
+# The operands that make a form SVE2, of mnemonics that SVE has in other forms: unpredicated multiply, indexed
+# multiply-add, predicated saturating add, two-register permutes, and gathers that bypass the cache.
+_SVE2_OPERANDS = {
+    **dict.fromkeys(("mul", "smulh", "umulh"), re.compile(r"z\S+, z\S+, z")),
+    **dict.fromkeys(("mla", "mls"), re.compile(r"[^/]+$")),
+    **dict.fromkeys(("sqadd", "sqsub", "uqadd", "uqsub"), re.compile(r".*/m")),
+    **dict.fromkeys(("ext", "splice"), re.compile(r".*\{")),
+    "tbl": re.compile(r".*\{z\S+, z"),
+    **{f"{op}nt1{size}": re.compile(r".*\[z") for op in ("ld", "st") for size in "bhwd"},
+}
+# Of SVE: on 128-bit elements they are f64mm or sve2-aes, and on 64-bit tiles sme-f64f64 or sme-i16i64, which no profile
+# can have.
+_NO_QUAD = frozenset({"trn1", "trn2", "uzp1", "uzp2", "zip1", "zip2", "pmullb", "pmullt"})
+_NO_DOUBLE_TILE = re.compile(r"za\d\.d")
+_TILE_SUMS = frozenset(m for m in SME if m.endswith(("mopa", "mops", "addha", "addva")))
+
+_NOTHING: frozenset[str] = frozenset()
+_FP16 = frozenset({"fullfp16"})
+_OF_FEATURE = {mnemonic: frozenset({f}) for f, mnemonics in FEATURES.items() for mnemonic in mnemonics}
+_SVE_WITH = {mnemonic: frozenset({"sve", f}) for f, mnemonics in SVE_WITH.items() for mnemonic in mnemonics}
+
+
+@dataclass(frozen=True)
+class IsaReport:
+    """What a library's code uses.
+
+    Attributes:
+        features_used: LLVM feature names beyond Armv8.0-A with NEON.
+        instructions: Number of instructions decoded.
+    """
+
+    features_used: frozenset[str]
+    instructions: int
+
+
+def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
+    """Checks that a library executes on a CPU with these features.
+
+    Args:
+        so: A shared library or executable.
+        features: LLVM feature names that the CPU has beyond Armv8.0-A with NEON.
+
+    Returns:
+        What the code uses; None for a machine other than aarch64, which is not checked.
+
+    Raises:
+        InternalError: An instruction needs a feature that is not among them, or is not known. The message names
+            function and instruction.
+    """
+    allowed = frozenset(features)
+    used: set[str] = set()
+    instructions = 0
+    with so.open("rb") as file:
+        elf = ELFFile(file)
+        if elf.header.e_machine != "EM_AARCH64":
+            return None
+        for address, mnemonic, operands in _decode(elf):
+            instructions += 1
+            needed = required_features(mnemonic, operands)
+            if needed is None or not needed <= allowed:
+                raise InternalError(
+                    _refusal(so, elf, address, f"{mnemonic} {operands}".strip(), needed, allowed)
+                )
+            used |= needed
+    return IsaReport(frozenset(used), instructions)
+
+
+def required_features(mnemonic: str, operands: str) -> frozenset[str] | None:
+    """The features that an instruction needs beyond Armv8.0-A with NEON; None for one that the tables do not hold.
+
+    Args:
+        mnemonic: As capstone spells it.
+        operands: As capstone spells them.
+    """
+    if mnemonic in SME or _ARRAY.search(operands):
+        return _sme(mnemonic, operands)
+    if _SCALABLE.search(operands):
+        return _sve(mnemonic, operands)
+    if mnemonic in {"mrs", "msr"} and not _SYSTEM_REGISTER.search(operands):
+        return None
+    if mnemonic in {"pmull", "pmull2"} and ".1q" in operands:
+        return frozenset({"aes"})
+    needed = _NOTHING if mnemonic in BASE else _OF_FEATURE.get(mnemonic)
+    if needed is None:
+        return _sve(mnemonic, operands)
+    return needed | _FP16 if mnemonic in HALF and _HALF.search(operands) else needed
+
+
+def _sve(mnemonic: str, operands: str) -> frozenset[str] | None:
+    if mnemonic in _NO_QUAD and _QUAD.search(operands):
+        return None
+    if mnemonic in _SVE_WITH:
+        return _SVE_WITH[mnemonic]
+    sve2_form = _SVE2_OPERANDS.get(mnemonic)
+    if sve2_form and sve2_form.match(operands):
+        return frozenset({"sve2"})
+    if mnemonic in SVE:
+        return frozenset({"sve"})
+    return frozenset({"sve2"}) if mnemonic in SVE2 else None
+
+
+def _sme(mnemonic: str, operands: str) -> frozenset[str] | None:
+    known = mnemonic in SME or mnemonic in SVE
+    return (
+        frozenset({"sme"})
+        if known and not (mnemonic in _TILE_SUMS and _NO_DOUBLE_TILE.match(operands))
+        else None
+    )
+
+
+def _decode(elf: ELFFile) -> Iterator[tuple[int, str, str]]:
+    """Each instruction of the executable sections: address, mnemonic (".byte" for none), operands."""
+    decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    decoder.skipdata = True
+    for section in elf.iter_sections():
+        if section.header.sh_flags & SH_FLAGS.SHF_EXECINSTR:
+            for address, _, mnemonic, operands in decoder.disasm_lite(section.data(), section.header.sh_addr):
+                yield address, mnemonic, operands
+
+
+def _refusal(
+    so: Path,
+    elf: ELFFile,
+    address: int,
+    instruction: str,
+    needed: frozenset[str] | None,
+    allowed: frozenset[str],
+) -> str:
+    where = f"{so.name}: `{instruction}` at {address:#x} in {_function_at(elf, address)}"
+    if needed is None:
+        return f"{where} is not in the table of known instructions; this is a defect of the compiler"
+    missing = ", ".join(sorted(needed - allowed))
+    return f"{where} needs {missing}, which the target lacks; this is a defect of the compiler"
+
+
+def _function_at(elf: ELFFile, address: int) -> str:
+    """The name of the last function symbol at or before an address."""
+    table = elf.get_section_by_name(".symtab")
+    symbols = table.iter_symbols() if table else ()
+    functions = sorted((s.entry.st_value, s.name) for s in symbols if s.entry.st_info.type == "STT_FUNC")
+    index = bisect_right(functions, address, key=lambda f: f[0])
+    return str(functions[index - 1][1]) if index else "no function"

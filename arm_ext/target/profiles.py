@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The named CPU profiles that --target takes: core, features after --mattr, and a QEMU CPU that runs them."""
+
+import difflib
+import functools
+import platform
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import tvm
+
+from arm_ext.errors import EnvError, UsageError
+from schedules.cores import CORES, Core
+
+AARCH64 = "aarch64-linux-gnu"
+
+# The instruction-set features that --mattr changes, a profile lists and the ISA gate tells apart, by LLVM's
+# names. What LLVM lists of a CPU beyond them (tuning, system registers) changes no instruction of a model.
+ISA_FEATURES = frozenset(
+    {
+        *("aes", "altnzcv", "bf16", "complxnum", "crc", "dotprod", "flagm", "fp16fml", "fptoint", "fullfp16"),
+        *(
+            "i8mm",
+            "jsconv",
+            "lse",
+            "pauth",
+            "rcpc",
+            "rcpc-immo",
+            "rdm",
+            "sha2",
+            "sha3",
+            "sm4",
+            "sme",
+            "sve",
+            "sve2",
+        ),
+    }
+)
+
+# CPUs without SVE of qemu-aarch64 7.2, fewest features first (its target/arm/cpu64.c); `max` has all others.
+_QEMU_CPUS = {
+    "cortex-a72": frozenset({"aes", "crc", "sha2"}),
+    "cortex-a76": frozenset({"aes", "crc", "dotprod", "fullfp16", "lse", "rcpc", "rdm", "sha2"}),
+}
+_QEMU_SVE = {128: "sve128=on,sve256=off,sve512=off", 256: "sve256=on,sve512=off"}
+
+# LLVM's CPU with an architecture's least features.
+_GENERIC_CPU = {"aarch64": "generic", "x86_64": "x86-64"}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a model is compiled for.
+
+    A core with SVE has it in its profile, and LLVM then emits SVE code of its own accord; `--mattr=-sve,-sve2`
+    keeps to NEON.
+
+    Attributes:
+        name: What --target says, such as "raspberry-pi-5".
+        core: The core, with the features that --mattr left.
+        triple: LLVM triple.
+        qemu_cpu: `qemu-aarch64 -cpu` with at least the features; None where the machine itself runs the code.
+        note: What it stands for, in one line.
+    """
+
+    name: str
+    core: Core
+    triple: str
+    qemu_cpu: str | None
+    note: str
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """LLVM feature names, sorted."""
+        return self.core.features
+
+    def tvm_target(self) -> tvm.target.Target:
+        """The TVM target: mcpu, each feature of the profile, and without what else mcpu implies."""
+        implied = _llvm_features(self.triple, self.core.llvm_cpu) & _known_features(self.triple)
+        absent = sorted(implied - set(self.features))
+        config = {
+            "kind": "llvm",
+            "mtriple": self.triple,
+            "mcpu": self.core.llvm_cpu,
+            "mattr": [*(f"+{f}" for f in self.features), *(f"-{f}" for f in absent)],
+            "keys": ["arm_cpu", "cpu"] if self.triple == AARCH64 else ["cpu"],
+        }
+        return tvm.target.Target(config)
+
+
+def resolve(name: str, mattr: str | None = None) -> Profile:
+    """The profile of a name, with features added and removed.
+
+    Adding a feature adds what it implies, removing one removes what implies it (without sve no sve2).
+
+    Args:
+        name: One of `PROFILES`, or "host" for the machine at hand.
+        mattr: Changes such as "+i8mm,-sve", applied from left to right.
+
+    Raises:
+        UsageError: Unknown name or feature (near ones are listed), or malformed `mattr`.
+        EnvError: "host" on a system other than Linux on aarch64 or x86-64.
+    """
+    if name not in {*PROFILES, "host"}:
+        raise UsageError(f"unknown target {name!r}; {_near(name, [*PROFILES, 'host'])}")
+    profile = host() if name == "host" else PROFILES[name]
+    features = set(profile.features)
+    for change in mattr.split(",") if mattr else ():
+        sign, feature = change[:1], change[1:]
+        if sign not in {"+", "-"}:
+            raise UsageError(f"--mattr: {change!r} begins with neither + nor -; write it like +i8mm,-sve")
+        known = _known_features(profile.triple)
+        if feature not in known:
+            raise UsageError(f"--mattr: unknown feature {feature!r}; {_near(feature, known)}")
+        if sign == "+":
+            features |= _implied(profile.triple, feature)
+        else:
+            features -= {f for f in features if feature in _implied(profile.triple, f)}
+    return _with_features(profile, features)
+
+
+@functools.cache
+def host() -> Profile:
+    """The machine at hand as LLVM detects it; widths and caches are the generic core's if it is not in CORES.
+
+    Raises:
+        EnvError: The system is not Linux on aarch64 or x86-64.
+    """
+    if sys.platform != "linux" or platform.machine() not in _GENERIC_CPU:
+        raise EnvError(
+            f"target host needs Linux on aarch64 or x86_64, not {sys.platform} on {platform.machine()}; "
+            "name another target, such as arm"
+        )
+    cpu = str(tvm.get_global_func("tvm.codegen.llvm.GetHostCPUName")())
+    return host_profile(platform.machine(), cpu, [name for name, present in _host_flags().items() if present])
+
+
+def baseline_host() -> Profile:
+    """The machine at hand without what tells it from others of its kind, so that all compute the same floats."""
+    machine = host().triple.split("-", maxsplit=1)[0]
+    cpu = _GENERIC_CPU[machine]
+    return host_profile(machine, cpu, _llvm_features(host().triple, cpu))
+
+
+def host_profile(machine: str, cpu: str, features: Iterable[str]) -> Profile:
+    """The profile of a machine (`uname -m`) from LLVM's name of its CPU and the features detected."""
+    triple = f"{machine}-linux-gnu"
+    base = CORES.get(cpu, CORES["generic-dotprod"])
+    source = base.source if cpu in CORES else f"LLVM's host detection; widths and caches of {base.name}"
+    core = replace(base, name=cpu, llvm_cpu=cpu, source=source)
+    blank = Profile("host", core, triple, qemu_cpu=None, note=f"this machine: {machine}, {cpu}")
+    return _with_features(blank, _known_features(triple) & set(features))
+
+
+def _with_features(profile: Profile, features: Iterable[str]) -> Profile:
+    """The profile with other features, and the QEMU CPU for them."""
+    ordered = tuple(sorted(features))
+    bits = profile.core.vector_bits if "sve" in ordered else 128
+    core = replace(profile.core, features=ordered, vector_bits=bits)
+    return replace(profile, core=core, qemu_cpu=None if profile.name == "host" else _qemu_cpu(core))
+
+
+def _qemu_cpu(core: Core) -> str:
+    """The emulated CPU with the fewest features beyond the core's."""
+    wanted = set(core.features)
+    for cpu, features in _QEMU_CPUS.items():
+        if wanted <= features:
+            return cpu
+    sve = _QEMU_SVE[core.vector_bits] if "sve" in wanted else "sve=off"
+    return f"max,{sve}" if "sme" in wanted else f"max,{sve},sme=off"
+
+
+def _profile(name: str, core: str, note: str) -> Profile:
+    return Profile(name, CORES[core], AARCH64, _qemu_cpu(CORES[core]), note)
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(known))
+    return f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(sorted(known))}"
+
+
+def _host_flags() -> dict[str, bool]:
+    """What LLVM detects on this machine: each feature it knows of the architecture, present or not."""
+    flags = tvm.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
+    return {str(name): bool(present) for name, present in flags.items()}
+
+
+def _known_features(triple: str) -> frozenset[str]:
+    return ISA_FEATURES if triple == AARCH64 else frozenset(_host_flags())
+
+
+@functools.cache
+def _llvm_features(triple: str, cpu: str, *mattr: str) -> frozenset[str]:
+    """Every feature that LLVM turns on for a CPU and mattr, tuning flags included."""
+    target = tvm.target.Target({"kind": "llvm", "mtriple": triple, "mcpu": cpu, "mattr": list(mattr)})
+    return frozenset(str(name) for name in tvm.get_global_func("target.llvm_get_cpu_features")(target))
+
+
+def _implied(triple: str, feature: str) -> frozenset[str]:
+    """The feature and those that LLVM turns on with it."""
+    generic = _GENERIC_CPU[triple.split("-", maxsplit=1)[0]]
+    added = _llvm_features(triple, generic, f"+{feature}") - _llvm_features(triple, generic)
+    return (added & _known_features(triple)) | {feature}
+
+
+# Those of --target by name, without "host".
+PROFILES: dict[str, Profile] = {
+    profile.name: profile
+    for profile in (
+        _profile(
+            "arm", "generic-dotprod", "Armv8.2-A with dotprod and fp16, any core since cortex-a55 and a76"
+        ),
+        *(_profile(name, name, "any chip with this core") for name in CORES if name != "generic-dotprod"),
+        _profile("raspberry-pi-4", "cortex-a72", "BCM2711"),
+        _profile("raspberry-pi-5", "cortex-a76", "BCM2712"),
+        _profile("graviton2", "neoverse-n1", "AWS c6g, m6g, r6g, t4g"),
+        _profile("graviton3", "neoverse-v1", "AWS c7g, m7g, r7g"),
+        _profile("graviton4", "neoverse-v2", "AWS c8g, m8g, r8g"),
+    )
+}

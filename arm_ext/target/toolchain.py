@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The linker of model.so, pinned ziglang or another by --cc; zig is the compiler of our C and C++ too."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from arm_ext.errors import EnvError, UsageError
+
+# The version that pyproject.toml pins: the linker decides bytes of model.so.
+ZIGLANG = "0.17.0"
+
+# glibc of Debian 10 and RHEL 8, the floor of the manylinux_2_28 wheels of the runtime that loads model.so.
+GLIBC = "2.28"
+
+# TVM's objects carry DWARF that says nothing of the model and doubles a small model.so. Its kernels are local
+# symbols, and zig turns --strip-debug into --strip-all, so the sections are discarded by name instead.
+# .comment is the linker's name, which stands in the manifest.
+_DISCARD_DEBUG = "SECTIONS { /DISCARD/ : { *(.debug_*) *(.comment) } } INSERT AFTER .dynamic;\n"
+
+# Nothing reads a build id. -O2 keeps zig's debug-mode sanitizer runtime out.
+_SHARED_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,--build-id=none")
+
+
+@dataclass(frozen=True)
+class LinkerRecord:
+    """Which linker made a model.so, for the manifest.
+
+    Attributes:
+        name: "ziglang", or the program given by --cc without its folder.
+        version: The distribution's version, or the first line the program prints for --version.
+    """
+
+    name: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Linker:
+    """The `fcompile` of TVM's `export_library`, which hands on the `LinkerRecord` that a call returns.
+
+    Attributes:
+        triple: LLVM triple of the objects, also of those that TVM makes for modules without code.
+        cc: Another linker than ziglang; see `link_shared`.
+    """
+
+    triple: str
+    cc: str | None = None
+
+    def __call__(self, output: str, objects: Sequence[str], options: Sequence[str] = ()) -> LinkerRecord:
+        """Links `objects` into `output`; for C sources TVM gives include folders as `options`."""
+        return link_shared([*options, *objects], Path(output), triple=self.triple, cc=self.cc)
+
+    def get_target_triple(self) -> str:
+        """The triple, asked for by `export_library` when no module names one."""
+        return self.triple
+
+
+def cache_folder() -> Path:
+    """The folder for what is built once: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
+
+    Raises:
+        EnvError: It cannot be made.
+    """
+    override = os.environ.get("ARM_EXT_CACHE")
+    folder = Path(override).absolute() if override else platformdirs.user_cache_path("tvm-arm-ext")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvError(
+            f"cache folder {folder} cannot be made ({error.strerror}); name a writable one in ARM_EXT_CACHE"
+        ) from error
+    return folder
+
+
+def zig_target(triple: str) -> str:
+    """Zig's name for an LLVM triple, with the lowest glibc that the result may need.
+
+    Raises:
+        UsageError: The triple is not of Linux with glibc.
+    """
+    arch = triple.split("-", maxsplit=1)[0]
+    if "-linux" not in triple or not triple.endswith("-gnu"):
+        raise UsageError(f"cannot link for {triple}: needs Linux with glibc, such as aarch64-linux-gnu")
+    return f"{arch}-linux-gnu.{GLIBC}"
+
+
+def zig(args: Sequence[str | Path], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs `zig args...` of the pinned ziglang; its own cache lies in the cache folder.
+
+    The first link or compile for a target takes some 15 s (zig builds its libc stubs), later ones are cached.
+
+    Args:
+        args: Such as ["cc", "-target", zig_target(triple), "-c", source].
+        cwd: Where to run it.
+
+    Returns:
+        The finished process with its text.
+
+    Raises:
+        EnvError: ziglang is not installed, or zig failed.
+    """
+    if importlib.util.find_spec("ziglang") is None:
+        raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}")
+    cache = cache_folder() / "zig"
+    env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache / "local")}
+    return _run([sys.executable, "-m", "ziglang", *map(str, args)], cwd=cwd, env=env)
+
+
+def link_shared(
+    objects: Sequence[str | Path], output: Path, *, triple: str, cc: str | None = None
+) -> LinkerRecord:
+    """Links objects into a shared library; the same objects give the same bytes, wherever they lie.
+
+    Symbols of the TVM runtime stay undefined; libm and libc are linked. The symbol table is kept (counts per
+    kernel read it), debug sections are not.
+
+    Args:
+        objects: Object files of the triple, C sources, and options for them.
+        output: The library to write.
+        triple: LLVM triple, such as "aarch64-linux-gnu".
+        cc: Command of another linker driver, such as "aarch64-linux-gnu-gcc"; may carry arguments.
+
+    Returns:
+        The linker and its version.
+
+    Raises:
+        EnvError: The linker is missing or failed.
+        UsageError: The triple is not of Linux with glibc, or `cc` is empty.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "discard_debug.ld"
+        script.write_text(_DISCARD_DEBUG)
+        args = [*_SHARED_FLAGS, f"-Wl,-T,{script}", "-o", str(output), *map(str, objects), "-lm"]
+        if cc is None:
+            zig(["cc", "-target", zig_target(triple), *args])
+            return LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
+        command = _split_command(cc)
+        _run([*command, *args])
+        version = _run([*command, "--version"]).stdout.split("\n", maxsplit=1)[0]
+        return LinkerRecord(Path(command[0]).name, version)
+
+
+def _split_command(cc: str) -> list[str]:
+    """The words of --cc, whose first is a program that exists."""
+    try:
+        command = shlex.split(cc)
+    except ValueError as error:
+        raise UsageError(f"--cc {cc!r} is not a command: {error}") from error
+    if not command:
+        raise UsageError("--cc is empty; name a linker driver, or leave it out to use ziglang")
+    if shutil.which(command[0]) is None:
+        raise EnvError(
+            f"linker {command[0]} is not on PATH; install it (aarch64-linux-gnu-gcc comes with: "
+            "sudo apt install gcc-aarch64-linux-gnu), or leave --cc out to use ziglang"
+        )
+    return command
+
+
+def _run(
+    command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command and keeps its text; the tail of it is the message when it fails."""
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        shown = 20  # lines, so that the message stays on one screen
+        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-shown:])
+        raise EnvError(f"exit status {done.returncode} from: {shlex.join(command)}\n{tail}")
+    return done

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph rewrites over Relax. Knows TVM and numpy, nothing of the product or of the schedules."""
+
+from relay_passes.canonicalize import canonicalize
+from relay_passes.fold_constants import fold_constants
+from relay_passes.fuse import fuse
+from relay_passes.rule import Explanation, Match, Rejection, Rule, apply_rules, explain
+from relay_passes.sources import function_sources, name_bindings, sources_of, unnamed_calls, with_source
+from relay_passes.upstream import run_upstream
+from relay_passes.verify import verify
+
+__all__ = [
+    "Explanation",
+    "Match",
+    "Rejection",
+    "Rule",
+    "apply_rules",
+    "canonicalize",
+    "explain",
+    "fold_constants",
+    "function_sources",
+    "fuse",
+    "name_bindings",
+    "run_upstream",
+    "sources_of",
+    "unnamed_calls",
+    "verify",
+    "with_source",
+]

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewrite rules: a pattern, a check that says why not, and a rewrite; applied to a fixed point.
+
+A rule replaces the value of the variable that its pattern's root is bound to. What the pattern matched below the
+root must have no other consumer, or the rewrite would compute it twice: that is the engine's own check, before the
+rule's. The calls of the replacement carry the source names of all calls that were matched.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, Op, Var
+from tvm.relax.analysis import free_vars, get_var2val, remove_all_unused
+from tvm.relax.dpl import CallPattern, DFPattern, TupleGetItemPattern, TuplePattern
+from tvm_ffi import structural_map
+
+from relay_passes.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
+from relay_passes.upstream import run_upstream
+
+# A rule that still applies after this many sweeps undoes itself or grows the graph: a defect of the rule.
+_MAX_SWEEPS = 100
+# Patterns of computed values; a wildcard stands for what comes in from outside.
+_INNER = (CallPattern, TupleGetItemPattern, TuplePattern)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a rule did not apply where its pattern matched.
+
+    Attributes:
+        reason: A sentence without full stop, such as "weight is not a constant".
+        nodes: Source nodes of the match.
+        limit: What the check allows, if it is a comparison.
+        actual: What it found instead.
+    """
+
+    reason: str
+    nodes: Names
+    limit: object = None
+    actual: object = None
+
+    def __str__(self) -> str:
+        comparison = "" if self.limit is None else f" (limit {self.limit}, actual {self.actual})"
+        return f"{', '.join(self.nodes)}: {self.reason}{comparison}"
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a pattern matched.
+
+    Attributes:
+        nodes: Source nodes of all matched calls, in program order.
+        operands: For each named part of the pattern what stands for it in a call: a variable or a constant.
+            An optional part that is not there is missing.
+        values: For each named part the expression itself, so that a call's operands and attributes can be read.
+    """
+
+    nodes: Names
+    operands: Mapping[str, Expr]
+    values: Mapping[str, Expr]
+
+    def is_constant(self, part: str) -> bool:
+        """Whether a part is a constant tensor."""
+        return isinstance(self.operands[part], GenericConst)
+
+    def constant(self, part: str) -> np.ndarray[Any, Any]:
+        """The value of a part that is a constant."""
+        value: np.ndarray[Any, Any] = self.operands[part].value.numpy()
+        return value
+
+    def reject(self, reason: str, limit: object = None, actual: object = None) -> Rejection:
+        """A rejection of this match."""
+        return Rejection(reason, self.nodes, limit, actual)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite.
+
+    Attributes:
+        name: By its effect, such as "fold_batch_norm".
+        pattern: The root pattern.
+        parts: Names for the subpatterns that `check` and `rewrite` read.
+        check: Returns the match, or why the rule does not apply there.
+        rewrite: The replacement for the root, of the same type. Calls may be nested.
+    """
+
+    name: str
+    pattern: DFPattern
+    parts: Mapping[str, DFPattern]
+    check: Callable[[Match], Match | Rejection]
+    rewrite: Callable[[Match], Expr]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What became of one rule on one module.
+
+    Attributes:
+        applied: Source nodes of each match that was rewritten, in order.
+        rejected: The matches that are left, with the reason.
+    """
+
+    applied: tuple[Names, ...]
+    rejected: tuple[Rejection, ...]
+
+
+def apply_rules(mod: IRModule, rules: Sequence[Rule]) -> IRModule:
+    """Apply each rule in turn to its fixed point, and all of them again until none applies."""
+    applied = True
+    while applied:
+        applied = False
+        for rule in rules:
+            mod, explanation = apply_rule(mod, rule)
+            applied = applied or bool(explanation.applied)
+    return mod
+
+
+def explain(mod: IRModule, rule: Rule) -> Explanation:
+    """Where `rule` would apply in `mod`, and where it matches and does not apply, and why."""
+    return apply_rule(mod, rule)[1]
+
+
+def apply_rule(mod: IRModule, rule: Rule) -> tuple[IRModule, Explanation]:
+    """Apply one rule until no match is left that passes its check."""
+    applied: list[Names] = []
+    for _ in range(_MAX_SWEEPS):
+        rejected: list[Rejection] = []
+        new = mod.clone()
+        for gv, func in relax_functions(mod):
+            found, refused = _sweep(func, rule)
+            rejected += refused
+            if found:
+                new.update_func(gv, _replaced(func, rule, found))
+                applied += (match.nodes for match in found.values())
+        if all(new[gv].same_as(func) for gv, func in relax_functions(mod)):
+            return mod, Explanation(tuple(applied), tuple(rejected))
+        mod = run_upstream(new, relax.transform.Normalize())
+        mod.update({gv: remove_all_unused(func) for gv, func in relax_functions(mod)})
+    raise ValueError(f"rule {rule.name} still applies after {_MAX_SWEEPS} sweeps, last at {applied[-1]}")
+
+
+def _sweep(func: relax.Function, rule: Rule) -> tuple[dict[Var, Match], list[Rejection]]:
+    """The matches of one rule: those that pass and do not overlap, by root variable, and the rejected."""
+    bindings = bindings_of(func)
+    values = get_var2val(func)
+    graph = _Graph(func, bindings)
+    found: dict[Var, Match] = {}
+    rejected: list[Rejection] = []
+    taken: set[Var] = set()
+    for binding in bindings:
+        parts = rule.pattern.extract_matched_expr(binding.value, values)
+        if parts is None:
+            continue
+        inside = graph.bound(expr for pattern, expr in parts.items() if isinstance(pattern, _INNER))
+        if not taken.isdisjoint(inside):
+            continue  # the next sweep looks at what the overlapping match has become
+        match = graph.match(inside, {name: parts[p] for name, p in rule.parts.items() if p in parts})
+        result = graph.shared(inside, binding.var, match) or rule.check(match)
+        if isinstance(result, Rejection):
+            rejected.append(result)
+        else:
+            found[binding.var] = result
+            taken.update(inside)
+    return found, rejected
+
+
+class _Graph:
+    """Who computes and who consumes the values of a function."""
+
+    def __init__(self, func: relax.Function, bindings: Sequence[relax.Binding]) -> None:
+        self._bindings = {b.var: b for b in bindings}
+        self._owner = {b.value.id_: b.var for b in bindings}
+        self._outputs = set(free_vars(func.body.body))
+        self._consumers: dict[Var, list[Var]] = {}
+        for b in bindings:
+            for operand in free_vars(b.value):
+                self._consumers.setdefault(operand, []).append(b.var)
+
+    def bound(self, values: Iterable[Expr]) -> list[Var]:
+        """The variables bound to `values`, in program order."""
+        wanted = {self._owner[value.id_] for value in values if value.id_ in self._owner}
+        return [var for var in self._bindings if var in wanted]
+
+    def match(self, inside: Sequence[Var], parts: Mapping[str, Expr]) -> Match:
+        nodes = union(sources_of(self._bindings[var].value) for var in inside)
+        return Match(nodes, {name: self._owner.get(e.id_, e) for name, e in parts.items()}, parts)
+
+    def shared(self, inside: Sequence[Var], root: Var, match: Match) -> Rejection | None:
+        """Reject a match with an inner value that something outside of it needs."""
+        for var in inside:
+            outside = [user for user in self._consumers.get(var, []) if user not in inside]
+            if var != root and (outside or var in self._outputs):
+                users = union(sources_of(self._bindings[user].value) for user in outside) or ("the output",)
+                return match.reject(f"{var.name} is also needed by {', '.join(users)}")
+        return None
+
+
+def _replaced(func: relax.Function, rule: Rule, found: Mapping[Var, Match]) -> relax.Function:
+    def name(nodes: Names, call: Call) -> Call:
+        return with_source(call, nodes) if isinstance(call.op, Op | GlobalVar) else call
+
+    def put(binding: relax.VarBinding) -> relax.VarBinding:
+        match = found.get(binding.var)
+        if match is None:
+            return binding
+        new = structural_map(rule.rewrite(match), [(Call, partial(name, match.nodes))])
+        return relax.VarBinding(binding.var, new, binding.span)
+
+    return structural_map(func, [(relax.VarBinding, put)])

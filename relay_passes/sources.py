@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Source names: which nodes of the user's model a Relax call comes from.
+
+A call carries its names in its span: `Span(SourceName(node))` for one, a `SequentialSpan` for several.
+Spans take no part in structural equality, so naming a module never changes what it means.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GlobalVar, SequentialSpan, SourceName, Span, Var
+from tvm_ffi import structural_map, structural_walk
+
+Names = tuple[str, ...]
+
+# What lowering adds to run a call, and no source node asked for.
+_MACHINERY = ("relax.builtin.", "relax.memory.", "relax.vm.", "relax.null_value")
+
+
+def union(names: Iterable[Names]) -> Names:
+    """All names, each once, in order of first appearance."""
+    return tuple(dict.fromkeys(name for group in names for name in group))
+
+
+def sources_of(expr: Expr) -> Names:
+    """Names of the source nodes `expr` comes from; empty if it carries none."""
+    span = getattr(expr, "span", None)
+    if span is None:
+        return ()
+    spans = span.spans if isinstance(span, SequentialSpan) else [span]
+    # TVMScript sets spans of its own: a file, and a line from 1.
+    return union((s.source_name.name,) for s in spans if s.line == 0)
+
+
+def with_source(call: Call, names: Iterable[str]) -> Call:
+    """`call` carrying `names`, in place of those it had; its type is kept."""
+    spans = [Span(SourceName(name), 0, 0, 0, 0) for name in dict.fromkeys(names)]
+    span = None if not spans else spans[0] if len(spans) == 1 else SequentialSpan(spans)
+    return Call(call.op, call.args, call.attrs, call.ty_args, span, call.ty)
+
+
+def relax_functions(mod: IRModule) -> list[tuple[GlobalVar, relax.Function]]:
+    """The Relax functions of `mod`, sorted by name."""
+    items = [(gv, f) for gv, f in mod.functions_items() if isinstance(f, relax.Function)]
+    return sorted(items, key=lambda item: str(item[0].name_hint))
+
+
+def bindings_of(func: relax.Function) -> list[relax.Binding]:
+    """Every binding of `func` in program order, the branches of an `if` before the `if` itself."""
+    found: list[relax.Binding] = []
+    structural_walk(func, [((relax.VarBinding, relax.MatchCast), found.append)])
+    return found
+
+
+def map_calls(func: relax.Function, change: Callable[[Var, Call], Call]) -> relax.Function:
+    """`func` with `change(variable, call)` in place of each bound call. Variables stay the same objects."""
+    return structural_map(func, [(relax.VarBinding, lambda binding: _changed(binding, change))])
+
+
+def _changed(binding: relax.VarBinding, change: Callable[[Var, Call], Call]) -> relax.VarBinding:
+    if not isinstance(binding.value, Call):
+        return binding
+    return relax.VarBinding(binding.var, change(binding.var, binding.value), binding.span)
+
+
+def name_bindings(func: relax.Function, names: Mapping[Var, str | Iterable[str]]) -> relax.Function:
+    """Name the calls bound to the given variables, and the variables after them.
+
+    The new variable names ("conv1", "conv1_1") are what later phases print, and what a value is known by
+    where a pass replaces its variable; `lv7` would not do, since passes give such names to their own values.
+
+    Args:
+        func: A function in A-normal form, as every importer yields.
+        names: For a bound variable its source node, or several.
+    """
+    sources = {var: (name,) if isinstance(name, str) else tuple(name) for var, name in names.items() if name}
+    bound = [b.var for b in bindings_of(func)]
+    # What nobody names keeps the name it has.
+    taken = {str(var.name) for var in (*func.params, *bound) if var not in sources}
+    renamed: dict[Var, Var] = {}
+    for old in bound:
+        if old in sources:
+            name = next(n for n in _numbered(identifier(sources[old][0])) if n not in taken)
+            taken.add(name)
+            renamed[old] = type(old)(name, old.ty, old.span)
+    by_new = {renamed[old]: group for old, group in sources.items() if old in renamed}
+    func = structural_map(func, [(Var, lambda var: renamed.get(var, var))])
+    return map_calls(func, lambda var, call: with_source(call, by_new[var]) if var in by_new else call)
+
+
+def unnamed_calls(mod: IRModule) -> list[str]:
+    """Every call of every Relax function without a source, as "function: variable = operator".
+
+    What lowering adds to make a call run (allocation, shape and VM builtins) needs none.
+    """
+    return [
+        f"{gv.name_hint}: {binding.var.name} = {_callee(binding.value)}"
+        for gv, func in relax_functions(mod)
+        for binding in bindings_of(func)
+        if isinstance(binding.value, Call)
+        and not sources_of(binding.value)
+        and not _callee(binding.value).startswith(_MACHINERY)
+    ]
+
+
+def function_sources(mod: IRModule) -> dict[str, Names]:
+    """For each function that another one calls, by name: the source nodes of its body and of the calls to it.
+
+    Equal groups share one function after FuseOps, and equal calls one PrimFunc after LegalizeOps: the names
+    are those of all of them. What a group calls inside becomes part of the group itself in FuseTIR, so
+    it counts for the group alone, and the result is the same before FuseTIR and after it.
+    """
+    found: dict[str, list[Names]] = {str(gv.name_hint): [] for gv in mod.get_global_vars()}
+    called: set[str] = set()
+    for gv, func in relax_functions(mod):
+        for binding in bindings_of(func):
+            if not isinstance(binding.value, Call):
+                continue
+            names = sources_of(binding.value)
+            found[str(gv.name_hint)].append(names)
+            if func.attrs and "Primitive" in func.attrs:
+                continue
+            for callee in global_callees(binding.value):
+                called.add(callee)
+                found[callee].append(names)
+    return {name: union(found[name]) for name in sorted(called)}
+
+
+def global_callees(call: Call) -> list[str]:
+    """Names of the module's functions that `call` refers to, as callee or as argument (of call_tir)."""
+    return [str(e.name_hint) for e in (call.op, *call.args) if isinstance(e, GlobalVar)]
+
+
+def _callee(call: Call) -> str:
+    callees = global_callees(call)
+    return callees[0] if callees else str(getattr(call.op, "name", None) or call.op)
+
+
+def identifier(name: str) -> str:
+    """A variable or function name that looks like the name of a source node."""
+    word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return word if word and not word[0].isdigit() else f"n_{word}"
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    count = 1
+    while True:
+        yield f"{name}_{count}"
+        count += 1

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small pieces from which kernels emit TensorIR; all of them run inside an open `IRBuilder`.
+
+Loop variables and offsets are int64 throughout: with int32, LLVM keeps two sign extensions a loop.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+
+def i64(value: int) -> tirx.IntImm:
+    """An int64 constant."""
+    return tirx.IntImm("int64", value)
+
+
+def load(buffer: tirx.Buffer, offset: ir.Expr, lanes: int) -> ir.Var:
+    """Binds `lanes` consecutive elements of a flat buffer from `offset`."""
+    dtype = buffer.dtype if lanes == 1 else f"{buffer.dtype}x{lanes}"
+    return T.Bind(buffer.vload([offset], dtype))
+
+
+def store(buffer: tirx.Buffer, value: ir.Expr, offset: ir.Expr, lanes: int) -> None:
+    """Stores a vector of `lanes` elements to a flat buffer from `offset`."""
+    T.buffer_store(buffer, value, [offset if lanes == 1 else tirx.Ramp(offset, 1, lanes)])
+
+
+def take(vector: ir.Expr, first: int, lanes: int) -> ir.Expr:
+    """Lanes `first` up to `first + lanes` of a vector."""
+    return tirx.Shuffle([vector], list(range(first, first + lanes)))
+
+
+def splat(value: float, dtype: str, lanes: int) -> ir.Expr:
+    """A vector with the float constant in every lane; a scalar if `lanes` is 1."""
+    scalar = tirx.FloatImm(dtype, value)
+    return scalar if lanes == 1 else tirx.Broadcast(scalar, lanes)
+
+
+class Function:
+    """A kernel under construction; `prim_func` is set when its `kernel_function` block ends."""
+
+    def __init__(self) -> None:
+        self.prim_func: tirx.PrimFunc | None = None
+        self.buffers: list[tirx.Buffer] = []
+
+
+@contextmanager
+def kernel_function(name: str, arguments: Sequence[tuple[tuple[int, ...], str]]) -> Iterator[Function]:
+    """Opens a PrimFunc whose arguments are dense tensors that do not overlap.
+
+    Args:
+        name: Symbol of the function.
+        arguments: Shape and dtype of each argument.
+
+    Yields:
+        The function; `buffers` holds a flat view of each argument. Read `prim_func` after the block.
+    """
+    function = Function()
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_name(name)
+            T.func_attr({"global_symbol": name, "tirx.noalias": True})
+            handles = [T.arg(f"arg{position}", T.handle()) for position in range(len(arguments))]
+            tensors = [
+                T.match_buffer(handle, shape, dtype, layout=None)
+                for handle, (shape, dtype) in zip(handles, arguments, strict=True)
+            ]
+            for tensor, (shape, dtype) in zip(tensors, arguments, strict=True):
+                flat = T.decl_buffer((math.prod(shape),), dtype, data=tensor.data, layout=None)
+                function.buffers.append(flat)
+            yield function
+        function.prim_func = builder.get()

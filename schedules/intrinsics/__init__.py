@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instruction families, one a file: what an instruction means beside the instruction."""

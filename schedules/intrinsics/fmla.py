@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FMLA (vector, by element): four binary32 multiply-adds, each rounded once."""
+
+from tvm import ir, tirx
+
+LANES = 4
+"""binary32 elements of a 128-bit register."""
+
+REGISTERS = 32
+"""V0 to V31 (Arm ARM, AArch64 SIMD&FP register file)."""
+
+
+def fmla_lane(acc: ir.Expr, vector: ir.Expr, by: ir.Expr, lane: int) -> ir.Expr:
+    """Multiplies a vector by one lane of another and adds it: acc[i] + vector[i] * by[lane], one rounding.
+
+    It is written as `llvm.fma` of a splat, which every LLVM target computes alike; on AArch64 the splat becomes the
+    lane index of `fmla vd.4s, vn.4s, vm.s[lane]`.
+
+    Args:
+        acc: float32x4.
+        vector: float32x4.
+        by: float32x4, or float32 (`lane` is 0 then).
+        lane: Lane of `by`.
+
+    Raises:
+        ValueError: An operand is not of these dtypes.
+    """
+    for name, value, dtypes in (
+        ("acc", acc, ("float32x4",)),
+        ("vector", vector, ("float32x4",)),
+        ("by", by, ("float32x4", "float32")),
+    ):
+        if str(value.ty.dtype) not in dtypes:
+            raise ValueError(f"fmla_lane: {name} is {value.ty.dtype}, expected {' or '.join(dtypes)}")
+    scalar = by if str(by.ty.dtype) == "float32" else tirx.Shuffle([by], [lane])
+    return tirx.call_llvm_pure_intrin(
+        "float32x4", "llvm.fma.v4f32", vector, tirx.Broadcast(scalar, LANES), acc
+    )

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract between a kernel and `select`: what each file under `schedules/kernels` provides."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from tvm import tirx
+
+if TYPE_CHECKING:
+    from schedules.cores import Core
+    from schedules.workload import Workload
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A kernel takes the workload.
+
+    Attributes:
+        reason: What it was recognised as.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A kernel does not take the workload, with the constraint that failed.
+
+    Attributes:
+        kernel: The kernel, or "any" where no kernel could take it.
+        reason: The constraint, as a sentence without its numbers.
+        limit: What the constraint allows.
+        actual: What the workload has.
+    """
+
+    kernel: str
+    reason: str
+    limit: str
+    actual: str
+
+
+class Kernel(Protocol):
+    """One kernel; a module of `schedules.kernels` is one. `params` are instances of the module's frozen `Params`."""
+
+    NAME: str
+    Params: type[Any]
+
+    def matches(self, workload: "Workload") -> Match | Rejection:
+        """Whether the kernel computes this workload on any core."""
+
+    def default(self, workload: "Workload", core: "Core") -> Any:
+        """The parameters that are good without tuning."""
+
+    def candidates(self, workload: "Workload", core: "Core") -> tuple[Any, ...]:
+        """The parameters worth trying."""
+
+    def estimate(self, workload: "Workload", params: Any, core: "Core") -> float:
+        """Cycles of one call on one core."""
+
+    def pack(self, workload: "Workload", params: Any, constants: Sequence[Array]) -> tuple[Array, ...]:
+        """The constants in the layout that `build` reads, packed at compile time."""
+
+    def build(self, workload: "Workload", params: Any) -> tirx.PrimFunc:
+        """The kernel: arguments are the workload's inputs, the packed constants, then the output."""

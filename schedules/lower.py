@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a composite Relax function to the PrimFunc that computes it."""
+
+from dataclasses import dataclass
+
+from tvm import relax, target, tirx
+
+from schedules.cores import Core
+from schedules.kernel import Array, Rejection
+from schedules.select import Choice, Choose, Rejected, kernel_named, select
+from schedules.vocabulary import VOCABULARY
+from schedules.workload import parse
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A composite as one kernel.
+
+    Attributes:
+        func: Its arguments are the composite's parameters in order, then `constants`, then the output; for
+            `R.call_tir(gv, (*params, *constants), out_ty)`.
+        constants: The composite's constants, packed as the kernel reads them.
+        choice: Which kernel, and why.
+    """
+
+    func: tirx.PrimFunc
+    constants: tuple[Array, ...]
+    choice: Choice
+
+
+def lower(
+    composite: relax.Function, target: target.Target, core: Core, choose: Choose | None = None
+) -> Lowered | Rejected:
+    """Lowers one composite.
+
+    Args:
+        composite: As `FuseOpsByPattern(bind_constants=True)` forms it; its "Composite" attribute names a spec of
+            `VOCABULARY`.
+        target: What the PrimFunc is built for; it becomes the function's "target" attribute.
+        core: The core to choose for.
+        choose: See `select`.
+
+    Returns:
+        The kernel, or why there is none.
+
+    Raises:
+        ValueError: The composite is not in the vocabulary, or not of the form that its spec describes.
+    """
+    name = str(composite.attrs["Composite"])
+    spec = next((spec for spec in VOCABULARY if spec.name == name), None)
+    if spec is None:
+        raise ValueError(
+            f"composite {name!r} is not in the vocabulary: {', '.join(s.name for s in VOCABULARY)}"
+        )
+    parsed = parse(composite, spec)
+    if isinstance(parsed, Rejection):
+        return Rejected((parsed,))
+    choice = select(parsed.workload, core, choose)
+    if isinstance(choice, Rejected):
+        return choice
+    kernel = kernel_named(choice.kernel)
+    func = kernel.build(parsed.workload, choice.params)
+    return Lowered(func, kernel.pack(parsed.workload, choice.params, parsed.constants), choice)

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs this checkout into .venv: `scripts/setup.sh` to compile, `scripts/setup.sh test` to run the tests as well.
+# On Debian and Ubuntu it installs what is missing with apt (through sudo unless root); elsewhere it says what is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+extra=${1:-}
+missing=()
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+if [[ $extra == test ]]; then
+    # The emulator, the arm64 C and C++ libraries it maps, and llvm-mca for the cycle estimates.
+    for package in qemu-user libc6-arm64-cross libstdc++6-arm64-cross llvm-19; do
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+    done
+fi
+
+if ((${#missing[@]})); then
+    if ! command -v apt-get >/dev/null; then
+        echo "scripts/setup.sh: no apt-get here; install what these Debian packages hold: ${missing[*]}" >&2
+        exit 3
+    fi
+    as_root=(env DEBIAN_FRONTEND=noninteractive)
+    ((EUID == 0)) || as_root=(sudo "${as_root[@]}")
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" apt-get install -yqq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+if ! python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    echo "scripts/setup.sh: $(python3 --version) is too old; Python 3.11 or newer is needed" >&2
+    exit 3
+fi
+[[ -x .venv/bin/pip ]] || python3 -m venv .venv
+.venv/bin/pip install --quiet --disable-pip-version-check --editable ".${extra:+[$extra]}"

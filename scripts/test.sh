@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Sets up, then runs every check and test. Arguments go to pytest: scripts/test.sh --board 192.168.0.7:9090
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/setup.sh test
+export PATH="$PWD/.venv/bin:$PATH"
+
+ruff check .
+ruff format --check .
+mypy
+PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt "$@"

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+import re
+import socket
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from pathlib import Path
+
+from arm_ext.board import open_board
+from arm_ext.board.process import ServerProcess
+from arm_ext.board.virtual import VirtualServer
+from arm_ext.errors import EnvError
+
+
+@pytest.fixture(scope="module")
+def tracker() -> Iterator[str]:
+    """TVM's own tracker, with two virtual boards under the key vb."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tvm.exec.rpc_tracker", "--host", "127.0.0.1"]
+    ports = ["--port", str(port), "--port-end", str(port + 1)]
+    guarded = '"$@" & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'
+    process = ServerProcess(lambda _: ["/bin/sh", "-c", guarded, "sh", *command, *ports], {})
+    process.wait_for(lambda log: re.search("bind to", log) and "up", 60)
+    address = f"127.0.0.1:{port}"
+    servers = [VirtualServer("cortex-a76", tracker=address, key="vb") for _ in range(2)]
+    yield address
+    for server in servers:
+        server.close()
+    process.close()
+
+
+def test_a_tracker_hands_out_the_board_again_and_again(tracker: str, fault: Path) -> None:
+    with open_board(f"tracker-{tracker}/vb") as board:
+        assert "dotprod" in board.info.features
+        for what in (7, 8, 9):
+            outputs = board.load(fault).run([np.array([what], np.float32)])
+            assert outputs == [np.array([what], np.float32)]
+
+
+def test_two_clients_get_two_boards(tracker: str, fault: Path) -> None:
+    with open_board(f"tracker-{tracker}/vb") as one, open_board(f"tracker-{tracker}/vb") as other:
+        models = [one.load(fault), other.load(fault)]
+        assert [model.run([np.array([5], np.float32)])[0][0] for model in models] == [5, 5]
+
+
+def test_an_unknown_key_is_refused_with_those_known(tracker: str) -> None:
+    with pytest.raises(EnvError, match="'rpi9'.* registered are: vb"):
+        _ = open_board(f"tracker-{tracker}/rpi9").info
+
+
+def test_no_tracker(fault: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        board = open_board(f"tracker-127.0.0.1:{taken.getsockname()[1]}/vb")
+        with pytest.raises(EnvError, match=r"python -m tvm\.exec\.rpc_tracker"):
+            board.load(fault)

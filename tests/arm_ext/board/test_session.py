@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import platform
+import signal
+import socket
+from pathlib import Path
+from threading import Thread
+from time import monotonic, sleep
+
+import numpy as np
+import pytest
+
+from arm_ext.board import Board, open_board
+from arm_ext.board import session as session_module
+from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
+from tests.arm_ext.board.models import COPY, CRASH, ILLEGAL, SPIN
+from tests.arm_ext.board.processes import processes_of
+
+
+def _value(what: int) -> list[np.ndarray]:
+    return [np.array([what], np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("what", "error", "message"),
+    [
+        (ILLEGAL, EnvError, "needs an instruction that board .* lacks"),
+        (CRASH, InternalError, r"signal 11 \(Segmentation fault\)"),
+        (SPIN, EnvError, "took longer than its 2 s"),
+    ],
+)
+def test_a_virtual_board_survives_its_session(
+    virtual: Board, fault: Path, what: int, error: type[ArmExtError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        virtual.load(fault).run(_value(what))
+    assert virtual.load(fault).run(_value(COPY)) == _value(COPY)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"), [(ILLEGAL, "it closed the connection"), (SPIN, "took longer than its 2 s")]
+)
+def test_the_local_board_serves_again_after(host_fault: Path, what: int, message: str) -> None:
+    with open_board("local", timeout=2) as board:
+        assert board.info.machine == platform.machine()
+        with pytest.raises(EnvError, match=message):
+            board.load(host_fault).run(_value(what))
+        assert board.load(host_fault).run(_value(COPY)) == _value(COPY)
+
+
+def test_a_client_that_leaves_frees_the_board_from_a_running_kernel(fault: Path) -> None:
+    with open_board("virtual", timeout=60) as board:
+        loaded = board.load(fault)
+        thread = Thread(target=lambda: pytest.raises(EnvError, loaded.run, _value(SPIN)))
+        thread.start()
+        sleep(0.5)
+        loaded.close()
+        thread.join()
+        start = monotonic()
+        assert board.load(fault).run(_value(COPY)) == _value(COPY)
+        assert monotonic() - start < 10  # of the 60 that the session had
+
+
+def test_a_board_that_is_killed_is_reported_at_once(fault: Path) -> None:
+    with open_board("virtual") as board:
+        loaded = board.load(fault)
+        thread = Thread(target=lambda: (sleep(0.5), os.killpg(processes_of(os.getpid())[0], signal.SIGKILL)))
+        thread.start()
+        with pytest.raises(EnvError, match="went away in the middle"):
+            loaded.run(_value(SPIN))
+        thread.join()
+        with pytest.raises(EnvError, match="session .* has ended"):
+            loaded.run(_value(COPY))
+        with pytest.raises(EnvError, match="ended from outside; open it again"):
+            board.load(fault)
+
+
+def test_nobody_listens(fault: Path) -> None:
+    with socket.socket() as taken:  # bound and not listening: the port refuses
+        taken.bind(("127.0.0.1", 0))
+        board = open_board(f"127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(EnvError, match=r"Start one there: python -m tvm\.exec\.rpc_server"):
+            board.load(fault)
+
+
+def test_a_busy_board_is_not_waited_for_for_ever(fault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "_CONNECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        board = open_board(f"127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(EnvError, match="busy with another session"):
+            board.load(fault)
+
+
+def test_a_model_for_another_machine_is_refused(virtual: Board, host_fault: Path, tmp_path: Path) -> None:
+    if platform.machine() != "aarch64":
+        with pytest.raises(EnvError, match="is for x86_64, but board virtual:.* is aarch64"):
+            virtual.load(host_fault)
+    text = tmp_path / "model.so"
+    text.write_text("not a library")
+    with pytest.raises(UsageError, match="no shared library"):
+        virtual.load(text)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import numpy as np
+import pytest
+
+from arm_ext.board import open_board
+from arm_ext.board.virtual import VirtualServer
+from arm_ext.errors import EnvError, UsageError
+from tests.arm_ext.board.models import COLUMNS, ROWS, SPIN
+from tests.arm_ext.board.processes import group, processes_of
+
+_INPUTS = [np.ones((ROWS, COLUMNS), np.float32), np.ones(COLUMNS, np.float32)]
+
+_OWNER = """
+import sys, threading, time, pathlib, numpy as np
+from arm_ext.board import open_board
+board = open_board("virtual")
+model = board.load(pathlib.Path(sys.argv[1]))
+threading.Thread(target=model.run, args=([np.array([2], np.float32)],), daemon=True).start()
+time.sleep(0.5)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+def _gone(leader: int, folder: Path) -> bool:
+    deadline = monotonic() + 5
+    while group(leader) or folder.exists():
+        if monotonic() > deadline:
+            return False
+        sleep(0.05)
+    return True
+
+
+def test_closing_leaves_no_process_and_no_file(
+    add_relu: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with open_board("virtual", counting=True) as board:
+        board.load(add_relu).run(_INPUTS)
+        leader = processes_of(os.getpid())[-1]
+        assert len(group(leader)) == 2  # the server and the session
+        assert list(tmp_path.iterdir())
+    assert not group(leader)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_owner_takes_the_board_with_it(number: signal.Signals, fault: Path, tmp_path: Path) -> None:
+    assert SPIN == 2  # what the owner runs when it is killed
+    owner = subprocess.Popen(
+        [sys.executable, "-c", _OWNER, str(fault)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    )
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"ready\n"
+    leader = processes_of(owner.pid)[0]
+    (folder,) = tmp_path.glob("arm-ext-board-*")
+    assert len(group(leader)) == 2
+    owner.send_signal(number)
+    owner.wait()
+    owner.stdout.close()
+    assert _gone(leader, folder)
+
+
+def test_counts_are_equal_whenever_and_wherever_they_are_taken(add_relu: Path) -> None:
+    totals = []
+    for _ in range(2):
+        with open_board("virtual", counting=True) as board:
+            loaded = board.load(add_relu)
+            totals += [loaded.count(_INPUTS).instructions, loaded.count(_INPUTS).instructions]
+            loaded.run(_INPUTS)
+            totals.append(board.load(add_relu).count(_INPUTS).instructions)
+    assert max(totals) - min(totals) <= 0.001 * min(totals)
+
+
+def test_a_count_is_of_one_inference(add_relu: Path) -> None:
+    with open_board("virtual", counting=True) as board:
+        trace = board.load(add_relu).count(_INPUTS)
+    model = sum(block.instructions for block in trace.blocks if block.image == "model.so")
+    # f32[7, 31]: at least a load of 4 lanes, an add, a store for the sum; far less than a scalar dozen of each twice.
+    assert ROWS * COLUMNS * 3 / 4 < model < ROWS * COLUMNS * 12 * 2
+
+
+def test_only_a_counting_board_counts_and_none_tells_times(add_relu: Path) -> None:
+    with open_board("virtual") as board:
+        loaded = board.load(add_relu)
+        with pytest.raises(UsageError, match="counts no instructions"):
+            loaded.count(_INPUTS)
+        with pytest.raises(UsageError, match="no times"):
+            loaded.time(_INPUTS, repeats=1, warmup=1)
+
+
+def test_an_unknown_cpu_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="has no CPU 'z80'"):
+        open_board("virtual:z80")
+
+
+def test_missing_qemu_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvError, match="apt-get install qemu-user libc6-arm64-cross"):
+        VirtualServer()
+
+
+def test_missing_arm64_libc_names_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ARM_EXT_SYSROOT", str(tmp_path))
+    with pytest.raises(EnvError, match=r"ld-linux-aarch64\.so\.1(.|\n)*apt-get install .*libc6-arm64-cross"):
+        VirtualServer()
+
+
+def test_a_qemu_without_plugins_still_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # What a QEMU built without --enable-plugins says to -plugin.
+    qemu = tmp_path / "qemu-aarch64"
+    qemu.write_text(
+        '#!/bin/sh\nPATH=${PATH#*:}\ncase " $* " in *" -plugin "*) echo "qemu: unknown option \'plugin\'" >&2; exit 1;; esac\n'
+        'exec qemu-aarch64 "$@"\n'
+    )
+    qemu.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with open_board("virtual") as board:
+        assert board.info.machine == "aarch64"
+    with pytest.raises(EnvError, match="cannot count"):
+        open_board("virtual", counting=True)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user gets wrong: a message on one screen that names it, the right exit code, nothing left behind."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from arm_ext.cli import run
+from tests.arm_ext.models import mlp, model, residual_cnn
+
+# A terminal of the smallest usual size.
+SCREEN_LINES = 24
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def onnx_file(proto: onnx.ModelProto, keep: float = 1.0) -> Callable[[Path], None]:
+    data = proto.SerializeToString()
+    return lambda folder: (folder / "m.onnx").write_bytes(data[: int(len(data) * keep)]) and None
+
+
+def unknown_operator() -> onnx.ModelProto:
+    node = helper.make_node("Frobnicate", ["x"], ["y"], name="frob1", domain="acme")
+    return model([node], {"x": [1]}, ["y"], domains=("acme",))
+
+
+def contradicting_shapes() -> onnx.ModelProto:
+    return model([helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")], {"x": [2, 3]}, ["y"], {"w": np.ones((4, 5), "f")})
+
+
+def missing_external_data(folder: Path) -> None:
+    onnx.save(mlp(), folder / "m.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (folder / "weights.bin").unlink()
+
+
+def occupied_output(folder: Path) -> None:
+    onnx_file(mlp())(folder)
+    (folder / "m.armpkg").mkdir()
+    (folder / "m.armpkg" / "notes.txt").write_text("mine")
+
+
+def output_is_a_file(folder: Path) -> None:
+    onnx_file(mlp())(folder)
+    (folder / "m.armpkg").write_text("mine")
+
+
+def text(content: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / "m.onnx").write_text(content) and None
+
+
+COMPILE = [
+    ("missing file", lambda _: None, [], 2, "m.onnx: no such model file"),
+    ("empty file", text(""), [], 2, "m.onnx: the file is empty"),
+    ("not ONNX", text("hello, world"), [], 2, "m.onnx: not an ONNX model"),
+    ("truncated", onnx_file(residual_cnn(), 0.6), [], 2, "m"),
+    ("unknown operator", onnx_file(unknown_operator()), [], 1, "acme.Frobnicate (1x): frob1"),
+    ("contradicting shapes", onnx_file(contradicting_shapes()), [], 2, "mm"),
+    ("external data missing", missing_external_data, [], 2, "weights.bin"),
+    ("dynamic dimension", onnx_file(mlp("n")), [], 2, "--shape x=1,31"),
+    ("shape does not fit", onnx_file(mlp("n")), ["--shape", "x=1,30"], 2, "does not fit"),
+    ("shape of no input", onnx_file(mlp()), ["--shape", "z=1,31"], 2, "the inputs are: x"),
+    ("malformed shape", onnx_file(mlp()), ["--shape", "x=1,a"], 2, "NAME=1,3,224,224"),
+    ("unknown target", onnx_file(mlp()), ["--target", "cortex-a67"], 2, "cortex-a76"),
+    ("unknown feature", onnx_file(mlp()), ["--mattr", "+dotproduct"], 2, "dotprod"),
+    ("malformed mattr", onnx_file(mlp()), ["--mattr", "dotprod"], 2, "+i8mm,-sve"),
+    ("occupied output", occupied_output, [], 2, "is not a package"),
+    ("output is a file", output_is_a_file, [], 2, "is a file"),
+    ("unwritable output", onnx_file(mlp()), ["-o", "/proc/p.armpkg"], 2, "cannot be written"),
+    ("missing linker", onnx_file(mlp()), ["--cc", "no-such-gcc"], 3, "no-such-gcc"),
+    ("memory budget", onnx_file(residual_cnn()), ["--memory-budget", "100"], 1, "depthwise"),
+    ("unknown option", onnx_file(mlp()), ["--traget", "arm"], 2, "--target"),
+]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize(("setup", "options", "code", "says"), [c[1:] for c in COMPILE], ids=[c[0] for c in COMPILE])
+def test_compile(
+    work: Path,
+    capsys: pytest.CaptureFixture[str],
+    setup: Callable[[Path], None],
+    options: list[str],
+    code: int,
+    says: str,
+):
+    setup(work)
+    before = files(work)
+    assert run(["compile", "m.onnx", *options]) == code
+    captured = capsys.readouterr()
+    assert says.lower() in captured.err.lower()
+    assert "Traceback" not in captured.err
+    assert len(captured.err.splitlines()) <= SCREEN_LINES
+    assert captured.out == ""
+    assert files(work) == before
+
+
+def not_a_package(_package: Path) -> list[str]:
+    Path("empty").mkdir()
+    return ["empty"]
+
+
+def damaged_manifest(package: Path) -> list[str]:
+    shutil.copytree(package, "p")
+    Path("p/manifest.json").write_text('{"schema_version": 1, "model": 3}')
+    return ["p"]
+
+
+def damaged_selftest(package: Path) -> list[str]:
+    shutil.copytree(package, "p")
+    Path("p/selftest.npz").write_bytes(b"PK nonsense")
+    return ["p", "--check"]
+
+
+def damaged_library(package: Path) -> list[str]:
+    shutil.copytree(package, "p")
+    data = Path("p/model.so").read_bytes()
+    Path("p/model.so").write_bytes(data[: len(data) // 2])
+    return ["p"]
+
+
+def array(value: np.ndarray, name: str = "input") -> Callable[[Path], list[str]]:
+    def setup(package: Path) -> list[str]:
+        np.save("x.npy", value)
+        return [str(package), "--input", f"{name}=x.npy"]
+
+    return setup
+
+
+def no_array(package: Path) -> list[str]:
+    Path("x.npy").write_text("not an array")
+    return [str(package), "--input", "input=x.npy"]
+
+
+def options(*extra: str) -> Callable[[Path], list[str]]:
+    return lambda package: [str(package), *extra]
+
+
+RUN = [
+    ("not a package", not_a_package, 2, "not a package"),
+    ("damaged manifest", damaged_manifest, 2, "manifest.json: model"),
+    ("damaged self-test", damaged_selftest, 2, "selftest.npz"),
+    ("damaged library", damaged_library, 3, "model.so"),
+    ("wrong shape", array(np.zeros((1, 8, 8), np.float32)), 2, "the model takes [1, 1, 8, 8]"),
+    ("wrong dtype", array(np.zeros((1, 1, 8, 8))), 2, "the model takes float32"),
+    ("no such input", array(np.zeros(1), "image"), 2, "names no input: image"),
+    ("not an array", no_array, 2, "not a readable .npy"),
+    ("unknown board", options("--board", "virtual:cortex-z1"), 3, "cortex-z1"),
+    ("malformed board", options("--board", "over there"), 2, "host:port"),
+    ("board away", options("--board", "127.0.0.1:1"), 3, "127.0.0.1:1"),
+    ("board lacks a feature", options("--board", "virtual:cortex-a72"), 3, "dotprod"),
+    ("no labelled data", options("--accuracy", "nowhere.npz"), 2, "nowhere.npz"),
+]
+
+
+@pytest.mark.parametrize(("setup", "code", "says"), [c[1:] for c in RUN], ids=[c[0] for c in RUN])
+def test_run(
+    work: Path,
+    digits_package: Path,
+    capsys: pytest.CaptureFixture[str],
+    setup: Callable[[Path], list[str]],
+    code: int,
+    says: str,
+):
+    arguments = setup(digits_package)
+    before = files(work)
+    assert run(["run", *arguments]) == code
+    captured = capsys.readouterr()
+    assert says.lower() in captured.err.lower()
+    assert "Traceback" not in captured.err
+    assert len(captured.err.splitlines()) <= SCREEN_LINES
+    assert captured.out == ""
+    assert files(work) == before
+

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+import arm_ext
+from arm_ext import digits
+
+
+@pytest.fixture(scope="session")
+def digits_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped int8 classifier, compiled for the default target."""
+    folder = tmp_path_factory.mktemp("digits") / "digits.armpkg"
+    arm_ext.compile(digits.model_path(), output=folder, inputs=[digits.held_out()[0][:1]])
+    return folder

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from arm_ext.measure.cycles import block_costs, glue
+from arm_ext.measure.mca import find_mca
+from arm_ext.measure.trace import Block
+from schedules.cores import CORES
+from tests.arm_ext.measure.a64 import words
+
+N2 = CORES["neoverse-n2"]
+BACK = "cbz x0, #0xfffffffffffffff0"
+
+
+def block(vaddr: int, count: int, code: Sequence[int]) -> Block:
+    return Block(vaddr, count, tuple(code), "model.so", "conv")
+
+
+def cycles(*text: str, core: str = "neoverse-n2") -> float:
+    """Estimated cycles of one execution of a block."""
+    [cost] = block_costs([block(0x1000, 1000, words(*text))], CORES[core], find_mca())
+    assert cost.unmodelled == 0
+    return cost.cycles / 1000
+
+
+def test_a_loop_split_at_a_page_is_one_block() -> None:
+    head, tail = words("nop", "sdot v0.4s, v1.16b, v2.4b[3]"), words("nop", BACK)
+    joined = glue([block(0x2000, 31, tail), block(0x1FF8, 31, head)])
+    assert joined == [block(0x1FF8, 31, head + tail)]
+
+
+def test_a_block_cut_twice_is_one() -> None:
+    parts = [words("nop"), words("add x0, x0, #1", "nop"), words(BACK)]
+    joined = glue([block(0x1000, 7, parts[0]), block(0x1004, 7, parts[1]), block(0x100C, 7, parts[2])])
+    assert joined == [block(0x1000, 7, sum(parts, ()))]
+
+
+def test_a_tail_that_is_entered_from_elsewhere_keeps_the_rest() -> None:
+    head, tail = words("nop", "nop"), words("add x0, x0, #1", BACK)
+    joined = glue([block(0x1FF8, 8, head), block(0x1FFC, 1, head[1:]), block(0x2000, 31, tail)])
+    assert joined == [
+        block(0x1FF8, 8, head + tail),
+        block(0x1FFC, 1, head[1:] + tail),
+        block(0x2000, 22, tail),
+    ]
+
+
+@pytest.mark.parametrize("end", [BACK, "ret", "bl #0xffffffffffffffc0"])
+def test_a_block_that_ends_with_a_branch_stays(end: str) -> None:
+    blocks = [block(0x1FF8, 9, words("nop", end)), block(0x2000, 9, words("nop", "ret"))]
+    assert glue(blocks) == blocks
+
+
+def test_gluing_keeps_every_instruction() -> None:
+    blocks = [
+        block(0x1FF8, 9, words("nop", "nop")),
+        block(0x2000, 8, words("nop", "ret")),
+        block(0x2000, 3, words("nop")),
+        block(0x2004, 3, words("ret")),
+    ]
+    assert sum(b.instructions for b in glue(blocks)) == sum(b.instructions for b in blocks)
+
+
+@pytest.mark.parametrize("core", ["neoverse-n2", "cortex-a72", "cortex-a76"])
+def test_a_post_indexed_load_does_not_delay_the_next_address(core: str) -> None:
+    # Unsplit, the models of N2 and A57 take the load's whole latency: 6 and 5 cycles.
+    assert cycles("ldr q0, [x0], #0x10", core=core) == pytest.approx(1, abs=0.1)
+
+
+def test_a_lane_load_waits_for_its_insertion_alone() -> None:
+    # Unsplit 8 cycles; `ins` on Neoverse N2 takes 2.
+    assert cycles("ld1 {v0.d}[1], [x0]") == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize("core", ["neoverse-n2", "cortex-a53"])
+def test_a_call_costs_a_jump(core: str) -> None:
+    assert cycles("bl #0xffffffffffffffc0", core=core) < 1.5
+
+
+def test_no_more_instructions_a_cycle_than_the_core_dispatches() -> None:
+    # llvm-mca's model dispatches 10 a cycle.
+    assert cycles(*["nop"] * 31) == 31 / N2.issue_width
+    wide = replace(N2, issue_width=1000)
+    [cost] = block_costs([block(0x1000, 1, words(*["nop"] * 31))], wide, find_mca())
+    assert cost.cycles < 31 / N2.issue_width
+
+
+def test_what_the_model_does_not_know_is_counted() -> None:
+    code = words("casal x0, x1, [x2]", "ret")
+    [some, alone] = block_costs([block(0x1000, 7, code), block(0x3000, 9, code[:1])], N2, find_mca())
+    assert some.unmodelled == 7
+    assert (alone.unmodelled, alone.cycles) == (9, 9 / N2.issue_width)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from arm_ext.errors import EnvError
+from arm_ext.native import build
+from arm_ext.target.toolchain import cache_folder
+
+
+@pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache but for zig's own, whose libc stubs take seconds to build."""
+    (cache_folder() / "zig").mkdir(exist_ok=True)
+    (tmp_path / "zig").symlink_to(cache_folder() / "zig")
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_the_server_needs_no_cxx_library_and_exports_nothing() -> None:
+    # Its own C++ runtime beside the libstdc++ of the TVM runtime would be a clash of symbols.
+    with build.board_server().open("rb") as file:
+        elf = ELFFile(file)
+        assert elf["e_machine"] == "EM_AARCH64"
+        needed = {tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags("DT_NEEDED")}
+        symbols = elf.get_section_by_name(".dynsym").iter_symbols()
+        exported = [symbol.name for symbol in symbols if symbol["st_shndx"] != "SHN_UNDEF"]
+    assert needed <= {"libtvm_ffi.so", "libc.so.6", "libdl.so.2"}
+    assert exported == []
+
+
+def test_runtime_libs_are_of_aarch64_and_lie_flat() -> None:
+    for name in ("libtvm_runtime.so", "libtvm_runtime_extra.so", "libtvm_ffi.so"):
+        with (build.runtime_libs() / name).open("rb") as file:
+            assert ELFFile(file)["e_machine"] == "EM_AARCH64"
+
+
+def test_a_second_call_builds_nothing(fresh_cache: Path) -> None:
+    first = build.probe_module()
+    before = first.stat().st_mtime_ns
+    assert build.probe_module() == first
+    assert first.stat().st_mtime_ns == before
+
+
+def test_a_changed_source_is_built_anew(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build.probe_module()
+    source = fresh_cache / "source"
+    shutil.copytree(Path(build.__file__).parent, source)
+    (source / "probe.c").write_text((source / "probe.c").read_text() + "\n// changed\n")
+    monkeypatch.setattr(build, "_HERE", source)
+    assert build.probe_module() != first
+
+
+def test_builds_at_the_same_time_do_no_harm(fresh_cache: Path) -> None:
+    call = "from arm_ext.native import build; print(build.probe_module())"
+    builders = [
+        subprocess.Popen([sys.executable, "-c", call], stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    paths = {builder.communicate()[0].strip() for builder in builders}
+    assert [builder.returncode for builder in builders] == [0, 0, 0]
+    assert len(paths) == 1
+    assert [entry.name for entry in (fresh_cache / "native").iterdir()] == [Path(paths.pop()).parent.name]
+
+
+def test_a_failed_build_leaves_nothing(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = fresh_cache / "source"
+    source.mkdir()
+    (source / "probe.c").write_text("not C")
+    monkeypatch.setattr(build, "_HERE", source)
+    with pytest.raises(EnvError, match=r"probe\.c:1"):
+        build.probe_module()
+    assert list((fresh_cache / "native").iterdir()) == []
+
+
+def test_wheels_out_of_reach_name_the_command(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(fresh_cache))
+    with pytest.raises(EnvError, match=r"pip download .*apache-tvm==0\.27(.|\n)*PIP_FIND_LINKS"):
+        build.runtime_libs()
+    assert list((fresh_cache / "native").iterdir()) == []

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+import importlib.util
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import tvm
+from elftools.elf.elffile import ELFFile
+from tvm import relax, te
+
+from arm_ext.errors import EnvError, UsageError
+from arm_ext.target import toolchain
+from arm_ext.target.toolchain import Linker, LinkerRecord, cache_folder, link_shared, zig
+
+TRIPLE = "aarch64-linux-gnu"
+ROOT = Path(__file__).parents[3]
+
+
+def export(folder: Path) -> Path:
+    x = te.placeholder((31,), "float32", "x")
+    y = te.compute((31,), lambda i: te.exp(x[i]), "y")
+    kernel = te.create_prim_func([x, y]).with_attr("global_symbol", "exp")
+    module = tvm.compile(kernel, target={"kind": "llvm", "mtriple": TRIPLE})
+    folder.mkdir(exist_ok=True)
+    record = module.export_library(str(folder / "model.so"), fcompile=Linker(TRIPLE))
+    assert record == LinkerRecord("ziglang", toolchain.ZIGLANG)
+    return folder / "model.so"
+
+
+def needed(so: Path) -> set[str]:
+    with so.open("rb") as file:
+        tags = ELFFile(file).get_section_by_name(".dynamic").iter_tags("DT_NEEDED")
+        return {tag.needed for tag in tags}
+
+
+def symbols(so: Path) -> set[str]:
+    with so.open("rb") as file:
+        return {s.name for s in ELFFile(file).get_section_by_name(".symtab").iter_symbols()}
+
+
+def c_object(folder: Path, source: str) -> Path:
+    (folder / "x.c").write_text(source)
+    zig(["cc", "-target", toolchain.zig_target(TRIPLE), "-O2", "-g", "-c", "x.c", "-o", "x.o"], cwd=folder)
+    return folder / "x.o"
+
+
+def test_needs_libc_and_libm_alone(tmp_path):
+    uses_both = '#include <math.h>\n#include <stdio.h>\nvoid f(double *x) { printf("%f", *x = exp(*x)); }'
+    link_shared([c_object(tmp_path, uses_both)], tmp_path / "x.so", triple=TRIPLE)
+    assert needed(tmp_path / "x.so") == {"libc.so.6", "libm.so.6"}
+    assert needed(export(tmp_path)) == {"libm.so.6"}
+
+
+def test_two_links_in_different_folders_give_the_same_bytes(tmp_path):
+    first, second = export(tmp_path / "a"), export(tmp_path / "another_folder")
+    assert first.read_bytes() == second.read_bytes()
+    assert str(tmp_path).encode() not in first.read_bytes()
+
+
+def test_keeps_local_kernel_symbols_and_drops_debug_sections(tmp_path):
+    source = """__attribute__((noinline)) static int kernel(int *x) { return ++*x; }
+                int f(int *x) { return kernel(x); }"""
+    so = tmp_path / "x.so"
+    link_shared([c_object(tmp_path, source)], so, triple=TRIPLE)
+    assert {"kernel", "f"} <= symbols(so)
+    with so.open("rb") as file:
+        names = {s.name for s in ELFFile(file).iter_sections()}
+    assert not {n for n in names if n.startswith(".debug") or n in {".comment", ".note.gnu.build-id"}}
+
+
+def test_module_without_code_is_packed_for_the_target(tmp_path):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((7,), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.call_dps_packed("some.packed", [x], x.ty)))
+    so = tmp_path / "model.so"
+    relax.build(builder.get()).export_library(str(so), fcompile=Linker(TRIPLE))
+    with so.open("rb") as file:
+        assert ELFFile(file).header.e_machine == "EM_AARCH64"
+
+
+def test_another_linker_is_used_and_recorded(tmp_path):
+    obj = c_object(tmp_path, "int f(void) { return 7; }")
+    cc = f"{sys.executable} -m ziglang cc -target {TRIPLE}.{toolchain.GLIBC}"
+    record = link_shared([obj], tmp_path / "x.so", triple=TRIPLE, cc=cc)
+    assert record.name == Path(sys.executable).name
+    assert "clang version" in record.version
+    assert "f" in symbols(tmp_path / "x.so")
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc on this machine")
+def test_gnu_ld_takes_the_same_flags(tmp_path):
+    so = tmp_path / "x.so"
+    (tmp_path / "x.c").write_text("static int g; int f(void) { return ++g; }")
+    record = link_shared([tmp_path / "x.c"], so, triple="x86_64-linux-gnu", cc="gcc -g")
+    assert record.name == "gcc"
+    assert {"f", "g"} <= symbols(so)
+    with so.open("rb") as file:
+        assert not {s.name for s in ELFFile(file).iter_sections() if s.name.startswith(".debug")}
+
+
+def test_missing_linker_names_what_to_install(tmp_path):
+    with pytest.raises(EnvError, match="apt install gcc-aarch64-linux-gnu"):
+        link_shared([], tmp_path / "x.so", triple=TRIPLE, cc="no-such-gcc")
+
+
+@pytest.mark.parametrize("cc", ["", '"'])
+def test_malformed_linker_command_is_a_usage_error(tmp_path, cc):
+    with pytest.raises(UsageError, match="--cc"):
+        link_shared([], tmp_path / "x.so", triple=TRIPLE, cc=cc)
+
+
+def test_failing_linker_says_why(tmp_path):
+    (tmp_path / "bad.o").write_bytes(b"not an object")
+    with pytest.raises(EnvError, match=r"bad\.o"):
+        link_shared([tmp_path / "bad.o"], tmp_path / "x.so", triple=TRIPLE)
+
+
+def test_missing_ziglang_names_the_pinned_version(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(EnvError, match=f"pip install ziglang=={toolchain.ZIGLANG}"):
+        zig(["version"])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert f"ziglang=={toolchain.ZIGLANG}" in project["dependencies"]
+
+
+def test_other_systems_are_refused():
+    with pytest.raises(UsageError, match="arm64-apple-darwin"):
+        toolchain.zig_target("arm64-apple-darwin")
+
+
+def test_cache_folder_obeys_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "cache"))
+    assert cache_folder() == tmp_path / "cache"
+    assert cache_folder().is_dir()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(EnvError, match="ARM_EXT_CACHE"):
+        cache_folder()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import arm_ext
+from arm_ext import digits
+from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
+from tests.arm_ext.models import mlp, residual_cnn
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_two_compiles_are_byte_identical(tmp_path: Path, precision: str):
+    model = digits.model_path(precision)
+    for name in ("a", "b"):
+        arm_ext.compile(model, output=tmp_path / name / "p.armpkg")
+    first, second = (contents(tmp_path / name / "p.armpkg") for name in ("a", "b"))
+    assert set(first) == {SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST}
+    assert first == second
+
+
+def test_resolved_features_are_stored(tmp_path: Path):
+    manifest = arm_ext.compile(mlp(), "arm", tmp_path / "p", mattr="+i8mm,-fullfp16").package.manifest
+    assert "i8mm" in manifest.target.features
+    assert "fullfp16" not in manifest.target.features
+
+
+def test_manifest_lists_inputs_and_outputs_in_order(tmp_path: Path):
+    manifest = arm_ext.compile(residual_cnn(), output=tmp_path / "p").package.manifest
+    assert [(t.name, t.shape, t.dtype) for t in manifest.inputs] == [("x", [1, 3, 9, 7], "float32")]
+    assert [t.name for t in manifest.outputs] == ["y", "z"]
+
+
+def test_each_phase_is_dumped(tmp_path: Path):
+    arm_ext.compile(mlp(), output=tmp_path / "p", dump_phases=tmp_path / "dump")
+    names = sorted(path.name for path in (tmp_path / "dump").iterdir())
+    assert names == ["00-import.py", "01-canonicalize.py", "02-fuse.py", "03-lower.py", "04-plan.py"]
+    assert "R.matmul" in (tmp_path / "dump" / "00-import.py").read_text()
+    assert "R.memory.alloc_storage" in (tmp_path / "dump" / "04-plan.py").read_text()
+
+
+def test_expected_is_close_to_the_sources_runtime(tmp_path: Path):
+    arm_ext.compile(residual_cnn(), output=tmp_path / "p")
+    selftest = Selftest.load(tmp_path / "p" / SELFTEST)
+    for expected, source in zip(selftest.expected, selftest.source, strict=True):
+        # Sums of at most 72 products; 1e-5 relative to the largest output is 80 roundings of binary32.
+        np.testing.assert_allclose(expected, source, rtol=0, atol=1e-5 * np.abs(source).max())
+
+
+def test_report_has_every_source_node(tmp_path: Path):
+    model = residual_cnn()
+    result = arm_ext.compile(model, output=tmp_path / "p")
+    assert [row.source for row in result.report.nodes] == [node.name for node in model.graph.node]
+    assert sum(row.mac_share for row in result.report.nodes) == pytest.approx(1)
+    document = json.loads((tmp_path / "p" / REPORT_JSON).read_text())
+    assert document == result.report.model_dump(mode="json")
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    assert all(node.name in text for node in model.graph.node)
+
+
+def test_matmul_runs_on_the_hand_written_kernel(tmp_path: Path):
+    report = arm_ext.compile(mlp(), output=tmp_path / "p").report
+    rows = {row.source: row for row in report.nodes}
+    assert {rows[name].kernel for name in ("fc1", "fc1/bias", "fc1/relu", "fc2")} == {"matmul_f32"}
+    assert rows["fc1"].symbols == rows["fc1/relu"].symbols != rows["fc2"].symbols
+
+
+def test_convolution_says_why_no_kernel_took_it(tmp_path: Path):
+    row = next(r for r in arm_ext.compile(residual_cnn(), output=tmp_path / "p").report.nodes if r.source == "conv")
+    assert (row.where, row.kernel) == ("cpu", "generic")
+    assert "no hand-written kernel" in row.reason
+
+
+def test_model_in_memory_is_left_as_it_was(tmp_path: Path):
+    model = mlp("n")
+    before = model.SerializeToString()
+    arm_ext.compile(model, output=tmp_path / "p", shapes={"x": (9, 31)})
+    assert model.SerializeToString() == before
+
+
+def test_host_target_goes_the_same_way(tmp_path: Path):
+    package = arm_ext.compile(mlp(), "host", tmp_path / "p").package
+    assert package.manifest.target.qemu_cpu is None
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 17, 21])
+def test_opsets(tmp_path: Path, opset: int):
+    model = onnx.version_converter.convert_version(mlp(), opset)
+    assert arm_ext.compile(model, output=tmp_path / "p").package.manifest.macs == 2 * (31 * 9 + 9 * 7)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+import arm_ext.package
+from arm_ext.errors import UsageError
+from arm_ext.package import MANIFEST, SO, Manifest, Selftest, load_package, manifest_schema, writing
+
+SCHEMA = Path(arm_ext.package.__file__).parent / "schemas" / "manifest.schema.json"
+
+
+def test_shipped_schema_is_the_models():
+    assert json.loads(SCHEMA.read_text()) == manifest_schema()
+
+
+def test_selftest_survives_a_round_trip(tmp_path: Path):
+    arrays = [np.arange(i + 1, dtype=np.int8) for i in range(11)]
+    Selftest(arrays[:1], arrays, [], "onnxruntime 1").save(tmp_path / "s.npz")
+    loaded = Selftest.load(tmp_path / "s.npz")
+    # More than ten, so that an order by name would show.
+    assert [len(a) for a in loaded.expected] == list(range(1, 12))
+    assert (loaded.source, loaded.source_runtime) == ([], "onnxruntime 1")
+    np.testing.assert_array_equal(loaded.inputs[0], arrays[0])
+
+
+def test_writing_replaces_an_earlier_package(tmp_path: Path):
+    target = tmp_path / "p"
+    for text in ("one", "two"):
+        with writing(target) as folder:
+            (folder / MANIFEST).write_text(text)
+    assert (target / MANIFEST).read_text() == "two"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_failed_writing_leaves_the_earlier_package(tmp_path: Path):
+    target = tmp_path / "p"
+    with writing(target) as folder:
+        (folder / MANIFEST).write_text("one")
+    with pytest.raises(RuntimeError, match="in the middle"), writing(target) as folder:
+        (folder / MANIFEST).write_text("two")
+        raise RuntimeError("in the middle")
+    assert (target / MANIFEST).read_text() == "one"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_writing_leaves_a_foreign_folder_alone(tmp_path: Path):
+    (tmp_path / "precious").write_text("x")
+    with pytest.raises(UsageError, match="not a package"), writing(tmp_path):
+        pass
+    assert (tmp_path / "precious").read_text() == "x"
+
+
+def test_unknown_schema_version_is_refused(tmp_path: Path):
+    (tmp_path / SO).write_bytes(b"")
+    (tmp_path / MANIFEST).write_text('{"schema_version": 2}')
+    with pytest.raises(UsageError, match="schema_version"):
+        load_package(tmp_path)
+
+
+def test_manifest_of_a_compile_fits_the_schema(digits_package: Path):
+    document = json.loads((digits_package / MANIFEST).read_text())
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    assert Manifest.model_validate(document).model_dump(mode="json") == document

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from arm_ext import digits
+from arm_ext.frontends.onnx import import_onnx
+from arm_ext.macs import count_macs
+from arm_ext.memory import memory_of
+from arm_ext.pipeline import PHASES, Context, run_phases
+from arm_ext.target.profiles import resolve
+from relay_passes.sources import unnamed_calls
+from tests.arm_ext.models import mlp, residual_cnn
+
+MODELS = {
+    "mlp": mlp,
+    "residual_cnn": residual_cnn,
+    "digits_fp32": lambda: digits.model_path("fp32"),
+    "digits_int8": lambda: digits.model_path("int8"),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_call_without_a_source_in_any_phase(name: str):
+    imported = import_onnx(MODELS[name]())
+    context = Context(resolve("arm"))
+    unnamed = {phase: unnamed_calls(mod) for phase, mod in run_phases(imported.mod, context)}
+    assert unnamed == {phase.name: [] for phase in PHASES}
+    # Each kernel says which nodes it came from, and they exist.
+    assert all(kernel.sources and set(kernel.sources) <= set(imported.nodes) for kernel in context.kernels)
+
+
+def test_macs_by_node():
+    # 5x4 outputs (9x7, stride 2): conv 8 * 3*3*3 each, depthwise 8 * 3*3; classifier 8 * 5.
+    macs = count_macs(import_onnx(residual_cnn()).mod)
+    assert macs == {"conv": 5 * 4 * 8 * 27, "depthwise": 5 * 4 * 8 * 9, "classifier": 8 * 5}
+
+
+def test_memory_of_a_known_model():
+    modules = dict(run_phases(import_onnx(mlp()).mod, Context(resolve("arm"))))
+    memory = memory_of(modules["lower"], modules["plan"])
+    hidden, out = 2 * 9 * 4, 2 * 7 * 4
+    # The planner rounds nothing here: one activation between the layers, and the output.
+    assert memory.peak_activation_bytes - memory.workspace_bytes == hidden + out
+    assert memory.widest[0].live_bytes == hidden + out
+    # Packing may pad panels of B; it never drops weights.
+    assert memory.weight_bytes >= 4 * (31 * 9 + 9 + 9 * 7)

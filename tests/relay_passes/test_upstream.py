@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+import tvm
+from tvm import relax
+from tvm.ir import assert_structural_equal
+from tvm.relax import transform
+from tvm.relax.analysis import well_formed
+
+from relay_passes.sources import bindings_of, function_sources, sources_of, unnamed_calls
+from relay_passes.upstream import run_upstream
+from tests.relay_passes.graphs import GRAPHS, residual_block, twins
+
+NHWC = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
+# The passes that a compile runs, in an order that makes each meet what it is for.
+PASSES = (
+    transform.FoldConstant,
+    transform.EliminateCommonSubexpr,
+    transform.DeadCodeElimination,
+    transform.CanonicalizeBindings,
+    transform.DecomposeOpsForInference,
+    lambda: transform.ConvertLayout(NHWC),
+    transform.LegalizeOps,
+    transform.AnnotateTIROpPattern,
+    transform.FuseOps,
+    transform.FuseTIR,
+)
+
+
+def _through(mod: tvm.IRModule, *passes: tvm.ir.transform.Pass) -> tvm.IRModule:
+    with tvm.target.Target("llvm"):
+        for pass_ in passes:
+            mod = run_upstream(mod, pass_)
+    return mod
+
+
+def _sources(mod: tvm.IRModule, operator: str) -> list[tuple[str, ...]]:
+    calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
+    return [sources_of(c) for c in calls if getattr(c.op, "name", c.op) == operator]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_no_call_without_a_source_through_all_passes(graph: str) -> None:
+    mod = GRAPHS[graph]()
+    all_names = {n for b in bindings_of(mod["main"]) for n in sources_of(b.value)}
+    for make in PASSES:
+        pass_ = make()
+        mod = _through(mod, pass_)
+        assert unnamed_calls(mod) == [], pass_.info.name
+        well_formed(mod)
+    kept = {n for names in function_sources(mod).values() for n in names}
+    assert kept <= all_names
+    # What folds away is the constant operands; all that runs still says where it comes from.
+    assert all_names - kept <= {"bias1", "bias2"}
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_the_pass_does_what_it_does_alone(graph: str) -> None:
+    mod = GRAPHS[graph]()
+    with tvm.target.Target("llvm"):
+        alone = tvm.transform.Sequential([make() for make in PASSES])(mod)
+    assert_structural_equal(_through(mod, *(make() for make in PASSES)), alone)
+
+
+def test_the_module_passed_in_is_not_changed() -> None:
+    mod = residual_block()
+    text = mod.script()
+    names = [sources_of(b.value) for b in bindings_of(mod["main"])]
+    _through(mod, transform.LegalizeOps())
+    _through(mod, transform.Normalize())
+    assert mod.script() == text
+    assert [sources_of(b.value) for b in bindings_of(mod["main"])] == names
+
+
+def test_decomposed_operators_take_the_name_of_what_they_came_from() -> None:
+    mod = _through(GRAPHS["conv_bn_relu"](), transform.DecomposeOpsForInference())
+    named = [sources_of(b.value) for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
+    assert named[0] == ("conv",)
+    assert named[-1] == ("relu",)
+    assert set(named[1:-1]) == {("bn",)}
+
+
+def test_layout_conversion_keeps_names_and_names_transposes_by_their_consumer() -> None:
+    mod = _through(residual_block(), transform.FoldConstant(), transform.ConvertLayout(NHWC))
+    assert _sources(mod, "relax.nn.conv2d") == [("conv1",), ("conv2",)]
+    assert _sources(mod, "relax.nn.relu") == [("relu1",)]
+    transposes = _sources(mod, "relax.permute_dims")
+    assert transposes[0] == ("conv1",)
+    assert transposes[-1] == ("flat",)
+
+
+def test_equal_groups_are_told_apart_at_their_calls() -> None:
+    mod = _through(twins(), transform.LegalizeOps(), transform.AnnotateTIROpPattern(), transform.FuseOps())
+    groups = [
+        b.value
+        for b in bindings_of(mod["main"])
+        if isinstance(getattr(b.value, "op", None), tvm.ir.GlobalVar)
+    ]
+    assert [sources_of(call) for call in groups] == [("conv1", "relu1"), ("conv2", "relu2")]
+    assert groups[0].op.same_as(groups[1].op)
+    assert function_sources(mod)["fused_conv2d_relu"] == ("conv1", "relu1", "conv2", "relu2")
+
+
+def test_function_sources_are_the_same_before_and_after_fuse_tir() -> None:
+    fused = _through(
+        GRAPHS["transformer_block"](),
+        transform.LegalizeOps(),
+        transform.AnnotateTIROpPattern(),
+        transform.FuseOps(),
+    )
+    lowered = _through(fused, transform.FuseTIR())
+    before, after = function_sources(fused), function_sources(lowered)
+    assert after == before
+    assert {"fc1", "fc1_bias", "gelu"} in [set(names) for names in after.values()]

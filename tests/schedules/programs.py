@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building and running single PrimFuncs: on this machine, as assembly, and as a model.so for a board."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+
+from arm_ext.target.toolchain import Linker
+from schedules.vocabulary import LINEAR
+from schedules.workload import Operand, Step, Workload
+
+Array = np.ndarray[Any, Any]
+
+TRIPLE = "aarch64-linux-gnu"
+# Without SVE: LLVM puts it into NEON code for cores that have it.
+NEON = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "neoverse-n2", "mattr": ["-sve", "-sve2"]}
+DOTPROD = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "cortex-a76"}
+
+
+def host() -> tvm.target.Target:
+    """This machine with all that its CPU has: FMA in hardware, where the generic x86 target calls libm."""
+    return tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
+
+
+def run_on_host(func: tirx.PrimFunc, inputs: Sequence[Array], shape: Sequence[int], dtype: str) -> Array:
+    """Runs a PrimFunc whose last argument is its output, which starts as what no test expects."""
+    name = func.attrs["global_symbol"]
+    kernel = tvm.tirx.build(tvm.IRModule({name: func}), target=host())[name]
+    output = tvm.runtime.tensor(np.full(shape, 99, dtype))
+    kernel(*(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs), output)
+    return output.numpy()
+
+
+def assembly(func: tirx.PrimFunc, target: dict[str, Any]) -> str:
+    module = tvm.tirx.build(tvm.IRModule({func.attrs["global_symbol"]: func}), target=tvm.target.Target(target))
+    return str(module.inspect_source("asm"))
+
+
+def loops(asm: str) -> list[list[str]]:
+    """The innermost loops: instructions between a label and a branch back to it, with no other label between."""
+    found, label, body = [], "", []
+    for line in (line.strip() for line in asm.splitlines()):
+        if line.endswith(":") and not line.startswith(".Ltmp"):
+            label, body = line[:-1], []
+        elif line and not line.startswith((".", "//")):
+            body.append(line.replace("\t", " "))
+            if label and line.split()[-1] == label and line.startswith("b."):
+                found.append(body)
+                label, body = "", []
+    return found
+
+
+def model_so(
+    path: Path, calls: Sequence[tuple[tirx.PrimFunc, Sequence[Array], Sequence[int], str]], target: dict[str, Any]
+) -> Path:
+    """A model.so of several PrimFuncs side by side.
+
+    Args:
+        path: The file to write.
+        calls: Of each its function, how its inputs look, and the shape and dtype of its output; `main` takes all
+            inputs in order and returns all outputs.
+        target: What to build for.
+    """
+    builder = relax.BlockBuilder()
+    params = [
+        [relax.Var(f"x{c}_{i}", relax.TensorType(a.shape, str(a.dtype))) for i, a in enumerate(inputs)]
+        for c, (_, inputs, _, _) in enumerate(calls)
+    ]
+    with builder.function("main", [param for group in params for param in group]):
+        outputs = []
+        for index, (func, _, shape, dtype) in enumerate(calls):
+            gvar = builder.add_func(func.without_attr("global_symbol"), f"kernel_{index}")
+            call = relax.call_tir(gvar, params[index], relax.TensorType(shape, dtype))
+            outputs.append(builder.emit(call))
+        builder.emit_func_output(relax.Tuple(outputs))
+    built = relax.build(builder.get(), tvm.target.Target(target))
+    built.export_library(str(path), fcompile=Linker(TRIPLE))
+    return path
+
+
+def linear(m: int, n: int, k: int, steps: Sequence[str] = (), *, lead: Sequence[int] = ()) -> Workload:
+    """An `arm.linear` workload whose residual, if it has one, is the second input."""
+    shape = (*lead, m, n)
+    known: dict[str, Callable[[], Step]] = {
+        "bias": lambda: Step("bias", Operand((n,), "float32", "constant", 1)),
+        "residual": lambda: Step("residual", Operand(shape, "float32", "input", 1)),
+        "relu": lambda: Step("relu"),
+        "clip": lambda: Step("clip", bounds=(-0.5, 1.0)),
+    }
+    a = Operand((*lead, m, k), "float32", "input", 0)
+    b = Operand((k, n), "float32", "constant", 0)
+    return Workload(LINEAR.name, (a, b), (), tuple(known[step]() for step in steps), shape, "float32")
