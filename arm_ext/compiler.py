@@ -91,7 +91,9 @@ def compile(
         test_inputs = list(inputs) if inputs is not None else random_inputs(imported.inputs)
         make_selftest(imported, test_inputs).save(folder / package.SELFTEST)
         progress("package")
-        manifest = _manifest(imported, profile, memory, compiled.macs, linker)
+        manifest = _manifest(
+            imported, profile, memory, compiled.macs, linker, package.file_sha256(folder / package.SO)
+        )
         package.write_manifest(folder, manifest)
         (folder / package.REPORT_JSON).write_text(compiled.model_dump_json(indent=2) + "\n")
         (folder / package.REPORT_TEXT).write_text(compiled.text())
@@ -126,12 +128,18 @@ def _check_budget(memory: package.Memory, budget: int | None) -> None:
 
 
 def _manifest(
-    imported: ImportedModel, profile: Profile, memory: package.Memory, macs: int, linker: LinkerRecord
+    imported: ImportedModel,
+    profile: Profile,
+    memory: package.Memory,
+    macs: int,
+    linker: LinkerRecord,
+    so_sha256: str,
 ) -> Manifest:
     def tensors(specs: Sequence[arm_ext.frontends.TensorSpec]) -> list[Tensor]:
         return [Tensor(name=spec.name, shape=list(spec.shape), dtype=spec.dtype) for spec in specs]
 
     return Manifest(
+        so_sha256=so_sha256,
         model=ModelInfo(name=imported.name, format=imported.format, sha256=imported.sha256),
         inputs=tensors(imported.inputs),
         outputs=tensors(imported.outputs),

@@ -94,12 +94,16 @@ class _Placed:
 
 
 def _alternatives(rejections: Sequence[schedules.Rejection]) -> tuple[Alternative, ...]:
-    return tuple(Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})") for r in rejections)
+    return tuple(
+        Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})") for r in rejections
+    )
 
 
 def _composites(mod: tvm.IRModule) -> list[tuple[str, relax.Function]]:
     return [
-        (gvar.name_hint, func) for gvar, func in relax_functions(mod) if func.attrs and "Composite" in func.attrs
+        (gvar.name_hint, func)
+        for gvar, func in relax_functions(mod)
+        if func.attrs and "Composite" in func.attrs
     ]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The artefact: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz."""
 
+import hashlib
 import json
 import shutil
 import tempfile
@@ -108,9 +109,10 @@ class Check(_Record):
 
 
 class Manifest(_Record):
-    """manifest.json."""
+    """manifest.json; so_sha256 is of model.so."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
+    so_sha256: str
     model: ModelInfo
     inputs: list[Tensor]
     outputs: list[Tensor]
@@ -183,7 +185,7 @@ def load_package(path: str | Path) -> Package:
     """Open a package folder.
 
     Raises:
-        UsageError: It is no package, or one of another schema version.
+        UsageError: It is no package, one of another schema version, or its model.so is not the one compiled.
     """
     folder = Path(path)
     manifest = folder / MANIFEST
@@ -192,18 +194,32 @@ def load_package(path: str | Path) -> Package:
             f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: arm-ext compile -o {folder}"
         )
     try:
-        return Package(folder, Manifest.model_validate_json(manifest.read_bytes()))
+        package = Package(folder, Manifest.model_validate_json(manifest.read_bytes()))
     except ValidationError as err:
         first = err.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "document"
         raise UsageError(
             f"{manifest}: {where}: {first['msg']}; written by another version? Compile the model again"
         ) from err
+    if file_sha256(package.so) != package.manifest.so_sha256:
+        raise UsageError(
+            f"{package.so}: is damaged, or not the one that was compiled; compile the model again"
+        )
+    return package
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def manifest_schema() -> dict[str, object]:
     """Return the JSON schema of manifest.json, which ships as schemas/manifest.schema.json."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Manifest.model_json_schema(mode="serialization")}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Manifest.model_json_schema(mode="serialization"),
+    }
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -61,7 +61,8 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
         relax.transform.StaticPlanBlockMemory(),
     ]
     with context.profile.tvm_target():
-        mod = tvm.transform.Sequential(passes)(mod)
+        for upstream in passes:
+            mod = relay_passes.run_upstream(mod, upstream)
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}
     context.kernels = [k if k.symbol in called else k.model_copy(update=_VIEW) for k in context.kernels]

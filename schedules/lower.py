@@ -59,5 +59,5 @@ def lower(
     if isinstance(choice, Rejected):
         return choice
     kernel = kernel_named(choice.kernel)
-    func = kernel.build(parsed.workload, choice.params)
+    func = kernel.build(parsed.workload, choice.params).with_attr("target", target)
     return Lowered(func, kernel.pack(parsed.workload, choice.params, parsed.constants), choice)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Sets up, then runs every check and test. Arguments go to pytest: scripts/test.sh --board 192.168.0.7:9090
+# Sets up, then runs every check and test. Arguments go to pytest: scripts/test.sh -k digits
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

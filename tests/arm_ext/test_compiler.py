@@ -3,7 +3,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 import arm_ext
@@ -73,7 +72,9 @@ def test_matmul_runs_on_the_hand_written_kernel(tmp_path: Path):
 
 
 def test_convolution_says_why_no_kernel_took_it(tmp_path: Path):
-    row = next(r for r in arm_ext.compile(residual_cnn(), output=tmp_path / "p").report.nodes if r.source == "conv")
+    row = next(
+        r for r in arm_ext.compile(residual_cnn(), output=tmp_path / "p").report.nodes if r.source == "conv"
+    )
     assert (row.where, row.kernel) == ("cpu", "generic")
     assert "no hand-written kernel" in row.reason
 
@@ -92,5 +93,6 @@ def test_host_target_goes_the_same_way(tmp_path: Path):
 
 @pytest.mark.parametrize("opset", [9, 11, 13, 17, 21])
 def test_opsets(tmp_path: Path, opset: int):
-    model = onnx.version_converter.convert_version(mlp(), opset)
+    model = mlp()  # its operators mean the same in all of them
+    model.opset_import[0].version = opset
     assert arm_ext.compile(model, output=tmp_path / "p").package.manifest.macs == 2 * (31 * 9 + 9 * 7)

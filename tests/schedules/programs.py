@@ -18,7 +18,9 @@ Array = np.ndarray[Any, Any]
 TRIPLE = "aarch64-linux-gnu"
 # Without SVE: LLVM puts it into NEON code for cores that have it.
 NEON = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "neoverse-n2", "mattr": ["-sve", "-sve2"]}
-DOTPROD = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "cortex-a76"}
+# What every board runs, and what it runs with one feature more.
+BASELINE = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "generic"}
+DOTPROD = {**BASELINE, "mattr": ["+dotprod"]}
 
 
 def host() -> tvm.target.Target:
@@ -36,7 +38,9 @@ def run_on_host(func: tirx.PrimFunc, inputs: Sequence[Array], shape: Sequence[in
 
 
 def assembly(func: tirx.PrimFunc, target: dict[str, Any]) -> str:
-    module = tvm.tirx.build(tvm.IRModule({func.attrs["global_symbol"]: func}), target=tvm.target.Target(target))
+    module = tvm.tirx.build(
+        tvm.IRModule({func.attrs["global_symbol"]: func}), target=tvm.target.Target(target)
+    )
     return str(module.inspect_source("asm"))
 
 
@@ -55,7 +59,9 @@ def loops(asm: str) -> list[list[str]]:
 
 
 def model_so(
-    path: Path, calls: Sequence[tuple[tirx.PrimFunc, Sequence[Array], Sequence[int], str]], target: dict[str, Any]
+    path: Path,
+    calls: Sequence[tuple[tirx.PrimFunc, Sequence[Array], Sequence[int], str]],
+    target: dict[str, Any],
 ) -> Path:
     """A model.so of several PrimFuncs side by side.
 

@@ -34,7 +34,12 @@ def unknown_operator() -> onnx.ModelProto:
 
 
 def contradicting_shapes() -> onnx.ModelProto:
-    return model([helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")], {"x": [2, 3]}, ["y"], {"w": np.ones((4, 5), "f")})
+    return model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")],
+        {"x": [2, 3]},
+        ["y"],
+        {"w": np.ones((4, 5), "f")},
+    )
 
 
 def missing_external_data(folder: Path) -> None:
@@ -85,7 +90,9 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize(("setup", "options", "code", "says"), [c[1:] for c in COMPILE], ids=[c[0] for c in COMPILE])
+@pytest.mark.parametrize(
+    ("setup", "options", "code", "says"), [c[1:] for c in COMPILE], ids=[c[0] for c in COMPILE]
+)
 def test_compile(
     work: Path,
     capsys: pytest.CaptureFixture[str],
@@ -129,7 +136,7 @@ def damaged_library(package: Path) -> list[str]:
     return ["p"]
 
 
-def array(value: np.ndarray, name: str = "input") -> Callable[[Path], list[str]]:
+def array(value: np.ndarray, name: str = "image") -> Callable[[Path], list[str]]:
     def setup(package: Path) -> list[str]:
         np.save("x.npy", value)
         return [str(package), "--input", f"{name}=x.npy"]
@@ -139,7 +146,7 @@ def array(value: np.ndarray, name: str = "input") -> Callable[[Path], list[str]]
 
 def no_array(package: Path) -> list[str]:
     Path("x.npy").write_text("not an array")
-    return [str(package), "--input", "input=x.npy"]
+    return [str(package), "--input", "image=x.npy"]
 
 
 def options(*extra: str) -> Callable[[Path], list[str]]:
@@ -148,15 +155,15 @@ def options(*extra: str) -> Callable[[Path], list[str]]:
 
 RUN = [
     ("not a package", not_a_package, 2, "not a package"),
-    ("damaged manifest", damaged_manifest, 2, "manifest.json: model"),
+    ("damaged manifest", damaged_manifest, 2, "manifest.json: so_sha256"),
     ("damaged self-test", damaged_selftest, 2, "selftest.npz"),
-    ("damaged library", damaged_library, 3, "model.so"),
+    ("damaged library", damaged_library, 2, "model.so: is damaged"),
     ("wrong shape", array(np.zeros((1, 8, 8), np.float32)), 2, "the model takes [1, 1, 8, 8]"),
     ("wrong dtype", array(np.zeros((1, 1, 8, 8))), 2, "the model takes float32"),
-    ("no such input", array(np.zeros(1), "image"), 2, "names no input: image"),
+    ("no such input", array(np.zeros(1), "pixels"), 2, "names no input: pixels"),
     ("not an array", no_array, 2, "not a readable .npy"),
-    ("unknown board", options("--board", "virtual:cortex-z1"), 3, "cortex-z1"),
-    ("malformed board", options("--board", "over there"), 2, "host:port"),
+    ("unknown board", options("--board", "virtual:cortex-z1"), 2, "cortex-z1"),
+    ("malformed board", options("--board", "over there"), 2, "192.168.0.7:9090"),
     ("board away", options("--board", "127.0.0.1:1"), 3, "127.0.0.1:1"),
     ("board lacks a feature", options("--board", "virtual:cortex-a72"), 3, "dotprod"),
     ("no labelled data", options("--accuracy", "nowhere.npz"), 2, "nowhere.npz"),
@@ -181,4 +188,3 @@ def test_run(
     assert len(captured.err.splitlines()) <= SCREEN_LINES
     assert captured.out == ""
     assert files(work) == before
-

@@ -10,6 +10,8 @@ from arm_ext.measure.trace import Block
 from schedules.cores import CORES
 from tests.arm_ext.measure.a64 import words
 
+pytestmark = pytest.mark.usefixtures("mca_cache")
+
 N2 = CORES["neoverse-n2"]
 BACK = "cbz x0, #0xfffffffffffffff0"
 
@@ -53,14 +55,19 @@ def test_a_block_that_ends_with_a_branch_stays(end: str) -> None:
     assert glue(blocks) == blocks
 
 
-def test_gluing_keeps_every_instruction() -> None:
-    blocks = [
-        block(0x1FF8, 9, words("nop", "nop")),
-        block(0x2000, 8, words("nop", "ret")),
-        block(0x2000, 3, words("nop")),
-        block(0x2004, 3, words("ret")),
+def test_of_two_that_follow_the_one_that_ran_as_often_is_taken() -> None:
+    head, whole, half = block(0x1FF8, 8, words("nop")), block(0x1FFC, 9, words("nop", "ret")), words("nop")
+    joined = glue([head, block(0x1FFC, 7, half), whole, block(0x2000, 7, words("ret"))])
+    assert joined == [
+        block(0x1FF8, 8, head.words + whole.words),
+        block(0x1FFC, 7, half + words("ret")),
+        block(0x1FFC, 1, whole.words),
     ]
-    assert sum(b.instructions for b in glue(blocks)) == sum(b.instructions for b in blocks)
+
+
+def test_a_block_that_ran_more_often_than_what_follows_stays() -> None:
+    blocks = [block(0x1FF8, 9, words("nop", "nop")), block(0x2000, 8, words("nop", "ret"))]
+    assert glue(blocks) == blocks
 
 
 @pytest.mark.parametrize("core", ["neoverse-n2", "cortex-a72", "cortex-a76"])

@@ -10,15 +10,10 @@ from arm_ext.measure.mca import BlockCycles, Mca, find_mca
 from arm_ext.measure.mca_text import mca_text
 from tests.arm_ext.measure.a64 import CLASSES
 
+pytestmark = pytest.mark.usefixtures("mca_cache")
+
 # No scheduling data in any model of LLVM 19: atomics and SME.
 UNMODELLED = {"casal x0, x1, [x2]", "smopa za0.s, p0/m, p0/m, z0.b, z1.b"}
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "cache"
-    monkeypatch.setenv("ARM_EXT_CACHE", str(folder))
-    return folder
 
 
 def program(folder: Path, name: str, version: str) -> Path:
@@ -47,7 +42,7 @@ def test_a_dependent_chain_takes_its_latency() -> None:
     assert independent == BlockCycles(pytest.approx(1, abs=0.1), 0)
 
 
-def test_results_are_kept(cache: Path) -> None:
+def test_results_are_kept(mca_cache: Path) -> None:
     real = find_mca()
     blocks = [("nop",), ("fmul v0.4s, v0.4s, v1.4s",)]
     first = real.estimate(blocks, "neoverse-n2")
@@ -55,7 +50,7 @@ def test_results_are_kept(cache: Path) -> None:
     assert gone.estimate(blocks, "neoverse-n2") == first
     with pytest.raises(FileNotFoundError):
         gone.estimate(blocks, "neoverse-n1")
-    for store in (cache / "mca").iterdir():
+    for store in (mca_cache / "mca").iterdir():
         store.write_text("{")
     assert real.estimate(blocks, "neoverse-n2") == first
 

@@ -8,6 +8,8 @@ from arm_ext.measure.trace import Block, Trace
 from schedules.cores import CORES
 from tests.arm_ext.measure.a64 import words
 
+pytestmark = pytest.mark.usefixtures("mca_cache")
+
 CORE = CORES["cortex-a76"]
 SDOT = "sdot v0.4s, v1.16b, v2.4b[3]"
 TRACE = Trace(

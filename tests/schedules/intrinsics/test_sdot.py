@@ -15,6 +15,7 @@ M, N, K = 7, 12, 20
 LAYOUTS = {
     "panels": ((N // 4, K // 4, 4, 4), lambda b, k, j: b[j // 4, k // 4, j % 4, k % 4]),
     "columns": ((N, K), lambda b, k, j: b[j, k]),
+    "spaced": ((N // 4, K // 4, 4, 16), lambda b, k, j: b[j // 4, k // 4, j % 4, k % 4]),
     "rows": ((K, N), lambda b, k, j: b[k, j]),
 }
 
@@ -56,10 +57,13 @@ def test_the_instruction_is_emitted():
     assert "smlal" not in asm
 
 
-def test_columns_that_are_not_packed_are_refused_at_build():
-    # B[j : j + 4, k : k + 4] of [N, K] has the block's shape, but its rows lie K apart.
-    with pytest.raises(Exception, match="strides"):
-        tvm.tirx.build(tvm.IRModule({"matmul": matmul("columns")}), target=tvm.target.Target(DOTPROD))
+# Both have the block's shape, [4, 4], so that tensorize takes them: columns of [N, K] start at multiples of 4 bytes,
+# and the rows of the other lie 16 bytes apart.
+@pytest.mark.parametrize(("layout", "refusal"), [("columns", "offset_factor 16"), ("spaced", "strides")])
+def test_wrong_layouts_are_refused_at_build(layout: str, refusal: str):
+    module = tvm.IRModule({"matmul": matmul(layout)})
+    with pytest.raises(Exception, match=refusal):
+        tvm.tirx.build(module, target=tvm.target.Target(DOTPROD))
 
 
 def test_rows_are_refused_at_tensorize():

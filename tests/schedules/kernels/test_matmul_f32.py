@@ -12,7 +12,7 @@ from schedules.kernel import Match, Rejection
 from schedules.kernels import matmul_f32
 from schedules.kernels.matmul_f32 import TILES, Params
 from schedules.workload import Operand, Workload
-from tests.schedules.programs import NEON, Array, assembly, linear, loops, model_so, run_on_host
+from tests.schedules.programs import BASELINE, NEON, Array, assembly, linear, loops, model_so, run_on_host
 
 CORE = CORES["neoverse-n2"]
 ALL_STEPS = ("bias", "residual", "relu", "clip")
@@ -91,20 +91,22 @@ def test_result_depends_neither_on_tile_nor_block_nor_threads():
 
 
 def test_every_size_on_a_board(tmp_path: Path, board: Board):
-    cases = [Case(linear(m, n, k, ALL_STEPS)) for m, n, k in [(1, 7, 9), (8, 31, 31), (9, 1, 1), (128, 64, 65)]]
+    cases = [
+        Case(linear(m, n, k, ALL_STEPS)) for m, n, k in [(1, 7, 9), (8, 31, 31), (9, 1, 1), (128, 64, 65)]
+    ]
     calls = []
     for case in cases:
         params = matmul_f32.default(case.workload, CORE)
         func = matmul_f32.build(case.workload, params)
         calls.append((func, case.arguments(params), case.workload.output_shape, "float32"))
-    so = model_so(tmp_path / "model.so", calls, NEON)
+    so = model_so(tmp_path / "model.so", calls, BASELINE)
     outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
     for case, actual in zip(cases, outputs, strict=True):
         case.check(actual)
 
 
 @pytest.mark.parametrize(("m", "parallel"), [(12, False), (256, False), (256, True)])
-def test_inner_loop_is_fmla_without_stack_access(m: int, parallel: bool):  # noqa: FBT001 (a case of the table)
+def test_inner_loop_is_fmla_without_stack_access(m: int, parallel: bool):
     workload = linear(m, 256, 256, ("bias", "relu"))
     inner = loops(assembly(matmul_f32.build(workload, Params(6, 4, 12, parallel)), NEON))
     fmla = [sum(line.startswith("fmla") for line in loop) for loop in inner]
@@ -127,7 +129,9 @@ def test_estimated_instructions_of_the_loop_are_those_of_the_assembly():
 
 
 @pytest.mark.parametrize("name", ["cortex-a53", "cortex-a76", "neoverse-v2"])
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 1000, 1280), (128, 512, 128), (512, 8, 256), (1, 1, 1), (7, 3, 99999)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1000, 1280), (128, 512, 128), (512, 8, 256), (1, 1, 1), (7, 3, 99999)]
+)
 def test_default_is_the_candidate_with_the_lowest_estimate(m: int, n: int, k: int, name: str):
     workload, core = linear(m, n, k), CORES[name]
     estimates = [matmul_f32.estimate(workload, p, core) for p in matmul_f32.candidates(workload, core)]

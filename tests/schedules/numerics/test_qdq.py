@@ -3,13 +3,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import tvm
 from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.emit import i64, kernel_function
 from schedules.numerics import qdq
-from tests.schedules.programs import run_on_host
+from tests.schedules.programs import NEON, assembly, run_on_host
 
 POWERS = [2.0**-1, 2.0**-3, 2.0**-9, 2.0**-13]
 DECIMALS = [0.1, 0.05, 0.003921569, 0.7, 1.3]
@@ -44,17 +43,24 @@ def by_fractions(acc: int, m: float, zero_point: int, dtype: str) -> int:
     return min(max(round(scaled) + zero_point, info.min), info.max)
 
 
-def on_host(acc: np.ndarray, m: np.float32, zero_point: int, dtype: str) -> np.ndarray:
-    arguments = [((acc.size,), "int32"), ((1,), "float32"), ((acc.size,), dtype)]
-    with kernel_function("requantize", arguments) as function:
-        source, scale, output = function.buffers
-        with T.serial(i64(0), i64(acc.size)) as i:
-            T.buffer_store(output, qdq.requantize_tir(source[i], scale[i64(0)], zero_point, dtype), [i])
-    return run_on_host(function.prim_func, [acc, np.array([m])], [acc.size], dtype)
+def kernel(size: int, m: float, zero_point: int, dtype: str) -> tirx.PrimFunc:
+    """Requantises `size` accumulators by one multiplier."""
+    arguments = [((size,), "int32"), ((size,), dtype)]
+    with kernel_function("requantize", arguments) as function, T.serial(i64(0), i64(size)) as i:
+        multiplier = tirx.FloatImm("float32", float(np.float32(m)))
+        value = qdq.requantize_tir(function.buffers[0][i], multiplier, zero_point, dtype)
+        T.buffer_store(function.buffers[1], value, [i])
+    return function.prim_func
+
+
+def on_host(acc: np.ndarray, m: float, zero_point: int, dtype: str) -> np.ndarray:
+    return run_on_host(kernel(acc.size, m, zero_point, dtype), [acc], [acc.size], dtype)
 
 
 @pytest.mark.parametrize("m", SCALES)
-@pytest.mark.parametrize(("dtype", "zero_point"), [(d, z) for d, points in ZERO_POINTS.items() for z in points])
+@pytest.mark.parametrize(
+    ("dtype", "zero_point"), [(d, z) for d, points in ZERO_POINTS.items() for z in points]
+)
 def test_numpy_is_the_written_definition(m: float, dtype: str, zero_point: int):
     acc = accumulators(m)[::7]
     expected = [by_fractions(int(value), m, zero_point, dtype) for value in acc]
@@ -62,17 +68,19 @@ def test_numpy_is_the_written_definition(m: float, dtype: str, zero_point: int):
 
 
 @pytest.mark.parametrize("m", SCALES)
-@pytest.mark.parametrize(("dtype", "zero_point"), [("int8", 7), ("int8", -128), ("uint8", 131), ("int16", -77)])
+@pytest.mark.parametrize(
+    ("dtype", "zero_point"), [("int8", 7), ("int8", -128), ("uint8", 131), ("int16", -77)]
+)
 def test_tir_equals_numpy(m: float, dtype: str, zero_point: int):
     acc = accumulators(m)
     expected = qdq.requantize(acc, m, zero_point, dtype)
     assert len(np.unique(expected)) > 2
-    np.testing.assert_array_equal(on_host(acc, np.float32(m), zero_point, dtype), expected)
+    np.testing.assert_array_equal(on_host(acc, m, zero_point, dtype), expected)
 
 
 def test_overflowing_product_saturates():
     acc = np.array([2**31 - 1, -(2**31)], np.int32)
-    m = np.float32(3e38)
+    m = 3e38
     np.testing.assert_array_equal(on_host(acc, m, 5, "int8"), [127, -128])
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(qdq.requantize(acc, m, 5, "int8"), [127, -128])
@@ -103,13 +111,7 @@ def test_other_dtypes_are_refused():
 
 
 def test_tir_has_no_fused_multiply_add_on_aarch64():
-    with kernel_function("requantize", [((8,), "int32"), ((8,), "int8")]) as function:
-        with T.serial(i64(0), i64(8)) as i:
-            value = qdq.requantize_tir(function.buffers[0][i], tirx.FloatImm("float32", 0.1), 7, "int8")
-            T.buffer_store(function.buffers[1], value, [i])
-    target = tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "mcpu": "cortex-a76"})
-    module = tvm.tirx.build(tvm.IRModule({"requantize": function.prim_func}), target=target)
-    asm = module.inspect_source("asm")
+    asm = assembly(kernel(8, 0.1, 7, "int8"), NEON)
     assert "fmul" in asm
     assert "fmadd" not in asm
     assert "fmla" not in asm

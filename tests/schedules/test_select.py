@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
+import pytest
+
+from schedules.cores import CORES
+from schedules.kernels import matmul_f32
+from schedules.select import KERNELS, Choice, Rejected, kernel_named, select
+from tests.schedules.programs import linear
+
+CORE = CORES["cortex-a76"]
+WORKLOAD = linear(31, 9, 8)
+
+
+def test_choice_carries_the_kernels_own_parameters_estimate_and_reason():
+    choice = select(WORKLOAD, CORE)
+    assert isinstance(choice, Choice)
+    assert choice.kernel == "matmul_f32"
+    assert choice.params == matmul_f32.default(WORKLOAD, CORE)
+    assert choice.estimate == matmul_f32.estimate(WORKLOAD, choice.params, CORE)
+    assert choice.reason == "float32 matmul 31 x 8 by constant 8 x 9"
+
+
+def test_every_kernel_says_why_it_does_not_take_a_workload():
+    answer = select(dataclasses.replace(WORKLOAD, output_dtype="float16"), CORE)
+    assert isinstance(answer, Rejected)
+    assert [rejection.kernel for rejection in answer.rejections] == [kernel.NAME for kernel in KERNELS]
+    assert all(r.reason and r.limit and r.actual for r in answer.rejections)
+
+
+def test_look_up_overrules():
+    known = matmul_f32.Params(1, 4, 1, parallel=False)
+    choice = select(WORKLOAD, CORE, lambda workload, core: known if core is CORE else None)
+    assert isinstance(choice, Choice)
+    assert choice.params == known
+    assert choice.estimate == matmul_f32.estimate(WORKLOAD, known, CORE)
+    assert "look-up" in choice.reason
+
+
+def test_look_up_that_knows_nothing_changes_nothing():
+    assert select(WORKLOAD, CORE, lambda *_: None) == select(WORKLOAD, CORE)
+
+
+def test_look_up_that_names_no_kernel_of_this_workload():
+    with pytest.raises(ValueError, match="gave 'fast', but only"):
+        select(WORKLOAD, CORE, lambda *_: "fast")
+
+
+def test_kernels_are_found_by_name():
+    assert [kernel_named(kernel.NAME) for kernel in KERNELS] == list(KERNELS)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+from tvm import tirx
+from tvm.relax import op
+
+from schedules.kernel import Rejection
+from schedules.vocabulary import LINEAR
+from schedules.workload import Composite, Operand, Step, parse
+from tests.schedules.composites import composite, constant, tensor
+
+X, Y = tensor((2, 7, 9)), tensor((2, 7, 5))
+W, B = constant((9, 5), 1), constant((5,), 2)
+
+
+def _parse(*args, **kwargs) -> Composite:
+    parsed = parse(composite(*args, **kwargs), LINEAR)
+    assert isinstance(parsed, Composite)
+    return parsed
+
+
+def test_anchor_alone():
+    parsed = _parse([X], lambda _, x: op.matmul(x, W))
+    workload = parsed.workload
+    assert workload.operands == (
+        Operand((2, 7, 9), "float32", "input", 0),
+        Operand((9, 5), "float32", "constant", 0),
+    )
+    assert (workload.epilogue, workload.output_shape, workload.output_dtype) == ((), (2, 7, 5), "float32")
+    assert workload.attributes == (("out_dtype", "None"),)
+    np.testing.assert_array_equal(parsed.constants[0], W.value.numpy())
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_bias_and_residual_in_either_order_of_operands(swapped: bool):
+    def add(a, b):
+        return op.add(b, a) if swapped else op.add(a, b)
+
+    # The residual comes first among the parameters, as it does where it was computed first.
+    parsed = _parse(
+        [Y, X], lambda _, y, x: op.matmul(x, W), lambda v, *_: add(v, B), lambda v, y, _: add(v, y)
+    )
+    assert parsed.workload.epilogue == (
+        Step("bias", Operand((5,), "float32", "constant", 1)),
+        Step("residual", Operand((2, 7, 5), "float32", "input", 0)),
+    )
+    assert parsed.workload.operands[0].index == 1
+    assert [o.shape for o in parsed.workload.inputs] == [(2, 7, 5), (2, 7, 9)]
+    np.testing.assert_array_equal(parsed.constants[1], B.value.numpy())
+
+
+def test_relu_and_clip_with_bounds_of_either_kind():
+    parsed = _parse(
+        [X], lambda _, x: op.matmul(x, W), lambda v, _: op.nn.relu(v), lambda v, _: op.clip(v, 0.5, 6)
+    )
+    assert parsed.workload.epilogue == (Step("relu"), Step("clip", bounds=(0.5, 6.0)))
+    assert parsed.workload.step("clip") == Step("clip", bounds=(0.5, 6.0))
+    assert parsed.workload.step("bias") is None
+
+
+def test_parameter_that_is_read_twice_is_one_input():
+    square = constant((5, 5))
+    parsed = _parse([Y], lambda _, y: op.matmul(y, square), lambda v, y: op.add(v, y))
+    residual = parsed.workload.step("residual")
+    assert residual is not None
+    assert residual.operand == parsed.workload.operands[0]
+    assert parsed.workload.inputs == (parsed.workload.operands[0],)
+
+
+def test_workloads_are_equal_whatever_the_values_of_their_constants():
+    one, other = (_parse([X], lambda _, x, w=w: op.matmul(x, w)) for w in (W, constant((9, 5), 3)))
+    assert one.workload == other.workload
+    assert hash(one.workload) == hash(other.workload)
+
+
+def test_symbolic_shape_is_rejected_with_what_it_is():
+    n = tirx.Var("n", "int64")
+    answer = parse(composite([tensor((n, 9))], lambda _, x: op.matmul(x, W)), LINEAR)
+    assert isinstance(answer, Rejection)
+    assert answer.limit == "integer dimensions"
+    assert "n" in answer.actual
+
+
+@pytest.mark.parametrize(
+    ("calls", "message"),
+    [
+        ((lambda _, x: op.nn.relu(x),), "the first call is relax.nn.relu, not the anchor relax.matmul"),
+        ((lambda _, x: op.matmul(x, W), lambda v, _: op.exp(v)), "relax.exp is not a step"),
+        (
+            (lambda _, x: op.matmul(x, W), lambda v, _: op.nn.relu(v), lambda v, _: op.add(v, B)),
+            "relax.add is not",
+        ),
+        ((lambda _, x: op.matmul(x, W), lambda v, _: op.add(v, v)), "relax.add is not a step"),
+        ((lambda _, x: op.matmul(x, W), lambda v, _: op.add(v, constant((7, 5)))), "relax.add is not a step"),
+    ],
+    ids=["anchor", "unknown", "order", "twice the value", "broadcast over rows"],
+)
+def test_functions_that_the_spec_does_not_describe(calls, message: str):
+    with pytest.raises(ValueError, match=message):
+        parse(composite([X], *calls), LINEAR)
