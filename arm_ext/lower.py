@@ -10,6 +10,7 @@ from tvm import relax, tirx
 import schedules
 from arm_ext.report import GENERIC, Alternative, KernelCall
 from arm_ext.target.profiles import Profile
+from relay_passes import fold_constants
 from relay_passes.sources import function_sources, map_calls, relax_functions, sources_of, with_source
 from relay_passes.upstream import run_upstream
 
@@ -26,11 +27,12 @@ def lower(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[Kerne
         The module, whose `main` calls kernels by call_tir only, and a record a kernel, sorted by symbol.
     """
     mod, kernels, rejected = _lower_composites(mod, profile)
+    # Integer weights that no kernel took as they are become the floats that the loops below compute with.
+    mod = fold_constants(mod, keep=())
     with profile.tvm_target():
         for upstream in (
             relax.transform.LegalizeOps(),
             relax.transform.AnnotateTIROpPattern(),
-            relax.transform.FoldConstant(),
             relax.transform.FuseOps(),
         ):
             mod = run_upstream(mod, upstream)

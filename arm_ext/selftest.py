@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """selftest.npz: inputs, our own numbers for them computed on this machine, and the source's runtime's."""
 
-import platform
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,7 @@ from tvm import relax
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.package import Check, Selftest
 from arm_ext.pipeline import Context, build, run_phases
-from arm_ext.target.profiles import Profile, _llvm_features, host_profile
+from arm_ext.target.profiles import baseline_host
 
 _SEED = 0
 
@@ -54,16 +53,10 @@ def run_on_host(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndar
 
     It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
     """
-    profile = _baseline_host()
+    profile = baseline_host()
     *_, (_, planned) = run_phases(mod, Context(profile))
     device = tvm.cpu()
     vm = relax.VirtualMachine(build(planned, profile), device)
     result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [output.numpy() for output in outputs]
-
-
-def _baseline_host() -> Profile:
-    machine = platform.machine()
-    cpu = "x86-64" if machine == "x86_64" else "generic"
-    return host_profile(machine, cpu, _llvm_features(f"{machine}-linux-gnu", cpu))

@@ -153,7 +153,8 @@ def _sweep(func: relax.Function, rule: Rule) -> tuple[dict[Var, Match], list[Rej
     rejected: list[Rejection] = []
     taken: set[Var] = set()
     for binding in bindings:
-        parts = rule.pattern.extract_matched_expr(binding.value, values)
+        alias = isinstance(binding.value, Var)  # matching looks through it, at what is bound elsewhere
+        parts = None if alias else rule.pattern.extract_matched_expr(binding.value, values)
         if parts is None:
             continue
         inside = graph.bound(expr for pattern, expr in parts.items() if isinstance(pattern, _INNER))

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext bench` from a checkout."""
 
-import sys
+from door import enter
 
-from arm_ext.cli import main
-
-main(["bench", *sys.argv[1:]])
+enter("bench")

@@ -5,10 +5,9 @@ import platform
 import random
 import re
 import sys
-from pathlib import Path
 
 from arm_ext.board.base import Board
-from arm_ext.board.process import ServerProcess
+from arm_ext.board.process import ServerProcess, guarded
 from arm_ext.board.session import Address, Session
 from arm_ext.errors import EnvError
 
@@ -18,8 +17,6 @@ _START_SECONDS = 60
 _PORTS = range(20000, 32000, 100)
 # What TVM's server says when a crash in a session ends it; the port stays open, but nobody answers.
 _CRASHED = "exited unsuccessfully"
-# The server watches no pipe: a shell of the same group does, and ends the group with its folder.
-_GUARDED = '"$@" & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'
 
 
 class LocalBoard(Board):
@@ -55,13 +52,9 @@ class LocalBoard(Board):
 
 def _start() -> tuple[ServerProcess, int]:
     first = random.choice(_PORTS)
-
-    def command(_folder: Path) -> list[str]:
-        range_of_ports = ["--port", str(first), "--port-end", str(first + _PORTS.step)]
-        server = [sys.executable, "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", *range_of_ports]
-        return ["/bin/sh", "-c", _GUARDED, "sh", *server]
-
-    process = ServerProcess(command, {})
+    ports = ["--port", str(first), "--port-end", str(first + _PORTS.step)]
+    server = [sys.executable, "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", *ports]
+    process = ServerProcess(lambda _folder: guarded(server), {})
     try:
         return process, int(process.wait_for(_bound, _START_SECONDS))
     except EnvError as error:

@@ -16,6 +16,8 @@ from arm_ext.errors import EnvError
 
 _STOP_SECONDS = 3
 _LOG = "log"
+# A shell that ends the whole group, itself included, with the command or with our end of the pipe.
+_GUARD = '("$@"; kill -9 0) & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'
 _POLL_SECONDS = 0.02
 
 
@@ -82,6 +84,11 @@ class ServerProcess:
     def close(self) -> None:
         """Ends the group and removes the folder; may be called twice."""
         self._stop()
+
+
+def guarded(command: Sequence[str]) -> list[str]:
+    """A command line for `ServerProcess` out of one that does not watch its standard input."""
+    return ["/bin/sh", "-c", _GUARD, "sh", *command]
 
 
 def _stop(process: subprocess.Popen[bytes], folder: Path, owner: int) -> None:

@@ -23,6 +23,8 @@ _KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPC
 _UNACKNOWLEDGED_MS = 25_000
 # The server ends a session that is over time; only if it does not, we do.
 _SERVER_GRACE_SECONDS = 10
+# How TVM's client begins what the code on the board raised.
+_REMOTE_ERROR = "Error caught from RPC call"
 _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
 
 
@@ -136,7 +138,8 @@ class Session:
     def _explain(self, error: Exception) -> ArmExtError:
         """The error to raise for one of TVM's; closes the session unless it is still good."""
         text, board = str(error), self._address.board
-        if "Error caught from RPC call" in text and self._alive():
+        ended = "RPCSessionTimeoutError" in text or "the session died by signal" in text
+        if _REMOTE_ERROR in text and not ended:
             return ModelError(f"the model failed on board {board}: {_last_line(error)}")
         self.close()
         if isinstance(error, TimeoutError) or "RPCSessionTimeoutError" in text:
@@ -145,25 +148,16 @@ class Session:
             )
         if "SIGILL" in text:
             return EnvError(
-                f"the code needs an instruction that board {board} lacks (SIGILL); compile for that board's features, "
-                "or take a board that has them"
+                f"the code needs an instruction that board {board} lacks (SIGILL); compile for that board's "
+                "features, or take a board that has them"
             )
-        if "died by signal" in text:
+        if ended:
             return InternalError(f"the model crashed on board {board}: {_last_line(error)}")
         reason = "it closed the connection" if "kShutdown" in text else _last_line(error)
         return EnvError(
             f"board {board} went away in the middle of a session ({reason}). A crash in a model ends "
             "tvm.exec.rpc_server: restart it there and run again"
         )
-
-    def _alive(self) -> bool:
-        """Whether the peer has not closed the connection."""
-        try:
-            return all(held.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b"" for held in self._sockets)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
 
 
 def _sockets_to(port: int) -> dict[int, int]:

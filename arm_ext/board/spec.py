@@ -12,7 +12,7 @@ _PATTERN = re.compile(
     r"(?P<virtual>virtual)(?::(?P<cpu>\S+))?"
     r"|(?P<local>local)"
     r"|tracker-(?P<tracker>[\w.-]+):(?P<tracker_port>\d+)/(?P<key>\S+)"
-    r"|(?P<remote>[\w.-]+):(?P<remote_port>\d+)"
+    r"|(?!virtual:|local:|tracker-)(?P<remote>[\w.-]+):(?P<remote_port>\d+)"
 )
 _MAX_PORT = 65535
 

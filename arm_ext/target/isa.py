@@ -126,12 +126,9 @@ def _sve(mnemonic: str, operands: str) -> frozenset[str] | None:
 
 
 def _sme(mnemonic: str, operands: str) -> frozenset[str] | None:
-    known = mnemonic in SME or mnemonic in SVE
-    return (
-        frozenset({"sme"})
-        if known and not (mnemonic in _TILE_SUMS and _NO_DOUBLE_TILE.match(operands))
-        else None
-    )
+    if mnemonic in _TILE_SUMS and _NO_DOUBLE_TILE.match(operands):
+        return None
+    return frozenset({"sme"}) if mnemonic in SME or mnemonic in SVE else None
 
 
 def _decode(elf: ELFFile) -> Iterator[tuple[int, str, str]]:

@@ -171,7 +171,9 @@ def _run(
     command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command and keeps its text; the tail of it is the message when it fails."""
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False
+    )
     if done.returncode:
         shown = 20  # lines, so that the message stays on one screen
         tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-shown:])

@@ -6,9 +6,11 @@ from tvm.ir import assert_structural_equal
 from tvm.relax import transform
 from tvm.relax.analysis import well_formed
 
+from relay_passes.rule import apply_rules
+from relay_passes.rules import fold_batch_norm
 from relay_passes.sources import bindings_of, function_sources, sources_of, unnamed_calls
-from relay_passes.upstream import run_upstream
-from tests.relay_passes.graphs import GRAPHS, residual_block, twins
+from relay_passes.upstream import name_equals, run_upstream
+from tests.relay_passes.graphs import GRAPHS, Net, residual_block, tensor, twins
 
 NHWC = {"relax.nn.conv2d": ["NHWC", "OHWI"]}
 # The passes that a compile runs, in an order that makes each meet what it is for.
@@ -86,6 +88,28 @@ def test_layout_conversion_keeps_names_and_names_transposes_by_their_consumer() 
     transposes = _sources(mod, "relax.permute_dims")
     assert transposes[0] == ("conv1",)
     assert transposes[-1] == ("flat",)
+
+
+def test_what_a_pass_makes_is_known_by_name_to_the_next() -> None:
+    # Folding BatchNorm leaves an add where the norm was; its consumer must not lend it its name.
+    mod = apply_rules(GRAPHS["conv_bn_relu"](), (fold_batch_norm.RULE,))
+    mod = _through(mod, transform.ConvertLayout(NHWC))
+    assert _sources(mod, "relax.nn.conv2d") == _sources(mod, "relax.add") == [("conv", "bn")]
+    assert _sources(mod, "relax.nn.relu") == [("relu",)]
+
+
+def test_equal_calls_take_each_others_names_before_one_goes() -> None:
+    net, x = Net(), tensor("x", 7)
+
+    def body() -> relax.Expr:
+        left, right = (net.emit(n, relax.op.add(x, relax.const(2.0))) for n in ("left", "right"))
+        other = net.emit("other", relax.op.add(x, relax.const(3.0)))
+        return relax.Tuple([left, right, other])
+
+    named = name_equals(net.module([x], body))
+    names = [("left", "right"), ("left", "right"), ("other",)]
+    assert _sources(named, "relax.add") == names
+    assert _sources(_through(named, transform.EliminateCommonSubexpr()), "relax.add") == names[1:]
 
 
 def test_equal_groups_are_told_apart_at_their_calls() -> None:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tvm
-from tvm.script import ir as I
-from tvm.script import relax as R
+from tvm import relax
 
 from arm_ext.native.build import ffi_includes
 from arm_ext.target.toolchain import LinkerRecord, link_shared
@@ -36,39 +35,27 @@ int __tvm_ffi_fault(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIA
 """
 
 
-@I.ir_module
-class _AddRelu:
-    @R.function
-    def main(x: R.Tensor((7, 31), "float32"), y: R.Tensor((31,), "float32")):  # type: ignore[no-untyped-def]
-        with R.dataflow():
-            total = R.add(x, y)
-            out = (R.nn.relu(total), R.max(total, axis=1))
-            R.output(out)
-        return out
-
-
-@I.ir_module
-class _Fault:
-    @R.function
-    def main(what: R.Tensor((1,), "float32")):  # type: ignore[no-untyped-def]
-        with R.dataflow():
-            out = R.call_dps_packed("fault", (what,), R.Tensor((1,), "float32"))
-            R.output(out)
-        return out
-
-
 def add_relu_model(folder: Path, machine: str = "aarch64") -> Path:
     """model.so: f32[7, 31], f32[31] → relu(x + y), max over rows of x + y."""
-    return _build(_AddRelu, folder, machine, [])
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((ROWS, COLUMNS), "float32"))
+    y = relax.Var("y", relax.TensorType((COLUMNS,), "float32"))
+    with builder.function("main", [x, y]):
+        total = builder.emit(relax.op.add(x, y))
+        builder.emit_func_output(relax.Tuple([relax.op.nn.relu(total), relax.op.max(total, axis=1)]))
+    return _build(builder.get(), folder, machine, [])
 
 
 def fault_model(folder: Path, machine: str = "aarch64") -> Path:
     """model.so: f32[1] → itself, or a failure that its value selects."""
+    one = relax.TensorType((1,), "float32")
+    builder = relax.BlockBuilder()
+    what = relax.Var("what", one)
+    with builder.function("main", [what]):
+        builder.emit_func_output(relax.op.call_dps_packed("fault", (what,), one))
     source = folder / "fault.c"
-    source.write_text(_FAULTS)
-    if machine != "aarch64":
-        source.write_text(_FAULTS.replace(".inst 0", "ud2"))
-    return _build(_Fault, folder, machine, [*ffi_includes(), source])
+    source.write_text(_FAULTS.replace(".inst 0", ".inst 0" if machine == "aarch64" else "ud2"))
+    return _build(builder.get(), folder, machine, [*ffi_includes(), source])
 
 
 def _build(module: tvm.IRModule, folder: Path, machine: str, extra: Sequence[str | Path]) -> Path:

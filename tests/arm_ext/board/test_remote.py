@@ -3,13 +3,13 @@ import re
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
-from pathlib import Path
 
 from arm_ext.board import open_board
-from arm_ext.board.process import ServerProcess
+from arm_ext.board.process import ServerProcess, guarded
 from arm_ext.board.virtual import VirtualServer
 from arm_ext.errors import EnvError
 
@@ -21,8 +21,7 @@ def tracker() -> Iterator[str]:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "tvm.exec.rpc_tracker", "--host", "127.0.0.1"]
     ports = ["--port", str(port), "--port-end", str(port + 1)]
-    guarded = '"$@" & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'
-    process = ServerProcess(lambda _: ["/bin/sh", "-c", guarded, "sh", *command, *ports], {})
+    process = ServerProcess(lambda _: guarded([*command, *ports]), {})
     process.wait_for(lambda log: re.search("bind to", log) and "up", 60)
     address = f"127.0.0.1:{port}"
     servers = [VirtualServer("cortex-a76", tracker=address, key="vb") for _ in range(2)]
@@ -47,7 +46,7 @@ def test_two_clients_get_two_boards(tracker: str, fault: Path) -> None:
 
 
 def test_an_unknown_key_is_refused_with_those_known(tracker: str) -> None:
-    with pytest.raises(EnvError, match="'rpi9'.* registered are: vb"):
+    with pytest.raises(EnvError, match=r"'rpi9'.* registered are: vb"):
         _ = open_board(f"tracker-{tracker}/rpi9").info
 
 

@@ -119,8 +119,9 @@ def test_a_qemu_without_plugins_still_runs(monkeypatch: pytest.MonkeyPatch, tmp_
     # What a QEMU built without --enable-plugins says to -plugin.
     qemu = tmp_path / "qemu-aarch64"
     qemu.write_text(
-        '#!/bin/sh\nPATH=${PATH#*:}\ncase " $* " in *" -plugin "*) echo "qemu: unknown option \'plugin\'" >&2; exit 1;; esac\n'
-        'exec qemu-aarch64 "$@"\n'
+        "#!/bin/sh\n"
+        'case " $* " in *" -plugin "*) echo "qemu: unknown option plugin" >&2; exit 1;; esac\n'
+        'PATH=${PATH#*:} exec qemu-aarch64 "$@"\n'
     )
     qemu.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")

@@ -6,6 +6,8 @@ import pytest
 
 import arm_ext
 from arm_ext import cli, digits
+from arm_ext.board import open_board
+from arm_ext.measure import bench as measure_bench
 from arm_ext.measure import mca
 from arm_ext.measure.bench import bench
 from arm_ext.measure.profile import CountReport
@@ -51,15 +53,27 @@ def test_counting_repeats(counts: CountReport, digits_package: Path) -> None:
     assert again.estimated_cycles == pytest.approx(counts.estimated_cycles, rel=1e-3)
 
 
-def test_a_real_board_gives_times(tmp_path: Path) -> None:
+def test_a_real_board_gives_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "host.armpkg"
     arm_ext.compile(digits.model_path(), target="host", output=package)
+    governor = tmp_path / "scaling_governor"
+    # The server pads what it reads from sysfs to the page that the file's size says.
+    governor.write_bytes(b"schedutil\n".ljust(4096, b"\0"))
+    monkeypatch.setattr(measure_bench, "_GOVERNOR", str(governor))
     report = bench(package, "local")
     assert isinstance(report, TimeReport)
     assert (report.repeats, report.warmup) == (REPEATS, WARMUP)
     assert 0 < report.median_ms <= report.p90_ms <= report.p99_ms
     assert report.threads >= 1
-    assert report.governor
+    assert report.governor == "schedutil"
+
+
+def test_a_board_without_cpufreq_has_an_unknown_governor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure_bench, "_GOVERNOR", "/nonexistent/scaling_governor")
+    with open_board("virtual") as board:
+        threads, governor = measure_bench._conditions(board)
+    assert threads >= 1
+    assert governor == "unknown"
 
 
 def test_the_command_prints_counts_and_no_times(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import importlib.util
+import re
 import shutil
 import sys
 import tomllib
@@ -139,3 +140,9 @@ def test_cache_folder_obeys_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.raises(EnvError, match="ARM_EXT_CACHE"):
         cache_folder()
+
+
+def test_zig_keeps_its_caches_in_the_cache_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path))
+    folders = re.findall(r'cache_dir\W+"(.*)"', zig(["env"]).stdout)
+    assert folders == [str(tmp_path / "zig")]

@@ -67,7 +67,7 @@ class Case:
                 gamma if self.gamma_input else net.const(8),
                 net.const(8),
                 net.const(8),
-                net.const(8, low=self.variance, high=2 * self.variance),
+                net.const(8, low=self.variance, high=self.variance + 1),
                 axis=channel if self.axis is None else self.axis,
                 **{"training": False, **dict(self.attrs)},
             )
