@@ -8,22 +8,48 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from arm_ext.board import Board, open_board
     from arm_ext.compiler import CompileResult, compile
+    from arm_ext.doctor import Diagnosis, diagnose
+    from arm_ext.measure.bench import bench
+    from arm_ext.measure.profile import CountReport
+    from arm_ext.measure.times import TimeReport
     from arm_ext.package import Package, load_package
+    from arm_ext.runner import RunResult, run
 
 __version__ = "0.1.0"
 
-__all__ = ["CompileResult", "Package", "__version__", "compile", "load_package"]
+__all__ = [
+    "Board",
+    "CompileResult",
+    "CountReport",
+    "Diagnosis",
+    "Package",
+    "RunResult",
+    "TimeReport",
+    "__version__",
+    "bench",
+    "compile",
+    "diagnose",
+    "load_package",
+    "open_board",
+    "run",
+]
 
-_HOME = {
-    "CompileResult": "arm_ext.compiler",
-    "compile": "arm_ext.compiler",
-    "Package": "arm_ext.package",
-    "load_package": "arm_ext.package",
+_HOMES = {
+    "arm_ext.board": ("Board", "open_board"),
+    "arm_ext.compiler": ("CompileResult", "compile"),
+    "arm_ext.doctor": ("Diagnosis", "diagnose"),
+    "arm_ext.measure.bench": ("bench",),
+    "arm_ext.measure.profile": ("CountReport",),
+    "arm_ext.measure.times": ("TimeReport",),
+    "arm_ext.package": ("Package", "load_package"),
+    "arm_ext.runner": ("RunResult", "run"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'arm_ext' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"module 'arm_ext' has no attribute {name!r}")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An RPC session with a board in which nothing waits for ever, and the message for each way it can end."""
 
+import errno
 import os
 import socket
 import struct
@@ -142,7 +143,9 @@ class Session:
         if _REMOTE_ERROR in text and not ended:
             return ModelError(f"the model failed on board {board}: {_last_line(error)}")
         self.close()
-        if isinstance(error, TimeoutError) or "RPCSessionTimeoutError" in text:
+        if (
+            "RPCSessionTimeoutError" in text or os.strerror(errno.EAGAIN) in text
+        ):  # the server's limit, or ours
             return EnvError(
                 f"the session with board {board} took longer than its {self._timeout:g} s and was ended"
             )

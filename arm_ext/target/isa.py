@@ -14,6 +14,7 @@ from pathlib import Path
 import capstone
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from arm_ext.errors import InternalError
 from arm_ext.target.mnemonics import BASE, FEATURES, HALF, SME, SVE, SVE2, SVE_WITH
@@ -159,7 +160,7 @@ def _refusal(
 def _function_at(elf: ELFFile, address: int) -> str:
     """The name of the last function symbol at or before an address."""
     table = elf.get_section_by_name(".symtab")
-    symbols = table.iter_symbols() if table else ()
+    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
     functions = sorted((s.entry.st_value, s.name) for s in symbols if s.entry.st_info.type == "STT_FUNC")
     index = bisect_right(functions, address, key=lambda f: f[0])
     return str(functions[index - 1][1]) if index else "no function"

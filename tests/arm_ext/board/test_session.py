@@ -74,6 +74,17 @@ def test_a_board_that_is_killed_is_reported_at_once(fault: Path) -> None:
             board.load(fault)
 
 
+def test_a_board_that_freezes_is_not_waited_for_for_ever(
+    fault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_SERVER_GRACE_SECONDS", 0)
+    with open_board("virtual", timeout=1) as board:
+        loaded = board.load(fault)
+        os.killpg(processes_of(os.getpid())[-1], signal.SIGSTOP)
+        with pytest.raises(EnvError, match="took longer than its 1 s"):
+            loaded.run(_value(COPY))
+
+
 def test_nobody_listens(fault: Path) -> None:
     with socket.socket() as taken:  # bound and not listening: the port refuses
         taken.bind(("127.0.0.1", 0))
