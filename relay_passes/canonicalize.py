@@ -61,7 +61,6 @@ STEPS: tuple[Step, ...] = (
     # Equal convolutions with different norms are no longer equal, and equal weights no longer shared.
     Step("merge_equal_calls", _merge_equal_calls, needs=("apply_rules",)),
     Step("remove_merged", _remove_dead_code, needs=("merge_equal_calls",)),
-    Step("remove_merged_aliases", _remove_aliases, needs=("merge_equal_calls",)),
 )
 
 

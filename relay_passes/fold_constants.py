@@ -26,7 +26,7 @@ def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModu
     """Replace each tensor that depends on constants alone by its value.
 
     Args:
-        mod: Its Relax functions are in A-normal form; values outside of dataflow blocks stay as they are.
+        mod: Its Relax functions are in A-normal form. What a function returns stays a call.
         keep: Operators that are left as calls, even of constants.
     """
     out = mod.clone()
@@ -42,8 +42,7 @@ def _constant_bindings(func: relax.Function, keep: tuple[str, ...]) -> dict[Var,
     for binding in bindings_of(func):
         value = binding.value
         if (
-            isinstance(binding.var, relax.DataflowVar)
-            and isinstance(binding.var.ty, relax.TensorType)
+            isinstance(binding.var.ty, relax.TensorType)
             and isinstance(value, Call)
             and isinstance(value.op, Op)
             and (value.op.name == "relax.call_tir" or value.op.has_attr("FLegalize"))

@@ -131,9 +131,8 @@ def _fits(step: EpilogueStep, binding: relax.Binding, chain: Sequence[relax.Bind
     shape = _shape(value)
     if _operator(call) != step.op or shape is None or binding.var.ty != value.ty:
         return False
-    tensors = [arg for arg in call.args if isinstance(arg.ty, relax.TensorType)]
-    others = [arg for arg in tensors if not arg.same_as(value)]
-    if len(others) != len(tensors) - 1 or len(others) != (step.operand is not None):
+    others = [arg for arg in call.args if isinstance(arg.ty, relax.TensorType) and not arg.same_as(value)]
+    if len(others) != (step.operand is not None):
         return False
     if not others:
         return True

@@ -23,7 +23,6 @@ from tvm_ffi import structural_hash
 from relay_passes.sources import (
     Names,
     bindings_of,
-    global_callees,
     map_calls,
     name_bindings,
     relax_functions,
@@ -58,20 +57,14 @@ def run_upstream(mod: IRModule, pass_: Pass) -> IRModule:
                 by_name[gv.name_hint, b.var.name] = by_var[b.var]
     out = pass_(mod).clone()
     by_group = _names_of_groups(mod, out)
-    callers: dict[str, list[Names]] = {}
-    # Callers first: a group that kept no name inside takes those of its calls.
-    for gv, func in sorted(relax_functions(out), key=_is_private):
+    for gv, func in relax_functions(out):
         bindings = bindings_of(func)
         names: _NamesOf = {}
         for b in bindings:
             kept = sources_of(b.value), by_group.get(b.var), by_var.get(b.var)
             found = (*kept, by_name.get((gv.name_hint, b.var.name)))
             names[b.var] = next(filter(None, found), ())
-        _spread(bindings, names, union(callers.get(gv.name_hint, ())))
-        for b in bindings:
-            if isinstance(b.value, Call):
-                for callee in global_callees(b.value):
-                    callers.setdefault(callee, []).append(names[b.var])
+        _spread(bindings, names)
         func = map_calls(func, partial(_named, names))
         # The next pass is to know by name what this one made.
         out.update_func(gv, name_bindings(func, {b.var: names[b.var] for b in bindings if _is_generated(b)}))
@@ -80,10 +73,6 @@ def run_upstream(mod: IRModule, pass_: Pass) -> IRModule:
 
 def _is_generated(binding: relax.Binding) -> bool:
     return _GENERATED.fullmatch(binding.var.name) is not None
-
-
-def _is_private(item: tuple[GlobalVar, relax.Function]) -> bool:
-    return "global_symbol" not in (item[1].attrs or {})
 
 
 def name_equals(mod: IRModule) -> IRModule:
@@ -105,8 +94,8 @@ def _named(names: _NamesOf, var: Var, call: Call) -> Call:
     return call if sources_of(call) else with_source(call, names[var])
 
 
-def _spread(bindings: list[relax.Binding], names: _NamesOf, outer: Names) -> None:
-    """Name what has no name: by its first consumer, else by its producer, else by `outer`."""
+def _spread(bindings: list[relax.Binding], names: _NamesOf) -> None:
+    """Name what has no name: by its first consumer, else by its producers."""
     consumer: _NamesOf = {}
     for b in reversed(bindings):
         names[b.var] = names[b.var] or consumer.get(b.var, ())
@@ -114,7 +103,7 @@ def _spread(bindings: list[relax.Binding], names: _NamesOf, outer: Names) -> Non
             consumer[operand] = names[b.var] or consumer.get(operand, ())
     for b in bindings:
         producers = union(names.get(operand, ()) for operand in free_vars(b.value))
-        names[b.var] = names[b.var] or producers or outer
+        names[b.var] = names[b.var] or producers
 
 
 def _names_of_groups(before: IRModule, after: IRModule) -> _NamesOf:

@@ -14,7 +14,7 @@ from time import monotonic, sleep
 
 from arm_ext.errors import EnvError
 
-_STOP_SECONDS = 3
+_STOP_SECONDS = 1
 _LOG = "log"
 # A shell that ends the whole group, itself included, with the command or with our end of the pipe.
 _GUARD = '("$@"; kill -9 0) & cat > /dev/null; rm -rf "$TMPDIR"; kill -9 0'

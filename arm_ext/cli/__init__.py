@@ -51,10 +51,10 @@ def group() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its code; an error becomes a message, never a traceback."""
-    sys.exit(run(sys.argv[1:] if argv is None else argv))
+    sys.exit(invoke(sys.argv[1:] if argv is None else argv))
 
 
-def run(argv: Sequence[str]) -> int:
+def invoke(argv: Sequence[str]) -> int:
     """Run a command line and return its exit code."""
     try:
         # Click returns the code of ctx.exit() here, and None from a command that fell off its end.

@@ -110,7 +110,7 @@ def test_a_board_is_reached_and_described() -> None:
 
 
 def test_a_board_that_is_away_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["doctor", "--board", "127.0.0.1:1"]) == 3
+    assert cli.invoke(["doctor", "--board", "127.0.0.1:1"]) == 3
     out, err = capsys.readouterr()
     assert "missing  board 127.0.0.1:1" in out
     assert "missing: board 127.0.0.1:1" in err
@@ -131,10 +131,10 @@ def test_a_name_of_no_board_is_a_wrong_argument() -> None:
 def test_the_command(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cli.run(["doctor", "--json"]) == 0
+    assert cli.invoke(["doctor", "--json"]) == 0
     assert Diagnosis.model_validate(json.loads(capsys.readouterr().out)).schema_version == 1
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert cli.run(["doctor"]) == 0
+    assert cli.invoke(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(diagnose().findings)
     assert any(

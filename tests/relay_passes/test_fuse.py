@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: N812 - TVMScript's R
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -8,6 +9,7 @@ import tvm
 from tvm import relax
 from tvm.ir import Expr
 from tvm.relax import op
+from tvm.script import relax as R
 
 from relay_passes.canonicalize import canonicalize
 from relay_passes.fuse import fuse
@@ -98,6 +100,7 @@ CHAINS: dict[str, tuple[Tail, list[str]]] = {
     ),
     "wrong order": (lambda net, y, r: _bias(net, net.emit("relu", op.nn.relu(y)), r), ["matmul", "nn.relu"]),
     "bias along rows": (lambda net, y, _: net.emit("bias", op.add(y, net.const(7, 1))), ["matmul"]),
+    "bias of one number": (lambda net, y, _: net.emit("bias", op.add(y, net.const(1))), ["matmul"]),
     "constant of full shape": (lambda net, y, _: net.emit("bias", op.add(y, net.const(7, 31))), ["matmul"]),
     "bias that adds an axis": (
         lambda net, y, _: net.emit("bias", op.add(y, net.const(1, 1, 31))),
@@ -130,6 +133,19 @@ def test_the_composite_is_the_longest_allowed_chain(name: str) -> None:
 def test_an_anchor_outside_the_vocabulary_is_left(mod: tvm.IRModule) -> None:
     mod = canonicalize(mod)
     tvm.ir.assert_structural_equal(fuse(mod, (LINEAR,)), mod)
+
+
+def test_a_value_that_is_returned_ends_its_composite() -> None:
+    @R.function
+    def main(x: R.Tensor((7, 9), "float32"), w: R.Tensor((9, 31), "float32")):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            z = R.nn.relu(y)
+            R.output(y, z)
+        return (y, z)
+
+    mod = tvm.IRModule({"main": main.bind_params({"w": np.ones((9, 31), "float32")})})
+    assert _composites(fuse(mod, (LINEAR,))) == {"arm_linear_y": ["matmul"]}
 
 
 def test_the_form_of_a_composite() -> None:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: N812 - TVMScript's R
 from collections.abc import Callable
 
 import pytest
@@ -8,6 +9,7 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.relax.analysis import well_formed
 from tvm.relax.dpl import DFPattern, is_op, wildcard
+from tvm.script import relax as R
 
 from relay_passes.rule import Match, Rejection, Rule, apply_rule, apply_rules, explain
 from relay_passes.sources import bindings_of, sources_of, unnamed_calls
@@ -93,6 +95,19 @@ def test_a_value_that_is_an_output_is_not_taken() -> None:
     (rejection,) = explain(net.module([x], body), UNDO).rejected
     assert rejection.nodes == ("a", "b")
     assert rejection.reason.startswith("a is also needed by")
+
+
+def test_a_value_that_is_returned_is_not_taken() -> None:
+    @R.function
+    def main(x: R.Tensor((7,), "float32")):
+        with R.dataflow():
+            a = R.negative(x)
+            b = R.negative(a)
+            R.output(a, b)
+        return (a, b)
+
+    (rejection,) = explain(tvm.IRModule({"main": main}), UNDO).rejected
+    assert rejection.reason == "a is also needed by the output"
 
 
 def test_a_rejection_names_limit_and_actual_value() -> None:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is running, from /proc."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
 
 
 def processes_of(parent: int) -> list[int]:
@@ -20,3 +22,11 @@ def group(leader: int) -> list[int]:
             if int(pgrp) == leader and state != "Z":
                 found.append(int(entry.name))
     return found
+
+
+def eventually(holds: Callable[[], bool]) -> bool:
+    """Whether it holds within five seconds."""
+    deadline = monotonic() + 5
+    while not holds() and monotonic() < deadline:
+        sleep(0.05)
+    return holds()

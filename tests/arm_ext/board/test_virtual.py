@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ import pytest
 from arm_ext.board import open_board
 from arm_ext.board.virtual import VirtualServer
 from arm_ext.errors import EnvError, UsageError
-from tests.arm_ext.board.models import COLUMNS, ROWS, SPIN
-from tests.arm_ext.board.processes import group, processes_of
+from tests.arm_ext.board.models import COLUMNS, ILLEGAL, ROWS, SPIN
+from tests.arm_ext.board.processes import eventually, group, processes_of
 
 _INPUTS = [np.ones((ROWS, COLUMNS), np.float32), np.ones(COLUMNS, np.float32)]
 
@@ -29,15 +28,6 @@ time.sleep(60)
 """
 
 
-def _gone(leader: int, folder: Path) -> bool:
-    deadline = monotonic() + 5
-    while group(leader) or folder.exists():
-        if monotonic() > deadline:
-            return False
-        sleep(0.05)
-    return True
-
-
 def test_closing_leaves_no_process_and_no_file(
     add_relu: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,6 +39,18 @@ def test_closing_leaves_no_process_and_no_file(
         assert list(tmp_path.iterdir())
     assert not group(leader)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_session_that_dies_leaves_no_file(
+    fault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with open_board("virtual") as board:
+        loaded = board.load(fault)
+        assert [file.name for file in tmp_path.glob("*/session-*/*")] == ["model.so"]
+        with pytest.raises(EnvError):
+            loaded.run([np.array([ILLEGAL], np.float32)])
+        assert eventually(lambda: not list(tmp_path.glob("*/session-*")))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -67,7 +69,7 @@ def test_a_killed_owner_takes_the_board_with_it(number: signal.Signals, fault: P
     owner.send_signal(number)
     owner.wait()
     owner.stdout.close()
-    assert _gone(leader, folder)
+    assert eventually(lambda: not group(leader) and not folder.exists())
 
 
 def test_counts_are_equal_whenever_and_wherever_they_are_taken(add_relu: Path) -> None:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from arm_ext.cli import run
+from arm_ext.cli import invoke
 from tests.arm_ext.models import mlp, model, residual_cnn
 
 # A terminal of the smallest usual size.
@@ -103,7 +103,7 @@ def test_compile(
 ):
     setup(work)
     before = files(work)
-    assert run(["compile", "m.onnx", *options]) == code
+    assert invoke(["compile", "m.onnx", *options]) == code
     captured = capsys.readouterr()
     assert says.lower() in captured.err.lower()
     assert "Traceback" not in captured.err
@@ -181,7 +181,7 @@ def test_run(
 ):
     arguments = setup(digits_package)
     before = files(work)
-    assert run(["run", *arguments]) == code
+    assert invoke(["run", *arguments]) == code
     captured = capsys.readouterr()
     assert says.lower() in captured.err.lower()
     assert "Traceback" not in captured.err

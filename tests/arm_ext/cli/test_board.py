@@ -4,22 +4,30 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Timer
 
 import numpy as np
 import pytest
 
 from arm_ext.board import open_board
-from arm_ext.cli import run
-from tests.arm_ext.board.models import fault_model
-from tests.arm_ext.board.processes import group, processes_of
+from arm_ext.cli import invoke
+from arm_ext.errors import EnvError
+from tests.arm_ext.board.models import COPY, SPIN, fault_model
+from tests.arm_ext.board.processes import eventually, group, processes_of
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_virtual_board_serves_until_it_is_interrupted(number: signal.Signals, tmp_path: Path) -> None:
-    model = fault_model(tmp_path)
-    temp = tmp_path / "temp"
-    temp.mkdir()
+@pytest.fixture
+def temp(tmp_path: Path) -> Path:
+    """The folder for the command's temporary files."""
+    folder = tmp_path / "temp"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def command(temp: Path) -> Iterator[subprocess.Popen[str]]:
     call = [
         sys.executable,
         "-c",
@@ -29,23 +37,47 @@ def test_a_virtual_board_serves_until_it_is_interrupted(number: signal.Signals, 
         "--cpu",
         "cortex-a72",
     ]
-    command = subprocess.Popen(
+    with subprocess.Popen(
         call, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temp)}
-    )
+    ) as process:
+        yield process
+        process.kill()
+
+
+def _name(command: subprocess.Popen[str]) -> str:
     assert command.stdout is not None
     said = re.fullmatch(r"virtual board \(cortex-a72\) is up: --board (\S+)\n", command.stdout.readline())
     assert said
-    leader = processes_of(command.pid)[0]
-    with open_board(said[1]) as board:
+    return said[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_virtual_board_serves_until_it_is_interrupted(
+    number: signal.Signals, command: subprocess.Popen[str], temp: Path, tmp_path: Path
+) -> None:
+    with open_board(_name(command)) as board:
         assert board.info.cpu == "cortex-a72"
-        assert board.load(model).run([np.array([7], np.float32)]) == [np.array([7], np.float32)]
+        value = [np.array([COPY], np.float32)]
+        assert board.load(fault_model(tmp_path)).run(value) == value
+    leader = processes_of(command.pid)[0]
     command.send_signal(number)
     assert command.wait(10) == 0
-    command.stdout.close()
     assert not group(leader)
     assert list(temp.iterdir()) == []
 
 
+def test_a_killed_command_takes_the_board_from_a_client(
+    command: subprocess.Popen[str], temp: Path, tmp_path: Path
+) -> None:
+    with open_board(_name(command)) as board:
+        leader = processes_of(command.pid)[0]
+        loaded = board.load(fault_model(tmp_path))
+        Timer(0.5, command.kill).start()
+        with pytest.raises(EnvError, match="went away"):
+            loaded.run([np.array([SPIN], np.float32)])
+    assert eventually(lambda: not group(leader) and not list(temp.iterdir()))
+
+
 def test_a_tracker_needs_a_key(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["board", "virtual", "--tracker", "127.0.0.1:9190"]) == 2
+    assert invoke(["board", "virtual", "--tracker", "127.0.0.1:9190"]) == 2
     assert "--tracker and --key go together" in capsys.readouterr().err

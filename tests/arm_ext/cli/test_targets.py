@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 
-from arm_ext.cli import run
+from arm_ext.cli import invoke
 from arm_ext.target.profiles import PROFILES
 
 
 def test_table_has_a_whole_row_for_each_target(capsys):
-    assert run(["targets"]) == 0
+    assert invoke(["targets"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = {line.split()[0]: line for line in lines if line.strip()}
     assert set(rows) >= {*PROFILES, "host"}
@@ -16,7 +16,7 @@ def test_table_has_a_whole_row_for_each_target(capsys):
 
 
 def test_json_is_one_document_with_features_and_sources(capsys):
-    assert run(["targets", "--json"]) == 0
+    assert invoke(["targets", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema_version"] == 1
     targets = {target["name"]: target for target in document["targets"]}

@@ -79,13 +79,13 @@ def test_a_board_without_cpufreq_has_an_unknown_governor(monkeypatch: pytest.Mon
 def test_the_command_prints_counts_and_no_times(
     digits_package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run(["bench", str(digits_package), "--board", "virtual"]) == 0
+    assert cli.invoke(["bench", str(digits_package), "--board", "virtual"]) == 0
     out = capsys.readouterr().out
     assert "per inference (emulated, 1 thread)" in out
     assert "of llvm-mca" in out
     assert "no time on a board" in out
     assert " ms" not in out
-    assert cli.run(["bench", str(digits_package), "--json"]) == 0
+    assert cli.invoke(["bench", str(digits_package), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert CountReport.model_validate(document).schema_version == 1
 
@@ -95,5 +95,5 @@ def test_without_llvm_mca_the_command_says_what_mends_it(
 ) -> None:
     monkeypatch.setattr(mca, "_LLVM_ROOT", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert cli.run(["bench", str(digits_package)]) == 3
+    assert cli.invoke(["bench", str(digits_package)]) == 3
     assert "apt-get install llvm-19" in capsys.readouterr().err
