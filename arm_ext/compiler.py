@@ -16,8 +16,9 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.onnx import import_onnx
 from arm_ext.macs import count_macs
+from arm_ext.manifest import Linker, Manifest, Memory, ModelInfo, TargetInfo, Tensor, Versions
 from arm_ext.memory import memory_of
-from arm_ext.package import Linker, Manifest, ModelInfo, Package, TargetInfo, Tensor, Versions
+from arm_ext.package import Package
 from arm_ext.pipeline import PHASES, Context, build, run_phases
 from arm_ext.report import CompileReport, build_report
 from arm_ext.selftest import check_of, make_selftest, random_inputs
@@ -114,7 +115,7 @@ def _run(
     return modules
 
 
-def _check_budget(memory: package.Memory, budget: int | None) -> None:
+def _check_budget(memory: Memory, budget: int | None) -> None:
     if budget is None or memory.peak_activation_bytes <= budget:
         return
     widest = "\n".join(
@@ -130,7 +131,7 @@ def _check_budget(memory: package.Memory, budget: int | None) -> None:
 def _manifest(
     imported: ImportedModel,
     profile: Profile,
-    memory: package.Memory,
+    memory: Memory,
     macs: int,
     linker: LinkerRecord,
     so_sha256: str,

@@ -9,7 +9,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
-from arm_ext.package import Memory, WideLayer
+from arm_ext.manifest import Memory, WideLayer
 from relay_passes.sources import bindings_of, sources_of
 
 _WIDEST = 5

@@ -9,15 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from arm_ext.errors import UsageError
-from arm_ext.frontends.imported import TensorSpec
-
-SCHEMA_VERSION: Literal[1] = 1
+from arm_ext.manifest import Manifest
 
 SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "model.so",
@@ -26,101 +23,6 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "report.txt",
     "selftest.npz",
 )
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Tensor(_Record):
-    """An input or output, in the model's order."""
-
-    name: str
-    shape: list[int]
-    dtype: str
-
-    def spec(self) -> TensorSpec:
-        """Return it as the front ends' record."""
-        return TensorSpec(self.name, tuple(self.shape), self.dtype)
-
-
-class ModelInfo(_Record):
-    """The source model; sha256 is of its file's bytes."""
-
-    name: str
-    format: str
-    sha256: str
-
-
-class TargetInfo(_Record):
-    """The resolved profile; features are LLVM's names, after --mattr."""
-
-    profile: str
-    core: str
-    triple: str
-    cpu: str
-    features: list[str]
-    qemu_cpu: str | None
-    mca_cpu: str
-
-
-class Linker(_Record):
-    """What linked model.so."""
-
-    name: str
-    version: str
-
-
-class Versions(_Record):
-    """Versions that decide the bytes of model.so."""
-
-    arm_ext: str
-    tvm: str
-    tvm_ffi: str
-    llvm: str
-    linker: Linker
-
-
-class WideLayer(_Record):
-    """A kernel call, the bytes alive while it runs (inputs, outputs and values kept for later), its source nodes."""
-
-    kernel: str
-    sources: list[str]
-    live_bytes: int
-
-
-class Memory(_Record):
-    """Bytes. The peak is what one inference allocates: planned activations and the largest kernel's workspace."""
-
-    peak_activation_bytes: int
-    workspace_bytes: int
-    weight_bytes: int
-    widest: list[WideLayer]
-
-
-class Check(_Record):
-    """How `run --check` compares outputs with `expected`, and why that bound.
-
-    Integer outputs are compared exactly. `relative_bound` is on |difference| / max|expected| of a float output.
-    """
-
-    relative_bound: float
-    reason: str
-
-
-class Manifest(_Record):
-    """manifest.json; so_sha256 is of model.so."""
-
-    schema_version: Literal[1] = SCHEMA_VERSION
-    so_sha256: str
-    model: ModelInfo
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    target: TargetInfo
-    versions: Versions
-    memory: Memory
-    macs: int
-    check: Check
 
 
 @dataclass(frozen=True)
@@ -212,14 +114,6 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def manifest_schema() -> dict[str, object]:
-    """Return the JSON schema of manifest.json, which ships as schemas/manifest.schema.json."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Manifest.model_json_schema(mode="serialization"),
-    }
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -8,7 +8,8 @@ import tvm
 from tvm import relax
 
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
-from arm_ext.package import Check, Selftest
+from arm_ext.manifest import Check
+from arm_ext.package import Selftest
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.target.profiles import baseline_host
 

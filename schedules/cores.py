@@ -80,7 +80,8 @@ _ARMV9_0 = tuple(sorted({*_ARMV8_4_SVE, "altnzcv", "fptoint", "sve2"}))
 
 _GENERIC = Core(
     name="generic-dotprod",
-    llvm_cpu="generic",
+    # LLVM's "generic" leaves plain loops rolled: DS-CNN fp32 takes 15.7 M instructions instead of 10.3 M.
+    llvm_cpu="cortex-a76",
     features=_ARMV8_2,
     vector_bits=128,
     l1d=_cache(32 * _KIB, "the smallest L1D of cortex-a72 to cortex-x1 and of cortex-a55 as commonly built"),

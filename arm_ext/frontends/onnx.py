@@ -24,13 +24,16 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.onnx_check import (
+    Shapes,
+    check_supported,
+    check_valid,
+    infer_shapes,
+    runtime_inputs,
+    set_input_shapes,
+)
 from arm_ext.frontends.onnx_reference import reference
 from relay_passes.sources import name_bindings
-
-Shapes = dict[str, tuple[int, ...]]
-
-# Listed at most, so that a message fits on a screen.
-_SHOWN_NODES = 3
 
 
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
@@ -45,13 +48,13 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
     proto, name, digest = _read(model)
-    _check_valid(proto, name)
-    _set_input_shapes(proto, shapes or {})
+    check_valid(proto, name)
+    set_input_shapes(proto, shapes or {})
     _name_nodes(proto.graph)
-    _check_supported(proto)
-    proto = _infer_shapes(proto, name)
+    check_supported(proto)
+    proto = infer_shapes(proto, name)
     mod = _convert(proto)
-    inputs = tuple(_spec(value) for value in _runtime_inputs(proto.graph))
+    inputs = tuple(_spec(value) for value in runtime_inputs(proto.graph))
     return ImportedModel(
         mod=mod,
         name=name,
@@ -86,65 +89,6 @@ def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, st
     return proto, path.stem, hashlib.sha256(data).hexdigest()
 
 
-def _check_valid(proto: onnx.ModelProto, name: str) -> None:
-    if not proto.graph.output:
-        raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
-    # The checker rejects operators of domains it does not know; those are reported by name in _check_supported.
-    try:
-        onnx.checker.check_model(proto)
-    except onnx.checker.ValidationError as err:
-        if not _unsupported(proto):
-            first = str(err).strip().splitlines()[0]
-            raise UsageError(f"{name}: not a valid ONNX model: {first}") from err
-
-
-def _runtime_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """Return the inputs that a caller passes (older files list initialisers as inputs, too)."""
-    weights = {tensor.name for tensor in graph.initializer}
-    return [value for value in graph.input if value.name not in weights]
-
-
-def _set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
-    inputs = {value.name: value for value in _runtime_inputs(proto.graph)}
-    unknown = sorted(set(shapes) - set(inputs))
-    if unknown:
-        raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}")
-    dynamic = []
-    for name, value in inputs.items():
-        dims = value.type.tensor_type.shape.dim
-        known = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
-        if name in shapes:
-            _check_shape(name, shapes[name], known, value.type.tensor_type.HasField("shape"))
-            value.type.tensor_type.shape.CopyFrom(
-                helper.make_tensor_type_proto(1, shapes[name]).tensor_type.shape
-            )
-            proto.graph.ClearField("value_info")
-            _forget_output_shapes(proto.graph)
-        elif None in known or not value.type.tensor_type.HasField("shape"):
-            text = ",".join(
-                dim.dim_param or "?" if n is None else str(n) for dim, n in zip(dims, known, strict=True)
-            )
-            dynamic.append(f"  {name}: [{text}]    e.g. --shape {name}={_example(known)}")
-    if dynamic:
-        raise UsageError("these inputs have dynamic dimensions; give each a shape:\n" + "\n".join(dynamic))
-
-
-def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:
-    fits = len(shape) == len(known) and all(k in (None, n) for k, n in zip(known, shape, strict=False))
-    if (has_rank and not fits) or any(n < 1 for n in shape):
-        model = ",".join("?" if n is None else str(n) for n in known)
-        raise UsageError(f"--shape {name}={','.join(map(str, shape))} does not fit the model's [{model}]")
-
-
-def _forget_output_shapes(graph: onnx.GraphProto) -> None:
-    for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
-
-
-def _example(known: list[int | None]) -> str:
-    return ",".join("1" if n is None else str(n) for n in known) or "1,3,224,224"
-
-
 def _name_nodes(graph: onnx.GraphProto) -> None:
     """Give every node a unique name: its own, else its first output's, else its operator's."""
     taken: Counter[str] = Counter()
@@ -152,40 +96,6 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
         base = node.name or next((out for out in node.output if out), node.op_type)
         taken[base] += 1
         node.name = base if taken[base] == 1 else f"{base}:{taken[base]}"
-
-
-def _unsupported(proto: onnx.ModelProto) -> dict[str, list[str]]:
-    known = onnx_frontend._get_convert_map()
-    missing: dict[str, list[str]] = {}
-    for node in proto.graph.node:
-        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
-        # Upstream looks an operator up by its name alone; com.microsoft's fused forms are among its converters.
-        if node.op_type not in known or (domain not in ("", "com.microsoft.")):
-            missing.setdefault(domain + node.op_type, []).append(node.name)
-    return missing
-
-
-def _check_supported(proto: onnx.ModelProto) -> None:
-    missing = _unsupported(proto)
-    if not missing:
-        return
-    lines = []
-    for op, nodes in sorted(missing.items()):
-        more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
-        lines.append(f"  {op} ({len(nodes)}x): {', '.join(nodes[:_SHOWN_NODES])}{more}")
-    raise ModelError(
-        f"{len(missing)} operator(s) cannot be compiled:\n"
-        + "\n".join(lines)
-        + "\nReplace them in the model, or split the model around them."
-    )
-
-
-def _infer_shapes(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    try:
-        return onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
-    except onnx.shape_inference.InferenceError as err:
-        detail = str(err).strip().splitlines()[-1]
-        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from err
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]

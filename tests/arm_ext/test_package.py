@@ -8,7 +8,8 @@ import pytest
 
 import arm_ext.package
 from arm_ext.errors import UsageError
-from arm_ext.package import MANIFEST, SO, Manifest, Selftest, load_package, manifest_schema, writing
+from arm_ext.manifest import Manifest, manifest_schema
+from arm_ext.package import MANIFEST, SO, Selftest, load_package, writing
 
 SCHEMA = Path(arm_ext.package.__file__).parent / "schemas" / "manifest.schema.json"
 

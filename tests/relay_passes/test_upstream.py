@@ -70,14 +70,12 @@ def _nothing(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRMo
 
 @tvm.transform.module_pass(opt_level=0)
 def _append_exp(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.IRModule:
-    builder = relax.BlockBuilder(mod)
     main = mod["main"]
-    with builder.function("other", main.params):
-        with builder.dataflow():
-            value = builder.emit(relax.op.nn.relu(main.params[0]))
-            output = builder.emit_output(relax.op.exp(value))
-        builder.emit_func_output(output)
-    return builder.get()
+    (block,) = main.body.blocks
+    tail = relax.Var("lv", block.bindings[-1].var.ty)
+    bindings = [*block.bindings, relax.VarBinding(tail, relax.op.exp(main.body.body))]
+    func = relax.Function(main.params, relax.SeqExpr([relax.DataflowBlock(bindings)], tail), tail.ty)
+    return transform.Normalize()(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
 
 
 def test_the_module_passed_in_is_not_changed() -> None:
@@ -105,6 +103,10 @@ def test_layout_conversion_keeps_names_and_names_transposes_by_their_consumer() 
     transposes = _sources(mod, "relax.permute_dims")
     assert transposes[0] == ("conv1",)
     assert transposes[-1] == ("flat",)
+
+
+def test_what_nothing_consumes_takes_its_producers_name() -> None:
+    assert _sources(_through(conv_bn_relu(), _append_exp), "relax.exp") == [("relu",)]
 
 
 def test_what_a_pass_makes_is_known_by_name_to_the_next() -> None:

@@ -22,8 +22,7 @@ def llvm_features(cpu):
 @pytest.mark.parametrize("core", CORES.values(), ids=lambda core: core.name)
 def test_llvm_knows_the_core_to_have_the_features(core):
     assert core.features == tuple(sorted(set(core.features)))
-    if core.llvm_cpu != "generic":
-        assert set(core.features) <= llvm_features(core.llvm_cpu)
+    assert set(core.features) <= llvm_features(core.llvm_cpu)
 
 
 @pytest.mark.parametrize("core", CORES.values(), ids=lambda core: core.name)

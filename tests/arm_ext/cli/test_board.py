@@ -69,7 +69,7 @@ def test_a_virtual_board_serves_until_it_is_interrupted(
 def test_a_killed_command_takes_the_board_from_a_client(
     command: subprocess.Popen[str], temp: Path, tmp_path: Path
 ) -> None:
-    with open_board(_name(command)) as board:
+    with open_board(_name(command), timeout=20) as board:
         leader = processes_of(command.pid)[0]
         loaded = board.load(fault_model(tmp_path))
         Timer(0.5, command.kill).start()
