@@ -21,7 +21,7 @@ from tvm_ffi import structural_map
 from relay_passes.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
 from relay_passes.upstream import run_upstream
 
-# A rule that still applies after this many sweeps undoes itself or grows the graph: a defect of the rule.
+# Rules that still apply after this many sweeps undo each other or grow the graph: a defect of the rules.
 _MAX_SWEEPS = 100
 # Patterns of computed values; a wildcard stands for what comes in from outside.
 _INNER = (CallPattern, TupleGetItemPattern, TuplePattern)
@@ -111,13 +111,15 @@ class Explanation:
 
 def apply_rules(mod: IRModule, rules: Sequence[Rule]) -> IRModule:
     """Apply each rule in turn to its fixed point, and all of them again until none applies."""
-    applied = True
-    while applied:
-        applied = False
+    for _ in range(_MAX_SWEEPS):
+        before = mod
         for rule in rules:
-            mod, explanation = apply_rule(mod, rule)
-            applied = applied or bool(explanation.applied)
-    return mod
+            mod, _explanation = apply_rule(mod, rule)
+        if mod.same_as(before):
+            return mod
+    raise ValueError(
+        f"rules {', '.join(rule.name for rule in rules)} undo each other: {_MAX_SWEEPS} rounds did not end"
+    )
 
 
 def explain(mod: IRModule, rule: Rule) -> Explanation:

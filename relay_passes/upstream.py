@@ -4,9 +4,9 @@
 What a pass leaves of a named value, in the order it is looked for:
 
     the call with its span      most rewrites              nothing to do
+    a call of a new function    FuseOps                    the names of what it computes from its arguments
     the variable                LegalizeOps, FuseTIR       the names its call had
     the variable's name         ConvertLayout              likewise, unless passes generate such names
-    a call of a new function    FuseOps                    the names of what it computes from its arguments
     nothing                     a transpose put between    those of its first consumer, else of its producer
 """
 

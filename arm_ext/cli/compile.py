@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from arm_ext import digits
-from arm_ext.cli.console import Shape, progress, stdout
+from arm_ext.cli.console import Shape, command, progress, stdout
 from arm_ext.compiler import STEPS, CompileResult
 from arm_ext.compiler import compile as compile_model
 
@@ -75,7 +75,7 @@ def compile(
         return
     stdout.print(_table(result))
     click.echo(
-        f"\nRun it, on an emulated board if there is none:\n  arm-ext run {folder} --board virtual --check"
+        f"\nRun it, on an emulated board if there is none:\n  {command('run')} {folder} --board virtual --check"
     )
     if model is None:
         click.echo(_accuracy_hint(folder))
@@ -112,5 +112,5 @@ def _accuracy_hint(folder: Path) -> str:
     images, _ = digits.held_out()
     return (
         f"Its accuracy on {len(images)} held-out images, {100 * digits.ACCURACY['int8']:.2f} % in onnxruntime, "
-        f"on that board:\n  arm-ext run {folder} --board virtual --accuracy {digits.HELD_OUT}"
+        f"on that board:\n  {command('run')} {folder} --board virtual --accuracy {digits.HELD_OUT}"
     )

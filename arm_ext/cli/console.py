@@ -2,8 +2,10 @@
 """What the verbs share: consoles, the progress bar, and option types."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -12,6 +14,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 # soft_wrap: a pipe or a narrow window gets whole lines, never lines broken inside a path.
 stdout = Console(soft_wrap=True, highlight=False)
 stderr = Console(stderr=True, highlight=False)
+
+
+def command(verb: str) -> str:
+    """Return how to call a verb the way this process was called: installed, or by a script of a checkout."""
+    program = Path(sys.argv[0])
+    if program.suffix != ".py":
+        return f"arm-ext {verb}"
+    return f"{_short(Path(sys.executable))} {_short(program.with_name(f'{verb}.py'))}"
+
+
+def _short(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 @contextmanager

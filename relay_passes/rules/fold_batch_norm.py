@@ -21,7 +21,7 @@ from relay_passes.rule import Match, Rejection, Rule
 _data, _weight, _bias = wildcard(), wildcard(), wildcard()
 _gamma, _beta, _mean, _variance = wildcard(), wildcard(), wildcard(), wildcard()
 _conv = is_op("relax.nn.conv2d")(_data, _weight)
-_biased = is_op("relax.add")(_conv, _bias) | is_op("relax.add")(_bias, _conv)
+_biased = is_op("relax.add")(_conv, _bias)  # matches the operands in either order
 _norm = is_op("relax.nn.batch_norm")(_conv | _biased, _gamma, _beta, _mean, _variance)
 
 _CONSTANTS = ("weight", "bias", "gamma", "beta", "mean", "variance")

@@ -131,6 +131,15 @@ def test_a_rule_that_never_ends_is_a_defect() -> None:
         apply_rule(mod, GROW)
 
 
+def test_rules_that_undo_each_other_are_a_defect() -> None:
+    net, x = Net(), tensor("x", 7)
+    mod = net.module([x], lambda: net.emit("act", op.sin(x)))
+    there = _rule("there", is_op("relax.sin")(_x), op.cos)
+    back = _rule("back", is_op("relax.cos")(_x), op.sin)
+    with pytest.raises(ValueError, match="rules there, back undo each other"):
+        apply_rules(mod, (there, back))
+
+
 def test_explain_changes_nothing() -> None:
     mod = _chain("a", "b")
     text = mod.script()

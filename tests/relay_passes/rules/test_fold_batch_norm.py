@@ -172,6 +172,27 @@ def test_near_misses_say_why(reason: str) -> None:
     tvm.ir.assert_structural_equal(apply_rule(mod, RULE)[0], mod)
 
 
+@pytest.mark.parametrize(
+    ("outputs", "bias", "normed"),
+    [(1, (8, 1, 1), 8), (8, (1, 1, 8, 1, 1), 1)],
+    ids=["more channels", "more axes"],
+)
+def test_a_bias_that_enlarges_the_tensor_is_rejected(
+    outputs: int, bias: tuple[int, ...], normed: int
+) -> None:
+    net, x = Net(), tensor("x", 1, 8, 9, 7)
+
+    def body() -> Expr:
+        y = net.emit("conv", op.nn.conv2d(x, net.const(outputs, 8, 1, 1)))
+        y = net.emit("bias", op.add(y, net.const(*bias)))
+        norm = op.nn.batch_norm(y, *(net.const(normed, low=0.5) for _ in range(4)), axis=1, training=False)
+        return net.bb.emit(relax.TupleGetItem(net.emit("bn", norm), 0))
+
+    (rejection,) = explain(net.module([x], body), RULE).rejected
+    assert rejection.reason == "bias is not one number an output channel"
+    assert (rejection.limit, rejection.actual) == (outputs, list(bias))
+
+
 def test_a_norm_along_another_axis_is_rejected() -> None:
     # Eight columns and eight channels: shapes alone do not tell the axes apart.
     net, x = Net(), tensor("x", 1, 8, 8, 8)
