@@ -112,9 +112,10 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         # A converter may return an unbound call, which would be bound among the bindings of its consumer.
         if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
             result = self.bb.emit(result)
-        if isinstance(result, relax.Var):
+        for value in result.fields if isinstance(result, relax.Tuple) else [result]:
             # A node that passes a value through (Identity) leaves it its first name.
-            self.last_binding.setdefault(result, self.node)
+            if isinstance(value, relax.Var):
+                self.last_binding.setdefault(value, self.node)
         return result
 
 

@@ -41,6 +41,18 @@ def test_identity_leaves_a_value_its_name():
     assert names[:2] == [("relu",), ("sigmoid",)]
 
 
+def test_node_with_several_outputs_names_its_own_calls():
+    nodes = [
+        helper.make_node("LayerNormalization", ["x", "g", "b"], ["n"], name="norm"),
+        helper.make_node("Relu", ["n"], ["y"], name="relu"),
+    ]
+    weights = {"g": np.ones(3, np.float32), "b": np.zeros(3, np.float32)}
+    mod = import_onnx(model(nodes, {"x": [2, 3]}, ["y"], weights)).mod
+    ops = {b.value.op.name: sources_of(b.value) for b in bindings_of(mod["main"]) if sources_of(b.value)}
+    assert ops["relax.nn.layer_norm"] == ("norm",)
+    assert ops["relax.nn.relu"] == ("relu",)
+
+
 def test_inputs_and_outputs_in_the_models_order():
     imported = import_onnx(residual_cnn())
     assert imported.inputs == (TensorSpec("x", (1, 3, 9, 7), "float32"),)
