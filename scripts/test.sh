@@ -9,5 +9,6 @@ export PATH="$PWD/.venv/bin:$PATH"
 
 ruff check .
 ruff format --check .
+clang-format --dry-run -Werror arm_ext/native/*.{cc,c,h}
 mypy
 PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt "$@"
