@@ -46,15 +46,14 @@ class Selftest:
     def load(path: Path) -> "Selftest":
         """Read what `save` wrote."""
         with np.load(path, allow_pickle=False) as data:
-
-            def kind(name: str) -> list[np.ndarray]:
-                return [data[key] for key in sorted_keys(name)]
-
-            def sorted_keys(name: str) -> list[str]:
-                count = sum(key.startswith(f"{name}_") and key != "source_runtime" for key in data.files)
-                return [f"{name}_{i}" for i in range(count)]
-
-            return Selftest(kind("input"), kind("expected"), kind("source"), str(data["source_runtime"]))
+            arrays = dict(data)
+        runtime = str(arrays.pop("source_runtime"))
+        kinds: dict[str, dict[int, np.ndarray]] = {"input": {}, "expected": {}, "source": {}}
+        for key, value in arrays.items():
+            kind, _, index = key.rpartition("_")
+            kinds[kind][int(index)] = value
+        inputs, expected, source = ([values[i] for i in range(len(values))] for values in kinds.values())
+        return Selftest(inputs, expected, source, runtime)
 
 
 @dataclass(frozen=True)
