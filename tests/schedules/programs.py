@@ -33,7 +33,7 @@ def run_on_host(func: tirx.PrimFunc, inputs: Sequence[Array], shape: Sequence[in
     name = func.attrs["global_symbol"]
     kernel = tvm.tirx.build(tvm.IRModule({name: func}), target=host())[name]
     output = tvm.runtime.tensor(np.full(shape, 99, dtype))
-    kernel(*(tvm.runtime.tensor(np.ascontiguousarray(array)) for array in inputs), output)
+    kernel(*(tvm.runtime.tensor(np.asarray(array, order="C")) for array in inputs), output)
     return output.numpy()
 
 

@@ -8,6 +8,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64, kernel_function
 from schedules.numerics import qdq
+from schedules.numerics.qdq.requantize import requantize_routine
+from schedules.numerics.qdq.values import integer_bounds
+from tests.schedules.numerics.routines import ANY, DECIMAL, ODD_POWER, POWER, WIDE, Per, binary32, run
 from tests.schedules.programs import NEON, assembly, run_on_host
 
 POWERS = [2.0**-1, 2.0**-3, 2.0**-9, 2.0**-13]
@@ -23,18 +26,6 @@ def accumulators(m: float) -> np.ndarray:
     edges = np.array([-(2**31), -(2**31) + 1, 2**31 - 1, 2**24 + 1, -(2**24) - 1, 2**25 + 3, 0, 1, -1])
     values = np.concatenate([ties - 1, ties, ties + 1, edges])
     return np.clip(values, -(2**31), 2**31 - 1).astype(np.int32)
-
-
-def binary32(value: Fraction) -> Fraction:
-    """Rounded to binary32, half to even, from first principles: no float arithmetic takes part."""
-    if value == 0:
-        return value
-    exponent = 0
-    while abs(value) >= Fraction(2) ** (exponent + 24):
-        exponent += 1
-    while abs(value) < Fraction(2) ** (exponent + 23):
-        exponent -= 1
-    return round(value / Fraction(2) ** exponent) * Fraction(2) ** exponent
 
 
 def by_fractions(acc: int, m: float, zero_point: int, dtype: str) -> int:
@@ -115,3 +106,28 @@ def test_tir_has_no_fused_multiply_add_on_aarch64():
     assert "fmul" in asm
     assert "fmadd" not in asm
     assert "fmla" not in asm
+
+
+@pytest.mark.parametrize("y", [POWER, ODD_POWER, DECIMAL, ANY, WIDE], ids=str)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("bounds", [(None, None), (0.0, None), (0.0, 6.0)])
+def test_routine_of_channels_equals_numpy(y: Per, dtype: str, bounds: tuple[float | None, float | None]):
+    rng = np.random.default_rng(0)
+    top = 2**40 if dtype == "int64" else 2**26  # binary32 does not hold them
+    acc = np.concatenate([rng.integers(-top, top, (2, 3, 4)), rng.integers(-900, 900, (2, 3, 4))], -1)
+    m = qdq.multiplier(0.5, np.array([2.0**-2, 0.1, 0.7], np.float32).reshape(1, 3, 1), y.scale, [[[3]]])
+    expected = qdq.requantize(acc, m, y.zero_point, y.dtype, integer_bounds(y, bounds))
+    routine = requantize_routine(acc.shape, dtype, m, y, bounds)
+    np.testing.assert_array_equal(run(routine, [acc.astype(dtype)], acc.shape, y.dtype), expected)
+
+
+def test_clamp_is_a_limit_of_the_saturation():
+    relu6 = integer_bounds(ODD_POWER, (0.0, 6.0))
+    assert relu6 == (7, 55)
+    acc = np.array([-900, 0, 10, 900], np.int32)
+    assert qdq.requantize(acc, 1.0, 7, "int8", relu6).tolist() == [7, 7, 17, 55]
+
+
+def test_average_divides_by_the_scale_times_the_count():
+    # fl(ys * n) rounds: 0.1 * 3 in binary32 is not 0.3.
+    assert qdq.multiplier(0.3, 1.0, 0.1, 3) == np.float32(0.3) / (np.float32(0.1) * np.float32(3))

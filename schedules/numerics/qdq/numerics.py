@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numerics `qdq` as one object, for the pass that turns QDQ groups into integer calls."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.numerics.qdq.binary import Op, binary_routine
+from schedules.numerics.qdq.requantize import multiplier, requantize_routine
+from schedules.numerics.qdq.softmax import softmax_routine
+from schedules.numerics.qdq.table import Real, table, table_routine
+from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization, quantize
+from schedules.numerics.routine import Routine
+
+
+class Qdq:
+    """Every method is a definition of this package applied to shapes; all scales are exact in binary32."""
+
+    name = "qdq"
+
+    def quantize(self, real: npt.ArrayLike, y: Quantization) -> Array:
+        """Real constants, such as a padding value, as quantised ones."""
+        return quantize(real, y)
+
+    def scale(self, input_scale: float, weight_scale: Floats) -> Floats:
+        """What one unit of an accumulator stands for: fl(xs * ws)."""
+        return np.asarray(np.float32(input_scale) * weight_scale)
+
+    def bias(
+        self, real: npt.NDArray[np.float64], input_scale: float, weight_scale: Floats
+    ) -> npt.NDArray[np.int64]:
+        """A real bias in units of the accumulator, rounded half to even; exact for one quantised with that scale."""
+        return np.rint(real / self.scale(input_scale, weight_scale)).astype(np.int64)
+
+    def requantize(
+        self,
+        acc: tuple[Sequence[int], str],
+        scales: tuple[float, Floats, Floats],
+        y: Quantization,
+        bounds: Bounds,
+    ) -> Routine:
+        """Accumulators to values.
+
+        Args:
+            acc: Shape and dtype of the accumulators.
+            scales: xs, ws and n of the definition; the arrays are of the accumulators' rank.
+            y: The output.
+            bounds: Real limits of an absorbed clamp.
+        """
+        shape, dtype = acc
+        input_scale, weight_scale, count = scales
+        m = multiplier(input_scale, weight_scale, y.scale, count)
+        return requantize_routine(shape, dtype, m, y, bounds)
+
+    def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
+        """An elementwise function of one 8-bit tensor.
+
+        Raises:
+            ValueError: x is not of 8 bits, or the function is not a number somewhere.
+        """
+        return table_routine(shape, x, y, table(function, x, y))
+
+    def binary(
+        self,
+        op: Op,
+        shapes: tuple[Sequence[int], Sequence[int]],
+        operands: tuple[Any, Any],
+        y: Quantization,
+        bounds: Bounds,
+    ) -> Routine:
+        """An elementwise function of two tensors; an operand is a `Quantization` or a constant float32 array."""
+        return binary_routine(op, shapes, operands, y, bounds)
+
+    def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
+        """Softmax along one axis of an 8-bit tensor.
+
+        Raises:
+            ValueError: x is not of 8 bits.
+        """
+        return softmax_routine(shape, axis, x, y)
+
+
+NUMERICS = Qdq()

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one 8-bit tensor, element by element: a table of 256 entries.
+
+    table[q] = saturate(rne(fl(fl(f(fl((q - zx) * xs))) / ys)) + zy)
+
+f is computed in binary64 and rounded to binary32 once. Requantisation (of a concat's inputs, say) is f(x) = x.
+Equal to onnxruntime for LeakyRelu, Concat and requantisation; within a unit where f's last bit is another.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from tvm import te, tirx
+
+from schedules.numerics.qdq.values import Array, Quantization, dequantize, every_value, limits, quantize
+from schedules.numerics.routine import FUSED, Routine, routine
+
+Real = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+"""An elementwise function in binary64."""
+
+
+def table(function: Real, x: Quantization, y: Quantization) -> Array:
+    """The 256 entries, as defined above, in ascending order of q.
+
+    Raises:
+        ValueError: x is not of 8 bits, or f is not a number somewhere.
+    """
+    with np.errstate(all="ignore"):  # what overflows saturates
+        values = function(dequantize(every_value(x.dtype), x).astype(np.float64))
+        if np.isnan(values).any():
+            raise ValueError("the function is not a number for some of the 256 values")
+        return quantize(values.astype(np.float32), y)
+
+
+def look_up(entries: Array, q: Array) -> Array:
+    """The entry of each value."""
+    return np.asarray(entries[q.astype(np.int32) - limits(q.dtype.name)[0]])
+
+
+def table_routine(shape: Sequence[int], x: Quantization, y: Quantization, entries: Array) -> Routine:
+    """`look_up` of a tensor; the table is its constant."""
+    q = te.placeholder(shape, x.dtype, "q")
+    values = te.placeholder(entries.shape, y.dtype, "table")
+    least = tirx.IntImm("int32", limits(x.dtype)[0])
+    out = te.compute(shape, lambda *i: values(tirx.Cast("int32", q(*i)) - least), "look_up")
+    return routine("qdq.table", [q, values, out], [entries], pattern=FUSED)

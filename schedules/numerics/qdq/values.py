@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real numbers and their quantised values.
+
+    quantize(r)   = saturate(rne(fl(r / s)) + zp)
+    dequantize(q) = fl((q - zp) * s)
+
+q - zp is an integer that binary32 holds, so that each of the two rounds once before it saturates.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir, tirx
+
+DTYPES = ("int8", "uint8", "int16", "uint16")
+"""Dtypes whose limits, less a zero point, are exact in binary32."""
+
+TABLE_DTYPES = ("int8", "uint8")
+"""Dtypes whose values a table of 256 entries can hold."""
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+Bounds = tuple[float | None, float | None]
+"""Real limits of an absorbed relu or clip; None where there is none."""
+
+
+class Quantization(Protocol):
+    """How a tensor is quantised, the same for all its elements."""
+
+    @property
+    def scale(self) -> float:
+        """Real size of a step; exact in binary32."""
+
+    @property
+    def zero_point(self) -> int:
+        """Which value stands for 0."""
+
+    @property
+    def dtype(self) -> str:
+        """Of the values; one of `DTYPES`."""
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """Least and greatest value of `dtype`.
+
+    Raises:
+        ValueError: It is not in `DTYPES`.
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"qdq requantises to {', '.join(DTYPES)}, not to {dtype}")
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def every_value(dtype: str) -> Array:
+    """The 256 values of an 8-bit dtype, ascending: value q is entry q - least of a table.
+
+    Raises:
+        ValueError: It is not in `TABLE_DTYPES`.
+    """
+    if dtype not in TABLE_DTYPES:
+        raise ValueError(f"a table has 256 entries, for {', '.join(TABLE_DTYPES)} and not for {dtype}")
+    low, high = limits(dtype)
+    return np.arange(low, high + 1, dtype=np.int32).astype(dtype)
+
+
+def dequantize(q: Array, x: Quantization) -> Floats:
+    """Values as binary32, as defined above."""
+    return np.asarray((q.astype(np.int32) - x.zero_point).astype(np.float32) * np.float32(x.scale))
+
+
+def quantize(real: npt.ArrayLike, y: Quantization) -> Array:
+    """Real numbers as values, as defined above."""
+    return saturate(
+        np.asarray(real, np.float32) / np.float32(y.scale), y.zero_point, *limits(y.dtype), y.dtype
+    )
+
+
+def saturate(scaled: Floats, zero_point: int, low: int, high: int, dtype: str) -> Array:
+    """Rounds half to even, then adds the zero point, then saturates to [low, high]."""
+    # float64 holds the sum exactly, and an overflowed quotient saturates like any other.
+    return np.clip(np.rint(scaled).astype(np.float64) + zero_point, low, high).astype(dtype)
+
+
+def integer_bounds(y: Quantization, bounds: Bounds) -> tuple[int, int]:
+    """The limits of y's values with a relu or clip absorbed: what its real limits are quantised to.
+
+    Quantising is monotonic, so a clamp after it equals one before it.
+    """
+    low, high = limits(y.dtype)
+    least, most = bounds
+    return (
+        low if least is None else int(quantize(least, y)),
+        high if most is None else int(quantize(most, y)),
+    )
+
+
+def f32(value: float) -> ir.Expr:
+    """A float32 immediate."""
+    return tirx.FloatImm("float32", float(np.float32(value)))
+
+
+def dequantize_tir(q: ir.Expr, x: Quantization) -> ir.Expr:
+    """`dequantize` of one value, as an expression."""
+    centred = tirx.Cast("int32", q) - tirx.IntImm("int32", x.zero_point)
+    return tirx.Cast("float32", centred) * f32(x.scale)
+
+
+def saturate_tir(scaled: ir.Expr, zero_point: int, low: int, high: int, dtype: str) -> ir.Expr:
+    """`saturate` of one binary32 number, as an expression.
+
+    It saturates before it rounds: the limits are whole numbers, so both orders agree, and the conversion to int32
+    cannot overflow. No float addition follows, so LLVM has nothing to contract into an FMA.
+    """
+    least, most = f32(low - zero_point), f32(high - zero_point)
+    whole = tirx.nearbyint(tirx.max(tirx.min(scaled, most), least))
+    return tirx.Cast(dtype, tirx.Cast("int32", whole) + tirx.IntImm("int32", zero_point))
