@@ -5,19 +5,75 @@ QDQ is kept: quantise / dequantise pairs of activations and the integer constant
 partitioner and integer arithmetic read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tvm import IRModule
+from tvm import IRModule, relax
+from tvm.ir import Op
 from tvm.relax import transform
 
 from relay_passes.fold_constants import fold_constants
+from relay_passes.merge_constants import merge_constants
+from relay_passes.recognize_tir import recognize_tir
 from relay_passes.rule import Rule, apply_rules
-from relay_passes.rules import fold_batch_norm
+from relay_passes.rules import (
+    cancel_negations,
+    decompose_batch_norm,
+    divide_by_power_of_two,
+    divide_by_root,
+    divide_to_multiply,
+    expand_power,
+    fold_batch_norm,
+    fold_scale,
+    fold_scale_before,
+    fold_shift_before,
+    join_slices,
+    join_split,
+    merge_reshapes,
+    merge_scales,
+    merge_shifts,
+    merge_transposes,
+    remove_neutral,
+    remove_noop,
+    reshape_form,
+    subtract_to_add,
+)
+from relay_passes.rules.recognize import RECOGNIZE
+from relay_passes.sources import bindings_of, relax_functions
 from relay_passes.upstream import name_equals, run_upstream
 from relay_passes.verify import verify
 
-RULES: tuple[Rule, ...] = (fold_batch_norm.RULE,)
+# Exact, and in the way of every pattern: what does nothing, or could be one call.
+TIDY: tuple[Rule, ...] = (
+    remove_noop.RULE,
+    remove_neutral.RULE,
+    cancel_negations.RULE,
+    reshape_form.RULE,
+    merge_reshapes.RULE,
+    merge_transposes.RULE,
+    join_split.RULE,
+    join_slices.RULE,
+)
+# Into weights of float calls, whose sums have no order that would define their last bits. BatchNorm at once rounds
+# less than as a scale and a shift.
+FOLD: tuple[Rule, ...] = (
+    fold_batch_norm.RULE,
+    subtract_to_add.RULE,
+    fold_scale.RULE,
+    fold_scale_before.RULE,
+    fold_shift_before.RULE,
+)
+# Change the last bits of elementwise results: not in functions that quantise, where that could move an integer.
+FLOAT: tuple[Rule, ...] = (
+    decompose_batch_norm.RULE,
+    merge_scales.RULE,
+    merge_shifts.RULE,
+    divide_to_multiply.RULE,
+    divide_by_root.RULE,
+    expand_power.RULE,
+)
+# Operators are recognised in the forms that exporters write, before other rules give these another form.
+RULES: tuple[Rule, ...] = (*TIDY, *RECOGNIZE, *FOLD, divide_by_power_of_two.RULE, *FLOAT)
 
 
 @dataclass(frozen=True)
@@ -47,8 +103,32 @@ def _merge_equal_calls(mod: IRModule) -> IRModule:
     return run_upstream(name_equals(mod), transform.EliminateCommonSubexpr())
 
 
+def rules_for(mod: IRModule) -> tuple[Rule, ...]:
+    """The rules that keep what `mod` computes: all, but where it quantises none that changes last bits."""
+    return tuple(rule for rule in RULES if rule not in FLOAT) if _quantises(mod) else RULES
+
+
+def _quantises(mod: IRModule) -> bool:
+    quantize = Op.get("relax.quantize")
+    calls = (b.value for _, func in relax_functions(mod) for b in bindings_of(func))
+    return any(isinstance(call, relax.Call) and call.op.same_as(quantize) for call in calls)
+
+
+def _tidy(mod: IRModule) -> IRModule:
+    return _to_fixed_point(mod, TIDY)
+
+
 def _apply_rules(mod: IRModule) -> IRModule:
-    return apply_rules(mod, RULES)
+    return _to_fixed_point(mod, rules_for(mod))
+
+
+def _to_fixed_point(mod: IRModule, rules: Sequence[Rule]) -> IRModule:
+    """Apply rules until none applies, without the aliases that rules leave where a value replaces a call."""
+    while True:
+        after = apply_rules(mod, rules)
+        if after.same_as(mod):
+            return mod
+        mod = _remove_aliases(after)
 
 
 STEPS: tuple[Step, ...] = (
@@ -57,9 +137,19 @@ STEPS: tuple[Step, ...] = (
     Step("remove_dead_code", _remove_dead_code),
     # Rules look for constants where importers leave calls of constants.
     Step("fold_constants", fold_constants),
-    Step("apply_rules", _apply_rules, needs=("remove_aliases", "remove_dead_code", "fold_constants")),
+    # Rules look for operators where importers write kernels; their constants must be known.
+    Step("recognize_tir", recognize_tir, needs=("fold_constants",)),
+    # An alias of a value that only a removed call needed would count as a second consumer of it.
+    Step("tidy", _tidy, needs=("remove_aliases",)),
+    Step(
+        "apply_rules",
+        _apply_rules,
+        needs=("remove_aliases", "remove_dead_code", "fold_constants", "recognize_tir", "tidy"),
+    ),
+    # Calls on equal constants are equal.
+    Step("merge_constants", merge_constants, needs=("apply_rules",)),
     # Equal convolutions with different norms are no longer equal, and equal weights no longer shared.
-    Step("merge_equal_calls", _merge_equal_calls, needs=("apply_rules",)),
+    Step("merge_equal_calls", _merge_equal_calls, needs=("merge_constants",)),
     Step("remove_merged", _remove_dead_code, needs=("merge_equal_calls",)),
 )
 

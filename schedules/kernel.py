@@ -49,8 +49,8 @@ class Kernel(Protocol):
     NAME: str
     Params: type[Any]
 
-    def matches(self, workload: "Workload") -> Match | Rejection:
-        """Whether the kernel computes this workload on any core."""
+    def matches(self, workload: "Workload", core: "Core") -> Match | Rejection:
+        """Whether the kernel computes this workload on this core."""
 
     def default(self, workload: "Workload", core: "Core") -> Any:
         """The parameters that are good without tuning."""

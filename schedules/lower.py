@@ -2,14 +2,15 @@
 """From a composite Relax function to the PrimFunc that computes it."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tvm import relax, target, tirx
 
 from schedules.cores import Core
 from schedules.kernel import Array, Rejection
+from schedules.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.vocabulary import VOCABULARY
-from schedules.workload import parse
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,11 @@ class Lowered:
 
 
 def lower(
-    composite: relax.Function, target: target.Target, core: Core, choose: Choose | None = None
+    composite: relax.Function,
+    target: target.Target,
+    core: Core,
+    choose: Choose | None = None,
+    routines: Routines = MappingProxyType({}),
 ) -> Lowered | Rejected:
     """Lowers one composite.
 
@@ -39,6 +44,7 @@ def lower(
         target: What the PrimFunc is built for; it becomes the function's "target" attribute.
         core: The core to choose for.
         choose: See `select`.
+        routines: What the composite calls by call_tir, by name.
 
     Returns:
         The kernel, or why there is none.
@@ -52,7 +58,7 @@ def lower(
         raise ValueError(
             f"composite {name!r} is not in the vocabulary: {', '.join(s.name for s in VOCABULARY)}"
         )
-    parsed = parse(composite, spec)
+    parsed = parse(composite, spec, routines)
     if isinstance(parsed, Rejection):
         return Rejected((parsed,))
     choice = select(parsed.workload, core, choose)

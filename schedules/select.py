@@ -61,7 +61,7 @@ def select(workload: Workload, core: Core, choose: Choose | None = None) -> Choi
     Raises:
         ValueError: `choose` returned parameters of a kernel that does not take the workload.
     """
-    answers = [(kernel, kernel.matches(workload)) for kernel in KERNELS]
+    answers = [(kernel, kernel.matches(workload, core)) for kernel in KERNELS]
     rejected = tuple(answer for _, answer in answers if isinstance(answer, Rejection))
     matched = [(kernel, answer) for kernel, answer in answers if isinstance(answer, Match)]
     if not matched:

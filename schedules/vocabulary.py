@@ -11,21 +11,27 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class EpilogueStep:
-    """One elementwise call that may follow an anchor.
+    """One call that may follow an anchor.
 
     Attributes:
         name: What kernels call it.
-        op: The Relax operator.
-        operand: Kind of its second operand: "constant", or "tensor" for a value computed at run time. None where
-            the call has no second tensor; bounds such as those of `relax.clip` are prim values.
-        broadcast: Shape of the second operand: "last-axis" has as many elements as the output's last axis and
-            nothing else, "same-shape" is the output's shape. The operands of `relax.add` may come in either order.
+        op: The Relax operator, or the name of a numerics' routine, such as "qdq.requantize".
+        operand: Kind of its second operand: "constant", "tensor" for a value computed at run time, or "any" of
+            both. None where the call has no second tensor; bounds such as those of `relax.clip` are prim values.
+        broadcast: Shape of the second operand: "last-axis" has as many elements as the value's last axis and
+            nothing else, "same-shape" is the value's shape, "scalar" has one element, "any" is what does not enlarge
+            the value, "contracted" is the right side of a matmul with the value's leading axes. The operands of
+            `relax.add` and `relax.multiply` may come in either order.
+        required: Whether there is no composite without this step.
+        retypes: Whether it may change the dtype.
     """
 
     name: str
     op: str
-    operand: Literal["constant", "tensor"] | None = None
-    broadcast: Literal["last-axis", "same-shape"] | None = None
+    operand: Literal["constant", "tensor", "any"] | None = None
+    broadcast: Literal["last-axis", "same-shape", "scalar", "any", "contracted"] | None = None
+    required: bool = False
+    retypes: bool = False
 
     def __post_init__(self) -> None:
         if (self.operand is None) != (self.broadcast is None):
@@ -43,7 +49,9 @@ class CompositeSpec:
         anchor: The Relax operator of the anchor.
         constant_operands: Indexes of the anchor's operands that must be constants.
         dtypes: Allowed dtypes of operand 0.
-        epilogue: The steps in the order that they may follow; each is optional and occurs at most once.
+        epilogue: The steps in the order that they may follow; each occurs at most once.
+        anchor_dtype: Allowed dtype of the anchor's value; any if empty.
+        pad: Whether a `relax.nn.pad` of operand 0, with a constant, may be part of it.
     """
 
     name: str
@@ -51,6 +59,8 @@ class CompositeSpec:
     constant_operands: tuple[int, ...]
     dtypes: tuple[str, ...]
     epilogue: tuple[EpilogueStep, ...]
+    anchor_dtype: str = ""
+    pad: bool = False
 
 
 BIAS = EpilogueStep("bias", "relax.add", operand="constant", broadcast="last-axis")
@@ -67,4 +77,19 @@ LINEAR = CompositeSpec(
     epilogue=(BIAS, RESIDUAL, RELU, CLIP),
 )
 
-VOCABULARY: tuple[CompositeSpec, ...] = (LINEAR,)
+# Attention: Q times the transposed K, scaled, masked, normalised, times V. Keys and values of run time; a product with
+# a constant is `LINEAR`. No kernel takes it as a whole yet: it is lowered call by call.
+ATTENTION = CompositeSpec(
+    name="arm.attention",
+    anchor="relax.matmul",
+    constant_operands=(),
+    dtypes=("float32",),
+    epilogue=(
+        EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="scalar"),
+        EpilogueStep("mask", "relax.add", operand="any", broadcast="any"),
+        EpilogueStep("softmax", "relax.nn.softmax", required=True),
+        EpilogueStep("values", "relax.matmul", operand="tensor", broadcast="contracted", required=True),
+    ),
+)
+
+VOCABULARY: tuple[CompositeSpec, ...] = (LINEAR, ATTENTION)

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel is asked to compute: a composite Relax function, read into a frozen, hashable record."""
+"""What a kernel is asked to compute: a composite Relax function as a frozen, hashable record; `parse` reads it."""
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-from tvm import ir, relax, tirx
-
-from schedules.kernel import Rejection
-from schedules.vocabulary import CompositeSpec, EpilogueStep
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,53 @@ class Step:
         name: Name of the `EpilogueStep`.
         operand: Its second operand, if it has one.
         bounds: Lower and upper bound of a clip.
+        parameters: Of a numerics' routine, sorted by name, such as ("zero_point", -128).
     """
 
     name: str
     operand: Operand | None = None
     bounds: tuple[float, float] | None = None
+    parameters: tuple[tuple[str, int | float | str], ...] = ()
+
+    def parameter(self, name: str) -> int | float | str:
+        """The parameter of that name."""
+        return dict(self.parameters)[name]
+
+
+@dataclass(frozen=True)
+class Pad:
+    """A border around the anchor's operand 0.
+
+    Attributes:
+        widths: Elements before and after of each axis.
+        value: What the border holds.
+    """
+
+    widths: tuple[tuple[int, int], ...]
+    value: float
+
+    @classmethod
+    def spatial(cls, padding: Sequence[int], value: float) -> "Pad":
+        """The padding of a convolution, (top, left, bottom, right), of data [N, H, W, C]."""
+        top, left, bottom, right = padding
+        return cls(((0, 0), (top, bottom), (left, right), (0, 0)), value)
+
+    def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape with the border."""
+        return tuple(size + sum(width) for size, width in zip(shape, self.widths, strict=True))
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """What integer accumulators are proven to stay below, from the weights.
+
+    Attributes:
+        accumulator: Power of two that |acc| is below, the offset included.
+        scaled: Power of two that |acc * multiplier| is below, in units of the output.
+    """
+
+    accumulator: int
+    scaled: int
 
 
 @dataclass(frozen=True)
@@ -56,6 +93,8 @@ class Workload:
         epilogue: The steps after the anchor, in order.
         output_shape: Shape of the result.
         output_dtype: Dtype of the result.
+        pad: Border of operand 0 that is part of the composite.
+        magnitude: Of the accumulators of an integer composite with constant weights.
     """
 
     composite: str
@@ -64,6 +103,8 @@ class Workload:
     epilogue: tuple[Step, ...]
     output_shape: tuple[int, ...]
     output_dtype: str
+    pad: Pad | None = None
+    magnitude: Magnitude | None = None
 
     def step(self, name: str) -> Step | None:
         """The epilogue step of that name, or None."""
@@ -83,97 +124,3 @@ class Composite:
 
     workload: Workload
     constants: tuple[np.ndarray[Any, Any], ...]
-
-
-class _Reader:
-    """Turns the expressions of one composite into operands, collecting its constants."""
-
-    def __init__(self, function: relax.Function) -> None:
-        self._params = list(function.params)
-        self.constants: list[np.ndarray[Any, Any]] = []
-
-    def operand(self, expr: ir.Expr) -> Operand:
-        shape, dtype = _tensor(expr)
-        if isinstance(expr, ir.Constant):
-            self.constants.append(expr.value.numpy())
-            return Operand(shape, dtype, "constant", len(self.constants) - 1)
-        index = next(i for i, param in enumerate(self._params) if param.same_as(expr))
-        return Operand(shape, dtype, "input", index)
-
-
-def parse(function: relax.Function, spec: CompositeSpec) -> Composite | Rejection:
-    """Reads a composite function, as `FuseOpsByPattern(bind_constants=True)` forms it.
-
-    Args:
-        function: Its parameters are the non-constant inputs; its body is the anchor's call, then the steps' calls.
-        spec: The composite that the function's "Composite" attribute names.
-
-    Returns:
-        The composite, or a rejection if a shape is not static.
-
-    Raises:
-        ValueError: The function is not of the form that `spec` describes.
-    """
-    bindings = [binding for block in function.body.blocks for binding in block.bindings]
-    for expr in (*function.params, *(binding.var for binding in bindings)):
-        if not _is_static(expr):
-            return Rejection("any", "shape is not static", "integer dimensions", str(expr.ty))
-    reader = _Reader(function)
-    anchor = bindings[0].value
-    if anchor.op.name != spec.anchor:
-        raise ValueError(f"{spec.name}: the first call is {anchor.op.name}, not the anchor {spec.anchor}")
-    operands = tuple(reader.operand(arg) for arg in anchor.args)
-    shape, dtype = _tensor(bindings[0].var)
-    remaining = iter(spec.epilogue)
-    steps = []
-    for previous, binding in pairwise(bindings):
-        match = next((s for s in remaining if _fits(s, binding.value, previous.var, shape)), None)
-        if match is None:
-            allowed = ", ".join(step.name for step in spec.epilogue)
-            raise ValueError(
-                f"{spec.name}: {binding.value.op.name} is not a step that may follow here ({allowed})"
-            )
-        steps.append(_step(match, binding.value, previous.var, reader))
-    workload = Workload(spec.name, operands, _attributes(anchor), tuple(steps), shape, dtype)
-    return Composite(workload, tuple(reader.constants))
-
-
-def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> Step:
-    others = _other_tensors(call, value)
-    bounds = [float(arg.value) for arg in call.args if isinstance(arg, tirx.IntImm | tirx.FloatImm)]
-    operand = reader.operand(others[0]) if others else None
-    return Step(spec.name, operand, (bounds[0], bounds[1]) if bounds else None)
-
-
-def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, shape: tuple[int, ...]) -> bool:
-    if call.op.name != spec.op or not any(value.same_as(arg) for arg in call.args):
-        return False
-    others = _other_tensors(call, value)
-    if spec.operand is None or not others:
-        return spec.operand is None and not others
-    other_shape, _ = _tensor(others[0])
-    if (spec.operand == "constant") != isinstance(others[0], ir.Constant):
-        return False
-    if spec.broadcast == "same-shape":
-        return other_shape == shape
-    return bool(other_shape) and other_shape[-1] == shape[-1] == math.prod(other_shape)
-
-
-def _other_tensors(call: ir.Call, value: ir.Var) -> list[ir.Expr]:
-    return [arg for arg in call.args if isinstance(arg.ty, relax.TensorType) and not value.same_as(arg)]
-
-
-def _tensor(expr: ir.Expr) -> tuple[tuple[int, ...], str]:
-    return tuple(int(dim) for dim in expr.ty.shape), str(expr.ty.dtype)
-
-
-def _is_static(expr: ir.Expr) -> bool:
-    shape = expr.ty.shape
-    return shape is not None and all(isinstance(dim, tirx.IntImm) for dim in shape)
-
-
-def _attributes(call: ir.Call) -> tuple[tuple[str, str], ...]:
-    if call.attrs is None:
-        return ()
-    names = [field.name for field in call.attrs.__tvm_ffi_type_info__.fields]
-    return tuple((name, str(getattr(call.attrs, name))) for name in sorted(names))

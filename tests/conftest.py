@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--board B` and the `isa` marker: the tests of tests/board run on any board."""
+"""`--board B` and the `isa` marker: the tests of tests/board run on any board. `--update-golden`: golden texts."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--board", default=default, help=f"where the tests of tests/board run (default: {default})"
     )
+    parser.addoption("--update-golden", action="store_true", help="write golden texts instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with the file of this name in the folder golden/ beside the test."""
+
+    def check(name: str, text: str) -> None:
+        path = Path(request.path).parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        assert path.is_file(), f"{path} is missing; write it with --update-golden, and read it"
+        assert text == path.read_text(), f"{path} differs; if it should, run with --update-golden"
+
+    return check
 
 
 @pytest.fixture(scope="session")

@@ -117,7 +117,7 @@ class _Cut:
                     yield rows, width // LANES, tiles * panels
 
 
-def matches(workload: Workload) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes `arm.linear` in float32 with a constant two-dimensional B."""
     dtypes = {operand.dtype for operand in workload.operands} | {workload.output_dtype}
     if workload.composite != "arm.linear":

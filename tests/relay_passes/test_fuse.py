@@ -12,8 +12,9 @@ from tvm.relax import op
 from tvm.script import relax as R
 
 from relay_passes.canonicalize import canonicalize
-from relay_passes.fuse import fuse
+from relay_passes.fuse import explain_fuse, fuse
 from relay_passes.sources import bindings_of, function_sources, sources_of
+from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
 from tests.relay_passes.graphs import GRAPHS, Net, inputs_of, operators, run, tensor, transformer_block
 
@@ -23,6 +24,8 @@ class Step:
     op: str
     operand: str | None = None
     broadcast: str | None = None
+    required: bool = False
+    retypes: bool = False
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Spec:
     constant_operands: tuple[int, ...]
     dtypes: tuple[str, ...]
     epilogue: tuple[Step, ...]
+    anchor_dtype: str = ""
+    pad: bool = False
 
 
 BIAS = Step("relax.add", "constant", "last-axis")
@@ -42,6 +47,18 @@ LINEAR = Spec(
     (1,),
     ("float32",),
     (BIAS, RESIDUAL, Step("relax.nn.relu"), Step("relax.clip")),
+)
+ATTENTION = Spec(
+    "arm.attention",
+    "relax.matmul",
+    (),
+    ("float32",),
+    (
+        Step("relax.multiply", "constant", "scalar"),
+        Step("relax.add", "any", "any"),
+        Step("relax.nn.softmax", required=True),
+        Step("relax.matmul", "tensor", "contracted", required=True),
+    ),
 )
 Tail = Callable[[Net, Expr, Expr], Expr]
 
@@ -56,6 +73,11 @@ def _linear(tail: Tail, *, weight_input: bool = False, dtype: str = "float32") -
         return tail(net, net.emit("mm", op.matmul(x, weight)), r)
 
     return net.module([x, *([w] if weight_input else []), r], body)
+
+
+def _without_aliases(mod: tvm.IRModule) -> tvm.IRModule:
+    """As importers leave it; rules might merge steps."""
+    return run_upstream(mod, relax.transform.CanonicalizeBindings())
 
 
 def _composites(mod: tvm.IRModule) -> dict[str, list[str]]:
@@ -119,7 +141,7 @@ CHAINS: dict[str, tuple[Tail, list[str]]] = {
 @pytest.mark.parametrize("name", CHAINS)
 def test_the_composite_is_the_longest_allowed_chain(name: str) -> None:
     tail, inside = CHAINS[name]
-    mod = canonicalize(_linear(tail))
+    mod = _without_aliases(_linear(tail))
     fused = verify(fuse(mod, (LINEAR,)), after="fuse")
     assert _composites(fused) == {"arm_linear_mm": inside}
     assert len(operators(fused["main"])) == len(operators(mod["main"])) - len(inside) + 1
@@ -149,7 +171,7 @@ def test_a_value_that_is_returned_ends_its_composite() -> None:
 
 
 def test_the_form_of_a_composite() -> None:
-    fused = fuse(canonicalize(_linear(_everything)), (LINEAR,))
+    fused = fuse(_without_aliases(_linear(_everything)), (LINEAR,))
     func = fused["arm_linear_mm"]
     assert func.attrs["Composite"] == "arm.linear"
     assert func.attrs["Primitive"]
@@ -207,3 +229,74 @@ def test_the_same_input_gives_the_same_text() -> None:
     first, second = (fuse(canonicalize(transformer_block()), (LINEAR,)) for _ in range(2))
     assert first.script() == second.script()
     assert set(_composites(first)) == {"arm_linear_fc1", "arm_linear_fc2"}
+
+
+# Why each chain above ends, and what else an anchor may meet.
+ENDS: dict[str, tuple[Tail, str]] = {
+    "nothing": (lambda _net, y, _r: y, "mm: its value is an output"),
+    "unknown step": (
+        lambda net, y, _: net.emit("exp", op.exp(y)),
+        "mm: exp: relax.exp is no step of arm.linear",
+    ),
+    "step twice": (
+        lambda net, y, _: net.emit("relu2", op.nn.relu(net.emit("relu", op.nn.relu(y)))),
+        "relu: relu2: relax.nn.relu may not follow here, or not again",
+    ),
+    "bias along rows": (
+        lambda net, y, _: net.emit("bias", op.add(y, net.const(7, 1))),
+        "mm: bias: other operand's shape (limit last-axis, actual (7, 1))",
+    ),
+    "bias that adds an axis": (
+        lambda net, y, _: net.emit("bias", op.add(y, net.const(1, 1, 31))),
+        'mm: bias: changes shape or dtype (limit R.Tensor((7, 31), dtype="float32"),'
+        ' actual R.Tensor((1, 7, 31), dtype="float32"))',
+    ),
+    "value added to itself": (
+        lambda net, y, _: net.emit("twice", op.add(y, y)),
+        "mm: twice: number of other tensors (limit 1, actual 0)",
+    ),
+    "second consumer": (
+        lambda net, y, r: net.emit("sum", op.add(_bias(net, y, r), net.emit("exp", op.exp(y)))),
+        "mm: its value is needed more than once (limit 1, actual bias, exp)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_it_is_known_why_a_composite_ends(name: str) -> None:
+    tail, why = ENDS[name]
+    assert [str(end) for end in explain_fuse(_without_aliases(_linear(tail)), (LINEAR,))] == [why]
+
+
+def test_it_is_known_why_an_anchor_is_left() -> None:
+    mods = (_linear(_bias, weight_input=True), _linear(lambda _n, y, _r: y, dtype="float16"))
+    assert [str(why) for mod in mods for why in explain_fuse(mod, (LINEAR,))] == [
+        "mm: no arm.linear: operand 1 is not a constant",
+        "mm: no arm.linear: dtype is not allowed (limit float32, actual float16)",
+    ]
+
+
+def test_the_second_of_two_anchors_that_meet_knows_the_first() -> None:
+    net, x = Net(), tensor("x", 7, 9)
+
+    def body() -> Expr:
+        left = net.emit("left", op.matmul(x, net.const(9, 31)))
+        return net.emit("sum", op.add(left, net.emit("right", op.matmul(x, net.const(9, 31)))))
+
+    ends = explain_fuse(_without_aliases(net.module([x], body)), (LINEAR,))
+    assert [str(end) for end in ends] == [
+        "sum: its value is an output",
+        "right: sum belongs to another composite",
+    ]
+
+
+def test_equal_composites_keep_their_own_names() -> None:
+    net, x = Net(), tensor("x", 9, 9)
+    weight = net.const(9, 9)
+
+    def body() -> Expr:
+        first = net.emit("exp", op.exp(net.emit("first", op.matmul(x, weight))))
+        return net.emit("second", op.matmul(first, weight))
+
+    fused = fuse(_without_aliases(net.module([x], body)), (LINEAR,))
+    assert function_sources(fused) == {"arm_linear_first": ("first",), "arm_linear_second": ("second",)}

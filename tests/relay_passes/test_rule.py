@@ -11,7 +11,8 @@ from tvm.relax.analysis import well_formed
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.script import relax as R
 
-from relay_passes.rule import Match, Rejection, Rule, apply_rule, apply_rules, explain
+from relay_passes.pattern import maybe
+from relay_passes.rule import Match, Rejection, Rule, apply_rule, apply_rules, explain, find_matches
 from relay_passes.sources import bindings_of, sources_of, unnamed_calls
 from tests.relay_passes.graphs import Net, operators, tensor
 
@@ -80,7 +81,8 @@ def test_what_a_first_sweep_leaves_is_met_by_the_next() -> None:
 def test_a_value_that_something_else_needs_is_not_taken() -> None:
     mod = _chain("a", "b", output_inner=True)
     after, explanation = apply_rule(mod, UNDO)
-    assert [str(r) for r in explanation.rejected] == ["a, b: a is also needed by both"]
+    (rejection,) = explanation.rejected
+    assert str(rejection) == "a, b: a is also needed by both (cost: 7 elements computed twice)"
     assert explanation.applied == ()
     tvm.ir.assert_structural_equal(after, mod)
 
@@ -145,3 +147,25 @@ def test_explain_changes_nothing() -> None:
     text = mod.script()
     explain(mod, UNDO)
     assert mod.script() == text
+
+
+def test_the_longest_match_is_taken() -> None:
+    once = is_op("relax.negative")(_x)
+    rule = _rule("shorten", maybe(once, is_op("relax.negative")), op.abs)
+    mod, explanation = apply_rule(_chain("a", "b"), rule)
+    assert explanation.applied == (("a", "b"),)
+    assert operators(mod["main"]) == ["abs"]
+
+
+def test_in_debug_mode_the_rule_that_broke_the_module_is_named() -> None:
+    mod = _chain("a", "b")
+    flat = _rule("flatten", is_op("relax.negative")(_x), lambda x: op.reshape(x, (1, 7)))
+    apply_rules(mod, (UNDO,), debug=True)
+    with pytest.raises(ValueError, match="rule flatten left a module that is not well-formed"):
+        apply_rules(mod, (flat, UNDO), debug=True)
+
+
+def test_a_longer_match_hides_those_inside_it() -> None:
+    pattern = maybe(_inner, is_op("relax.negative"))
+    assert find_matches(_chain("a", "b", "c"), pattern) == [("a", "b"), ("b", "c")]
+    assert find_matches(_chain("a"), pattern) == [("a",)]

@@ -61,6 +61,19 @@ def test_composite_that_no_kernel_takes():
     ]
 
 
+def test_no_kernel_takes_attention_yet():
+    function = composite(
+        [tensor((2, 9, 8)), tensor((2, 8, 7)), tensor((2, 7, 5))],
+        lambda _, q, k, v: op.matmul(q, k),
+        lambda s, *_: op.nn.softmax(s, axis=-1),
+        lambda p, _q, _k, v: op.matmul(p, v),
+        name="arm.attention",
+    )
+    answer = schedules.lower(function, host(), CORE)
+    assert isinstance(answer, schedules.Rejected)
+    assert {(r.limit, r.actual) for r in answer.rejections} == {("arm.linear", "arm.attention")}
+
+
 def test_symbolic_shape():
     dynamic = composite([tensor((tvm.tirx.Var("n", "int64"), 9))], lambda _, x: op.matmul(x, W))
     answer = schedules.lower(dynamic, host(), CORE)

@@ -15,6 +15,8 @@ from relay_passes.rule import apply_rule, explain
 from relay_passes.rules.fold_batch_norm import RULE
 from relay_passes.sources import bindings_of, sources_of, unnamed_calls
 from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor
+from tests.relay_passes.rules.anchor_cases import ANCHORS
+from tests.relay_passes.rules.rewrites import graph, relative_error, rewritten
 
 # Weights and norm are of order 1 and a sum has at most 72 terms: float32 folded and not differ by some eps · 72.
 TOLERANCE = 72 * np.finfo(np.float32).eps
@@ -117,6 +119,24 @@ def test_folded_values_are_those_of_the_original(name: str) -> None:
     expected = run(mod, *inputs)
     error = np.abs(run(folded, *inputs) - expected).max() / np.abs(expected).max()
     assert error <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", [name for name in ANCHORS if name != "matmul, a vector"])
+def test_every_anchor_takes_in_a_norm(name: str) -> None:
+    case = ANCHORS[name]
+
+    def build(net: Net, x: Expr) -> Expr:
+        y = net.emit("bias", op.add(case.emit(net, x), net.const(*case.outputs)))
+        # Channels are the only axis of `outputs` that is not 1, and it is aligned with the result's at the right.
+        axis = next(i for i, size in enumerate(case.outputs) if size > 1) - len(case.outputs)
+        parameters = (net.const(8), net.const(8), net.const(8), net.const(8, low=0.5, high=1.5))
+        norm = op.nn.batch_norm(y, *parameters, axis=axis, training=False)
+        return net.bb.emit(relax.TupleGetItem(net.emit("bn", norm), 0))
+
+    mod = graph(build, case.x)
+    after = rewritten(mod, RULE)
+    assert operators(after["main"]) == [case.operator, "add"]
+    assert relative_error(mod, after) <= case.tolerance
 
 
 def test_the_folded_graph() -> None:

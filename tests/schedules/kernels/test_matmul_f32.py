@@ -164,13 +164,13 @@ def test_nan_stays_nan_through_relu_and_clip():
 
 
 def _rejected(workload: Workload) -> Rejection:
-    answer = matmul_f32.matches(workload)
+    answer = matmul_f32.matches(workload, CORE)
     assert isinstance(answer, Rejection)
     return answer
 
 
 def test_matches_says_what_it_saw():
-    assert matmul_f32.matches(linear(2, 5, 4)) == Match("float32 matmul 2 x 4 by constant 4 x 5")
+    assert matmul_f32.matches(linear(2, 5, 4), CORE) == Match("float32 matmul 2 x 4 by constant 4 x 5")
 
 
 def test_near_misses_name_limit_and_actual():

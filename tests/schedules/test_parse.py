@@ -5,8 +5,9 @@ from tvm import tirx
 from tvm.relax import op
 
 from schedules.kernel import Rejection
-from schedules.vocabulary import LINEAR
-from schedules.workload import Composite, Operand, Step, parse
+from schedules.parse import parse
+from schedules.vocabulary import ATTENTION, LINEAR
+from schedules.workload import Composite, Operand, Step
 from tests.schedules.composites import composite, constant, tensor
 
 X, Y = tensor((2, 7, 9)), tensor((2, 7, 5))
@@ -98,3 +99,26 @@ def test_symbolic_shape_is_rejected_with_what_it_is():
 def test_functions_that_the_spec_does_not_describe(calls, message: str):
     with pytest.raises(ValueError, match=message):
         parse(composite([X], *calls), LINEAR)
+
+
+def test_attention():
+    scale, mask = constant(()), constant((9, 7), 3)
+    function = composite(
+        [tensor((2, 9, 8)), tensor((2, 8, 7)), tensor((2, 7, 5))],
+        lambda _, q, k, v: op.matmul(q, k),
+        lambda s, *_: op.multiply(s, scale),
+        lambda s, *_: op.add(mask, s),
+        lambda s, *_: op.nn.softmax(s, axis=-1),
+        lambda p, _q, _k, v: op.matmul(p, v),
+        name=ATTENTION.name,
+    )
+    parsed = parse(function, ATTENTION)
+    assert isinstance(parsed, Composite)
+    assert parsed.workload.epilogue == (
+        Step("scale", Operand((), "float32", "constant", 0)),
+        Step("mask", Operand((9, 7), "float32", "constant", 1)),
+        Step("softmax"),
+        Step("values", Operand((2, 7, 5), "float32", "input", 2)),
+    )
+    assert parsed.workload.output_shape == (2, 9, 5)
+    assert [o.shape for o in parsed.workload.inputs] == [(2, 9, 8), (2, 8, 7), (2, 7, 5)]

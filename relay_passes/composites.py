@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the fusion passes read of a composite's description, which whoever has kernels brings."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class EpilogueStep(Protocol):
+    """One call that may follow an anchor."""
+
+    @property
+    def op(self) -> str:
+        """The Relax operator, or the name of a numerics' routine."""
+
+    @property
+    def operand(self) -> str | None:
+        """Kind of the other tensor: "constant", "tensor", "any", or None if there is none."""
+
+    @property
+    def broadcast(self) -> str | None:
+        """Shape of the other tensor, or None if there is none.
+
+        "last-axis" has as many elements as that axis, "per-channel" that many or one, "same-shape" is the value's,
+        "scalar" has one element, "any" is what does not enlarge the value, "contracted" is a matmul's right side with
+        the value's leading axes.
+        """
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no composite without it."""
+
+    @property
+    def retypes(self) -> bool:
+        """Whether it may change the dtype."""
+
+
+class CompositeSpec(Protocol):
+    """One composite."""
+
+    @property
+    def name(self) -> str:
+        """Value of the attribute "Composite"."""
+
+    @property
+    def anchor(self) -> str:
+        """The Relax operator of the first call."""
+
+    @property
+    def constant_operands(self) -> tuple[int, ...]:
+        """Operands of the anchor that must be constants."""
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Allowed dtypes of the anchor's operand 0."""
+
+    @property
+    def epilogue(self) -> Sequence[EpilogueStep]:
+        """The steps in the order that they may follow; each occurs at most once."""
+
+    @property
+    def anchor_dtype(self) -> str:
+        """Allowed dtype of the anchor's value; any if empty."""
+
+    @property
+    def pad(self) -> bool:
+        """Whether a pad of operand 0, with a constant, may be part of it."""

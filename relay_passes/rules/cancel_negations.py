@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two negations cancel.
+
+    -(-x)    →    x        also for logical_not and bitwise_not
+
+Others may need the inner negation as well. Exact. Quantised: in float between `dequantize` and `quantize` as
+elsewhere.
+"""
+
+from functools import reduce
+from operator import or_
+
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.peek import peek
+from relay_passes.rule import Match, Rejection, Rule
+
+_NEGATIONS = ("relax.negative", "relax.logical_not", "relax.bitwise_not")
+_inner = peek(reduce(or_, (is_op(name)(wildcard()) for name in _NEGATIONS)))
+_outer = reduce(or_, (is_op(name)(_inner) for name in _NEGATIONS))
+
+
+def check(match: Match) -> Match | Rejection:
+    """Both negate in the same sense."""
+    inner, outer = (str(match.values[part].op.name) for part in ("inner", "outer"))
+    return match if inner == outer else match.reject("negations of two kinds", limit=outer, actual=inner)
+
+
+def rewrite(match: Match) -> Expr:
+    """What there was before both."""
+    return match.values["inner"].args[0]
+
+
+RULE = Rule(
+    name="cancel_negations",
+    pattern=_outer,
+    parts={"inner": _inner, "outer": _outer},
+    check=check,
+    rewrite=rewrite,
+)

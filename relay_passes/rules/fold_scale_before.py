@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scale before a convolution, a transposed convolution or a matmul goes into its weights.
+
+    conv2d(x·s, W)        →    conv2d(x, W·s)                  s one number, or one an input channel
+    conv2d(x·s + t, W)    →    conv2d(x + t/s, W·s)            s nowhere 0; t may have any shape
+    and x / d likewise with s = 1 / d
+
+Padding is no obstacle: the zeros around x·s are those around x, and the shift stays before the padding. What is
+left of an input normalisation (x/255 - mean)/std is one shift, for `fold_shift_before`.
+
+The new weights are computed in float64 and rounded once: with K terms of a sum and u the unit roundoff, an output
+differs from the original by at most about (K + 5)·u·Σ|W|·(|x·s| + |t|).
+
+Quantised: weights that are `dequantize(c)` are no constant and are left alone, and a `dequantize` in between is no
+part of the pattern.
+"""
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.anchors import (
+    anchor,
+    channels_of,
+    factors,
+    is_per_channel,
+    not_foldable,
+    per_channel,
+    scale_inputs,
+    with_weight,
+)
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.shapes import shape_of
+
+_data, _weight, _scale, _shift = wildcard(), wildcard(), is_const(), is_const()
+_scaled = is_op("relax.multiply")(_data, _scale) | is_op("relax.divide")(_data, _scale)
+_shifted = is_op("relax.add")(_scaled, _shift)
+_anchor = anchor(_scaled | _shifted, _weight)
+
+
+def check(match: Match) -> Match | Rejection:
+    """The weights are a constant, and the scale is one number an input channel."""
+    problem = not_foldable(match)
+    if problem is not None:
+        return problem
+    at = channels_of(match.values["anchor"])
+    value, shape = match.constant("scale"), shape_of(match.operands["data"])
+    if not is_per_channel(value, at.data_axis, len(shape), at.inputs):
+        return match.reject(
+            "scale is not one number an input channel", limit=at.inputs, actual=list(value.shape)
+        )
+    if shape != shape_of(match.values["anchor"].args[0]):
+        return match.reject("scale or shift enlarges the tensor", limit=list(shape))
+    scale = factors(match, "scaled", "scale")
+    if not np.isfinite(scale).all():
+        return match.reject("scale is not finite")
+    if "shift" in match.values and not np.isfinite(_moved(match)).all():
+        return match.reject("shift divided by scale is not finite")
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The anchor with scaled weights, on the data or on the data with the shift that is left."""
+    call, data = match.values["anchor"], match.operands["data"]
+    at = channels_of(call)
+    scale = per_channel(factors(match, "scaled", "scale"), at.inputs)
+    if "shift" in match.values:
+        data = relax.op.add(data, relax.const(_moved(match)))
+    return with_weight(call, data, scale_inputs(call, match.constant("weight"), scale))
+
+
+def _moved(match: Match) -> np.ndarray:
+    """The shift as it is before the scale, in the dtype it had."""
+    shift = match.constant("shift")
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(shift / factors(match, "scaled", "scale")).astype(shift.dtype)
+
+
+RULE = Rule(
+    name="fold_scale_before",
+    pattern=_anchor,
+    parts={
+        "data": _data,
+        "anchor": _anchor,
+        "weight": _weight,
+        "scale": _scale,
+        "scaled": _scaled,
+        "shift": _shift,
+    },
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shift before a convolution or a matmul becomes a bias after it, with its borders kept.
+
+    matmul(x + t, W)               →    matmul(x, W) + t·W                  t one number, or one an input channel
+    conv2d(x + t, W)               →    conv2d(x, W) + Σ(W·t)               nothing padded
+    conv2d(x + t, W, padding=p)    →    conv2d(pad(x, p, -t), W) + Σ(W·t)   t one number
+
+At a padded border the convolution sums zeros, not t, so the bias alone would be wrong there: x is padded with -t,
+which the shift would map to 0. One t a channel would need one pad value a channel, and a transposed convolution sums
+fewer weights at its borders: both are left alone. So is a shift that costs nothing where it is, in the epilogue of
+what computes x: the bias of another such call, and before padding any, for a pad is no epilogue.
+
+The sums Σ(W·t) are computed in float64 and rounded once: with K terms of a sum and u the unit roundoff, an output
+differs from the original by at most about (K + 3)·u·Σ|W|·(|x| + |t|).
+
+Quantised: weights that are `dequantize(c)` are no constant and are left alone, and a `dequantize` in between is no
+part of the pattern.
+"""
+
+from tvm import relax
+from tvm.ir import Call, Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.anchors import (
+    along,
+    anchor,
+    channels_of,
+    is_per_channel,
+    is_transposed,
+    not_foldable,
+    padding_of,
+    per_channel,
+    response,
+)
+from relay_passes.peek import peek
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.shapes import shape_of
+
+_data, _weight, _shift = wildcard(), wildcard(), is_const()
+_add = is_op("relax.add")
+_biased = _add(_data & peek(anchor(wildcard(), wildcard())), _shift)
+_computed = _add(_data & peek(wildcard()(varg_default_wildcard=True)), _shift)
+_anchor = anchor(_biased | _computed | _add(_data, _shift), _weight)
+
+# Attributes of a convolution besides its padding.
+_KEPT = ("strides", "dilation", "groups", "data_layout", "kernel_layout", "out_layout", "out_dtype")
+
+
+def check(match: Match) -> Match | Rejection:
+    """The weights are a constant, the shift is along the input channels, and the padding can be adjusted."""
+    problem = not_foldable(match)
+    if problem is not None:
+        return problem
+    call, shift = match.values["anchor"], match.constant("shift")
+    at, shape = channels_of(call), shape_of(match.operands["data"])
+    if not is_per_channel(shift, at.data_axis, len(shape), at.inputs):
+        return match.reject(
+            "shift is not one number an input channel", limit=at.inputs, actual=list(shift.shape)
+        )
+    if shape != shape_of(call.args[0]):
+        return match.reject(
+            "shift enlarges the tensor", limit=list(shape), actual=list(shape_of(call.args[0]))
+        )
+    if call.op.name == "relax.matmul" and match.constant("weight").ndim > 2:
+        return match.reject("weight has batches", limit=2, actual=match.constant("weight").ndim)
+    if is_transposed(call):
+        return match.reject("a transposed convolution sums fewer weights at its borders")
+    return _check_gain(match)
+
+
+def _check_gain(match: Match) -> Match | Rejection:
+    """The borders can be kept, and keeping them costs less than the shift does."""
+    padding, shift = list(padding_of(match.values["anchor"])), match.constant("shift")
+    if any(padding) and (shift != shift.flat[0]).any():
+        return match.reject("padding would need one value a channel", limit=0, actual=padding)
+    if "biased" in match.values:
+        return match.reject("the shift is the bias of what computes the data")
+    if any(padding) and "computed" in match.values:
+        return match.reject("a pad of computed data costs more than a shift", limit=0, actual=padding)
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The anchor on data without the shift, and a bias."""
+    call, weight = match.values["anchor"], match.constant("weight")
+    at, shift = channels_of(call), match.constant("shift")
+    bias = along(response(call, weight, per_channel(shift, at.inputs)), at.output_axis, at.ndim)
+    if any(padding_of(call)):
+        plain = _on_padded(match.operands["data"], call, -float(shift.flat[0]))
+    else:
+        plain = Call(call.op, [match.operands["data"], call.args[1]], call.attrs, call.ty_args)
+    return relax.op.add(plain, relax.const(bias.astype(weight.dtype)))
+
+
+def _on_padded(data: Expr, call: Call, value: float) -> Expr:
+    """The convolution on data that is padded with `value`, not with zeros."""
+    layout, padding = str(call.attrs.data_layout), padding_of(call)
+    spatial = [layout.index(axis) for axis in "DHW" if axis in layout]
+    before = dict(zip(spatial, padding[: len(spatial)], strict=True))
+    after = dict(zip(spatial, padding[len(spatial) :], strict=True))
+    widths = [pads.get(axis, 0) for axis in range(len(layout)) for pads in (before, after)]
+    convolution = getattr(relax.op.nn, str(call.op.name).rpartition(".")[2])
+    kept = {name: getattr(call.attrs, name) for name in _KEPT}
+    return convolution(relax.op.nn.pad(data, widths, "constant", value), call.args[1], padding=0, **kept)
+
+
+RULE = Rule(
+    name="fold_shift_before",
+    pattern=_anchor,
+    parts={
+        "data": _data,
+        "anchor": _anchor,
+        "weight": _weight,
+        "shift": _shift,
+        "biased": _biased,
+        "computed": _computed,
+    },
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A concatenation of adjacent slices of one value is one slice of it.
+
+    concat(x[a:b], x[b:c], …, x[y:z])    →    x[a:z]        along the axis that is sliced, in steps of 1
+
+A slice of everything is then removed by `remove_noop`. Up to eight slices. Exact. Quantised: moves nothing across
+`quantize` or `dequantize`.
+"""
+
+from functools import reduce
+from itertools import pairwise
+from operator import or_
+
+from tvm import relax
+from tvm.ir import Call, Expr
+from tvm.relax.dpl import is_op, is_tuple, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.shapes import shape_of, static_shape
+
+_MOST = 8
+# Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.
+_STRIDES = 4
+_x = wildcard()
+_slices = [is_op("relax.strided_slice")(_x, varg_default_wildcard=True) for _ in range(_MOST)]
+_concat = reduce(or_, (is_op("relax.concat")(is_tuple(_slices[:count])) for count in range(2, _MOST + 1)))
+
+
+def check(match: Match) -> Match | Rejection:
+    """Each slice is of the concatenated axis and begins where the one before it ends."""
+    if static_shape(match.operands["x"]) is None:
+        return match.reject("shape is not static")
+    for call in _calls(match):
+        axes, strides = _numbers(call.args[1]), [n for arg in call.args[_STRIDES:] for n in _numbers(arg)]
+        if [axis % call.args[0].ty.ndim for axis in axes] != [_axis(match)] or strides not in ([], [1]):
+            return match.reject("a slice is not of the concatenated axis in steps of 1", limit=_axis(match))
+    for (_, end), (begin, _) in pairwise(_ranges(match)):
+        if begin != end:
+            return match.reject("slices are not adjacent", limit=end, actual=begin)
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """One slice from the first begin to the last end."""
+    ranges = _ranges(match)
+    return relax.op.strided_slice(match.operands["x"], [_axis(match)], [ranges[0][0]], [ranges[-1][1]])
+
+
+def _axis(match: Match) -> int:
+    return int(match.values["concat"].attrs.axis) % int(match.operands["x"].ty.ndim)
+
+
+def _calls(match: Match) -> list[Call]:
+    return [match.values[f"slice{i}"] for i in range(_MOST) if f"slice{i}" in match.values]
+
+
+def _ranges(match: Match) -> list[tuple[int, int]]:
+    """Begin and end of each slice, within 0 and the size of the axis."""
+    size = shape_of(match.operands["x"])[_axis(match)]
+    bounds = ([_numbers(group)[0] for group in call.args[2:_STRIDES]] for call in _calls(match))
+    return [(_clamped(begin, size), _clamped(end, size)) for begin, end in bounds]
+
+
+def _clamped(index: int, size: int) -> int:
+    return min(max(index + size if index < 0 else index, 0), size)
+
+
+def _numbers(group: Expr) -> list[int]:
+    return [int(number) for number in group.fields]
+
+
+RULE = Rule(
+    name="join_slices",
+    pattern=_concat,
+    parts={"x": _x, "concat": _concat} | {f"slice{i}": part for i, part in enumerate(_slices)},
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A concatenation of all parts of a split, in order, is what was split.
+
+    s = split(x, axis=a); concat(s[0], s[1], …, axis=a)    →    x
+
+Up to eight parts. Exact. Quantised: moves nothing across `quantize` or `dequantize`.
+"""
+
+from functools import reduce
+from operator import or_
+
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+
+_MOST = 8
+_x = wildcard()
+_split = is_op("relax.split")(_x)
+_items = [is_tuple_get_item(_split, index) for index in range(_MOST)]
+_concat = reduce(or_, (is_op("relax.concat")(is_tuple(_items[:count])) for count in range(1, _MOST + 1)))
+
+
+def check(match: Match) -> Match | Rejection:
+    """Split and concatenation are along one axis, and no part is missing."""
+    x, concat = match.operands["x"], match.values["concat"]
+    axes = [int(match.values[part].attrs.axis) % x.ty.ndim for part in ("split", "concat")]
+    if axes[0] != axes[1]:
+        return match.reject("split and concatenation are along different axes", limit=axes[0], actual=axes[1])
+    if x.ty != concat.ty:
+        return match.reject("parts are missing", limit=x.ty, actual=concat.ty)
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """What was split."""
+    return match.operands["x"]
+
+
+RULE = Rule(
+    name="join_split",
+    pattern=_concat,
+    parts={"x": _x, "split": _split, "concat": _concat},
+    check=check,
+    rewrite=rewrite,
+)

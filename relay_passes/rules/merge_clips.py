@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A clip of a clip is one clip.
+
+    clip(clip(x, a, b), c, d)    →    clip(x, clip(a, c, d), clip(b, c, d))
+    where relu(x) counts as clip(x, 0, ∞)
+
+clip(x, a, b) is min(max(x, a), b), a growing function of x, so the outer one acts on the inner one's bounds: exact,
+with a > b as well (the result is b throughout), and for a NaN (see `recognize_clip`).
+
+Quantised: in float only; two clips that a `quantize` stands between are left alone.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rules.scalars import bounds, has_bounds
+
+_x = wildcard()
+_clip, _relu = is_op("relax.clip"), is_op("relax.nn.relu")
+_inner = _clip(_x, wildcard(), wildcard()) | _relu(_x)
+_outer = _clip(_inner, wildcard(), wildcard()) | _relu(_inner)
+
+
+def check(match: Match) -> Match | Rejection:
+    """All bounds are known."""
+    known = has_bounds(match.values["inner"]) and has_bounds(match.values["outer"])
+    return match if known else match.reject("a bound is computed at run time")
+
+
+def rewrite(match: Match) -> Expr:
+    """The outer clip with the bounds of both."""
+    inner, (low, high) = bounds(match.values["inner"]), bounds(match.values["outer"])
+    return relax.op.clip(match.operands["x"], *(min(max(bound, low), high) for bound in inner))
+
+
+RULE = Rule(
+    name="merge_clips",
+    pattern=_outer,
+    parts={"x": _x, "inner": _inner, "outer": _outer},
+    check=check,
+    rewrite=rewrite,
+)

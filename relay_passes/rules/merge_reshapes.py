@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A reshape of a reshape is the outer one.
+
+    reshape(reshape(x, s), t)    →    reshape(x, t)
+
+One to the shape of x is then removed by `remove_noop`. Others may need the inner reshape as well: the outer one
+reads past it. Exact. Quantised: moves nothing across `quantize` or `dequantize`.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.peek import including, peek
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.shapes import static_shape
+
+_inner = peek(is_op("relax.reshape")(wildcard(), wildcard()))
+_outer = is_op("relax.reshape")(_inner, wildcard())
+
+
+def check(match: Match) -> Match | Rejection:
+    """The final shape is known; the sources are those of both."""
+    if static_shape(match.values["outer"]) is None:
+        return match.reject("shape is not static")
+    return including(match, "inner")
+
+
+def rewrite(match: Match) -> Expr:
+    """One reshape to the final shape."""
+    return relax.op.reshape(match.values["inner"].args[0], static_shape(match.values["outer"]))
+
+
+RULE = Rule(
+    name="merge_reshapes",
+    pattern=_outer,
+    parts={"inner": _inner, "outer": _outer},
+    check=check,
+    rewrite=rewrite,
+)

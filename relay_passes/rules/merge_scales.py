@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two scales in a row become one.
+
+    (x·a)·b    →    x·(a·b)        a and b constants; x / d counts as x·(1/d)
+
+Not exact: the product of the constants is computed in float64 and rounded once, so that an element differs by at
+most 4·u·|x·a·b|, u the unit roundoff, where nothing overflows or underflows.
+Quantised: that could move an integer by one step, so functions that quantise keep both.
+"""
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.anchors import factors, is_float
+from relay_passes.rule import Match, Rejection, Rule
+
+_x, _a, _b = wildcard(), is_const(), is_const()
+_multiply, _divide = is_op("relax.multiply"), is_op("relax.divide")
+_inner = _multiply(_x, _a) | _divide(_x, _a)
+_outer = _multiply(_inner, _b) | _divide(_inner, _b)
+
+
+def check(match: Match) -> Match | Rejection:
+    """The scales are floats, and their product is a normal number and no larger a tensor."""
+    a, b = match.constant("a"), match.constant("b")
+    if not is_float(a.dtype):
+        return match.reject("scales are no floating-point tensors", limit="float", actual=str(a.dtype))
+    size = np.broadcast(a, b).size
+    if size > max(a.size, b.size):
+        return match.reject("the product would be larger than both", limit=max(a.size, b.size), actual=size)
+    product = np.abs(_product(match))
+    if not np.isfinite(product).all() or product.min() < np.finfo(a.dtype).tiny:
+        return match.reject("the product is not a normal number")
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """One multiplication."""
+    return relax.op.multiply(match.operands["x"], relax.const(_product(match)))
+
+
+def _product(match: Match) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = factors(match, "inner", "a") * factors(match, "outer", "b")
+        return np.asarray(product).astype(match.constant("a").dtype)
+
+
+RULE = Rule(
+    name="merge_scales",
+    pattern=_outer,
+    parts={"x": _x, "a": _a, "b": _b, "inner": _inner, "outer": _outer},
+    check=check,
+    rewrite=rewrite,
+)

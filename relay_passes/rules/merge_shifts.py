@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two shifts in a row become one.
+
+    (x + a) + b    →    x + (a + b)        a and b constants
+
+Not exact: a + b is rounded instead of x + a, so an element y of the result differs by at most
+u·(|x + a| + |a + b| + 2·|y|), u the unit roundoff.
+Quantised: that could move an integer by one step, so functions that quantise keep both.
+"""
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.anchors import is_float
+from relay_passes.rule import Match, Rejection, Rule
+
+_x, _a, _b = wildcard(), is_const(), is_const()
+_sum = is_op("relax.add")(is_op("relax.add")(_x, _a), _b)
+
+
+def check(match: Match) -> Match | Rejection:
+    """The shifts are floats, and their sum is no larger than the larger of them."""
+    a, b = match.constant("a"), match.constant("b")
+    if not is_float(a.dtype):
+        return match.reject("shifts are no floating-point tensors", limit="float", actual=str(a.dtype))
+    size = np.broadcast(a, b).size
+    if size > max(a.size, b.size):
+        return match.reject("the sum would be larger than both", limit=max(a.size, b.size), actual=size)
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """One addition."""
+    a, b = match.constant("a"), match.constant("b")
+    return relax.op.add(match.operands["x"], relax.const(np.asarray(a + b, a.dtype)))
+
+
+RULE = Rule(
+    name="merge_shifts",
+    pattern=_sum,
+    parts={"x": _x, "a": _a, "b": _b},
+    check=check,
+    rewrite=rewrite,
+)

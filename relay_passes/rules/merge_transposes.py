@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A transpose of a transpose is one transpose.
+
+    permute_dims(permute_dims(x, p), q)    →    permute_dims(x, p∘q)        where (p∘q)[i] = p[q[i]]
+
+One that moves nothing is then removed by `remove_noop`. Others may need the inner transpose as well: the outer one
+reads past it. Exact. Quantised: moves nothing across `quantize` or `dequantize`.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.peek import including, peek
+from relay_passes.rule import Match, Rule
+from relay_passes.shapes import axes_of
+
+_inner = peek(is_op("relax.permute_dims")(wildcard()))
+_outer = is_op("relax.permute_dims")(_inner)
+
+
+def check(match: Match) -> Match:
+    """Two transposes always make one; its sources are those of both."""
+    return including(match, "inner")
+
+
+def rewrite(match: Match) -> Expr:
+    """The transpose that has the effect of both."""
+    inner, outer = match.values["inner"], match.values["outer"]
+    order = axes_of(inner)
+    return relax.op.permute_dims(inner.args[0], [order[axis] for axis in axes_of(outer)])
+
+
+RULE = Rule(
+    name="merge_transposes",
+    pattern=_outer,
+    parts={"inner": _inner, "outer": _outer},
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An extremum with one number is a clip; that of both together is left to `merge_clips`.
+
+    maximum(x, c)    →    clip(x, c, ∞)
+    minimum(x, c)    →    clip(x, -∞, c)
+
+Operands in either order; c has any shape that does not enlarge x, and equal elements. Exact, a NaN included: TVM's
+loops make the bound of it in both forms (x > c is false), and our kernels keep it a NaN in both, as numpy does.
+
+Quantised: in float between `dequantize` and `quantize`; integer tensors are left alone, for there is no infinite
+bound among their values.
+"""
+
+import math
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.pattern import either_order
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rules.scalars import enlarged, uniform_value
+
+_x, _bound = wildcard(), is_const()
+_lower = either_order(is_op("relax.maximum"), _x, _bound)
+_upper = either_order(is_op("relax.minimum"), _x, _bound)
+_root = _lower | _upper
+
+
+def check(match: Match) -> Match | Rejection:
+    """The bound is one number, and the result a float tensor like x."""
+    x, bound = match.operands["x"], uniform_value(match.operands["bound"])
+    if not str(x.ty.dtype).startswith("float"):
+        return match.reject("dtype is not a float", limit="float16, float32 or float64", actual=x.ty.dtype)
+    if bound is None:
+        return match.reject("bound is not one number")
+    return enlarged(match) or match
+
+
+def rewrite(match: Match) -> Expr:
+    """The clip."""
+    bound = uniform_value(match.operands["bound"])
+    low, high = (bound, math.inf) if "lower" in match.values else (-math.inf, bound)
+    return relax.op.clip(match.operands["x"], low, high)
+
+
+RULE = Rule(
+    name="recognize_clip",
+    pattern=_root,
+    parts={"x": _x, "bound": _bound, "lower": _lower, "root": _root},
+    check=check,
+    rewrite=rewrite,
+)

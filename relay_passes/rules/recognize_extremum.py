@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extremum of tensors that are stacked to find it, as TVM imports ONNX Max and Min.
+
+    max(stack((a, b, …), 0), axis=0)    →    maximum(maximum(a, b), …)
+    min(stack((a, b, …), 0), axis=0)    →    minimum(minimum(a, b), …)
+
+Exact but for a NaN, which is lost in both, though not among the same values: both compare in turn, from -∞ (∞) the
+one, from a the other.
+
+Quantised: only where neither stack nor result is quantised by itself.
+"""
+
+from functools import reduce
+
+from tvm import relax
+from tvm.ir import Expr, Tuple
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+
+_tensors = wildcard()
+_stack = is_op("relax.stack")(_tensors)
+_max, _min = is_op("relax.max")(_stack), is_op("relax.min")(_stack)
+_extremum = _max | _min
+
+
+def check(match: Match) -> Match | Rejection:
+    """The axis of the stack, and no other, is what is reduced away."""
+    stack, extremum = match.values["stack"], match.values["extremum"]
+    if not isinstance(stack.args[0], Tuple):
+        return match.reject("what is stacked is not known")
+    if extremum.attrs.keepdims:
+        return match.reject("the reduced axis is kept")
+    rank = int(stack.ty.ndim)
+    axis, axes = int(stack.attrs.axis) % rank, extremum.attrs.axis
+    reduced = None if axes is None else [int(a) % rank for a in axes]
+    if reduced != [axis]:
+        return match.reject("not the stack's axis alone is reduced away", limit=[axis], actual=reduced)
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """A chain of binary operators."""
+    operator = relax.op.maximum if "max" in match.values else relax.op.minimum
+    return reduce(operator, match.values["stack"].args[0].fields)
+
+
+RULE = Rule(
+    name="recognize_extremum",
+    pattern=_extremum,
+    parts={"stack": _stack, "max": _max, "extremum": _extremum},
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SiLU (swish) as one operator.
+
+    x · sigmoid(x)    →    silu(x)
+
+Exact: silu is lowered to the same two steps.
+
+Quantised: where the sigmoid's result is quantised by itself, `quantize` and `dequantize` stand between the two and
+the rule does not match: that rounding is part of the model.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+
+_x = wildcard()
+_product = is_op("relax.multiply")(_x, is_op("relax.sigmoid")(_x))  # matches the operands in either order
+
+
+def check(match: Match) -> Match | Rejection:
+    """Nothing but the form is asked for."""
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The operator."""
+    return relax.op.nn.silu(match.operands["x"])
+
+
+RULE = Rule(
+    name="recognize_silu",
+    pattern=_product,
+    parts={"x": _x},
+    check=check,
+    rewrite=rewrite,
+)

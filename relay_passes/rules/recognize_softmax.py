@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax as one operator.
+
+    e / sum(e), e = exp(x - max(x))    →    softmax(x)
+    e / sum(e), e = exp(x)             →    softmax(x)
+    sum and maximum along the same axis
+
+Exact in the first form, but for the order of summation: error ≤ n eps of a result for n elements a sum, eps = 2^-23 in
+float32. The second form overflows above x = 88 and is then a NaN; softmax is right there, and differs elsewhere by
+rounding x - max(x): (n + |x - max(x)|) eps.
+
+Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+
+_x = wildcard()
+_maximum = is_op("relax.max")(_x)
+_exp = is_op("relax.exp")(is_op("relax.subtract")(_x, _maximum) | _x)
+_sum = is_op("relax.sum")(_exp)
+_root = is_op("relax.divide")(_exp, _sum)
+
+
+def check(match: Match) -> Match | Rejection:
+    """The reductions are along one axis, the same, and keep it."""
+    axes = _axes(match, "sum")
+    if len(axes) != 1:
+        return match.reject("sum is not along one axis", limit="1 axis", actual=axes)
+    for part in ("sum", "maximum"):
+        if part not in match.values:
+            continue
+        if not match.values[part].attrs.keepdims:
+            return match.reject(f"{part} does not keep the axis")
+        if _axes(match, part) != axes:
+            return match.reject(
+                "maximum and sum are along different axes", limit=axes, actual=_axes(match, part)
+            )
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The operator."""
+    return relax.op.nn.softmax(match.operands["x"], axis=_axes(match, "sum")[0])
+
+
+def _axes(match: Match, part: str) -> list[int]:
+    rank, axes = len(match.values["root"].ty.shape), match.values[part].attrs.axis
+    return list(range(rank)) if axes is None else sorted(int(axis) % rank for axis in axes)
+
+
+RULE = Rule(
+    name="recognize_softmax",
+    pattern=_root,
+    parts={"x": _x, "maximum": _maximum, "sum": _sum, "root": _root},
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic with a neutral constant goes.
+
+    x·1, x / 1, x + 0, x - 0, x^1    →    x
+
+Exact, but for the sign of a zero: -0 + 0 is +0. The constant may have any shape that leaves x the shape it has.
+
+Quantised: in float between `dequantize` and `quantize` as elsewhere; integers likewise.
+"""
+
+from tvm.ir import Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+
+_x, _constant = wildcard(), is_const()
+# Operator → its neutral second operand.
+_NEUTRAL = {
+    "relax.multiply": 1,
+    "relax.divide": 1,
+    "relax.power": 1,
+    "relax.add": 0,
+    "relax.subtract": 0,
+}
+_multiply, _divide, _power, _add, _subtract = (is_op(name)(_x, _constant) for name in _NEUTRAL)
+_call = _multiply | _divide | _power | _add | _subtract
+
+
+def check(match: Match) -> Match | Rejection:
+    """The constant is neutral, and broadcasting it does not enlarge x."""
+    neutral, value = _NEUTRAL[str(match.values["call"].op.name)], match.constant("constant")
+    other = value[value != neutral]
+    if other.size:
+        return match.reject("constant is not neutral", limit=neutral, actual=other.flat[0])
+    if match.operands["x"].ty != match.values["call"].ty:
+        return match.reject(
+            "constant enlarges the tensor", limit=match.operands["x"].ty, actual=match.values["call"].ty
+        )
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """What there was before."""
+    return match.operands["x"]
+
+
+RULE = Rule(
+    name="remove_neutral",
+    pattern=_call,
+    parts={"x": _x, "constant": _constant, "call": _call},
+    check=check,
+    rewrite=rewrite,
+)

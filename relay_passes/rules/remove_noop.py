@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that return their operand as it is go.
+
+    astype(x) to the dtype of x            reshape, squeeze, … to the shape of x      broadcast_to(x) its own shape
+    permute_dims(x) that moves no axis     strided_slice(x) of everything             concat((x,))
+    dropout(x), which does nothing in inference                                       tile or repeat once
+
+    →    x
+
+Exact. Quantised: moves nothing across `quantize` or `dequantize`.
+"""
+
+from functools import reduce
+from operator import or_
+
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.shapes import axes_of
+
+_x = wildcard()
+# Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.
+_STRIDES = 4
+# Where the type of the result is that of x, so is the result.
+_BY_TYPE = ("astype", "reshape", "squeeze", "expand_dims", "flatten", "broadcast_to", "tile", "repeat")
+_by_type = reduce(or_, (is_op(f"relax.{op}")(_x, varg_default_wildcard=True) for op in _BY_TYPE))
+_permuted = is_op("relax.permute_dims")(_x)
+_sliced = is_op("relax.strided_slice")(_x, varg_default_wildcard=True)
+_single = is_op("relax.concat")(is_tuple([_x]))
+_dropped = is_tuple_get_item(is_op("relax.nn.dropout")(_x), 0)
+_call = _by_type | _permuted | _sliced | _single | _dropped
+
+
+def check(match: Match) -> Match | Rejection:
+    """The result has the type of x, and its elements in the same places."""
+    x, call = match.operands["x"], match.values["call"]
+    if x.ty != call.ty:
+        return match.reject("the result has another type", limit=x.ty, actual=call.ty)
+    if "permuted" in match.values:
+        order = axes_of(call)
+        if order != sorted(order):
+            return match.reject("axes change places", actual=order)
+    # A slice as long as its axis begins at one end; backwards, it reverses.
+    if "sliced" in match.values and len(call.args) > _STRIDES:
+        backwards = [int(stride) for stride in call.args[_STRIDES].fields if int(stride) < 0]
+        if backwards:
+            return match.reject("the slice runs backwards", limit=1, actual=backwards[0])
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """What there was before."""
+    return match.operands["x"]
+
+
+RULE = Rule(
+    name="remove_noop",
+    pattern=_call,
+    parts={"x": _x, "call": _call, "permuted": _permuted, "sliced": _sliced},
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What changes a shape and moves no element is written as a reshape.
+
+    squeeze(x), expand_dims(x), flatten(x), batch_flatten(x)         →    reshape(x, shape)
+    permute_dims(x) that keeps the order of the axes longer than 1   →    reshape(x, shape)
+
+One form lets `merge_reshapes` merge them, and a reshape needs no copy. Exact. Quantised: moves nothing across
+`quantize` or `dequantize`.
+"""
+
+from functools import reduce
+from operator import or_
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.shapes import axes_of, static_shape
+
+_x = wildcard()
+_RESHAPES = ("relax.squeeze", "relax.expand_dims", "relax.flatten", "relax.nn.batch_flatten")
+_permuted = is_op("relax.permute_dims")(_x)
+_call = reduce(or_, (is_op(name)(_x) for name in _RESHAPES)) | _permuted
+
+
+def check(match: Match) -> Match | Rejection:
+    """The shape is known, and a transpose moves axes of length 1 only."""
+    shape = static_shape(match.operands["x"])
+    if shape is None or static_shape(match.values["call"]) is None:
+        return match.reject("shape is not static")
+    if "permuted" in match.values:
+        long = [axis for axis in axes_of(match.values["permuted"]) if shape[axis] > 1]
+        if long != sorted(long):
+            return match.reject("axes longer than 1 change places", actual=long)
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """A reshape to the result's shape."""
+    return relax.op.reshape(match.operands["x"], static_shape(match.values["call"]))
+
+
+RULE = Rule(
+    name="reshape_form",
+    pattern=_call,
+    parts={"x": _x, "call": _call, "permuted": _permuted},
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention's scale, where an exporter puts a root of it on each factor, goes after their product.
+
+    softmax(matmul(q · a, k · b) + mask)    →    softmax(matmul(q, k) · (a · b) + mask)
+    with one of the scales or both, with and without the mask; a and b are one number each
+
+One multiplication of a value that the matmul's epilogue holds anyway takes the place of a pass over q and one over k.
+Sums of products are scaled as a whole: error relative to sum(|q · k|) · a · b ≤ (n + 3) eps for n terms, eps = 2^-23.
+In float16 the unscaled products could overflow, and the rule does not apply.
+
+Quantised: where a factor, or the product, is quantised by itself, the rule does not match.
+"""
+
+import math
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.pattern import any_of
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rules.scalars import uniform_value
+
+_DTYPES = ("float32", "float64")
+
+_q, _k, _a, _b, _mask = wildcard(), wildcard(), is_const(), is_const(), wildcard()
+_matmul, _multiply = is_op("relax.matmul"), is_op("relax.multiply")
+_qa, _kb = _multiply(_q, _a), _multiply(_k, _b)
+_scores = any_of(_matmul(_qa, _kb), _matmul(_qa, _k), _matmul(_q, _kb))
+_masked = is_op("relax.add")(_scores, _mask)
+_root = is_op("relax.nn.softmax")(_masked | _scores)
+
+
+def check(match: Match) -> Match | Rejection:
+    """The scales are one number each, and enlarge nothing."""
+    dtype = str(match.values["scores"].ty.dtype)
+    if dtype not in _DTYPES:
+        return match.reject("unscaled products may overflow", limit=", ".join(_DTYPES), actual=dtype)
+    for scale, operand, product in (("a", "q", "qa"), ("b", "k", "kb")):
+        if scale not in match.operands:
+            continue
+        if uniform_value(match.operands[scale]) is None:
+            return match.reject(f"scale of {operand} is not one number")
+        if match.values[product].ty != match.operands[operand].ty:
+            return match.reject(f"scale of {operand} enlarges the tensor")
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The scores with one scale, computed in float64 and rounded once."""
+    scale = math.prod(float(match.constant(part).flat[0]) for part in ("a", "b") if part in match.operands)
+    scores = match.values["scores"]
+    product = relax.op.matmul(match.operands["q"], match.operands["k"], scores.attrs.out_dtype)
+    value = relax.op.multiply(product, relax.const(scale, str(scores.ty.dtype)))
+    if "masked" in match.values:
+        value = relax.op.add(value, match.operands["mask"])
+    return relax.op.nn.softmax(value, match.values["root"].attrs.axis)
+
+
+RULE = Rule(
+    name="scale_scores",
+    pattern=_root,
+    parts={
+        "q": _q,
+        "k": _k,
+        "a": _a,
+        "b": _b,
+        "qa": _qa,
+        "kb": _kb,
+        "mask": _mask,
+        "masked": _masked,
+        "scores": _scores,
+        "root": _root,
+    },
+    check=check,
+    rewrite=rewrite,
+)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subtraction of a constant is written as an addition.
+
+    x - c    →    x + (-c)
+
+One form for the rules that move shifts. Exact: IEEE 754 defines the one as the other. Quantised: in float between
+`dequantize` and `quantize` as elsewhere; integer subtraction is left alone, -c may not exist.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_op, wildcard
+
+from relay_passes.anchors import is_float
+from relay_passes.rule import Match, Rejection, Rule
+
+_x, _constant = wildcard(), wildcard()
+_difference = is_op("relax.subtract")(_x, _constant)
+
+
+def check(match: Match) -> Match | Rejection:
+    """The subtrahend is a float constant."""
+    if not match.is_constant("constant"):
+        return match.reject("the second operand is not a constant")
+    dtype = match.operands["constant"].ty.dtype
+    if not is_float(dtype):
+        return match.reject("the constant is no floating-point tensor", limit="float", actual=str(dtype))
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The addition."""
+    return relax.op.add(match.operands["x"], relax.const(-match.constant("constant")))
+
+
+RULE = Rule(
+    name="subtract_to_add",
+    pattern=_difference,
+    parts={"x": _x, "constant": _constant},
+    check=check,
+    rewrite=rewrite,
+)

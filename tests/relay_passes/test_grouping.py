@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Composites with steps that they cannot be without: attention."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.ir import Expr
+
+from relay_passes.fuse import explain_fuse, fuse
+from relay_passes.sources import function_sources
+from relay_passes.upstream import run_upstream
+from relay_passes.verify import verify
+from tests.relay_passes.forms import Ops, form
+from tests.relay_passes.graphs import inputs_of, operators, run
+from tests.relay_passes.test_fuse import ATTENTION, LINEAR
+
+# Queries, transposed keys, values, and a mask: 9 queries look at 7 keys.
+Q, K, V, MASK = (1, 2, 9, 8), (1, 2, 8, 7), (1, 2, 7, 5), (1, 1, 9, 7)
+INF = float("inf")
+CAUSAL = np.where(np.tri(9, 7) > 0, 0.0, -1e9)[None, None]
+Write = Callable[[Ops, Expr, Expr, Expr, Expr], Expr]
+
+
+def _attention(
+    scale: Callable[[Ops, Expr], Expr] = lambda ops, s: ops.multiply(s, 0.5),
+    mask: Callable[[Ops, Expr, Expr], Expr] = lambda ops, s, m: ops.add(s, m),
+    axis: int = -1,
+) -> Write:
+    def write(ops: Ops, q: Expr, k: Expr, v: Expr, m: Expr) -> Expr:
+        scores = mask(ops, scale(ops, ops.matmul(q, k)), m)
+        return ops.matmul(ops("nn.softmax", scores, axis=axis), v)
+
+    return write
+
+
+def _module(write: Write, v: tuple[int, ...] = V) -> tvm.IRModule:
+    return run_upstream(form(write, Q, K, v, MASK), relax.transform.CanonicalizeBindings())
+
+
+def _inside(mod: tvm.IRModule) -> list[list[str]]:
+    return [
+        operators(func)
+        for _, func in mod.functions_items()
+        if isinstance(func, relax.Function) and func.attrs and "Composite" in func.attrs
+    ]
+
+
+def _nothing(_ops: Ops, scores: Expr, *_: Expr) -> Expr:
+    return scores
+
+
+FORMS: dict[str, tuple[Write, list[str]]] = {
+    "scale and mask": (_attention(), ["matmul", "multiply", "add", "nn.softmax", "matmul"]),
+    "scale on the left": (
+        _attention(lambda ops, s: ops.multiply(0.5, s)),
+        ["matmul", "multiply", "add", "nn.softmax", "matmul"],
+    ),
+    "no scale": (_attention(_nothing), ["matmul", "add", "nn.softmax", "matmul"]),
+    "no mask": (_attention(mask=_nothing), ["matmul", "multiply", "nn.softmax", "matmul"]),
+    "neither": (_attention(_nothing, _nothing), ["matmul", "nn.softmax", "matmul"]),
+    "constant mask on the left": (
+        _attention(mask=lambda ops, s, _: ops.add(CAUSAL, s)),
+        ["matmul", "multiply", "add", "nn.softmax", "matmul"],
+    ),
+    "axis from the left": (_attention(axis=3), ["matmul", "multiply", "add", "nn.softmax", "matmul"]),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_attention_is_one_composite_and_computes_the_same(name: str) -> None:
+    write, inside = FORMS[name]
+    mod = _module(write)
+    fused = verify(fuse(mod, (LINEAR, ATTENTION)), after="fuse")
+    assert _inside(fused) == [inside]
+    assert function_sources(fused) == {
+        "arm_attention_matmul": tuple(dict.fromkeys(inside)),
+    }
+    assert len(operators(fused["main"])) == 1
+    inputs = inputs_of(mod)
+    np.testing.assert_array_equal(run(fused, *inputs), run(mod, *inputs))
+
+
+def _shared(ops: Ops, q: Expr, k: Expr, v: Expr, _m: Expr) -> Expr:
+    p = ops("nn.softmax", ops.matmul(q, k))
+    return ops.add(ops.matmul(p, v), ops.sum(p, -1, keepdims=True))
+
+
+def _values_first(ops: Ops, q: Expr, k: Expr, _v: Expr, _m: Expr) -> Expr:
+    return ops.matmul(ops.permute_dims(q, [0, 1, 3, 2]), ops("nn.softmax", ops.matmul(q, k)))
+
+
+def _constant_values(ops: Ops, q: Expr, k: Expr, _v: Expr, _m: Expr) -> Expr:
+    return ops.matmul(ops("nn.softmax", ops.matmul(q, k)), np.ones((1, 2, 7, 5)))
+
+
+NO_SOFTMAX = "relax.nn.softmax is missing; "
+NO_VALUES = "relax.matmul is missing; "
+NEAR_MISSES: dict[str, Write] = {
+    f"{NO_SOFTMAX}divide: relax.divide is no step of arm.attention": _attention(
+        lambda ops, s: ops.divide(s, 3.0)
+    ),
+    f"{NO_SOFTMAX}multiply: other operand's shape (limit scalar, actual (7,))": _attention(
+        lambda ops, s: ops.multiply(s, np.arange(7.0))
+    ),
+    f"{NO_SOFTMAX}nn.softmax: goes along another axis than the last (limit 3, actual 2)": _attention(axis=2),
+    f"{NO_SOFTMAX}multiply: relax.multiply may not follow here, or not again": _attention(
+        mask=lambda ops, s, m: ops.multiply(ops.add(s, m), 2.0)
+    ),
+    f"{NO_SOFTMAX}matmul: relax.matmul may not follow here, or not again": lambda ops, q, k, v, _: ops.matmul(
+        ops.matmul(q, k), v
+    ),
+    f"{NO_VALUES}its value is needed more than once (limit 1, actual matmul, sum)": _shared,
+    f"{NO_VALUES}matmul: the value is not its first operand": _values_first,
+    f"{NO_VALUES}matmul: other operand is of another kind (limit tensor, actual constant)": _constant_values,
+}
+
+
+@pytest.mark.parametrize("reason", NEAR_MISSES)
+def test_it_is_known_why_there_is_no_attention(reason: str) -> None:
+    mod = _module(NEAR_MISSES[reason])
+    assert _inside(fuse(mod, (ATTENTION,))) == []
+    assert f"matmul: no arm.attention: {reason}" in [str(why) for why in explain_fuse(mod, (ATTENTION,))]
+
+
+def test_values_for_all_heads_at_once_are_no_step() -> None:
+    mod = _module(_attention(), v=(7, 5))
+    assert "other operand's shape (limit contracted, actual (7, 5))" in str(
+        explain_fuse(mod, (ATTENTION,))[0]
+    )
+
+
+def test_a_product_with_a_constant_is_left_to_its_own_composite() -> None:
+    def write(ops: Ops, q: Expr, _k: Expr, v: Expr, _m: Expr) -> Expr:
+        return ops.matmul(ops("nn.softmax", ops.matmul(q, np.ones((8, 7)))), v)
+
+    assert _inside(fuse(_module(write), (LINEAR, ATTENTION))) == [["matmul"]]
