@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants, and integer constants under `dequantize`, put into another form at compile time.
+
+    reshape(dequantize(c, axis=0), [1, C, 1, 1])  in NHWC    →    dequantize(c', axis=3)  with c' of shape [1, 1, 1, C]
+
+Integer constants stay integer constants: what is reordered is the constant below the `dequantize`, and its axis
+(and, where elements of that axis are reordered, its scales) follow.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Attrs, Call, Expr, GenericConst, Op, Var
+
+from relay_passes.layout.calls import SHAPE_ONLY, name_of, with_attrs
+from relay_passes.layout.form import Form
+from relay_passes.shapes import axes_of, static_shape
+from relay_passes.sources import Names, sources_of, union
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Static:
+    """A tensor known at compile time.
+
+    Attributes:
+        data: The constant: the value itself, or an integer one that `dequantize` takes.
+        scale: Under `dequantize`: one number, or one an index of `axis`. None for a plain constant.
+        zero_point: Likewise.
+        axis: Of `data`, where there is more than one scale or zero point.
+        attrs: Of the `dequantize`.
+        nodes: Source names of the calls that this stands for.
+    """
+
+    data: Array
+    scale: Array | None = None
+    zero_point: Array | None = None
+    axis: int = 0
+    attrs: Attrs | None = None
+    nodes: Names = ()
+
+    @property
+    def is_per_axis(self) -> bool:
+        """Whether there is more than one scale or zero point."""
+        return any(value is not None and value.size > 1 for value in (self.scale, self.zero_point))
+
+    def moved(self, form: Form) -> "Static":
+        """In `form`, whose shape may have more axes of size 1 at the front."""
+        new = replace(self, data=form.array(self.data), axis=0)
+        if not self.is_per_axis:
+            return new
+        axis = self.axis + len(form.shape) - self.data.ndim
+        scale, zero_point = (_reordered(value, form, axis) for value in (self.scale, self.zero_point))
+        return replace(new, scale=scale, zero_point=zero_point, axis=form.position(axis))
+
+    def expr(self) -> Expr:
+        """The constant, or the `dequantize` of it."""
+        if self.scale is None:
+            return relax.const(self.data)
+        parts = [relax.const(value) for value in (self.data, self.scale, self.zero_point)]
+        return with_attrs(Call(Op.get("relax.dequantize"), parts, self.attrs), axis=self.axis)
+
+
+def static_of(value: Expr, statics: Mapping[Var, Static]) -> Static | None:
+    """What is known at compile time of an operand."""
+    if isinstance(value, GenericConst):
+        return Static(value.value.numpy())
+    return statics.get(value) if isinstance(value, Var) else None
+
+
+def static_call(call: Call, statics: Mapping[Var, Static]) -> Static | None:
+    """The result of a call, where it is `dequantize` of constants or only turns the shape of one."""
+    name, nodes = name_of(call), sources_of(call)
+    if name == "relax.dequantize" and all(isinstance(arg, GenericConst) for arg in call.args):
+        data, scale, zero_point = (arg.value.numpy() for arg in call.args)
+        axis = int(call.attrs.axis) % max(data.ndim, 1)
+        return Static(data, scale, zero_point, axis, call.attrs, nodes)
+    source = statics.get(call.args[0]) if call.args and isinstance(call.args[0], Var) else None
+    shape = static_shape(call)
+    if source is None or shape is None:
+        return None
+    nodes = union((source.nodes, nodes))
+    if name == "relax.permute_dims":
+        form = Form.ordered(source.data.shape, axes_of(call))
+        return replace(source.moved(form), nodes=nodes)
+    if name in SHAPE_ONLY:
+        return _reshaped(source, shape, nodes)
+    return None
+
+
+def _reshaped(source: Static, shape: tuple[int, ...], nodes: Names) -> Static | None:
+    """None if the axis with a scale an index does not survive."""
+    new = replace(source, data=source.data.reshape(shape), nodes=nodes)
+    if not source.is_per_axis:
+        return replace(new, axis=0)
+    before, size = math.prod(source.data.shape[: source.axis]), source.data.shape[source.axis]
+    for axis, length in enumerate(shape):
+        if length == size and math.prod(shape[:axis]) == before:
+            return replace(new, axis=axis)
+    return None
+
+
+def _reordered(parameter: Array | None, form: Form, axis: int) -> Array | None:
+    flat = form.flats[axis]
+    if parameter is None or flat is None or parameter.size == 1:
+        return parameter
+    return np.ascontiguousarray(parameter.reshape(flat.sizes).transpose(flat.order)).reshape(-1)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a value lies in memory once channels come last, and how to go there and back."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The role of an axis that a reshape merged from axes of different roles, as flatten before a linear does.
+
+    Attributes:
+        sizes: Of the axes that were merged, in the model's order.
+        order: The same axes, by index, in the order in which they lie once channels come last.
+    """
+
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+Role = Literal["N", "S", "C"] | Flat
+"""What an axis means: batch, space, channels, or several of them flattened."""
+
+# Channels-last is this order of roles; axes of one role keep their order.
+_RANK = {"N": 0, "S": 1, "C": 2}
+
+
+def channels_last(roles: Sequence[Role | None]) -> tuple[int, ...]:
+    """Axes in channels-last order. An axis without a role of its own stays behind the one before it."""
+    ranks: list[int] = []
+    for role in roles:
+        ranks.append(_RANK[role] if isinstance(role, str) else ranks[-1] if ranks else 0)
+    return tuple(sorted(range(len(ranks)), key=ranks.__getitem__))
+
+
+@dataclass(frozen=True)
+class Form:
+    """A permutation of a value's elements that keeps its rank.
+
+    Attributes:
+        shape: The value's shape in the model.
+        order: Axis `i` of the moved value is axis `order[i]` of the model's.
+        flats: For each axis of the model's value, how its elements are ordered inside; None as in the model.
+    """
+
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+    flats: tuple[Flat | None, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], roles: Sequence[Role | None]) -> "Form":
+        """The channels-last form of a value whose axes have these roles."""
+        flats = (
+            role if isinstance(role, Flat) and math.prod(role.sizes) == size else None
+            for role, size in zip(roles, shape, strict=True)
+        )
+        return cls(shape, channels_last(roles), tuple(flats))
+
+    @classmethod
+    def ordered(cls, shape: tuple[int, ...], order: Sequence[int]) -> "Form":
+        """A form that reorders whole axes."""
+        return cls(shape, tuple(order), (None,) * len(shape))
+
+    @property
+    def physical(self) -> tuple[int, ...]:
+        """The shape of the moved value."""
+        return tuple(self.shape[axis] for axis in self.order)
+
+    def position(self, axis: int) -> int:
+        """Where an axis of the model's value (from the end if negative) is in the moved one."""
+        return self.order.index(axis % len(self.shape))
+
+    @cached_property
+    def _split(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Sizes of all axes with the flattened ones taken apart, and the moved order of these."""
+        sizes: list[int] = []
+        inside: list[list[int]] = []
+        for size, flat in zip(self.shape, self.flats, strict=True):
+            parts, order = (flat.sizes, flat.order) if flat else ((size,), (0,))
+            inside.append([len(sizes) + index for index in order])
+            sizes += parts
+        return tuple(sizes), tuple(index for axis in self.order for index in inside[axis])
+
+    @cached_property
+    def strides(self) -> tuple[tuple[int, int], ...]:
+        """(size, stride in the model's value) of the moved elements, axes of size 1 left out, runs merged."""
+        sizes, order = self._split
+        runs: list[tuple[int, int]] = []
+        for index in order:
+            size, stride = sizes[index], math.prod(sizes[index + 1 :])
+            if size == 1:
+                continue
+            if runs and runs[-1][1] == size * stride:
+                runs[-1] = runs[-1][0] * size, stride
+            else:
+                runs.append((size, stride))
+        return tuple(runs)
+
+    @property
+    def is_view(self) -> bool:
+        """Whether no element moves: a reshape is enough."""
+        return len(self.strides) <= 1
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether the moved value is the model's."""
+        return self.is_view and self.physical == self.shape
+
+    def same(self, other: "Form") -> bool:
+        """Whether both put the same elements in the same places of equal shapes."""
+        return self.physical == other.physical and self.strides == other.strides
+
+    def array(self, value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """A constant in this form; it may lack leading axes of size 1."""
+        sizes, order = self._split
+        return np.ascontiguousarray(value.reshape(sizes).transpose(order)).reshape(self.physical)
+
+    def steps_in(self) -> list["Step"]:
+        """Operators from the model's value to the moved one."""
+        sizes, order = self._split
+        return _steps(self.shape, sizes, order, self.physical, view=self.is_view)
+
+    def steps_out(self) -> list["Step"]:
+        """Operators from the moved value to the model's."""
+        sizes, order = self._split
+        moved = tuple(sizes[index] for index in order)
+        back = tuple(order.index(index) for index in range(len(order)))
+        return _steps(self.physical, moved, back, self.shape, view=self.is_view)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A `permute_dims` by `numbers`, or a `reshape` to them."""
+
+    permute: bool
+    numbers: tuple[int, ...]
+
+    def call(self, value: Expr) -> Expr:
+        """The step on a value."""
+        return (
+            relax.op.permute_dims(value, self.numbers)
+            if self.permute
+            else relax.op.reshape(value, self.numbers)
+        )
+
+
+def _steps(
+    before: tuple[int, ...],
+    sizes: tuple[int, ...],
+    order: tuple[int, ...],
+    after: tuple[int, ...],
+    *,
+    view: bool,
+) -> list[Step]:
+    if view:
+        return [] if before == after else [Step(False, after)]
+    moved = tuple(sizes[index] for index in order)
+    steps = [] if before == sizes else [Step(False, sizes)]
+    steps.append(Step(True, order))
+    return steps if moved == after else [*steps, Step(False, after)]

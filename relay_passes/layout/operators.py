@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators that have a channels-last form: what they say about axes, and how they are moved."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm.ir import Var
+
+from relay_passes.layout import moves
+from relay_passes.layout.calls import SHAPE_ONLY, Node
+from relay_passes.layout.form import Role
+from relay_passes.layout.roles import Relations, blocks
+from relay_passes.shapes import axes_of, static_shape
+
+_LETTERS: dict[str, Role] = {"N": "N", "C": "C", "H": "S", "W": "S"}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One kind of operator.
+
+    Attributes:
+        relate: What a call says about the axes of its tensors. Constants among them are skipped by the caller.
+        move: How it is written once channels come last.
+        anchor: Whether it is to be channels-last wherever it can.
+    """
+
+    relate: Callable[[Node], Relations]
+    move: moves.Move
+    anchor: bool = False
+
+
+def _rank(value: object) -> int:
+    return len(static_shape(value) or ())
+
+
+def _right_aligned(node: Node) -> Relations:
+    out, found = node.outputs[0][1], Relations()
+    for operand in node.operands:
+        rank, missing = _rank(operand), _rank(out) - _rank(operand)
+        found.pair(operand, out, ((axis, axis + missing) for axis in range(rank)))
+    return found
+
+
+def _same_axes(node: Node) -> Relations:
+    found = Relations()
+    for index, out in node.outputs[:1]:
+        if index in (None, 0):
+            found.pair(node.operands[0], out, ((axis, axis) for axis in range(_rank(out))))
+    return found
+
+
+def _all_same_axes(node: Node) -> Relations:
+    found = Relations()
+    for operand in node.operands:
+        for _, out in node.outputs:
+            found.pair(operand, out, ((axis, axis) for axis in range(_rank(out))))
+    return found
+
+
+def _reduced(node: Node) -> Relations:
+    data, out, attrs = node.operands[0], node.outputs[0][1], node.call.attrs
+    rank = _rank(data)
+    axes = [attrs.axis] if isinstance(attrs.axis, int) else range(rank) if attrs.axis is None else attrs.axis
+    gone = {int(axis) % rank for axis in axes} if rank and not attrs.keepdims else set()
+    return Relations().pair(
+        data, out, ((a, i) for i, a in enumerate(a for a in range(rank) if a not in gone))
+    )
+
+
+def _concatenated(node: Node) -> Relations:
+    if node.call.attrs.axis is None:
+        return Relations()
+    out, found = node.outputs[0][1], Relations()
+    along = int(node.call.attrs.axis) % _rank(out)
+    for operand in node.operands:
+        found.pair(operand, out, ((axis, axis) for axis in range(_rank(out)) if axis != along))
+        if isinstance(operand, Var):
+            found.alike.append(((operand, along), (out, along)))
+    return found
+
+
+def _spatial(node: Node) -> Relations:
+    found = _same_axes(node)
+    found.facts = [((node.outputs[0][1], axis), role) for axis, role in _roles(str(node.call.attrs.layout))]
+    return found
+
+
+def _conv(node: Node) -> Relations:
+    data, out, attrs = node.operands[0], node.outputs[0][1], node.call.attrs
+    found = Relations()
+    if isinstance(data, Var):
+        found.facts += [((data, axis), role) for axis, role in _roles(str(attrs.data_layout))]
+    layout = str(attrs.out_layout or attrs.data_layout)
+    found.facts += [((out, axis), role) for axis, role in _roles(layout)]
+    return found
+
+
+def _roles(layout: str) -> list[tuple[int, Role]]:
+    known = sorted(layout) == sorted(_LETTERS)
+    return [(axis, _LETTERS[letter]) for axis, letter in enumerate(layout)] if known else []
+
+
+def _reshaped(node: Node) -> Relations:
+    data, out = node.operands[0], node.outputs[0][1]
+    found = Relations()
+    if not isinstance(data, Var):
+        return found
+    for before, after in blocks(static_shape(data) or (), static_shape(out) or ()):
+        old, new = [(data, axis) for axis in before], [(out, axis) for axis in after]
+        if len(old) == len(new) == 1:
+            found.pairs.append((old[0], new[0]))
+        elif len(new) == 1:
+            found.merges.append((new[0], tuple(old)))
+        elif len(old) == 1:
+            found.merges.append((old[0], tuple(new)))
+    return found
+
+
+def _permuted(node: Node) -> Relations:
+    data, out = node.operands[0], node.outputs[0][1]
+    if not isinstance(data, Var):
+        return Relations()
+    return Relations(alike=[((data, axis), (out, index)) for index, axis in enumerate(axes_of(node.call))])
+
+
+def _multiplied(node: Node) -> Relations:
+    (data, weight), out = node.operands, node.outputs[0][1]
+    last = _rank(out) - 1
+    if not isinstance(data, Var) or _rank(data) != _rank(out) or _rank(weight) != 2:
+        return Relations()
+    found = Relations(alike=[((data, last), (out, last))])
+    return found.pair(data, out, ((axis, axis) for axis in range(last)))
+
+
+_ELEMENTWISE = (
+    "abs acos acosh add asin asinh astype atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip cos "
+    "cosh divide equal erf exp floor floor_divide floor_mod greater greater_equal isfinite isinf isnan left_shift "
+    "less less_equal log logical_and logical_not logical_or logical_xor maximum minimum mod multiply negative "
+    "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.selu nn.silu nn.softplus not_equal power right_shift "
+    "round rsqrt sigmoid sign sin sinh sqrt square subtract tan tanh trunc where"
+)
+_ALONG = "dequantize nn.batch_norm nn.log_softmax nn.prelu nn.softmax quantize"
+_NORMS = "nn.group_norm nn.instance_norm"
+_REDUCTIONS = "argmax argmin max mean min prod std sum variance"
+_SPATIAL = "image.resize2d nn.adaptive_avg_pool2d nn.avg_pool2d nn.max_pool2d"
+
+OPERATORS: dict[str, Operator] = {
+    **dict.fromkeys(_ELEMENTWISE.split(), Operator(_right_aligned, moves.move_broadcast)),
+    **dict.fromkeys(_ALONG.split(), Operator(_same_axes, moves.move_along)),
+    **dict.fromkeys(_NORMS.split(), Operator(_same_axes, moves.move_norm)),
+    **dict.fromkeys(_REDUCTIONS.split(), Operator(_reduced, moves.move_reduce)),
+    **dict.fromkeys(_SPATIAL.split(), Operator(_spatial, moves.move_spatial)),
+    **dict.fromkeys(
+        (name.removeprefix("relax.") for name in SHAPE_ONLY), Operator(_reshaped, moves.move_reshape)
+    ),
+    "concat": Operator(_concatenated, moves.move_concat),
+    "matmul": Operator(_multiplied, moves.move_matmul),
+    "nn.conv2d": Operator(_conv, moves.move_conv, anchor=True),
+    "nn.pad": Operator(_all_same_axes, moves.move_pad),
+    "permute_dims": Operator(_permuted, moves.move_permute),
+    "split": Operator(_all_same_axes, moves.move_split),
+    "strided_slice": Operator(_all_same_axes, moves.move_slice),
+}
+"""By name without "relax.". Every other operator keeps the model's layout."""
+
+KEEPS = {"nn.conv2d_transpose": "TVM has loops for it in NCHW only"}
+"""Why some operators that have a layout are not among them."""

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each axis of each value means, found from the convolutions outwards in both directions.
+
+Operators say which axes are one and the same (elementwise operators, concat's other axes), which are merely alike
+(the two ends of a `permute_dims`, a slice and what it is cut from), and which a reshape merges or splits; layout
+attributes say what an axis is. What they leave open stays without a role.
+"""
+
+import math
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from tvm.ir import Expr, Var
+
+from relay_passes.layout.form import Flat, Role, channels_last
+from relay_passes.shapes import static_shape
+
+Axis = tuple[Var, int]
+
+
+@dataclass
+class Relations:
+    """What one call says about the axes of its tensors.
+
+    Attributes:
+        pairs: Axes with one role: elements in one order too, if they are of one size.
+        alike: Axes with one role, unless something else says otherwise, whose elements may be in different orders.
+        merges: An axis, and those that its elements are counted by, outermost first.
+        facts: Roles that the call's layout attribute states.
+    """
+
+    pairs: list[tuple[Axis, Axis]] = field(default_factory=list)
+    alike: list[tuple[Axis, Axis]] = field(default_factory=list)
+    merges: list[tuple[Axis, tuple[Axis, ...]]] = field(default_factory=list)
+    facts: list[tuple[Axis, Role]] = field(default_factory=list)
+
+    def pair(self, left: Expr, right: Var, axes: Iterable[tuple[int, int]]) -> "Relations":
+        """Pair axes of an operand with axes of a result; what is no variable has no roles."""
+        if isinstance(left, Var):
+            self.pairs += [((left, a), (right, b)) for a, b in axes]
+        return self
+
+    def among(self, values: Container[Var]) -> "Relations":
+        """What of this is about `values`."""
+        return Relations(
+            [(a, b) for a, b in self.pairs if a[0] in values and b[0] in values],
+            [(a, b) for a, b in self.alike if a[0] in values and b[0] in values],
+            [m for m in self.merges if m[0][0] in values and m[1][0][0] in values],
+            [fact for fact in self.facts if fact[0][0] in values],
+        )
+
+
+def infer_roles(relations: Sequence[Relations]) -> "Roles":
+    """The roles that follow from what all calls say."""
+    roles = Roles()
+    alike: list[tuple[Axis, Axis]] = []
+    for relation in relations:
+        for left, right in relation.pairs:
+            if size_of(left) == size_of(right):
+                roles.join(left, right)
+            else:
+                alike.append((left, right))
+        alike += relation.alike
+    for relation in relations:
+        for axis, role in relation.facts:
+            roles.say(axis, role)
+    merges = [merge for relation in relations for merge in relation.merges]
+    # Both ways at each turn: graphs are long, and what one end knows goes to the other in one.
+    alike += reversed(alike)
+    while sum(_merge(roles, *merge) for merge in merges) or sum(_copy(roles, *pair) for pair in alike):
+        pass
+    return roles
+
+
+def size_of(axis: Axis) -> int:
+    """Length of an axis of a value with a static shape."""
+    shape = static_shape(axis[0])
+    if shape is None:
+        raise ValueError(f"{axis[0].name} has no static shape")
+    return shape[axis[1]]
+
+
+def blocks(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """The axes, before and after a reshape, that have the same elements; axes of size 1 belong to none."""
+    left = [(axis, size) for axis, size in enumerate(before) if size != 1]
+    right = [(axis, size) for axis, size in enumerate(after) if size != 1]
+    while left and right:
+        taken: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([left.pop(0)], [right.pop(0)])
+        while (a := _volume(taken[0])) != (b := _volume(taken[1])):
+            (taken[0] if a < b else taken[1]).append((left if a < b else right).pop(0))
+        yield tuple(axis for axis, _ in taken[0]), tuple(axis for axis, _ in taken[1])
+
+
+def _volume(axes: Sequence[tuple[int, int]]) -> int:
+    return math.prod(size for _, size in axes)
+
+
+class Roles:
+    """Sets of axes with one role."""
+
+    def __init__(self) -> None:
+        self._parent: dict[Axis, Axis] = {}
+        self._role: dict[Axis, Role] = {}
+
+    def _root(self, axis: Axis) -> Axis:
+        while axis in self._parent:
+            axis = self._parent[axis]
+        return axis
+
+    def join(self, left: Axis, right: Axis) -> None:
+        """Make two sets one; only before any role is said."""
+        left, right = self._root(left), self._root(right)
+        if left != right:
+            self._parent[left] = right
+
+    def role(self, axis: Axis) -> Role | None:
+        """An axis's role; None if nothing says which."""
+        return self._role.get(self._root(axis))
+
+    def say(self, axis: Axis, role: Role) -> bool:
+        """Give a role to a set without one; whether it had none."""
+        root = self._root(axis)
+        if root in self._role:
+            return False
+        self._role[root] = role
+        return True
+
+
+def _copy(roles: Roles, left: Axis, right: Axis) -> bool:
+    """Between axes that are alike; elements of a flattened one may be in another order in the other."""
+    for known, unknown in ((left, right), (right, left)):
+        role = roles.role(known)
+        if isinstance(role, str) and roles.role(unknown) is None:
+            return roles.say(unknown, role)
+    return False
+
+
+def _merge(roles: Roles, whole: Axis, parts: tuple[Axis, ...]) -> bool:
+    """From a merged axis to its parts, or from them to it."""
+    inside, role = [roles.role(part) for part in parts], roles.role(whole)
+    if isinstance(role, str):
+        agree = all(part in (None, role) for part in inside)
+        return agree and sum(roles.say(part, role) for part in parts) > 0
+    plain = [part for part in inside if isinstance(part, str)]
+    if role is not None or len(plain) < len(parts):
+        return False
+    if len(set(plain)) == 1:
+        return roles.say(whole, plain[0])
+    return roles.say(whole, Flat(tuple(map(size_of, parts)), channels_last(plain)))
