@@ -4,6 +4,9 @@
 from relay_passes.canonicalize import canonicalize
 from relay_passes.fold_constants import fold_constants
 from relay_passes.fuse import fuse
+from relay_passes.half_precision import to_half_precision
+from relay_passes.integerize import LeftFloat, integerize
+from relay_passes.layout import KeptLayout, to_nhwc
 from relay_passes.rule import Explanation, Match, Rejection, Rule, apply_rules, explain
 from relay_passes.sources import function_sources, name_bindings, sources_of, unnamed_calls, with_source
 from relay_passes.upstream import run_upstream
@@ -11,6 +14,8 @@ from relay_passes.verify import verify
 
 __all__ = [
     "Explanation",
+    "KeptLayout",
+    "LeftFloat",
     "Match",
     "Rejection",
     "Rule",
@@ -20,9 +25,12 @@ __all__ = [
     "fold_constants",
     "function_sources",
     "fuse",
+    "integerize",
     "name_bindings",
     "run_upstream",
     "sources_of",
+    "to_half_precision",
+    "to_nhwc",
     "unnamed_calls",
     "verify",
     "with_source",

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that put elements elsewhere, or choose among them, without computing any: they take integers as they are.
+
+    move(dequantize(x))    →    dequantize(move(x))
+    quantize(move(x))      →    move(quantize(x))
+
+Quantising keeps the order, so the greatest of some values is the greatest of their quantised values. Padding needs the
+quantised padding value, and resizing must not interpolate.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+from tvm.ir import Call, Expr
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+from relay_passes.integerize.context import Context, integers, operator
+from relay_passes.integerize.values import Quantization, Quantized, Refusal, narrow, static_shape
+from relay_passes.sources import Names, sources_of
+
+# Of these, argument 0 is the data and all else stays as it is.
+_PLAIN = (
+    "batch_flatten",
+    "broadcast_to",
+    "dynamic_strided_slice",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "gather_elements",
+    "gather_nd",
+    "max",
+    "min",
+    "nn.batch_flatten",
+    "nn.max_pool1d",
+    "nn.max_pool2d",
+    "nn.max_pool3d",
+    "nn.pixel_shuffle",
+    "permute_dims",
+    "repeat",
+    "reshape",
+    "split",
+    "squeeze",
+    "strided_slice",
+    "take",
+    "tile",
+)
+_RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten")
+
+
+def is_move(call: Call) -> bool:
+    """Whether a call moves the elements of its argument 0."""
+    name = operator(call)
+    return name in _PLAIN or (name in ("nn.pad", "image.resize2d") and refusal(call) is None)
+
+
+def refusal(call: Call) -> Refusal | None:
+    """Why a call that can be a move is none."""
+    match operator(call):
+        case "image.resize2d" if call.attrs.method != "nearest_neighbor":
+            return Refusal("a resize that interpolates computes", "nearest_neighbor", str(call.attrs.method))
+        case _:
+            return None
+
+
+def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Names) -> Expr | Refusal:
+    """`call` on integers that are quantised as `to`; for a split, the tuple."""
+    if operator(call) == "nn.pad" and call.attrs.pad_mode == "constant":
+        value = np.float32(call.attrs.pad_value)
+        q = int(context.numerics.quantize(value, to))
+        return context.emit(R.nn.pad(data, integers(call.attrs.pad_width), pad_value=q), *names)
+    return context.emit(Call(call.op, [data, *call.args[1:]], call.attrs, call.ty_args), *names)
+
+
+def commuted(context: Context, call: Call) -> Quantized | None:
+    """The integers that stand for the result of a move of known integers."""
+    x = context.known(call.args[0])
+    if x is None:
+        return None
+    if x.constant is not None:
+        return _constant(call, x)
+    quantization = x.per_tensor
+    if quantization is None or not _keeps(context, call, quantization):
+        return None
+    value = moved(context, call, x.value, quantization, x.names, sources_of(call))
+    return None if isinstance(value, Refusal) else Quantized(value, x.scale, x.zero_point, ())
+
+
+def joined(context: Context, call: Call) -> Quantized | None:
+    """The integers that stand for a concatenation of tensors that are all quantised alike."""
+    parts = [context.known(field) for field in _fields(context, call)]
+    known = [part for part in parts if part is not None]
+    alike = {part.per_tensor for part in known}
+    if len(known) < len(parts) or len(alike) != 1 or None in alike:
+        return None
+    names = (*(part.names for part in known), sources_of(call))
+    value = context.emit(R.concat([part.value for part in known], call.attrs.axis), *names)
+    return Quantized(value, known[0].scale, known[0].zero_point, ())
+
+
+def _fields(context: Context, call: Call) -> list[Expr]:
+    fields = call.args[0]
+    return list(fields.fields) if isinstance(fields, relax.Tuple) else []
+
+
+def fields(context: Context, call: Call) -> list[Expr]:
+    """The tensors that a concatenation joins; none if they do not stand in the call itself."""
+    return _fields(context, call)
+
+
+def _keeps(context: Context, call: Call, quantization: Quantization) -> bool:
+    """Whether the padding value, if there is one, is a value of that quantisation."""
+    if operator(call) != "nn.pad" or call.attrs.pad_mode != "constant":
+        return True
+    value = float(np.float32(call.attrs.pad_value))
+    q = int(context.numerics.quantize(value, quantization))
+    return (q - quantization.zero_point) * quantization.scale == value
+
+
+def _constant(call: Call, x: Quantized) -> Quantized | None:
+    """A move of a constant, with its scales; None for those that no importer puts on weights."""
+    assert x.constant is not None
+    arrays: tuple[npt.NDArray[Any], ...] = (x.constant, x.scale, x.zero_point)
+    whole = [np.broadcast_to(array, x.constant.shape) for array in arrays]
+    name = operator(call)
+    if name in _RESHAPES:
+        shape = static_shape(call)
+        whole = [array.reshape(shape) for array in whole]
+    elif name == "permute_dims":
+        axes = None if call.attrs.axes is None else integers(call.attrs.axes)
+        whole = [array.transpose(axes) for array in whole]
+    elif name == "broadcast_to":
+        whole = [np.broadcast_to(array, static_shape(call)) for array in whole]
+    else:
+        return None
+    value, scale, zero_point = (np.asarray(array, order="C") for array in whole)
+    return Quantized(relax.const(value), narrow(scale), narrow(zero_point), x.names)

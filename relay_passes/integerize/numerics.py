@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pass asks of a numerics; it knows no formula itself."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from tvm.tirx import PrimFunc
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float32]
+Bounds = tuple[float | None, float | None]
+"""Real limits of an absorbed relu or clip; None where there is none."""
+Real = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
+"""An elementwise function in binary64."""
+BinaryOp = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"]
+
+
+class Quantization(Protocol):
+    """How a tensor is quantised, the same for all its elements: real = (q - zero_point) * scale."""
+
+    @property
+    def scale(self) -> float:
+        """Exact in binary32."""
+
+    @property
+    def zero_point(self) -> int:
+        """Which value stands for 0."""
+
+    @property
+    def dtype(self) -> str:
+        """Of the values."""
+
+
+class Routine(Protocol):
+    """A PrimFunc for `call_tir`: its arguments are the run-time tensors, then `constants`, then the output."""
+
+    @property
+    def func(self) -> PrimFunc:
+        """Elementwise ones can be fused behind what computes their input."""
+
+    @property
+    def constants(self) -> tuple[Array, ...]:
+        """Multipliers, tables."""
+
+
+class Numerics(Protocol):
+    """The definitions of quantised operators."""
+
+    @property
+    def name(self) -> str:
+        """What a report calls it."""
+
+    def quantize(self, real: npt.ArrayLike, y: Quantization, /) -> Array:
+        """Real constants as quantised ones."""
+
+    def scale(self, input_scale: float, weight_scale: Floats, /) -> Floats:
+        """What one unit of an accumulator stands for."""
+
+    def bias(
+        self, real: npt.NDArray[np.float64], input_scale: float, weight_scale: Floats, /
+    ) -> npt.NDArray[np.int64]:
+        """A real bias in units of the accumulator."""
+
+    def requantize(
+        self,
+        acc: tuple[Sequence[int], str],
+        scales: tuple[float, Floats, Floats],
+        y: Quantization,
+        bounds: Bounds,
+        /,
+    ) -> Routine:
+        """Accumulators of a shape and dtype, with scales of input and weight and an average's count, as values."""
+
+    def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real, /) -> Routine:
+        """An elementwise function of one tensor; ValueError if x has no table or the function a hole."""
+
+    def binary(
+        self,
+        op: BinaryOp,
+        shapes: tuple[Sequence[int], Sequence[int]],
+        operands: tuple[Quantization | Floats, Quantization | Floats],
+        y: Quantization,
+        bounds: Bounds,
+        /,
+    ) -> Routine:
+        """An elementwise function of two tensors; an array among the operands is a constant of the routine."""
+
+    def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization, /) -> Routine:
+        """Softmax along one axis; ValueError if x has no table."""

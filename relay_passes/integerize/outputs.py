@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The integers that a quantize of a float value yields, computed from integers.
+
+`quantize` is pushed up through clamps, moves and concatenations, which commute with it, to where integers are known:
+
+    a quantised tensor         itself, or requantised by a table
+    accumulators               requantised
+    a function of one          a table
+    add, sub, mul of two       computed with both operands' scales
+    softmax                    computed from a table of exponentials
+"""
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Call, Expr, Var
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+from relay_passes.integerize import moves
+from relay_passes.integerize.context import Context, operator
+from relay_passes.integerize.elementwise import chain_of, clamp_of
+from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real
+from relay_passes.integerize.values import (
+    UNBOUNDED,
+    Quantization,
+    Quantized,
+    Refusal,
+    Sum,
+    clamped,
+    static_shape,
+)
+from relay_passes.sources import Names, sources_of, union
+
+_BINARY: dict[str, BinaryOp] = {
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "divide": "divide",
+    "maximum": "maximum",
+    "minimum": "minimum",
+}
+
+
+class Outputs:
+    """Quantised values of one function, each emitted once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._found: dict[tuple[Expr, Quantization, Bounds], Expr] = {}
+
+    def of(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds = UNBOUNDED) -> Expr | Refusal:
+        """The integers of clamp(expr), quantised as `y`.
+
+        Args:
+            expr: A float value.
+            y: How.
+            names: Source nodes of the quantize, and of what was passed on the way up.
+            bounds: The clamp.
+        """
+        key = (expr, y, bounds)
+        if key not in self._found:
+            found = self._emitted(expr, y, names, bounds)
+            if isinstance(found, Refusal):
+                # The deepest call that refuses is the one to blame.
+                if isinstance(expr, Var):
+                    self._context.refusals.setdefault(expr, found)
+                return found
+            self._found[key] = found
+        return self._found[key]
+
+    def _emitted(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
+        context = self._context
+        known = context.known(expr)
+        if known is not None:
+            return _requantized(context, known, y, bounds, names)
+        if expr in context.sums:
+            return _rounded(context, context.sums[expr], y, bounds, names)
+        call = context.definition(expr)
+        if call is None:
+            return Refusal("its input is not quantised")
+        names = union((sources_of(call), names))
+        name = operator(call)
+        if name == "nn.softmax":
+            return _softmax(context, call, y, bounds, names)
+        if name == "concat":
+            return self._joined(call, y, names, bounds)
+        if moves.is_move(call) and name != "split":
+            data = self.of(call.args[0], y, names, bounds)
+            return data if isinstance(data, Refusal) else moves.moved(context, call, data, y, names)
+        chain = chain_of(context, expr)
+        if not isinstance(chain, Refusal):
+            function = _bounded(chain.function, bounds)
+            return _table(context, chain.leaf, y, function, union((*map(sources_of, chain.calls), names)))
+        clamp = clamp_of(context, call)
+        if clamp is not None:
+            data, low, high = clamp
+            return self.of(data, y, names, clamped((low, high), *bounds))
+        if name in _BINARY:
+            return _binary(context, call, y, bounds, names)
+        return moves.refusal(call) or chain
+
+    def _joined(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
+        """Each part quantised by itself; in float, if need be, as long as one of them is known in integers."""
+        fields = moves.fields(self._context, call)
+        parts = [self.of(field, y, names, bounds) for field in fields]
+        refused = [part for part in parts if isinstance(part, Refusal)]
+        if refused and (len(refused) == len(parts) or bounds != UNBOUNDED):
+            return refused[0]
+        tensors = [
+            _in_float(self._context, field, y, names) if isinstance(part, Refusal) else part
+            for field, part in zip(fields, parts, strict=True)
+        ]
+        return self._context.emit(R.concat(tensors, call.attrs.axis), names)
+
+
+def _in_float(context: Context, expr: Expr, y: Quantization, names: Names) -> Expr:
+    scale, zero_point = relax.const(np.float32(y.scale)), relax.const(np.array(y.zero_point, y.dtype))
+    return context.emit(R.quantize(expr, scale, zero_point, axis=0, out_dtype=y.dtype), names)
+
+
+def _requantized(
+    context: Context, known: Quantized, y: Quantization, bounds: Bounds, names: Names
+) -> Expr | Refusal:
+    x = known.per_tensor
+    if x is None:
+        return Refusal("its input is quantised per channel")
+    if x == y and bounds == UNBOUNDED:
+        return known.value
+    return _table(context, known, y, _bounded(lambda real: real, bounds), names)
+
+
+def _table(
+    context: Context, leaf: Quantized, y: Quantization, function: Real, names: Names
+) -> Expr | Refusal:
+    x = leaf.per_tensor
+    assert x is not None
+    try:
+        routine = context.numerics.table(leaf.shape, x, y, function)
+    except ValueError as err:
+        return Refusal(str(err))
+    return context.call(routine, [leaf.value], leaf.value, y.dtype, leaf.names, names)
+
+
+def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names: Names) -> Expr:
+    total = context.total(acc)
+    routine = context.numerics.requantize(
+        (static_shape(total), str(total.ty.dtype)),
+        (acc.input_scale, acc.weight_scale, acc.count),
+        y,
+        clamped(acc.bounds, *bounds),
+    )
+    return context.call(routine, [total], total, y.dtype, acc.names, names)
+
+
+def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
+    operands: list[Quantization | Floats] = []
+    values: list[Expr] = []
+    for arg in call.args:
+        constant, known = context.constant(arg), context.known(arg)
+        quantization = None if known is None else known.per_tensor
+        if constant is not None:
+            operands.append(constant.astype(np.float32))
+        elif known is None or quantization is None:
+            return Refusal(f"an operand of {operator(call)} is not quantised per tensor")
+        else:
+            operands.append(quantization)
+            values.append(known.value)
+            names = union((known.names, names))
+    if operator(call) == "divide" and len(values) == 2:
+        return Refusal("its divisor is computed at run time and may be 0")
+    if not values:
+        return Refusal("all its operands are constants")
+    shapes = (static_shape(call.args[0]), static_shape(call.args[1]))
+    routine = context.numerics.binary(_BINARY[operator(call)], shapes, (operands[0], operands[1]), y, bounds)
+    return context.call(routine, values, call, y.dtype, names)
+
+
+def _softmax(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
+    x = context.known(call.args[0])
+    quantization = None if x is None else x.per_tensor
+    if x is None or quantization is None:
+        return Refusal("its input is not quantised per tensor")
+    if bounds != UNBOUNDED:
+        return Refusal("a clamp follows softmax")
+    try:
+        routine = context.numerics.softmax(x.shape, int(call.attrs.axis), quantization, y)
+    except ValueError as err:
+        return Refusal(str(err))
+    return context.call(routine, [x.value], x.value, y.dtype, x.names, names)
+
+
+def _bounded(function: Real, bounds: Bounds) -> Real:
+    low, high = bounds
+    if low is None and high is None:
+        return function
+    return lambda x: np.clip(function(x), low, high)

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and matrix products of quantised operands, as integer accumulators.
+
+    conv2d(dequantize(x), dequantize(W))      →    conv2d(x, W - zw) - zx * sum(W - zw)
+    matmul(dequantize(a), dequantize(b))      →    matmul(a, b) - za * colsum(b) - zb * rowsum(a) + K * za * zb
+
+The integers are the operands' own, so that kernels see 8-bit data: zero points become an offset that joins the bias,
+and weights lose theirs at compile time. Borders are padded with zx, which stands for 0. A transposed convolution skips
+a different share of its taps at each output, so its data is centred instead.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+from tvm.ir import Call, Expr
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+from relay_passes.integerize.context import Context, accumulator_dtype, integers
+from relay_passes.integerize.numerics import Array
+from relay_passes.integerize.values import UNBOUNDED, Quantization, Quantized, Refusal, Sum, narrow
+from relay_passes.sources import Names, sources_of, union
+
+_CONVOLUTIONS: dict[str, Callable[..., Call]] = {
+    "relax.nn.conv1d": R.nn.conv1d,
+    "relax.nn.conv2d": R.nn.conv2d,
+    "relax.nn.conv3d": R.nn.conv3d,
+}
+_TRANSPOSED: dict[str, Callable[..., Call]] = {
+    "relax.nn.conv1d_transpose": R.nn.conv1d_transpose,
+    "relax.nn.conv2d_transpose": R.nn.conv2d_transpose,
+    "relax.nn.conv3d_transpose": R.nn.conv3d_transpose,
+}
+
+
+def convolution(context: Context, call: Call) -> Sum | Refusal:
+    """The accumulators of a convolution or a transposed one."""
+    operands = _operands(context, call)
+    if isinstance(operands, Refusal):
+        return operands
+    x, xq, w = operands
+    weight = w.constant
+    if weight is None:
+        return Refusal("its weight is not a constant")
+    layout, kernel_layout = str(call.attrs.data_layout), str(call.attrs.kernel_layout)
+    out_layout = str(call.attrs.out_layout or layout)
+    out_axis = kernel_layout.index("O")
+    scale = narrow(np.broadcast_to(w.scale, weight.shape))
+    if scale.size != scale.shape[out_axis]:
+        return Refusal("its weight's scale varies along another axis than the output channels")
+    transposed = call.op.name in _TRANSPOSED
+    groups = int(call.attrs.groups) if transposed else 1
+
+    def per_channel(values: Array) -> Array:
+        # The channels of a transposed convolution's weight are those of one group.
+        values = values if values.size == 1 else np.tile(values.reshape(-1), groups)
+        return values.reshape([-1 if axis == "C" else 1 for axis in out_layout])
+
+    centred = _centred(w)
+    others = tuple(axis for axis in range(weight.ndim) if axis != out_axis)
+    taps = np.abs(centred).astype(np.int64).sum(others)
+    names = union((x.names, w.names, sources_of(call)))
+    if transposed:
+        offset = np.zeros((1,) * weight.ndim, np.int64)
+        magnitude = int(taps.max(initial=0)) * 2 * x.magnitude
+        data = _centred_data(context, x, xq, names)
+        acc = _transposed(call, data, centred, accumulator_dtype(magnitude))
+    else:
+        offset = per_channel(-xq.zero_point * centred.astype(np.int64).sum(others))
+        magnitude = int(taps.max(initial=0)) * x.magnitude
+        acc = convolved(context, call, x.value, xq.zero_point, centred, accumulator_dtype(magnitude), names)
+    return Sum(
+        value=context.emit(acc, names),
+        offset=offset,
+        magnitude=magnitude,
+        input_scale=xq.scale,
+        weight_scale=per_channel(scale.astype(np.float32)),
+        count=np.ones((1,) * len(out_layout), np.float32),
+        bounds=UNBOUNDED,
+        names=names,
+    )
+
+
+def convolved(
+    context: Context, call: Call, data: Expr, zero_point: int, weight: Array, dtype: str, names: Names
+) -> Call:
+    """`call`, a convolution, of integers: a zero point that is not 0 is padded explicitly."""
+    padding = integers(call.attrs.padding)
+    if zero_point and any(padding):
+        data = padded(context, data, str(call.attrs.data_layout), padding, zero_point, names)
+        padding = [0] * len(padding)
+    return _CONVOLUTIONS[call.op.name](
+        data,
+        relax.const(weight),
+        strides=integers(call.attrs.strides),
+        padding=padding,
+        dilation=integers(call.attrs.dilation),
+        groups=int(call.attrs.groups),
+        data_layout=str(call.attrs.data_layout),
+        kernel_layout=str(call.attrs.kernel_layout),
+        out_layout=str(call.attrs.out_layout),
+        out_dtype=dtype,
+    )
+
+
+def padded(context: Context, data: Expr, layout: str, padding: list[int], value: int, names: Names) -> Expr:
+    """Data with its spatial borders padded; `padding` is all that comes before, then all that comes after."""
+    before, after = padding[: len(padding) // 2], padding[len(padding) // 2 :]
+    spatial = iter(zip(before, after, strict=True))
+    widths = [pair for axis in layout for pair in (next(spatial) if axis in "DHW" else (0, 0))]
+    return context.emit(R.nn.pad(data, widths, pad_value=value), names)
+
+
+def matmul(context: Context, call: Call) -> Sum | Refusal:
+    """The accumulators of a matrix product, of constants or of two run-time operands."""
+    a, b = (context.known(arg) for arg in call.args)
+    if a is None or b is None:
+        return Refusal("an operand is not quantised")
+    aq = a.per_tensor
+    if aq is None:
+        return Refusal("its first operand is quantised per channel")
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        return Refusal("an operand is a vector", "rank 2 and above", min(len(a.shape), len(b.shape)))
+    scale = b.scale.reshape(()) if b.scale.size == 1 else narrow(np.broadcast_to(b.scale, b.shape))
+    if scale.ndim and scale.shape[-2] != 1:
+        return Refusal("its second operand's scale varies along the axis of the sum")
+    depth = a.shape[-1]
+    names = union((a.names, b.names, sources_of(call)))
+    rank = len(call.ty.shape)
+    sums = np.zeros((1,) * rank, np.int64)
+    if b.constant is not None:
+        weight = _centred(b)
+        columns = weight.astype(np.int64)
+        offset = sums - aq.zero_point * columns.sum(-2, keepdims=True)
+        magnitude = int(np.abs(columns).sum(-2).max(initial=0)) * a.magnitude
+        value = context.emit(
+            R.matmul(a.value, relax.const(weight), out_dtype=accumulator_dtype(magnitude)), names
+        )
+    else:
+        bq = b.per_tensor
+        if bq is None:
+            return Refusal("its second operand is computed at run time and quantised per channel")
+        offset = sums + depth * aq.zero_point * bq.zero_point
+        # The product and the two corrections, each at most this.
+        magnitude = 3 * depth * a.magnitude * b.magnitude
+        value = _runtime_product(context, (a, b), (aq, bq), accumulator_dtype(magnitude), names)
+    ones = np.ones((1,) * rank, np.float32)
+    return Sum(value, offset, magnitude, aq.scale, ones * scale, ones, UNBOUNDED, names)
+
+
+def _runtime_product(
+    context: Context,
+    operands: tuple[Quantized, Quantized],
+    quantizations: tuple[Quantization, Quantization],
+    dtype: str,
+    names: Names,
+) -> Expr:
+    a, b = operands
+    value = context.emit(R.matmul(a.value, b.value, out_dtype=dtype), names)
+    for data, axis, zero_point in (
+        (b, -2, quantizations[0].zero_point),
+        (a, -1, quantizations[1].zero_point),
+    ):
+        if zero_point:
+            wide = context.emit(R.astype(data.value, dtype), names)
+            total = context.emit(R.sum(wide, axis, keepdims=True), names)
+            part = context.emit(R.multiply(total, relax.const(np.array(zero_point, dtype), dtype)), names)
+            value = context.emit(R.subtract(value, part), names)
+    return value
+
+
+def _operands(context: Context, call: Call) -> tuple[Quantized, Quantization, Quantized] | Refusal:
+    x, w = (context.known(arg) for arg in call.args)
+    if x is None:
+        return Refusal("its input is not quantised")
+    if w is None:
+        return Refusal("its weight is not quantised")
+    xq = x.per_tensor
+    if xq is None:
+        return Refusal("its input is quantised per channel")
+    if not (str(call.attrs.data_layout) + str(call.attrs.kernel_layout)).isalpha():
+        return Refusal("its layout is blocked", "one letter an axis", call.attrs.data_layout)
+    return x, xq, w
+
+
+def _centred(w: Quantized) -> npt.NDArray[np.integer]:
+    """A constant less its zero point, in 8 bits where it fits."""
+    assert w.constant is not None
+    wide = w.constant.astype(np.int64) - w.zero_point
+    fitting = (t for t in (np.int8, np.int16, np.int32) if _fits(wide, t))
+    return np.asarray(wide.astype(next(fitting)))
+
+
+def _fits(values: npt.NDArray[np.int64], dtype: type[np.integer]) -> bool:
+    info = np.iinfo(dtype)
+    return int(values.min(initial=0)) >= info.min and int(values.max(initial=0)) <= info.max
+
+
+def _centred_data(context: Context, x: Quantized, xq: Quantization, names: Names) -> Expr:
+    if not xq.zero_point:
+        return x.value
+    dtype = "int16" if x.magnitude < math.ldexp(1, 8) else "int32"
+    wide = context.emit(R.astype(x.value, dtype), names)
+    return context.emit(R.subtract(wide, relax.const(np.array(xq.zero_point, dtype))), names)
+
+
+def _transposed(call: Call, data: Expr, weight: Array, dtype: str) -> Call:
+    attrs = call.attrs
+    return _TRANSPOSED[call.op.name](
+        data,
+        relax.const(weight),
+        strides=integers(attrs.strides),
+        padding=integers(attrs.padding),
+        output_padding=integers(attrs.output_padding),
+        dilation=integers(attrs.dilation),
+        groups=int(attrs.groups),
+        data_layout=str(attrs.data_layout),
+        kernel_layout=str(attrs.kernel_layout),
+        out_layout=str(attrs.out_layout),
+        out_dtype=dtype,
+    )

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pass knows of a float tensor: that integers stand for it, and which."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm.ir import Expr, GenericConst
+from tvm.tirx import IntImm
+
+from relay_passes.integerize.numerics import Array, Bounds, Floats
+from relay_passes.sources import Names
+
+UNBOUNDED: Bounds = (None, None)
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """How a tensor is quantised, the same for all its elements.
+
+    Attributes:
+        scale: Positive; exact in binary32.
+        zero_point: Within `dtype`.
+        dtype: Of the values.
+    """
+
+    scale: float
+    zero_point: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A float tensor that is (value - zero_point) * scale.
+
+    Attributes:
+        value: The integer tensor: a variable or a constant.
+        scale: float32; broadcasts to the value's shape.
+        zero_point: int64; broadcasts to the value's shape.
+        names: Source nodes that no call of the new module carries yet.
+    """
+
+    value: Expr
+    scale: Floats
+    zero_point: npt.NDArray[np.int64]
+    names: Names
+
+    @property
+    def dtype(self) -> str:
+        """Of the values."""
+        return str(self.value.ty.dtype)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Static shape."""
+        return static_shape(self.value)
+
+    @property
+    def per_tensor(self) -> Quantization | None:
+        """Its one scale and zero point, or None if it has several."""
+        if self.scale.size != 1 or self.zero_point.size != 1:
+            return None
+        return Quantization(float(self.scale.item()), int(self.zero_point.item()), self.dtype)
+
+    @property
+    def constant(self) -> Array | None:
+        """The values if they are known at compile time."""
+        return self.value.value.numpy() if isinstance(self.value, GenericConst) else None
+
+    @property
+    def magnitude(self) -> int:
+        """The largest |value| of the dtype."""
+        info = np.iinfo(self.dtype)
+        return max(-int(info.min), int(info.max))
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A float tensor that is clamp((value + offset) * input_scale * weight_scale / count), value a sum of products.
+
+    Attributes:
+        value: int32 or int64.
+        offset: int64: bias and zero points; broadcasts to the value's shape.
+        magnitude: Bound of |value|.
+        input_scale: Exact in binary32.
+        weight_scale: float32, of the value's rank; 1 for a sum or an average.
+        count: float32, of the value's rank; 1 but for an average.
+        bounds: Real limits.
+        names: Source nodes of all that is in it.
+    """
+
+    value: Expr
+    offset: npt.NDArray[np.int64]
+    magnitude: int
+    input_scale: float
+    weight_scale: Floats
+    count: Floats
+    bounds: Bounds
+    names: Names
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why one call has no integer form.
+
+    Attributes:
+        reason: A sentence without full stop.
+        limit: What is allowed, if it is a comparison.
+        actual: What is there instead.
+    """
+
+    reason: str
+    limit: object = None
+    actual: object = None
+
+
+@dataclass(frozen=True)
+class LeftFloat:
+    """A call that computes in float in the module that `integerize` returned.
+
+    Attributes:
+        nodes: Source nodes.
+        operator: The Relax operator, without "relax.".
+        reason: Why, as a sentence without full stop.
+        limit: What an integer form allows, if it is a comparison.
+        actual: What is there instead.
+    """
+
+    nodes: Names
+    operator: str
+    reason: str
+    limit: object = None
+    actual: object = None
+
+    def __str__(self) -> str:
+        comparison = "" if self.limit is None else f" (limit {self.limit}, actual {self.actual})"
+        return f"{', '.join(self.nodes)}: {self.operator}: {self.reason}{comparison}"
+
+
+def static_shape(expr: Expr) -> tuple[int, ...]:
+    """The shape of a tensor whose dimensions are all known.
+
+    Raises:
+        ValueError: They are not.
+    """
+    dims = expr.ty.shape
+    if dims is None or not all(isinstance(dim, IntImm) for dim in dims):
+        raise ValueError(f"{expr} has no static shape")
+    return tuple(int(dim) for dim in dims)
+
+
+def narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`array` with each axis along which it does not vary reduced to one element."""
+    for axis in range(array.ndim):
+        first = array.take([0], axis)
+        if array.shape[axis] > 1 and (array == first).all():
+            array = first
+    return array
+
+
+def clamped(bounds: Bounds, low: float | None, high: float | None) -> Bounds:
+    """The bounds of a value that was bounded, and then clamped again."""
+
+    def clamp(value: float) -> float:
+        value = value if low is None else max(value, low)
+        return value if high is None else min(value, high)
+
+    least, most = bounds
+    return low if least is None else clamp(least), high if most is None else clamp(most)
