@@ -43,7 +43,7 @@ class ImportedModel:
         mod: `main` takes the inputs in the model's order and returns a tensor, or a tuple in the order of `outputs`.
             Every call carries the name of the source node it came from.
         name: Short name, from the file.
-        format: "onnx".
+        format: "onnx" or "tflite".
         sha256: Of the model file's bytes.
         inputs: In the model's order.
         outputs: In the model's order.

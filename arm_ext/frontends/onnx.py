@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX, fp32 and QDQ: checked, named and handed to TVM's importer.
+"""ONNX, fp32 and quantised: checked, named, brought to QDQ form and handed to TVM's importer.
 
 Upstream's importer sets no spans and reports the first fault it meets. This one names every node, refuses what it
 cannot take with all of it at once, and puts each node's name on the calls that came from it.
@@ -10,6 +10,7 @@ import hashlib
 import io
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.naming import name_calls
 from arm_ext.frontends.onnx_check import (
     Shapes,
     check_supported,
@@ -32,8 +34,8 @@ from arm_ext.frontends.onnx_check import (
     runtime_inputs,
     set_input_shapes,
 )
+from arm_ext.frontends.onnx_quantized import expand_quantized
 from arm_ext.frontends.onnx_reference import reference
-from relay_passes.sources import name_bindings
 
 
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
@@ -47,14 +49,17 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         UsageError: The file is missing or is not a valid ONNX model; a shape is missing or does not fit.
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
-    proto, name, digest = _read(model)
+    proto, name, digest = read_onnx(model)
     check_valid(proto, name)
     set_input_shapes(proto, shapes or {})
-    _name_nodes(proto.graph)
-    check_supported(proto)
+    name_nodes(proto.graph)
+    source = proto.SerializeToString()
+    nodes = {node.name: node.op_type for node in proto.graph.node}
+    expansion = expand_quantized(proto)
+    check_supported(proto, expansion.refused)
     proto = infer_shapes(proto, name)
-    mod = _convert(proto)
-    inputs = tuple(_spec(value) for value in runtime_inputs(proto.graph))
+    mod = _convert(proto, expansion.sources, nodes)
+    inputs = input_specs(proto.graph)
     return ImportedModel(
         mod=mod,
         name=name,
@@ -62,13 +67,18 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         sha256=digest,
         inputs=inputs,
         outputs=_output_specs(proto.graph, mod),
-        nodes={node.name: node.op_type for node in proto.graph.node},
+        nodes=nodes,
         quantized=any(node.op_type == "QuantizeLinear" for node in proto.graph.node),
-        reference=partial(reference, proto.SerializeToString()),
+        reference=partial(reference, source),
     )
 
 
-def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, str]:
+def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, str]:
+    """Return the model (a copy, if it is one already), its short name, and the sha256 of its bytes.
+
+    Raises:
+        UsageError: The file is missing or cannot be parsed.
+    """
     if isinstance(model, onnx.ModelProto):
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
@@ -89,7 +99,7 @@ def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, st
     return proto, path.stem, hashlib.sha256(data).hexdigest()
 
 
-def _name_nodes(graph: onnx.GraphProto) -> None:
+def name_nodes(graph: onnx.GraphProto) -> None:
     """Give every node a unique name: its own, else its first output's, else its operator's."""
     taken: Counter[str] = Counter()
     for node in graph.node:
@@ -99,15 +109,17 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
-    """Upstream's importer, which also notes where each node's bindings end."""
+    """Upstream's importer, which also notes where each source node's bindings end."""
 
-    def __init__(self) -> None:
+    def __init__(self, sources: Mapping[str, str]) -> None:
         super().__init__(shape_dict={}, dtype_dict="float32")
+        self.sources = sources
         self.last_binding: dict[relax.Var, str] = {}
         self.node = ""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
-        self.node = attrs["tvm_custom"]["name"]
+        name = attrs["tvm_custom"]["name"]
+        self.node = self.sources.get(name, name)
         result = super()._convert_operator(op_name, inputs, attrs, opset)
         # A converter may return an unbound call, which would be bound among the bindings of its consumer.
         if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
@@ -119,36 +131,27 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
         return result
 
 
-def _convert(proto: onnx.ModelProto) -> tvm.IRModule:
+def _convert(
+    proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]
+) -> tvm.IRModule:
+    """Import, given each expanded node's source, and the sources' operators."""
     opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
-    importer = _NamingImporter()
+    importer = _NamingImporter(sources)
     try:
         # Upstream prints the failing node to stdout, which belongs to our result, and warns of renamed inputs.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mod = importer.from_onnx(proto.graph, opset)
     except Exception as err:
-        op = next((n.op_type for n in proto.graph.node if n.name == importer.node), "?")
         reason = str(err).strip().splitlines()[-1] if str(err).strip() else type(err).__name__
+        op = operators.get(importer.node, "?")
         raise ModelError(f"{op} node '{importer.node}' cannot be imported: {reason}") from err
-    return _name_calls(mod, importer.last_binding)
+    return name_calls(mod, importer.last_binding)
 
 
-def _name_calls(mod: tvm.IRModule, last_binding: dict[relax.Var, str]) -> tvm.IRModule:
-    """Give each binding the name of the node whose last binding follows it."""
-    names: dict[relax.Var, str] = {}
-    pending: list[relax.Var] = []
-    bindings = [binding for block in mod["main"].body.blocks for binding in block.bindings]
-    for binding in bindings:
-        pending.append(binding.var)
-        if binding.var in last_binding:
-            names.update((var, last_binding[binding.var]) for var in pending)
-            pending = []
-    # Trailing bindings unpack or return the last node's values.
-    final = next(reversed(names.values()), "output")
-    names.update((var, final) for var in pending)
-    mod["main"] = name_bindings(mod["main"], names)
-    return mod
+def input_specs(graph: onnx.GraphProto) -> tuple[TensorSpec, ...]:
+    """Return the inputs that a caller passes, in order; their shapes are static."""
+    return tuple(_spec(value) for value in runtime_inputs(graph))
 
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:

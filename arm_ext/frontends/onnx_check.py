@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an ONNX model must be before it is imported, and the messages where it is not."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import onnx
 from onnx import helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.onnx_expansion import domain_of
+from arm_ext.frontends.onnx_quantized import EXPANSIONS
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -86,20 +91,43 @@ def _unsupported(proto: onnx.ModelProto) -> dict[str, list[str]]:
     known = onnx_frontend._get_convert_map()
     missing: dict[str, list[str]] = {}
     for node in proto.graph.node:
-        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
         # Upstream looks an operator up by its name alone; com.microsoft's fused forms are among its converters.
-        if node.op_type not in known or (domain not in ("", "com.microsoft.")):
-            missing.setdefault(domain + node.op_type, []).append(node.name)
+        converted = node.op_type in known and domain_of(node) in ("", "com.microsoft")
+        if not converted and (domain_of(node), node.op_type) not in EXPANSIONS:
+            missing.setdefault(_qualified(node), []).append(node.name)
     return missing
 
 
-def check_supported(proto: onnx.ModelProto) -> None:
+def _qualified(node: onnx.NodeProto) -> str:
+    return ".".join(part for part in (domain_of(node), node.op_type) if part)
+
+
+def check_supported(proto: onnx.ModelProto, refused: Mapping[str, str] = MappingProxyType({})) -> None:
     """Refuse operators that cannot be imported.
+
+    Args:
+        proto: The model.
+        refused: Name of a quantised node that could not be expanded → why.
 
     Raises:
         ModelError: Lists all of them, with counts and node names.
     """
     missing = _unsupported(proto)
+    for node in proto.graph.node:
+        if node.name in refused:
+            missing.setdefault(_qualified(node), []).append(f"{node.name} ({refused[node.name]})")
+    refuse_operators(missing)
+
+
+def refuse_operators(missing: Mapping[str, list[str]]) -> None:
+    """Refuse a model for its operators, if there are any.
+
+    Args:
+        missing: Operator → names of the nodes that cannot be compiled.
+
+    Raises:
+        ModelError: Lists all of them, with counts and node names.
+    """
     if not missing:
         return
     lines = []

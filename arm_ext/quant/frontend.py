@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A float ONNX model and calibration samples in, an `ImportedModel` in QDQ form out."""
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.onnx import import_onnx, name_nodes, read_onnx
+from arm_ext.frontends.onnx_check import Shapes
+from arm_ext.manifest import Calibration
+from arm_ext.quant.samples import read_samples, split_samples
+from arm_ext.quant.static import Method, quantize
+
+
+def import_quantized(
+    model: onnx.ModelProto | str | Path, samples: Path, method: Method, shapes: Shapes | None = None
+) -> tuple[ImportedModel, Calibration]:
+    """Quantise and import a float model.
+
+    Args:
+        model: A path, or a loaded model.
+        samples: .npz; see `split_samples`.
+        method: How an activation's range follows from the samples.
+        shapes: Input name → static shape, for inputs with dynamic dimensions.
+
+    Returns:
+        The model under the name and hash of the float one, and how it was calibrated. `nodes` has the float model's
+        nodes in their order, those that quantisation dropped among them, and then what it added.
+
+    Raises:
+        UsageError: As `quantize` and `read_samples`.
+        ModelError: As `quantize` and `import_onnx`.
+    """
+    arrays = read_samples(samples)
+    imported = import_onnx(quantize(model, arrays, method=method, shapes=shapes))
+    source, name, digest = read_onnx(model)
+    name_nodes(source.graph)
+    nodes = {node.name: node.op_type for node in source.graph.node}
+    calibration = Calibration(
+        method=method,
+        samples=len(split_samples(arrays, imported.inputs)),
+        sha256=hashlib.sha256(samples.read_bytes()).hexdigest(),
+    )
+    return replace(imported, name=name, sha256=digest, nodes=nodes | imported.nodes), calibration

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static quantisation into QDQ form: int8 activations, int8 weights per channel.
+
+onnxruntime's quantiser does the work. This keeps the names of the float model's nodes and turns what can go wrong
+into messages. A relu that the zero point of its quantised output covers is dropped by the quantiser.
+"""
+
+import contextlib
+import io
+import logging
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, create_calibrator
+from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.onnx import input_specs, name_nodes, read_onnx
+from arm_ext.frontends.onnx_check import Shapes, check_supported, check_valid, infer_shapes, set_input_shapes
+from arm_ext.quant.samples import split_samples
+
+Method = Literal["minmax", "percentile", "entropy"]
+
+_METHODS: dict[str, tuple[Any, dict[str, object]]] = {
+    "minmax": (CalibrationMethod.MinMax, {}),
+    "percentile": (CalibrationMethod.Percentile, {}),
+    # The histogram's bins as in TensorRT's calibrator, whose algorithm this is. onnxruntime's default, one bin for
+    # each of the 128 levels, leaves nothing to choose and gives the ranges of min-max; its quantize_static takes no
+    # other number, which is why its two halves are called here one by one.
+    "entropy": (CalibrationMethod.Entropy, {"num_bins": 2048}),
+}
+
+_OPERATORS = sorted({*QLinearOpsRegistry, *QDQRegistry})
+
+# The first opset whose QuantizeLinear has an axis, which weights per channel need.
+_MIN_OPSET = 13
+
+# Fuses MatMul and Add of three dimensions into Reshape, Gemm, Reshape under names of its own.
+_RENAMING = ["MatMulAddFusion"]
+
+
+def quantize(
+    model: onnx.ModelProto | str | Path,
+    samples: Mapping[str, np.ndarray],
+    *,
+    method: Method = "minmax",
+    shapes: Shapes | None = None,
+) -> onnx.ModelProto:
+    """Quantise a float ONNX model.
+
+    "percentile" (99.999 %) and "entropy" hold every activation of every sample in memory; "minmax" two numbers each.
+
+    Args:
+        model: A path, or a loaded model, which is left as it was.
+        samples: Input name → [n, *shape]; see `split_samples`.
+        method: How an activation's range follows from the samples.
+        shapes: Input name → static shape, for inputs with dynamic dimensions.
+
+    Returns:
+        The model in QDQ form, with static shapes. Nodes keep their names (the front end's, where they had none);
+        what quantisation added has names of its own.
+
+    Raises:
+        UsageError: The model is quantised already or has dynamic inputs without `shapes`; samples that do not fit.
+        ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
+    """
+    proto, name, _ = read_onnx(model)
+    check_valid(proto, name)
+    if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
+        raise UsageError(
+            f"{name}: is quantised already ({len(quantized)}x {quantized[0]}); leave --quantize out"
+        )
+    set_input_shapes(proto, shapes or {})
+    name_nodes(proto.graph)
+    check_supported(proto, refused={})
+    feeds = split_samples(samples, input_specs(proto.graph))
+    proto = _at_least_opset(infer_shapes(proto, name), name)
+    try:
+        with _quiet():
+            proto = infer_shapes(_fold_batch_norm(proto), name)
+            return _insert_qdq(proto, _ranges(proto, feeds, method))
+    # The quantiser raises what its parts do, Exception itself among them.
+    except Exception as err:
+        raise ModelError(f"{name}: onnxruntime cannot quantise it: {_first_line(err)}") from err
+
+
+def _ranges(proto: onnx.ModelProto, feeds: Iterable[dict[str, np.ndarray]], method: Method) -> Any:
+    """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
+    calibration, options = _METHODS[method]
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "model.onnx"
+        onnx.save(proto, source)
+        calibrator = create_calibrator(
+            source,
+            _OPERATORS,
+            augmented_model_path=str(Path(scratch) / "augmented.onnx"),
+            calibrate_method=calibration,
+            extra_options=options,
+        )
+        calibrator.collect_data(_Reader(iter(feeds)))
+        return calibrator.compute_data()
+
+
+def _insert_qdq(proto: onnx.ModelProto, ranges: Any) -> onnx.ModelProto:
+    quantizer = QDQQuantizer(
+        proto,
+        per_channel=True,
+        reduce_range=False,
+        weight_qType=QuantType.QInt8,
+        activation_qType=QuantType.QInt8,
+        tensors_range=ranges,
+        nodes_to_quantize=[],
+        nodes_to_exclude=[],
+        op_types_to_quantize=_OPERATORS,
+        extra_options={},
+    )
+    quantizer.quantize_model()
+    quantizer.model.topological_sort()
+    return quantizer.model.model
+
+
+class _Reader:
+    """Feeds, as onnxruntime's CalibrationDataReader."""
+
+    def __init__(self, feeds: Iterator[dict[str, np.ndarray]]) -> None:
+        self._feeds = feeds
+
+    def get_next(self) -> dict[str, np.ndarray] | None:
+        return next(self._feeds, None)
+
+
+def _at_least_opset(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+    if opset >= _MIN_OPSET:
+        return proto
+    try:
+        return onnx.version_converter.convert_version(proto, _MIN_OPSET)
+    except Exception as err:  # the converter's own type is RuntimeError, and a crash of it ValueError
+        raise ModelError(
+            f"{name}: quantising needs opset {_MIN_OPSET}, and onnx cannot bring it there from {opset}: "
+            f"{_first_line(err)}. Export it at opset {_MIN_OPSET} or later."
+        ) from err
+
+
+def _fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Fold BatchNormalization into convolutions: between the two a quantised value would cost accuracy."""
+    if not any(node.op_type == "BatchNormalization" for node in proto.graph.node):
+        return proto
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 4
+    with tempfile.TemporaryDirectory() as scratch:
+        options.optimized_model_filepath = str(Path(scratch) / "folded.onnx")
+        onnxruntime.InferenceSession(
+            proto.SerializeToString(), options, ["CPUExecutionProvider"], disabled_optimizers=_RENAMING
+        )
+        return onnx.load(options.optimized_model_filepath)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the quantiser from printing progress to stdout, and advice about its own tools to the root logger."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _first_line(err: Exception) -> str:
+    return next(iter(str(err).strip().splitlines()), type(err).__name__)
