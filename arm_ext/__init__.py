@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from arm_ext.board import Board, open_board
     from arm_ext.compiler import CompileResult, compile
     from arm_ext.doctor import Diagnosis, diagnose
+    from arm_ext.explainer import ExplainReport, explain
     from arm_ext.measure.bench import bench
     from arm_ext.measure.profile import CountReport
     from arm_ext.measure.times import TimeReport
@@ -24,6 +25,7 @@ __all__ = [
     "CompileResult",
     "CountReport",
     "Diagnosis",
+    "ExplainReport",
     "Package",
     "RunResult",
     "TimeReport",
@@ -31,6 +33,7 @@ __all__ = [
     "bench",
     "compile",
     "diagnose",
+    "explain",
     "load_package",
     "open_board",
     "run",
@@ -40,6 +43,7 @@ _HOMES = {
     "arm_ext.board": ("Board", "open_board"),
     "arm_ext.compiler": ("CompileResult", "compile"),
     "arm_ext.doctor": ("Diagnosis", "diagnose"),
+    "arm_ext.explainer": ("ExplainReport", "explain"),
     "arm_ext.measure.bench": ("bench",),
     "arm_ext.measure.profile": ("CountReport",),
     "arm_ext.measure.times": ("TimeReport",),

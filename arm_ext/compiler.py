@@ -12,14 +12,27 @@ import tvm
 
 import arm_ext
 from arm_ext import package
-from arm_ext.errors import ModelError
+from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.load import import_model
 from arm_ext.macs import count_macs
-from arm_ext.manifest import Linker, Manifest, Memory, ModelInfo, TargetInfo, Tensor, Versions
+from arm_ext.manifest import (
+    Calibration,
+    Check,
+    Linker,
+    Manifest,
+    Memory,
+    ModelInfo,
+    Precision,
+    TargetInfo,
+    Tensor,
+    Versions,
+)
 from arm_ext.memory import memory_of
 from arm_ext.package import Package
 from arm_ext.pipeline import PHASES, Context, build, run_phases
+from arm_ext.quant.frontend import import_quantized
+from arm_ext.quant.static import Method
 from arm_ext.report import CompileReport, build_report
 from arm_ext.selftest import check_of, make_selftest, random_inputs
 from arm_ext.target.isa import check_isa
@@ -29,6 +42,11 @@ from arm_ext.target.toolchain import LinkerRecord
 
 # Steps around PHASES, for a progress display.
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
+
+
+# By LLVM's names, Armv8.2-A's arithmetic on binary16 and Armv8.6-A's products of bfloat16. Without them each
+# operation takes conversions more.
+_PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
 
 
 @dataclass(frozen=True)
@@ -46,6 +64,9 @@ def compile(
     *,
     mattr: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    quantize: str | Path | None = None,
+    calibration: Method = "minmax",
+    precision: Precision = "fp32",
     inputs: Sequence[np.ndarray] | None = None,
     memory_budget: int | None = None,
     dump_phases: str | Path | None = None,
@@ -55,11 +76,15 @@ def compile(
     """Compile a model into a package folder, which is written whole or not at all.
 
     Args:
-        model: An ONNX file, or a loaded ONNX model.
+        model: An ONNX or TFLite file, or a loaded ONNX model.
         target: Name of a profile.
         output: The package folder; an earlier package there is replaced.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → static shape, for inputs with dynamic dimensions.
+        quantize: .npz with calibration samples, to quantise a float model to int8.
+        calibration: How the range of an activation follows from the samples.
+        precision: What float operators compute in; "fp16" and "bf16" are for float models, and keep sums
+            in fp32; in "bf16" it is products alone.
         inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
         memory_budget: Largest peak of activation memory allowed, in bytes.
         dump_phases: Folder for each phase's module as TVMScript.
@@ -75,11 +100,17 @@ def compile(
     profile = resolve(target, mattr)
     with package.writing(Path(output)) as folder:
         progress("import")
-        imported = import_onnx(model, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-        context = Context(profile)
+        imported, calibrated = _import(model, shapes or {}, quantize, calibration)
+        _check_precision(precision, imported, profile)
+        context = Context(profile, precision)
         modules = _run(imported, context, Path(dump_phases) if dump_phases else None, progress)
         compiled = build_report(
-            imported.name, profile.name, imported.nodes, count_macs(imported.mod), context.kernels
+            imported.name,
+            profile.name,
+            imported.nodes,
+            count_macs(imported.mod),
+            context.kernels,
+            context.left_float,
         )
         memory = memory_of(modules["lower"], modules["plan"])
         _check_budget(memory, memory_budget)
@@ -90,15 +121,48 @@ def compile(
         check_isa(folder / package.SO, profile.features)
         progress("self-test")
         test_inputs = list(inputs) if inputs is not None else random_inputs(imported.inputs)
-        make_selftest(imported, test_inputs).save(folder / package.SELFTEST)
+        make_selftest(imported, test_inputs, precision).save(folder / package.SELFTEST)
         progress("package")
         manifest = _manifest(
-            imported, profile, memory, compiled.macs, linker, package.file_sha256(folder / package.SO)
+            imported,
+            calibrated,
+            profile,
+            precision,
+            memory,
+            compiled.macs,
+            check_of(imported, precision, context.left_float),
+            linker,
+            package.file_sha256(folder / package.SO),
         )
         package.write_manifest(folder, manifest)
         (folder / package.REPORT_JSON).write_text(compiled.model_dump_json(indent=2) + "\n")
         (folder / package.REPORT_TEXT).write_text(compiled.text())
     return CompileResult(Package(Path(output), manifest), compiled)
+
+
+def _import(
+    model: str | Path | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]],
+    samples: str | Path | None,
+    method: Method,
+) -> tuple[ImportedModel, Calibration | None]:
+    static = {name: tuple(shape) for name, shape in shapes.items()}
+    if samples is None:
+        return import_model(model, static), None
+    return import_quantized(model, Path(samples), method, static)
+
+
+def _check_precision(precision: Precision, model: ImportedModel, profile: Profile) -> None:
+    if precision == "fp32":
+        return
+    if model.quantized:
+        raise UsageError(f"--precision {precision} is for float models; {model.name} is quantised")
+    feature = _PRECISION_FEATURE[precision]
+    if feature not in profile.features:
+        raise UsageError(
+            f"--precision {precision} needs {feature}, which {profile.name} lacks; "
+            f"name a target that has it, or add it by --mattr=+{feature}"
+        )
 
 
 def _run(
@@ -130,9 +194,12 @@ def _check_budget(memory: Memory, budget: int | None) -> None:
 
 def _manifest(
     imported: ImportedModel,
+    calibrated: Calibration | None,
     profile: Profile,
+    precision: Precision,
     memory: Memory,
     macs: int,
+    check: Check,
     linker: LinkerRecord,
     so_sha256: str,
 ) -> Manifest:
@@ -141,7 +208,9 @@ def _manifest(
 
     return Manifest(
         so_sha256=so_sha256,
-        model=ModelInfo(name=imported.name, format=imported.format, sha256=imported.sha256),
+        model=ModelInfo(
+            name=imported.name, format=imported.format, sha256=imported.sha256, calibration=calibrated
+        ),
         inputs=tensors(imported.inputs),
         outputs=tensors(imported.outputs),
         target=TargetInfo(
@@ -153,6 +222,7 @@ def _manifest(
             qemu_cpu=profile.qemu_cpu,
             mca_cpu=profile.core.mca_cpu,
         ),
+        precision=precision,
         versions=Versions(
             arm_ext=arm_ext.__version__,
             tvm=importlib.metadata.version("apache-tvm"),
@@ -162,5 +232,5 @@ def _manifest(
         ),
         memory=memory,
         macs=macs,
-        check=check_of(imported),
+        check=check,
     )

@@ -6,12 +6,21 @@ from dataclasses import dataclass
 
 import tvm
 from tvm import relax, tirx
+from tvm.relax.analysis import free_vars
 
 import schedules
 from arm_ext.report import GENERIC, Alternative, KernelCall
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
-from relay_passes.sources import function_sources, map_calls, relax_functions, sources_of, with_source
+from relay_passes.sources import (
+    bindings_of,
+    function_sources,
+    global_callees,
+    map_calls,
+    relax_functions,
+    sources_of,
+    with_source,
+)
 from relay_passes.upstream import run_upstream
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
@@ -37,20 +46,54 @@ def lower(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[Kerne
         ):
             mod = run_upstream(mod, upstream)
         sources = function_sources(mod)
+        routines = _numerics_of(mod)
         mod = run_upstream(mod, relax.transform.FuseTIR())
     ours = {kernel.symbol for kernel in kernels}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
-    kernels += [_generic(symbol, sources.get(symbol, ()), rejected) for symbol in symbols - ours]
+    numerics = _numerics_of_calls(mod["main"], routines)
+    kernels += [
+        _generic(symbol, sources.get(symbol, ()), numerics.get(symbol, "-"), rejected)
+        for symbol in symbols - ours
+    ]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
 
 
-def _generic(symbol: str, sources: Sequence[str], rejected: Rejected) -> KernelCall:
+def _numerics_of(mod: tvm.IRModule) -> dict[str, str]:
+    """For each function that `main` calls and that a numerics defines part of: the name of that numerics."""
+    found = {
+        gvar.name_hint: str(func.attrs["numerics"]).split(".")[0]
+        for gvar, func in mod.functions_items()
+        if func.attrs and "numerics" in func.attrs
+    }
+    for gvar, func in relax_functions(mod):
+        if func.attrs and "Primitive" in func.attrs:
+            calls = (b.value for b in bindings_of(func) if isinstance(b.value, relax.Call))
+            for callee in (name for call in calls for name in global_callees(call) if name in found):
+                found[gvar.name_hint] = found[callee]
+    return found
+
+
+def _numerics_of_calls(main: relax.Function, routines: Mapping[str, str]) -> dict[str, str]:
+    """What each kernel computes in: a numerics, "float" if a tensor that it reads or writes is, or both."""
+    found: dict[str, str] = {}
+    for binding in bindings_of(main):
+        if not isinstance(binding.value, relax.Call):
+            continue
+        tensors = [binding.var, *free_vars(binding.value)]
+        is_float = any("float" in str(getattr(tensor.ty, "dtype", "")) for tensor in tensors)
+        for symbol in global_callees(binding.value):
+            parts = [routines[symbol]] if symbol in routines else []
+            found[symbol] = "+".join(parts + ["float"] * is_float) or "integer"
+    return found
+
+
+def _generic(symbol: str, sources: Sequence[str], numerics: str, rejected: Rejected) -> KernelCall:
     alternatives = tuple(dict.fromkeys(a for source in sources for a in rejected.get(source, ())))
     return KernelCall(
         symbol=symbol,
         sources=tuple(sources),
         kernel=GENERIC,
-        numerics="float",
+        numerics=numerics,
         reason="" if alternatives else "no hand-written kernel for this operator",
         rejected=alternatives,
     )
@@ -59,7 +102,8 @@ def _generic(symbol: str, sources: Sequence[str], rejected: Rejected) -> KernelC
 def _lower_composites(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
     """Replace composites by our kernels; put back the calls of those that no kernel takes."""
     target = profile.tvm_target()
-    sources = function_sources(mod)
+    sources, numerics = function_sources(mod), _numerics_of(mod)
+    routines = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
     builder = relax.BlockBuilder(mod)
     placed: dict[str, _Placed] = {}
     kernels: dict[str, KernelCall] = {}
@@ -67,13 +111,15 @@ def _lower_composites(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule
     rejected: Rejected = {}
     for composite, func in _composites(mod):
         names = sources.get(composite, ())
-        outcome = schedules.lower(func, target, profile.core)
+        outcome = schedules.lower(func, target, profile.core, routines=routines)
         if isinstance(outcome, schedules.Lowered):
             placed[composite] = _place(builder, outcome)
             # Composites of one workload share one kernel.
             symbol = placed[composite].gvar.name_hint
             before = kernels[symbol].sources if symbol in kernels else ()
-            kernels[symbol] = _ours(symbol, (*before, *names), outcome.choice)
+            kernels[symbol] = _ours(
+                symbol, (*before, *names), outcome.choice, numerics.get(composite, "float")
+            )
         else:
             inlined[composite] = func
             rejected.update(dict.fromkeys(names, _alternatives(outcome.rejections)))
@@ -124,12 +170,12 @@ def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:
     return with_source(new, sources_of(call))
 
 
-def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice) -> KernelCall:
+def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice, numerics: str) -> KernelCall:
     return KernelCall(
         symbol=symbol,
         sources=tuple(sources),
         kernel=choice.kernel,
-        numerics="float",
+        numerics=numerics,
         reason=choice.reason,
         rejected=_alternatives(choice.rejected),
     )

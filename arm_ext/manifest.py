@@ -10,6 +10,9 @@ from arm_ext.frontends.imported import TensorSpec
 SCHEMA_VERSION: Literal[1] = 1
 
 
+Precision = Literal["fp32", "fp16", "bf16"]
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -26,12 +29,21 @@ class Tensor(_Record):
         return TensorSpec(self.name, tuple(self.shape), self.dtype)
 
 
+class Calibration(_Record):
+    """How a float model was quantised; sha256 is of the file with the samples."""
+
+    method: Literal["minmax", "percentile", "entropy"]
+    samples: int
+    sha256: str
+
+
 class ModelInfo(_Record):
-    """The source model; sha256 is of its file's bytes."""
+    """The source model; sha256 is of its file's bytes. `calibration` is of a float model that was quantised."""
 
     name: str
     format: str
     sha256: str
+    calibration: Calibration | None = None
 
 
 class TargetInfo(_Record):
@@ -91,7 +103,7 @@ class Check(_Record):
 
 
 class Manifest(_Record):
-    """manifest.json; so_sha256 is of model.so."""
+    """manifest.json; so_sha256 is of model.so, and precision what float operators compute in."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     so_sha256: str
@@ -99,6 +111,7 @@ class Manifest(_Record):
     inputs: list[Tensor]
     outputs: list[Tensor]
     target: TargetInfo
+    precision: Precision = "fp32"
     versions: Versions
     memory: Memory
     macs: int

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way a model goes, in one place: named phases in order, each IRModule → IRModule, none reaching back.
 
-    import ─► canonicalize ─► fuse ─► lower ─► plan ─► link ─► package
+    import ─► canonicalize ─► layout ─► integerize ─► precision ─► fuse ─► lower ─► plan ─► link ─► package
 
 `import` is a front end's, `link` and `package` make files of the result; what lies between stands in PHASES.
 """
@@ -16,9 +16,11 @@ from tvm import relax
 import relay_passes
 import schedules
 from arm_ext.lower import lower
-from arm_ext.report import KernelCall
+from arm_ext.manifest import Precision
+from arm_ext.report import FloatCall, KernelCall
 from arm_ext.target.profiles import Profile
 from relay_passes.sources import bindings_of, global_callees
+from schedules.numerics import qdq
 
 
 @dataclass
@@ -27,16 +29,43 @@ class Context:
 
     Attributes:
         profile: The target.
+        precision: What float operators compute in.
+        kept_layout: Written by `layout`: calls that keep the model's layout, and why.
+        left_float: Written by `integerize`: calls of a quantised model that still compute in float, and why.
         kernels: Written by `lower`: one record a kernel.
     """
 
     profile: Profile
+    precision: Precision = "fp32"
+    kept_layout: list[relay_passes.KeptLayout] = field(default_factory=list)
+    left_float: list[FloatCall] = field(default_factory=list)
     kernels: list[KernelCall] = field(default_factory=list)
 
 
 def canonicalize(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
     """Fold constants and BatchNorm, tidy; QDQ is kept."""
     return relay_passes.canonicalize(mod)
+
+
+def layout(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+    """Put channels last; in QDQ form, where scales still stand beside the axes that they follow."""
+    mod, kept = relay_passes.to_nhwc(mod)
+    context.kept_layout += kept
+    return mod
+
+
+def integerize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+    """Compute in integers what stands between dequantize and quantize."""
+    mod, left = relay_passes.integerize(mod, qdq.NUMERICS)
+    context.left_float += [FloatCall.of(call) for call in left]
+    return mod
+
+
+def precision(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+    """Compute in 16 bits, with sums in binary32, where that was asked for."""
+    if context.precision == "fp32":
+        return mod
+    return relay_passes.to_half_precision(mod, "float16" if context.precision == "fp16" else "bfloat16")
 
 
 def fuse(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
@@ -83,6 +112,9 @@ class Phase:
 
 PHASES: tuple[Phase, ...] = (
     Phase("canonicalize", canonicalize),
+    Phase("layout", layout),
+    Phase("integerize", integerize),
+    Phase("precision", precision),
     Phase("fuse", fuse),
     Phase("lower", lower_kernels),
     Phase("plan", plan),

@@ -2,10 +2,12 @@
 """CompileReport: for each source node where it runs, by which kernel, and why not elsewhere."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from relay_passes import LeftFloat
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -30,6 +32,28 @@ class KernelCall(BaseModel):
     numerics: str
     reason: str
     rejected: tuple[Alternative, ...] = ()
+
+
+class FloatCall(BaseModel):
+    """An operator of a quantised model that computes in float, and why; `limit` is what integers allow."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sources: tuple[str, ...]
+    operator: str
+    reason: str
+    limit: str = ""
+    actual: str = ""
+
+    @classmethod
+    def of(cls, left: LeftFloat) -> "FloatCall":
+        """Return the record of what the pass noted."""
+        compared = {} if left.limit is None else {"limit": str(left.limit), "actual": str(left.actual)}
+        return cls(sources=left.nodes, operator=left.operator, reason=left.reason, **compared)
+
+    def why(self) -> str:
+        """Return the reason with its limit and the actual value."""
+        return self.reason + (f": {self.actual} (limit {self.limit})" if self.limit else "")
 
 
 class NodeRow(BaseModel):
@@ -58,6 +82,7 @@ class CompileReport(BaseModel):
     macs: int
     nodes: tuple[NodeRow, ...]
     kernels: tuple[KernelCall, ...]
+    left_float: tuple[FloatCall, ...] = ()
 
     def summary(self) -> str:
         """Return how many source nodes each kernel serves: "linear_f32 13, generic 40, folded 12 nodes"."""
@@ -65,7 +90,7 @@ class CompileReport(BaseModel):
         return ", ".join(f"{kernel} {n}" for kernel, n in count.most_common()) + " nodes"
 
     def text(self) -> str:
-        """Render one page: totals by kernel, then a row a node."""
+        """Render one page: totals, then a row a node, then what a quantised model left in float."""
         lines = [
             f"{self.model} for {self.target}: {len(self.nodes)} nodes, {len(self.kernels)} kernels, "
             f"{self.macs / 1e6:.2f} MMAC",
@@ -76,10 +101,15 @@ class CompileReport(BaseModel):
             (n.source, n.op, n.where, n.kernel, n.numerics, f"{100 * n.mac_share:.1f}", n.reason)
             for n in self.nodes
         ]
-        return "\n".join(lines + _columns(rows)) + "\n"
+        lines += _columns(rows)
+        if self.left_float:
+            lines += ["", f"{len(self.left_float)} operators left in float:"]
+            left = [("node", "operator", "reason")]
+            lines += _columns(left + [(", ".join(c.sources), c.operator, c.why()) for c in self.left_float])
+        return "\n".join(lines) + "\n"
 
 
-def _columns(rows: list[tuple[str, ...]]) -> list[str]:
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     # The last column is free text and is not padded.
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     return [
@@ -89,7 +119,12 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def build_report(
-    model: str, target: str, nodes: dict[str, str], macs: dict[str, int], kernels: Iterable[KernelCall]
+    model: str,
+    target: str,
+    nodes: dict[str, str],
+    macs: dict[str, int],
+    kernels: Iterable[KernelCall],
+    left_float: Iterable[FloatCall] = (),
 ) -> CompileReport:
     """Join what the phases recorded into one row a source node.
 
@@ -99,6 +134,7 @@ def build_report(
         nodes: Source node → operator, in the source's order.
         macs: Source node → multiply-accumulates of one inference.
         kernels: The kernels, with their source nodes.
+        left_float: What a quantised model computes in float.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}
@@ -110,7 +146,9 @@ def build_report(
         _row(name, op, by_source.get(name, []), macs.get(name, 0) / total if total else 0.0)
         for name, op in nodes.items()
     )
-    return CompileReport(model=model, target=target, macs=total, nodes=rows, kernels=calls)
+    return CompileReport(
+        model=model, target=target, macs=total, nodes=rows, kernels=calls, left_float=tuple(left_float)
+    )
 
 
 def _row(name: str, op: str, calls: list[KernelCall], share: float) -> NodeRow:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """selftest.npz: inputs, our own numbers for them computed on this machine, and the source's runtime's."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,9 +9,11 @@ import tvm
 from tvm import relax
 
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
-from arm_ext.manifest import Check
+from arm_ext.macs import count_macs
+from arm_ext.manifest import Check, Precision
 from arm_ext.package import Selftest
 from arm_ext.pipeline import Context, build, run_phases
+from arm_ext.report import FloatCall
 from arm_ext.target.profiles import baseline_host
 
 _SEED = 0
@@ -20,11 +23,16 @@ _FLOAT = Check(
     relative_bound=1e-4,
     reason="the order of sums and the rounding of multiply-adds differ between the host and the target",
 )
-# A quantised activation on the other side of a tie moves by a whole step, and what it feeds moves with it.
-_FLOAT_QDQ = Check(
-    relative_bound=0.1,
-    reason="quantised operators are computed in float, where a last bit decides between two quantised values",
+# Two neighbours are this far apart at most, relative to the smaller.
+_HALF_STEP: dict[Precision, float] = {"fp16": 2.0**-10, "bf16": 2.0**-7}
+# Each of the two rounds once in every step of its own, and no order is open to choice.
+_INTEGER = Check(
+    relative_bound=0.0,
+    reason="every operator is computed in integers; quantising inputs and dequantising outputs are the same "
+    "roundings of binary32 everywhere",
 )
+# A quantised activation on the other side of a tie moves by a whole step, and what it feeds moves with it.
+_MIXED_BOUND = 0.1
 
 
 def random_inputs(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
@@ -38,24 +46,51 @@ def random_inputs(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
     return values
 
 
-def make_selftest(model: ImportedModel, inputs: list[np.ndarray]) -> Selftest:
+def make_selftest(model: ImportedModel, inputs: list[np.ndarray], precision: Precision = "fp32") -> Selftest:
     """Compute `expected` through the same phases on this machine, and `source` by the source's runtime."""
-    expected = run_on_host(model.mod, inputs)
+    expected = run_on_host(model.mod, inputs, precision)
     return Selftest(inputs, expected, *model.reference(inputs))
 
 
-def check_of(model: ImportedModel) -> Check:
-    """Return how outputs of the model are compared with `expected`."""
-    return _FLOAT_QDQ if model.quantized else _FLOAT
+def check_of(
+    model: ImportedModel, precision: Precision = "fp32", left_float: Sequence[FloatCall] = ()
+) -> Check:
+    """Return how outputs of the model are compared with `expected`.
+
+    Args:
+        model: As imported.
+        precision: What float operators compute in.
+        left_float: What a quantised model computes in float.
+    """
+    if precision in _HALF_STEP:
+        layers = sum(count > 0 for count in count_macs(model.mod).values())
+        return Check(
+            relative_bound=_HALF_STEP[precision] * math.sqrt(max(layers, 1)),
+            reason=f"the order of a sum decides between two neighbours in {precision}, "
+            f"2^{math.log2(_HALF_STEP[precision]):.0f} apart; what its "
+            f"{layers} convolutions and matrix products add to each other grows as the square root of their number",
+        )
+    if not model.quantized:
+        return _FLOAT
+    if not left_float:
+        return _INTEGER
+    operators = ", ".join(sorted({call.operator for call in left_float}))
+    return Check(
+        relative_bound=_MIXED_BOUND,
+        reason=f"{len(left_float)} operators are computed in float ({operators}), where a last bit decides between "
+        "two quantised values",
+    )
 
 
-def run_on_host(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run_on_host(
+    mod: tvm.IRModule, inputs: Sequence[np.ndarray], precision: Precision = "fp32"
+) -> list[np.ndarray]:
     """Run an imported module on this machine.
 
     It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
     """
     profile = baseline_host()
-    *_, (_, planned) = run_phases(mod, Context(profile))
+    *_, (_, planned) = run_phases(mod, Context(profile, precision))
     device = tvm.cpu()
     vm = relax.VirtualMachine(build(planned, profile), device)
     result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))

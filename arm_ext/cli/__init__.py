@@ -22,6 +22,7 @@ _VERBS = {
     "board": "Start and inspect boards.",
     "compile": "Compile a model for Arm into a package.",
     "doctor": "Check this machine and its boards, and say what mends each fault.",
+    "explain": "Tell what each graph rewrite did to a model, and where and why it did not apply.",
     "run": "Run a package on a board, and check its numbers.",
     "targets": "List the target profiles.",
 }

@@ -3,6 +3,7 @@
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import click
 from rich.table import Table
@@ -11,6 +12,8 @@ from arm_ext import digits
 from arm_ext.cli.console import Shape, command, progress, stdout
 from arm_ext.compiler import STEPS, CompileResult
 from arm_ext.compiler import compile as compile_model
+from arm_ext.manifest import Precision
+from arm_ext.quant.static import Method
 
 SCHEMA_VERSION = 1
 
@@ -33,6 +36,26 @@ SCHEMA_VERSION = 1
     help="Static shape of an input.",
 )
 @click.option(
+    "--quantize",
+    type=click.Path(path_type=Path),
+    metavar="FILE.npz",
+    help="Quantise a float model to int8 with calibration samples: an array an input, samples along its first axis.",
+)
+@click.option(
+    "--calibration",
+    type=click.Choice(get_args(Method)),
+    default="minmax",
+    show_default=True,
+    help="How --quantize finds the range of an activation.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(get_args(Precision)),
+    default="fp32",
+    show_default=True,
+    help="What float operators compute in: fp16 keeps sums in fp32, bf16 all but products.",
+)
+@click.option(
     "--memory-budget", type=click.IntRange(min=0), metavar="BYTES", help="Fail above this activation memory."
 )
 @click.option(
@@ -46,6 +69,9 @@ def compile(
     output: Path | None,
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    quantize: Path | None,
+    calibration: Method,
+    precision: Precision,
     memory_budget: int | None,
     dump_phases: Path | None,
     cc: str | None,
@@ -64,6 +90,9 @@ def compile(
             folder,
             mattr=mattr,
             shapes=dict(shapes),
+            quantize=quantize,
+            calibration=calibration,
+            precision=precision,
             inputs=None if model else [digits.held_out()[0][:1]],
             memory_budget=memory_budget,
             dump_phases=dump_phases,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The named CPU profiles that --target takes: core, features after --mattr, and a QEMU CPU that runs them."""
 
-import difflib
 import functools
 import platform
 import sys
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 import tvm
 
 from arm_ext.errors import EnvError, UsageError
+from arm_ext.names import near
 from schedules.cores import CORES, Core
 
 AARCH64 = "aarch64-linux-gnu"
@@ -103,7 +103,7 @@ def resolve(name: str, mattr: str | None = None) -> Profile:
         EnvError: "host" on a system other than Linux on aarch64 or x86-64.
     """
     if name not in {*PROFILES, "host"}:
-        raise UsageError(f"unknown target {name!r}; {_near(name, [*PROFILES, 'host'])}")
+        raise UsageError(f"unknown target {name!r}; {near(name, [*PROFILES, 'host'])}")
     profile = host() if name == "host" else PROFILES[name]
     features = set(profile.features)
     for change in mattr.split(",") if mattr else ():
@@ -112,7 +112,7 @@ def resolve(name: str, mattr: str | None = None) -> Profile:
             raise UsageError(f"--mattr: {change!r} begins with neither + nor -; write it like +i8mm,-sve")
         known = _known_features(profile.triple)
         if feature not in known:
-            raise UsageError(f"--mattr: unknown feature {feature!r}; {_near(feature, known)}")
+            raise UsageError(f"--mattr: unknown feature {feature!r}; {near(feature, known)}")
         if sign == "+":
             features |= _implied(profile.triple, feature)
         else:
@@ -173,11 +173,6 @@ def _qemu_cpu(core: Core) -> str:
 
 def _profile(name: str, core: str, note: str) -> Profile:
     return Profile(name, CORES[core], AARCH64, _qemu_cpu(CORES[core]), note)
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, sorted(known))
-    return f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(sorted(known))}"
 
 
 def _host_flags() -> dict[str, bool]:

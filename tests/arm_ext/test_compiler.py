@@ -7,7 +7,10 @@ import pytest
 
 import arm_ext
 from arm_ext import digits
+from arm_ext.errors import UsageError
+from arm_ext.manifest import Precision
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
+from arm_ext.pipeline import PHASES
 from tests.arm_ext.models import mlp, residual_cnn
 
 
@@ -40,9 +43,10 @@ def test_manifest_lists_inputs_and_outputs_in_order(tmp_path: Path):
 def test_each_phase_is_dumped(tmp_path: Path):
     arm_ext.compile(mlp(), output=tmp_path / "p", dump_phases=tmp_path / "dump")
     names = sorted(path.name for path in (tmp_path / "dump").iterdir())
-    assert names == ["00-import.py", "01-canonicalize.py", "02-fuse.py", "03-lower.py", "04-plan.py"]
-    assert "R.matmul" in (tmp_path / "dump" / "00-import.py").read_text()
-    assert "R.memory.alloc_storage" in (tmp_path / "dump" / "04-plan.py").read_text()
+    phases = ("import", *(phase.name for phase in PHASES))
+    assert names == [f"{number:02d}-{phase}.py" for number, phase in enumerate(phases)]
+    assert "R.matmul" in (tmp_path / "dump" / names[0]).read_text()
+    assert "R.memory.alloc_storage" in (tmp_path / "dump" / names[-1]).read_text()
 
 
 def test_expected_is_close_to_the_sources_runtime(tmp_path: Path):
@@ -84,6 +88,52 @@ def test_model_in_memory_is_left_as_it_was(tmp_path: Path):
     before = model.SerializeToString()
     arm_ext.compile(model, output=tmp_path / "p", shapes={"x": (9, 31)})
     assert model.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    ("precision", "mattr", "dtype", "step"),
+    [("fp16", None, "float16", 2.0**-10), ("bf16", "+bf16", "bfloat16", 2.0**-7)],
+)
+def test_half_precision_computes_in_it_and_stays_in_bounds(
+    tmp_path: Path, precision: Precision, mattr: str | None, dtype: str, step: float
+):
+    image = digits.held_out()[0][:1]
+    package = arm_ext.compile(
+        digits.model_path("fp32"),
+        output=tmp_path / "p",
+        mattr=mattr,
+        precision=precision,
+        inputs=[image],
+        dump_phases=tmp_path,
+    ).package
+    assert f'dtype="{dtype}"' in next(tmp_path.glob("*-precision.py")).read_text()
+    assert package.manifest.precision == precision
+    assert {t.dtype for t in (*package.manifest.inputs, *package.manifest.outputs)} == {"float32"}
+    (check,) = arm_ext.run(package, check=True).checks
+    # Five layers with weights.
+    assert check.bound == pytest.approx(step * 5**0.5)
+    assert check.passed
+    # Against binary32 it errs, though less than the bound, too.
+    assert check.source is not None
+    assert step / 2**10 < check.source.relative < check.bound
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "target", "mattr", "says"),
+    [
+        ("fp32", "fp16", "cortex-a72", None, "needs fullfp16, which cortex-a72 lacks"),
+        ("fp32", "fp16", "arm", "-fullfp16", "needs fullfp16, which arm lacks"),
+        ("fp32", "bf16", "cortex-a76", None, r"needs bf16, which cortex-a76 lacks; .*--mattr=\+bf16"),
+        ("int8", "fp16", "arm", None, "digits_int8 is quantised"),
+    ],
+)
+def test_half_precision_is_refused(
+    tmp_path: Path, model: digits.Precision, precision: Precision, target: str, mattr: str | None, says: str
+):
+    source, output = digits.model_path(model), tmp_path / "p"
+    with pytest.raises(UsageError, match=says):
+        arm_ext.compile(source, target, output, mattr=mattr, precision=precision)
+    assert not (tmp_path / "p").exists()
 
 
 def test_host_target_goes_the_same_way(tmp_path: Path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+from tvm.ir import Call, Op
 
 from arm_ext import digits
 from arm_ext.frontends.onnx import import_onnx
@@ -7,7 +8,7 @@ from arm_ext.macs import count_macs
 from arm_ext.memory import memory_of
 from arm_ext.pipeline import PHASES, Context, run_phases
 from arm_ext.target.profiles import resolve
-from relay_passes.sources import unnamed_calls
+from relay_passes.sources import bindings_of, unnamed_calls
 from tests.arm_ext.models import mlp, residual_cnn
 
 MODELS = {
@@ -43,3 +44,17 @@ def test_memory_of_a_known_model():
     assert memory.widest[0].live_bytes == hidden + out
     # Packing may pad panels of B; it never drops weights.
     assert memory.weight_bytes >= 4 * (31 * 9 + 9 + 9 * 7)
+
+
+@pytest.mark.parametrize("name", ["digits_fp32", "digits_int8"])
+def test_layout_is_settled_before_integers_are(name: str):
+    context = Context(resolve("arm"))
+    modules = dict(run_phases(import_onnx(MODELS[name]()).mod, context))
+    phases = list(modules)
+    assert phases.index("canonicalize") < phases.index("layout") < phases.index("integerize")
+    for phase in ("layout", "integerize"):
+        calls = [b.value for b in bindings_of(modules[phase]["main"]) if isinstance(b.value, Call)]
+        convolutions = [call for call in calls if call.op == Op.get("relax.nn.conv2d")]
+        assert {str(call.attrs.data_layout) for call in convolutions} == {"NHWC"}
+        assert not any(call.op == Op.get("relax.permute_dims") for call in calls)
+    assert context.kept_layout == []

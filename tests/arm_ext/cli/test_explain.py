@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+
+from arm_ext.cli import invoke
+from arm_ext.cli.explain import _detail, _overview
+from arm_ext.explainer import ExplainReport, Miss, NearMiss, Rejected, RuleReport
+from relay_passes.canonicalize import RULES
+from tests.arm_ext.explained import explained
+from tests.arm_ext.models import mlp
+
+SCREEN_LINES = 24
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(explained(), "m.onnx")
+    onnx.save(explained(quantised=True), "q.onnx")
+    return "m.onnx"
+
+
+def _rule(near: int = 0, rejected: int = 0, applied: int = 0) -> RuleReport:
+    return RuleReport(
+        rule="halve",
+        effect="Halves.",
+        definition="Halves.\n\n    x → x / 2",
+        applied=tuple((f"/a{i}",) for i in range(applied)),
+        rejected=tuple(Rejected(nodes=(f"/r{i}",), reason=f"odd {i // 2}") for i in range(rejected)),
+        near_misses=tuple(
+            NearMiss(
+                nodes=tuple(f"/n{i}.{k}" for k in range(i)),
+                misses=(Miss(expected=("relax.abs", "relax.exp"), found="relax.sin", at=(f"/at{i}",)),),
+            )
+            for i in range(near)
+        ),
+    )
+
+
+def test_a_model(model: str, capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", model]) == 0
+    first, *blocks, hint = capsys.readouterr().out.rstrip().split("\n\n")
+    assert re.fullmatch(rf"m: 3 of {len(RULES)} rules applied, at 3 places", first)
+    by_rule = {block.partition(":")[0]: block.splitlines() for block in blocks}
+    assert by_rule["fold_batch_norm"][1:] == [
+        "  applied   /conv1, /norm1",
+        "  rejected  /conv2 is also needed by /skip (cost: 504 elements computed twice) at /conv2, /norm2",
+    ]
+    assert by_rule["merge_scales"] == [
+        "merge_scales: Two scales in a row become one.",
+        "  nearly    expected a constant for a, found relax.add at /gelu/add (/gelu/mul, /gelu/half)",
+    ]
+    assert "merge_clips" in by_rule["nothing to do for"][0]
+    assert hint.endswith("m.onnx --rule NAME")
+
+
+def test_what_is_not_tried_is_listed(model: str, capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", "q.onnx"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not tried")]
+    assert "the model quantises: " in line
+    assert "divide_to_multiply" in line
+
+
+def test_one_rule_in_full(model: str, capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", model, "--rule", "fold_batch_norm"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "fold_batch_norm"
+    assert any(line.startswith("    where s = gamma / sqrt(var + epsilon)") for line in lines)
+    assert lines[-5:] == [
+        "Applied at 1 place:",
+        "  /conv1, /norm1",
+        "Rejected at 1 place:",
+        "  /conv2, /norm2: /conv2 is also needed by /skip (cost: 504 elements computed twice)",
+        "Nearly matches at 0 places",
+    ]
+
+
+def test_a_rule_that_was_not_tried(model: str, capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", "q.onnx", "--rule", "merge_scales"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Not tried: it changes last bits")
+
+
+def test_json_is_one_document(model: str, capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", model, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema_version"] == 1
+    rules = {rule["rule"]: rule for rule in document["rules"]}
+    assert list(rules) == [rule.name for rule in RULES]
+    assert rules["fold_batch_norm"]["applied"] == [["/conv1", "/norm1"]]
+    assert rules["recognize_gelu"]["rejected"][0]["actual"] == "0.25"
+    assert rules["merge_scales"]["near_misses"][0]["misses"][0]["found"] == "relax.add"
+
+
+def test_json_of_one_rule(model: str, capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", model, "--rule", "merge_clips", "--json"]) == 0
+    (rule,) = json.loads(capsys.readouterr().out)["rules"]
+    assert rule["rule"] == "merge_clips"
+
+
+def test_the_overview_counts_what_it_leaves_out():
+    report = ExplainReport(model="m", rules=(_rule(near=9, rejected=9, applied=9),))
+    lines = list(_overview(report, Path("m.onnx")))
+    assert lines[3:9] == [
+        "  applied   /a0; /a1; /a2; 6 more places",
+        "  rejected  odd 0 at /r0; 1 more place",
+        "  rejected  odd 1 at /r2; 1 more place",
+        "  rejected  odd 2 at /r4; 1 more place",
+        "  rejected  2 more reasons",
+        "  nearly    expected relax.abs or relax.exp, found relax.sin at /at8 "
+        "(/n8.0, /n8.1, /n8.2, /n8.3 … (8 nodes)); 8 more places",
+    ]
+
+
+def test_of_many_near_misses_the_best_are_told():
+    lines = list(_detail(_rule(near=50)))
+    start = lines.index("Nearly matches at 50 places:")
+    assert lines[start + 1].startswith("  /n49.0, /n49.1")
+    assert len(lines) - start == 22
+    assert lines[-1] == "  … and 30 that fit less; --json has all"
+
+
+BAD = [
+    ("unknown rule", ["m.onnx", "--rule", "fold_batchnorm"], 2, "did you mean fold_batch_norm"),
+    ("no rule's name", ["m.onnx", "--rule", "xyz"], 2, "known are: cancel_negations"),
+    ("missing file", ["n.onnx"], 2, "n.onnx: no such model file"),
+    ("empty file", ["empty.onnx"], 2, "the file is empty"),
+    ("not ONNX", ["text.onnx"], 2, "not an ONNX model"),
+    ("dynamic dimension", ["dynamic.onnx"], 2, "--shape x=1,31"),
+    ("malformed shape", ["dynamic.onnx", "--shape", "x=1,a"], 2, "NAME=1,3,224,224"),
+    ("no model", [], 2, "MODEL"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "says"), [c[1:] for c in BAD], ids=[c[0] for c in BAD])
+def test_bad_input(
+    model: str, capsys: pytest.CaptureFixture[str], arguments: list[str], code: int, says: str
+):
+    Path("empty.onnx").write_text("")
+    Path("text.onnx").write_text("hello, world")
+    onnx.save(mlp("n"), "dynamic.onnx")
+    assert invoke(["explain", *arguments]) == code
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert "Traceback" not in captured.err
+    assert len(captured.err.splitlines()) <= SCREEN_LINES
+    assert captured.out == ""

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import arm_ext
+from arm_ext import digits
+from arm_ext.package import REPORT_TEXT
+from arm_ext.report import FloatCall, build_report
+from relay_passes import LeftFloat
+from tests.arm_ext.models import mlp
+from tests.board.qdq_models import QdqModel
+
+
+def with_layer_norm() -> onnx.ModelProto:
+    """Layer norm, which no numerics defines in integers, beside a sigmoid, which is a table."""
+    model = QdqModel((1 / 32, 0), (1 / 8, 3), 1 / 256)
+    gamma = model.constant("gamma", np.ones(8, np.float32))
+    model.branch("Norm", "LayerNormalization", [model.quantized_input("Norm"), gamma])
+    model.branch("Gate", "Sigmoid", [model.quantized_input("Gate")])
+    return model.build()
+
+
+def test_integer_model_is_said_to_be_one(tmp_path: Path):
+    result = arm_ext.compile(digits.model_path("int8"), output=tmp_path / "p")
+    numerics = {node.numerics for node in result.report.nodes if node.mac_share}
+    # The last layer's kernel dequantises its result, too.
+    assert numerics == {"qdq", "qdq+float"}
+    assert result.report.left_float == ()
+    assert "left in float" not in (tmp_path / "p" / REPORT_TEXT).read_text()
+    check = result.package.manifest.check
+    assert check.relative_bound == 0
+    assert "every operator is computed in integers" in check.reason
+
+
+def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
+    result = arm_ext.compile(with_layer_norm(), output=tmp_path / "p")
+    assert [(c.sources, c.operator) for c in result.report.left_float] == [(("Norm",), "nn.layer_norm")]
+    nodes = {node.source: node.numerics for node in result.report.nodes}
+    assert (nodes["Norm"], nodes["Gate"]) == ("float", "qdq")
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    _, left = text.split("1 operators left in float:\n")
+    assert "Norm  nn.layer_norm  no integer form of nn.layer_norm is defined" in left
+    check = result.package.manifest.check
+    assert check.relative_bound == 0.1
+    assert "1 operators are computed in float (nn.layer_norm)" in check.reason
+
+
+def test_float_model_computes_in_float(tmp_path: Path):
+    result = arm_ext.compile(mlp(), output=tmp_path / "p")
+    assert result.report.left_float == ()
+    assert {node.numerics for node in result.report.nodes} == {"float"}
+    assert result.package.manifest.check.relative_bound == pytest.approx(1e-4)
+
+
+def test_record_of_a_float_call_names_limit_and_actual():
+    call = FloatCall.of(LeftFloat(("up",), "image.resize2d", "it interpolates", "nearest_neighbor", "linear"))
+    assert call.why() == "it interpolates: linear (limit nearest_neighbor)"
+    assert FloatCall.of(LeftFloat(("n",), "nn.layer_norm", "none")).why() == "none"
+    report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
+    assert "2 operators left in float:\n" in report.text()
