@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compile random graphs for this machine and hold what they compute against its definition.
+
+    python scripts/fuzz.py --examples 20000 --seed 7
+
+Writes to stdout how often each operator, each attribute's value and each rule occurred. At the first failure it
+prints the smallest graph that fails, and the command that draws it again. Exit codes: 1 if a graph failed.
+"""
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests is no installed package
+
+from tests.fuzz.campaign import SHARD, Failure, Tally, shards
+
+
+@click.command(help=(__doc__ or "").splitlines()[0])
+@click.option("--examples", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=len(os.sched_getaffinity(0)), help="[default: processors]"
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for a failing graph.")
+def main(examples: int, seed: int, jobs: int, output: Path | None) -> None:
+    """Run shards as they get ready; stop at the first failure."""
+    log = Console(stderr=True)
+    total = Tally()
+    with Progress(console=log) as progress:
+        task = progress.add_task("graphs", total=examples)
+        for result in shards(examples, seed, jobs):
+            if isinstance(result, Failure):
+                if output is not None:
+                    _save(result, output)
+                progress.stop()
+                click.echo(str(result))
+                sys.exit(1)
+            total.add(result)
+            progress.advance(task, SHARD)
+    console = Console()
+    for title, counts in (
+        ("operator or attribute", total.features),
+        ("outputs held against", total.definitions),
+        ("rule", total.rules),
+    ):
+        console.print(_table(title, counts))
+    console.print(f"{total.graphs} graphs, seed {seed}: all as defined")
+
+
+def _save(failure: Failure, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "model.onnx").write_bytes(failure.model)
+    np.savez(folder / "inputs.npz", *failure.inputs)
+
+
+def _table(title: str, counts: Counter[str]) -> Table:
+    table = Table(title, "times")
+    for name, times in sorted(counts.items()):
+        table.add_row(name, str(times))
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A case through the compiler and the machine at hand, and what came of it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import onnx
+import tvm
+from hypothesis import reject
+from tvm import relax
+
+from arm_ext.frontends.onnx import import_onnx
+from arm_ext.pipeline import Context, build, run_phases
+from arm_ext.target.profiles import Profile, baseline_host
+from relay_passes.record import recording
+from tests.fuzz.graphs import Case
+from tests.fuzz.groups import UndefinedError
+from tests.fuzz.oracle import check_float, check_quantized
+
+
+class _QuicklyBuilt(Profile):
+    """The same machine, whose code LLVM does not optimise: most of a small graph's time would go there."""
+
+    def tvm_target(self) -> tvm.target.Target:
+        config = dict(super().tvm_target().export())
+        kept = {key: config[key] for key in ("kind", "mtriple", "mcpu", "mattr", "keys")}
+        return tvm.target.Target(kept | {"opt-level": 0})
+
+
+def _profile() -> Profile:
+    base = baseline_host()
+    return _QuicklyBuilt(**{field.name: getattr(base, field.name) for field in fields(base)})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        fault: What is wrong, or None.
+        hits: How often each rule was applied.
+        definitions: What the outputs of a quantised graph were held against.
+    """
+
+    fault: str | None
+    hits: Counter[str]
+    definitions: Counter[str]
+
+
+def outcome_of(case: Case) -> Outcome:
+    """Compile and run a case, and judge its outputs; hypothesis draws another where they are not defined."""
+    with recording() as record:
+        outputs = run(case.model, case.inputs)
+    definitions = Counter({"float graph": 1})
+    try:
+        if case.quantized:
+            fault, definitions = check_quantized(case.model, case.inputs, outputs)
+        else:
+            fault = check_float(case.model, case.inputs, outputs)
+    except UndefinedError:
+        reject()
+    return Outcome(fault, record.hits(), definitions)
+
+
+def run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The outputs of a model on this machine."""
+    profile = _profile()
+    *_, (_, planned) = run_phases(import_onnx(model).mod, Context(profile))
+    vm = relax.VirtualMachine(build(planned, profile), tvm.cpu())
+    result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
+    outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    return [output.numpy() for output in outputs]

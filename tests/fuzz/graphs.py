@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategy: a random small graph, in float or quantised, with inputs for it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from hypothesis import strategies as st
+
+from tests.fuzz.builder import Builder, Draw, Unit, Value
+from tests.fuzz.operators import OPERATORS
+from tests.fuzz.step import CHANNELS, Step
+from tests.fuzz.templates import TEMPLATES
+
+MOST_NODES = 40
+Kinds = tuple[tuple[Step, ...], ...]
+
+BATCHES, SIDES = (1, 2, 3), (1, 5, 7, 8, 9)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One graph.
+
+    Attributes:
+        model: ONNX.
+        inputs: Values in the model's order.
+        steps: Names of the steps that it is made of.
+        units: Which nodes each step made.
+        quantized: Whether its tensors are.
+    """
+
+    model: onnx.ModelProto
+    inputs: tuple[np.ndarray, ...]
+    steps: tuple[str, ...]
+    units: tuple[Unit, ...]
+    quantized: bool = False
+
+
+FLOAT = (OPERATORS, *[TEMPLATES] * 4)
+"""Of float graphs what counts is what rewrites make of them."""
+QUANTIZED = (OPERATORS, TEMPLATES)
+"""Of quantised ones it is the operators: what stands between two quantised tensors is hardly rewritten."""
+
+
+@st.composite
+def float_cases(draw: Draw, kinds: Kinds = FLOAT, most_steps: int = 10) -> Case:
+    """A graph in float32 of steps of these kinds."""
+    b = Builder(draw)
+    values = [b.input(_shape(b))]
+    used: list[Step] = []
+    for _ in range(draw(st.integers(1, most_steps))):
+        # The newest value first: a graph shrinks to a chain.
+        x = b.pick(values[::-1])
+        step = b.pick([step for step in b.pick(kinds) for _ in range(step.weight) if step.accepts(x)])
+        before = len(b.nodes)
+        values.append(step.build(b, x))
+        b.units.append(Unit(step.name, tuple(node.name for node in b.nodes[before:])))
+        used.append(step)
+        if len(b.nodes) >= MOST_NODES:
+            break
+    model = b.model(_unread(b, values))
+    rng = b.rng()
+    inputs = tuple(rng.standard_normal(x.shape).astype(np.float32) for x in b.inputs)
+    return Case(model, inputs, tuple(step.name for step in used), tuple(b.units))
+
+
+def _shape(b: Builder) -> tuple[int, ...]:
+    rank = b.pick([4, 4, 2, 3])
+    batch, channels = b.pick(BATCHES), b.pick(CHANNELS)
+    return (batch, channels, *(b.pick(SIDES) for _ in range(rank - 2)))
+
+
+def _unread(b: Builder, values: list[Value]) -> list[Value]:
+    """The results that no node reads: the graph's outputs."""
+    read = {name for node in b.nodes for name in node.input}
+    return [value for value in values[1:] if value.name not in read]

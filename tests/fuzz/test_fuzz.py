@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs compute what they are defined to; and the machinery that says so finds what does not."""
+
+import os
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import Phase, given, settings
+
+from arm_ext.frontends.onnx_reference import run_onnxruntime
+from relay_passes.canonicalize import RULES
+from tests.fuzz import campaign
+from tests.fuzz.campaign import Failure, Tally, run_shard, shards
+from tests.fuzz.compiled import Outcome
+from tests.fuzz.definitions import FORMS
+from tests.fuzz.graphs import Case, float_cases
+from tests.fuzz.groups import UndefinedError
+from tests.fuzz.oracle import check_float, check_quantized
+from tests.fuzz.quantized import quantized_cases
+
+EXAMPLES, SEED = 1000, 0
+LEAST_HITS = 50
+
+few = settings(max_examples=20, database=None, deadline=None, derandomize=True, phases=[Phase.generate])
+
+
+@pytest.mark.long
+def test_random_graphs_compute_what_they_are_defined_to() -> None:
+    total = Tally()
+    for result in shards(EXAMPLES, SEED, len(os.sched_getaffinity(0))):
+        assert isinstance(result, Tally), str(result)
+        total.add(result)
+    seldom = {rule.name: total.rules[rule.name] for rule in RULES if total.rules[rule.name] < LEAST_HITS}
+    assert not seldom, f"of {total.graphs} graphs too few provoke these rules (limit {LEAST_HITS}): {seldom}"
+    unchecked = set(FORMS) - set(total.definitions)
+    assert not unchecked, f"no graph holds these operators against their definition: {unchecked}"
+
+
+def test_a_seed_draws_the_same_graphs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[bytes] = []
+
+    def note(case: Case) -> Outcome:
+        drawn.append(case.model.SerializeToString())
+        return Outcome(None, Counter(), Counter())
+
+    monkeypatch.setattr(campaign, "outcome_of", note)
+    monkeypatch.setattr(campaign, "SHARD", 5)
+    for seed in (3, 3, 4):
+        assert isinstance(run_shard(seed), Tally)
+    assert drawn[:5] == drawn[5:10] != drawn[10:]
+
+
+def test_a_failure_is_shrunk_and_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_product(case: Case) -> Outcome:
+        fault = "a product" if any(node.op_type == "Mul" for node in case.model.graph.node) else None
+        return Outcome(fault, Counter(), Counter())
+
+    monkeypatch.setattr(campaign, "outcome_of", no_product)
+    failure = run_shard(0)
+    assert isinstance(failure, Failure)
+    assert len(onnx.load_model_from_string(failure.model).graph.node) <= 8  # one step is left
+    lines = str(failure).splitlines()
+    assert lines[0] == "a product"
+    assert any(" = Mul(" in line for line in lines)
+    assert lines[-1] == "again: python scripts/fuzz.py --examples 125 --seed 0"
+
+
+@few
+@given(float_cases())
+def test_a_wrong_float_is_found(case: Case) -> None:
+    outputs = run_onnxruntime(case.model.SerializeToString(), case.inputs, integers=False)
+    assert check_float(case.model, case.inputs, outputs) is None
+    outputs[-1] = outputs[-1] + np.float32(0.01) * np.abs(outputs[-1]).max() + np.float32(0.01)
+    assert "is off by" in str(check_float(case.model, case.inputs, outputs))
+
+
+@few
+@given(quantized_cases())
+def test_a_wrong_integer_is_found(case: Case) -> None:
+    outputs = run_onnxruntime(case.model.SerializeToString(), case.inputs, integers=False)
+    broken = outputs[-1].copy()
+    broken.flat[0] = np.iinfo(broken.dtype).max if broken.flat[0] <= 0 else 0
+    try:
+        fault, _ = check_quantized(case.model, case.inputs, [*outputs[:-1], broken])
+    except UndefinedError:
+        return
+    assert "is off by" in str(fault)
