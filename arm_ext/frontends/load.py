@@ -37,13 +37,22 @@ def import_model(model: str | Path | onnx.ModelProto, shapes: Shapes | None = No
     path = Path(model)
     if not path.is_file():
         raise UsageError(f"{path}: no such model file")
-    with path.open("rb") as file:
-        start = file.read(8)
-    if start[4:] == IDENTIFIER or path.suffix == ".tflite":
+    if is_tflite(path):
         return import_tflite(path, shapes)
+    start = _start(path)
     if start.startswith(_IR_VERSION) or path.suffix == ".onnx":
         return import_onnx(path, shapes)
     what = next(
         (text for magic, text in _OTHERS.items() if start.startswith(magic)), "neither ONNX nor TFLite"
     )
     raise UsageError(f"{path}: the file is {what}")
+
+
+def is_tflite(path: Path) -> bool:
+    """Whether a file that is there is a TFLite model, or is named like one."""
+    return _start(path)[4:] == IDENTIFIER or path.suffix == ".tflite"
+
+
+def _start(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(8)

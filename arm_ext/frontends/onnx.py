@@ -30,12 +30,13 @@ from arm_ext.frontends.onnx_check import (
     Shapes,
     check_supported,
     check_valid,
-    infer_shapes,
     runtime_inputs,
     set_input_shapes,
 )
+from arm_ext.frontends.onnx_expansion import opset_of
 from arm_ext.frontends.onnx_quantized import expand_quantized
 from arm_ext.frontends.onnx_reference import reference
+from arm_ext.frontends.onnx_shapes import fold_shapes
 
 
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
@@ -57,7 +58,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     nodes = {node.name: node.op_type for node in proto.graph.node}
     expansion = expand_quantized(proto)
     check_supported(proto, expansion.refused)
-    proto = infer_shapes(proto, name)
+    proto = fold_shapes(proto, name)
     mod = _convert(proto, expansion.sources, nodes)
     inputs = input_specs(proto.graph)
     return ImportedModel(
@@ -135,13 +136,12 @@ def _convert(
     proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]
 ) -> tvm.IRModule:
     """Import, given each expanded node's source, and the sources' operators."""
-    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
     importer = _NamingImporter(sources)
     try:
         # Upstream prints the failing node to stdout, which belongs to our result, and warns of renamed inputs.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            mod = importer.from_onnx(proto.graph, opset)
+            mod = importer.from_onnx(proto.graph, opset_of(proto))
     except Exception as err:
         reason = str(err).strip().splitlines()[-1] if str(err).strip() else type(err).__name__
         op = operators.get(importer.node, "?")

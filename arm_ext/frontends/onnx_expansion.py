@@ -18,6 +18,11 @@ def domain_of(node: onnx.NodeProto) -> str:
     return "" if node.domain == "ai.onnx" else str(node.domain)
 
 
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operators."""
+    return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
 class Expansion:
     """Goes through a graph in its order; at each node, what an `Expand` needs to write its replacement.
 
@@ -119,7 +124,7 @@ class Expansion:
 
     def opset(self) -> int:
         """Return the version of the standard operators."""
-        return next((int(o.version) for o in self._model.opset_import if o.domain in ("", "ai.onnx")), 1)
+        return opset_of(self._model)
 
     def dtype(self, name: str) -> np.dtype:
         """Return the element type of a value.

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import onnx
 
+from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.load import is_tflite
 from arm_ext.frontends.onnx import import_onnx, name_nodes, read_onnx
 from arm_ext.frontends.onnx_check import Shapes
 from arm_ext.manifest import Calibration
@@ -31,9 +33,14 @@ def import_quantized(
         nodes in their order, those that quantisation dropped among them, and then what it added.
 
     Raises:
-        UsageError: As `quantize` and `read_samples`.
+        UsageError: As `quantize` and `read_samples`; the model is TFLite.
         ModelError: As `quantize` and `import_onnx`.
     """
+    if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
+        raise UsageError(
+            f"{model}: --quantize takes ONNX, and this is TFLite; leave --quantize out if it is quantised, else "
+            "quantise it where it was converted, or export the network to ONNX"
+        )
     arrays = read_samples(samples)
     imported = import_onnx(quantize(model, arrays, method=method, shapes=shapes))
     source, name, digest = read_onnx(model)

@@ -22,6 +22,7 @@ from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx import input_specs, name_nodes, read_onnx
 from arm_ext.frontends.onnx_check import Shapes, check_supported, check_valid, infer_shapes, set_input_shapes
+from arm_ext.frontends.onnx_expansion import opset_of
 from arm_ext.quant.samples import split_samples
 
 Method = Literal["minmax", "percentile", "entropy"]
@@ -135,7 +136,7 @@ class _Reader:
 
 
 def _at_least_opset(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+    opset = opset_of(proto)
     if opset >= _MIN_OPSET:
         return proto
     try:

@@ -9,8 +9,10 @@ import pytest
 import arm_ext
 from arm_ext import digits
 from arm_ext.cli import invoke
+from arm_ext.errors import UsageError
 from arm_ext.package import load_package
 from arm_ext.quant.frontend import import_quantized
+from tests.arm_ext.frontends.tflite_cases import EXACT, SCALES
 from tests.arm_ext.models import mlp, residual_cnn
 
 
@@ -74,3 +76,11 @@ def test_missing_samples_are_a_usage_error(tmp_path: Path, capsys: pytest.Captur
 
 def test_float_model_has_no_calibration(tmp_path: Path):
     assert arm_ext.compile(mlp(), output=tmp_path / "p").package.manifest.model.calibration is None
+
+
+def test_tflite_is_refused(tmp_path: Path, samples: Path):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(EXACT["reshape"](SCALES["pow2"]))
+    with pytest.raises(UsageError, match=r"model\.tflite: --quantize takes ONNX, and this is TFLite"):
+        arm_ext.compile(path, output=tmp_path / "p", quantize=samples)
+    assert not (tmp_path / "p").exists()
