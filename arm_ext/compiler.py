@@ -111,6 +111,7 @@ def compile(
             count_macs(imported.mod),
             context.kernels,
             context.left_float,
+            context.kept_layout,
         )
         memory = memory_of(modules["lower"], modules["plan"])
         _check_budget(memory, memory_budget)

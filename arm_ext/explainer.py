@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 import relay_passes
 from arm_ext.errors import UsageError
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.load import import_model
 from arm_ext.names import near
 from relay_passes import Explanation, Rule
 from relay_passes.canonicalize import RULES
@@ -111,7 +111,7 @@ def explain(
     Rejections and near misses are those of a rule's first run, when other rules have changed little, and of its last.
 
     Args:
-        model: An ONNX file, or a loaded ONNX model.
+        model: An ONNX or TFLite file, or a loaded ONNX model.
         rule: Name of the only rule to tell about; all rules run in any case, for they make way for each other.
         shapes: Input name → static shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins.
@@ -124,7 +124,7 @@ def explain(
     if not wanted:
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), [known.name for known in RULES])}")
     progress("import")
-    imported = import_onnx(model, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+    imported = import_model(model, {name: tuple(shape) for name, shape in (shapes or {}).items()})
     progress("canonicalize")
     with recording() as record:
         relay_passes.canonicalize(imported.mod)

@@ -17,7 +17,7 @@ import relay_passes
 import schedules
 from arm_ext.lower import lower
 from arm_ext.manifest import Precision
-from arm_ext.report import FloatCall, KernelCall
+from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
 from relay_passes.sources import bindings_of, global_callees
 from schedules.numerics import qdq
@@ -37,7 +37,7 @@ class Context:
 
     profile: Profile
     precision: Precision = "fp32"
-    kept_layout: list[relay_passes.KeptLayout] = field(default_factory=list)
+    kept_layout: list[LayoutCall] = field(default_factory=list)
     left_float: list[FloatCall] = field(default_factory=list)
     kernels: list[KernelCall] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ def canonicalize(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
 def layout(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Put channels last; in QDQ form, where scales still stand beside the axes that they follow."""
     mod, kept = relay_passes.to_nhwc(mod)
-    context.kept_layout += kept
+    context.kept_layout += [LayoutCall.of(call) for call in kept]
     return mod
 
 
@@ -149,8 +149,10 @@ def build(planned: tvm.IRModule, profile: Profile) -> relax.VMExecutable:
         relax.transform.AttachGlobalSymbol(),
     ]
     target = profile.tvm_target()
+    lowered = tvm.transform.Sequential(passes)(planned)
     with target:
-        return relax.build(tvm.transform.Sequential(passes)(planned), target, relax_pipeline=None)
+        # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).
+        return relax.build(lowered, target, relax_pipeline=None, exec_mode="compiled")
 
 
 def _dump(folder: Path | None, number: int, name: str, mod: tvm.IRModule) -> None:

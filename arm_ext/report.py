@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from relay_passes import LeftFloat
+from relay_passes import KeptLayout, LeftFloat
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -56,6 +56,21 @@ class FloatCall(BaseModel):
         return self.reason + (f": {self.actual} (limit {self.limit})" if self.limit else "")
 
 
+class LayoutCall(BaseModel):
+    """An operator that keeps the model's layout where others have channels last, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    sources: tuple[str, ...]
+    operator: str
+    reason: str
+
+    @classmethod
+    def of(cls, kept: KeptLayout) -> "LayoutCall":
+        """Return the record of what the pass noted."""
+        return cls(sources=kept.nodes, operator=kept.operator.removeprefix("relax."), reason=kept.reason)
+
+
 class NodeRow(BaseModel):
     """One source node."""
 
@@ -83,6 +98,7 @@ class CompileReport(BaseModel):
     nodes: tuple[NodeRow, ...]
     kernels: tuple[KernelCall, ...]
     left_float: tuple[FloatCall, ...] = ()
+    kept_layout: tuple[LayoutCall, ...] = ()
 
     def summary(self) -> str:
         """Return how many source nodes each kernel serves: "linear_f32 13, generic 40, folded 12 nodes"."""
@@ -90,7 +106,7 @@ class CompileReport(BaseModel):
         return ", ".join(f"{kernel} {n}" for kernel, n in count.most_common()) + " nodes"
 
     def text(self) -> str:
-        """Render one page: totals, then a row a node, then what a quantised model left in float."""
+        """Render one page: totals, a row a node, what a quantised model left in float, what kept its layout."""
         lines = [
             f"{self.model} for {self.target}: {len(self.nodes)} nodes, {len(self.kernels)} kernels, "
             f"{self.macs / 1e6:.2f} MMAC",
@@ -102,10 +118,15 @@ class CompileReport(BaseModel):
             for n in self.nodes
         ]
         lines += _columns(rows)
+        head = ("node", "operator", "reason")
         if self.left_float:
             lines += ["", f"{len(self.left_float)} operators left in float:"]
-            left = [("node", "operator", "reason")]
-            lines += _columns(left + [(", ".join(c.sources), c.operator, c.why()) for c in self.left_float])
+            lines += _columns([head, *((", ".join(c.sources), c.operator, c.why()) for c in self.left_float)])
+        if self.kept_layout:
+            lines += ["", f"{len(self.kept_layout)} operators left in the model's layout, not channels-last:"]
+            lines += _columns(
+                [head, *((", ".join(c.sources), c.operator, c.reason) for c in self.kept_layout)]
+            )
         return "\n".join(lines) + "\n"
 
 
@@ -125,6 +146,7 @@ def build_report(
     macs: dict[str, int],
     kernels: Iterable[KernelCall],
     left_float: Iterable[FloatCall] = (),
+    kept_layout: Iterable[LayoutCall] = (),
 ) -> CompileReport:
     """Join what the phases recorded into one row a source node.
 
@@ -135,6 +157,7 @@ def build_report(
         macs: Source node → multiply-accumulates of one inference.
         kernels: The kernels, with their source nodes.
         left_float: What a quantised model computes in float.
+        kept_layout: What is not channels-last.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}
@@ -147,7 +170,13 @@ def build_report(
         for name, op in nodes.items()
     )
     return CompileReport(
-        model=model, target=target, macs=total, nodes=rows, kernels=calls, left_float=tuple(left_float)
+        model=model,
+        target=target,
+        macs=total,
+        nodes=rows,
+        kernels=calls,
+        left_float=tuple(left_float),
+        kept_layout=tuple(kept_layout),
     )
 
 

@@ -17,6 +17,7 @@ from arm_ext.report import FloatCall
 from arm_ext.target.profiles import baseline_host
 
 _SEED = 0
+_QUANTIZED_BYTES = 2  # of the widest integers that activations are quantised to
 
 # A sum of k products errs by about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits beyond k = 1e5.
 _FLOAT = Check(
@@ -36,14 +37,22 @@ _MIXED_BOUND = 0.1
 
 
 def random_inputs(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
-    """Return one seeded input a spec: standard normal floats; integers 0 and 1, which are safe as indices."""
+    """Return one seeded input a spec.
+
+    Floats are standard normal, quantised integers (8 and 16 bits) anywhere in their range; wider integers and
+    booleans are 0 and 1, which are safe as indices.
+    """
     rng = np.random.default_rng(_SEED)
-    values = []
-    for spec in specs:
-        dtype = np.dtype(spec.dtype)
-        value = rng.standard_normal(spec.shape) if dtype.kind == "f" else rng.integers(0, 2, spec.shape)
-        values.append(value.astype(dtype))
-    return values
+    return [_random(spec.shape, np.dtype(spec.dtype), rng) for spec in specs]
+
+
+def _random(shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if dtype.kind in "iu" and dtype.itemsize <= _QUANTIZED_BYTES:
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    return rng.integers(0, 2, shape).astype(dtype)
 
 
 def make_selftest(model: ImportedModel, inputs: list[np.ndarray], precision: Precision = "fp32") -> Selftest:

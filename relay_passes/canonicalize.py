@@ -33,6 +33,7 @@ from relay_passes.rules import (
     merge_scales,
     merge_shifts,
     merge_transposes,
+    recognize_hard_sigmoid,
     remove_neutral,
     remove_noop,
     reshape_form,
@@ -72,6 +73,9 @@ FLOAT: tuple[Rule, ...] = (
     divide_by_root.RULE,
     expand_power.RULE,
 )
+# What quantised functions do without. Integer arithmetic makes one table of a chain of elementwise calls, in binary64:
+# of gelu's and silu's forms that table is the same, but hard sigmoid's x / 6 and x · ⅙ part at ties.
+_NOT_IF_QUANTISED: tuple[Rule, ...] = (*FLOAT, recognize_hard_sigmoid.RULE)
 # Operators are recognised in the forms that exporters write, before other rules give these another form.
 RULES: tuple[Rule, ...] = (*TIDY, *RECOGNIZE, *FOLD, divide_by_power_of_two.RULE, *FLOAT)
 
@@ -84,11 +88,13 @@ class Step:
         name: By its effect.
         run: Module to module.
         needs: Steps that must have run before, directly or not.
+        has_rules: Whether `run` takes `debug`, to verify the module after each rule.
     """
 
     name: str
-    run: Callable[[IRModule], IRModule]
+    run: Callable[..., IRModule]
     needs: tuple[str, ...] = ()
+    has_rules: bool = False
 
 
 def _remove_aliases(mod: IRModule) -> IRModule:
@@ -105,7 +111,7 @@ def _merge_equal_calls(mod: IRModule) -> IRModule:
 
 def rules_for(mod: IRModule) -> tuple[Rule, ...]:
     """The rules that keep what `mod` computes: all, but where it quantises none that changes last bits."""
-    return tuple(rule for rule in RULES if rule not in FLOAT) if _quantises(mod) else RULES
+    return tuple(rule for rule in RULES if rule not in _NOT_IF_QUANTISED) if _quantises(mod) else RULES
 
 
 def _quantises(mod: IRModule) -> bool:
@@ -114,18 +120,18 @@ def _quantises(mod: IRModule) -> bool:
     return any(isinstance(call, relax.Call) and call.op.same_as(quantize) for call in calls)
 
 
-def _tidy(mod: IRModule) -> IRModule:
-    return _to_fixed_point(mod, TIDY)
+def _tidy(mod: IRModule, *, debug: bool) -> IRModule:
+    return _to_fixed_point(mod, TIDY, debug)
 
 
-def _apply_rules(mod: IRModule) -> IRModule:
-    return _to_fixed_point(mod, rules_for(mod))
+def _apply_rules(mod: IRModule, *, debug: bool) -> IRModule:
+    return _to_fixed_point(mod, rules_for(mod), debug)
 
 
-def _to_fixed_point(mod: IRModule, rules: Sequence[Rule]) -> IRModule:
+def _to_fixed_point(mod: IRModule, rules: Sequence[Rule], debug: bool) -> IRModule:
     """Apply rules until none applies, without the aliases that rules leave where a value replaces a call."""
     while True:
-        after = apply_rules(mod, rules)
+        after = apply_rules(mod, rules, debug=debug)
         if after.same_as(mod):
             return mod
         mod = _remove_aliases(after)
@@ -140,11 +146,12 @@ STEPS: tuple[Step, ...] = (
     # Rules look for operators where importers write kernels; their constants must be known.
     Step("recognize_tir", recognize_tir, needs=("fold_constants",)),
     # An alias of a value that only a removed call needed would count as a second consumer of it.
-    Step("tidy", _tidy, needs=("remove_aliases",)),
+    Step("tidy", _tidy, needs=("remove_aliases",), has_rules=True),
     Step(
         "apply_rules",
         _apply_rules,
         needs=("remove_aliases", "remove_dead_code", "fold_constants", "recognize_tir", "tidy"),
+        has_rules=True,
     ),
     # Calls on equal constants are equal.
     Step("merge_constants", merge_constants, needs=("apply_rules",)),
@@ -159,13 +166,13 @@ def canonicalize(mod: IRModule, *, debug: bool = False) -> IRModule:
 
     Args:
         mod: As a front end returns it: A-normal form, every call named.
-        debug: Verify the module after each step.
+        debug: Verify the module after each rule and each step.
 
     Raises:
-        ValueError: With `debug`, a step broke the module; the message names it.
+        ValueError: With `debug`, a rule or a step broke the module; the message names it.
     """
     for step in STEPS:
-        mod = step.run(mod)
+        mod = step.run(mod, debug=debug) if step.has_rules else step.run(mod)
         if debug:
             verify(mod, after=step.name)
     return mod

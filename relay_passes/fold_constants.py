@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluate what depends on constants alone, however long the chain.
 
-    y = f(c1, g(c2))    →    c3
+    y = f(c1, g(c2))                   →    c3
+    y = shape_to_tensor(shape_of(x))    →    the dimensions of x, where they are static
 
 Quantised: `quantize(c)` becomes the integer constant it is; `dequantize(c)` stays, for the integer constant and
 its scale are what integer arithmetic needs, and a float one would be four times the size.
@@ -15,11 +16,14 @@ import tvm
 from tvm import IRModule, relax
 from tvm.ir import Call, GlobalVar, Op, Tuple, TupleType, Var
 from tvm.relax.analysis import free_vars
+from tvm.tirx import IntImm
 from tvm_ffi import structural_map
 
 from relay_passes.sources import bindings_of, relax_functions
 
 QDQ_WEIGHTS = ("relax.dequantize",)
+
+_SHAPE_TO_TENSOR = Op.get("relax.shape_to_tensor")
 
 
 def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModule:
@@ -31,10 +35,23 @@ def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModu
     """
     out = mod.clone()
     for gv, func in relax_functions(mod):
-        constant = _constant_bindings(func, keep)
-        if constant:
-            out.update_func(gv, _without(func, _evaluate(mod, func, constant)))
+        if shapes := _static_shapes(func):
+            func = _without(func, shapes)
+        if constant := _constant_bindings(func, keep):
+            func = _without(func, _evaluate(mod, func, constant))
+        out.update_func(gv, func)
     return out
+
+
+def _static_shapes(func: relax.Function) -> dict[Var, relax.Expr]:
+    found: dict[Var, relax.Expr] = {}
+    for binding in bindings_of(func):
+        value = binding.value
+        if isinstance(value, Call) and value.op.same_as(_SHAPE_TO_TENSOR):
+            dims = value.args[0].ty.values
+            if dims is not None and all(isinstance(dim, IntImm) for dim in dims):
+                found[binding.var] = relax.const([int(dim) for dim in dims], "int64")
+    return found
 
 
 def _constant_bindings(func: relax.Function, keep: tuple[str, ...]) -> dict[Var, relax.VarBinding]:

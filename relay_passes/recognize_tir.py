@@ -67,7 +67,7 @@ def _extrema(kernel: PrimFunc, call: Call) -> Iterator[Guess]:
     operands = tuple(call.args[1].fields)
     dtype = str(call.ty.dtype)
     if len(operands) == 2:
-        guesses = [(operands, operands)]
+        guesses = [(operands, operands)] if _broadcast(*operands) else []
     elif len(operands) == 1:
         guesses = [
             ((operands[0], bound), (operands[0], relax.const(bound, dtype))) for bound in _numbers(kernel)
@@ -77,6 +77,16 @@ def _extrema(kernel: PrimFunc, call: Call) -> Iterator[Guess]:
     for compute, operator in _EXTREMA:
         for arguments, (x, bound) in guesses:
             yield compute, arguments, operator(x, bound)
+
+
+def _broadcast(a: Expr, b: Expr) -> bool:
+    """Whether two tensors can be operands of one elementwise operator, which topi must not be asked for else."""
+    pairs = zip(reversed(a.ty.shape), reversed(b.ty.shape), strict=False)
+    return all(structural_equal(m, n) or _is_one(m) or _is_one(n) for m, n in pairs)
+
+
+def _is_one(size: Expr) -> bool:
+    return isinstance(size, IntImm) and int(size) == 1
 
 
 def _pads(kernel: PrimFunc, call: Call) -> Iterator[Guess]:

@@ -39,7 +39,7 @@ SCHEMA_VERSION = 1
     "--quantize",
     type=click.Path(path_type=Path),
     metavar="FILE.npz",
-    help="Quantise a float model to int8 with calibration samples: an array an input, samples along its first axis.",
+    help="Quantise a float ONNX model to int8 by calibration samples: an array an input, samples along its first axis.",
 )
 @click.option(
     "--calibration",
@@ -77,7 +77,7 @@ def compile(
     cc: str | None,
     as_json: bool,
 ) -> None:
-    """Compile MODEL (ONNX, fp32 or QDQ int8) into a package.
+    """Compile MODEL (ONNX or TFLite, float or quantised) into a package.
 
     Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
     """

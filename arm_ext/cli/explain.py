@@ -31,7 +31,7 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
 def explain(
     model: Path, rule: str | None, shapes: tuple[tuple[str, tuple[int, ...]], ...], as_json: bool
 ) -> None:
-    """Tell what each rewrite rule did to MODEL (ONNX), and where and why it did not apply.
+    """Tell what each rewrite rule did to MODEL (ONNX or TFLite), and where and why it did not apply.
 
     "rejected": the pattern is there, but the rule's check refused it. "nearly": all of the pattern is there but for
     a part or two; two operators match at least, and more than do not.

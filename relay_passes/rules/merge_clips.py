@@ -4,8 +4,9 @@
     clip(clip(x, a, b), c, d)    →    clip(x, clip(a, c, d), clip(b, c, d))
     where relu(x) counts as clip(x, 0, ∞)
 
-clip(x, a, b) is min(max(x, a), b), a growing function of x, so the outer one acts on the inner one's bounds: exact,
-with a > b as well (the result is b throughout), and for a NaN (see `recognize_clip`).
+Relax's clip(x, a, b) is max(min(x, b), a), a growing function of x, so the outer one acts on the inner one's bounds:
+exact, and for a NaN, too (see `recognize_clip`). Where a > b it is a throughout, that is clip(x, a, a): the result's
+bounds never cross.
 
 Quantised: in float only; two clips that a `quantize` stands between are left alone.
 """
@@ -31,8 +32,8 @@ def check(match: Match) -> Match | Rejection:
 
 def rewrite(match: Match) -> Expr:
     """The outer clip with the bounds of both."""
-    inner, (low, high) = bounds(match.values["inner"]), bounds(match.values["outer"])
-    return relax.op.clip(match.operands["x"], *(min(max(bound, low), high) for bound in inner))
+    (a, b), (c, d) = bounds(match.values["inner"]), bounds(match.values["outer"])
+    return relax.op.clip(match.operands["x"], *(max(min(bound, d), c) for bound in (a, max(a, b))))
 
 
 RULE = Rule(

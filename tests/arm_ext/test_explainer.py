@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
 import pytest
 
 import arm_ext
@@ -6,6 +8,7 @@ from arm_ext.errors import UsageError
 from arm_ext.explainer import STEPS, RuleReport
 from relay_passes.canonicalize import RULES
 from tests.arm_ext.explained import explained
+from tests.arm_ext.frontends.tflite_cases import EXACT, SCALES
 from tests.arm_ext.models import mlp
 
 
@@ -50,6 +53,13 @@ def test_what_is_not_tried_on_a_quantised_model_says_why() -> None:
     assert report.applied == ()
     assert "the model quantises" in report.not_tried
     assert _rule("fold_batch_norm", quantised=True).not_tried == ""
+
+
+def test_tflite_models_are_explained(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    path.write_bytes(EXACT["reshape"](SCALES["pow2"]))
+    report = arm_ext.explain(path)
+    assert (report.model, len(report.rules)) == ("m", len(RULES))
 
 
 def test_dynamic_inputs_take_shapes() -> None:

@@ -4,13 +4,14 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 
 import arm_ext
 from arm_ext import digits
 from arm_ext.package import REPORT_TEXT
 from arm_ext.report import FloatCall, build_report
 from relay_passes import LeftFloat
-from tests.arm_ext.models import mlp
+from tests.arm_ext.models import mlp, model
 from tests.board.qdq_models import QdqModel
 
 
@@ -53,6 +54,21 @@ def test_float_model_computes_in_float(tmp_path: Path):
     assert result.report.left_float == ()
     assert {node.numerics for node in result.report.nodes} == {"float"}
     assert result.package.manifest.check.relative_bound == pytest.approx(1e-4)
+
+
+def test_what_keeps_its_layout_stands_in_the_report(tmp_path: Path):
+    # Filters of run time cannot be put into another layout at compile time.
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        helper.make_node("Conv", ["r", "w"], ["y"], name="conv"),
+    ]
+    inputs = {"x": [1, 3, 9, 7], "w": [8, 3, 3, 3]}
+    result = arm_ext.compile(model(nodes, inputs, ["y"]), output=tmp_path / "p")
+    (kept,) = result.report.kept_layout
+    assert (kept.sources, kept.operator) == (("conv",), "nn.conv2d")
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    _, left = text.split("1 operators left in the model's layout, not channels-last:\n")
+    assert f"conv  nn.conv2d  {kept.reason}" in left
 
 
 def test_record_of_a_float_call_names_limit_and_actual():

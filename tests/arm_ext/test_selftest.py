@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
+
+from arm_ext.frontends import TensorSpec
+from arm_ext.selftest import random_inputs
+
+MANY = (1 << 20,)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_quantised_inputs_have_their_full_range(dtype: str):
+    (value,) = random_inputs([TensorSpec("x", MANY, dtype)])
+    assert value.dtype == dtype
+    assert (value.min(), value.max()) == (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
+def test_indices_are_of_the_first_two(dtype: str):
+    (value,) = random_inputs([TensorSpec("x", MANY, dtype)])
+    assert value.dtype == dtype
+    assert set(np.unique(value)) == {0, 1}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_floats_are_standard_normal(dtype: str):
+    (value,) = random_inputs([TensorSpec("x", MANY, dtype)])
+    assert value.dtype == dtype
+    # Of a million: within five deviations of the mean, which is 1e-3, and of the deviation.
+    assert abs(value.mean(dtype=np.float64)) < 5e-3
+    assert abs(value.std(dtype=np.float64) - 1) < 5e-3
+
+
+def test_inputs_are_the_same_each_time():
+    specs = [TensorSpec("x", (7,), "float32"), TensorSpec("q", (9,), "int8")]
+    for first, second in zip(random_inputs(specs), random_inputs(specs), strict=True):
+        np.testing.assert_array_equal(first, second)
