@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from arm_ext.measure.profile import CountReport
     from arm_ext.measure.times import TimeReport
     from arm_ext.package import Package, load_package
+    from arm_ext.peers.compare import compare
+    from arm_ext.peers.comparison import Comparison
     from arm_ext.runner import RunResult, run
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Board",
+    "Comparison",
     "CompileResult",
     "CountReport",
     "Diagnosis",
@@ -31,6 +34,7 @@ __all__ = [
     "TimeReport",
     "__version__",
     "bench",
+    "compare",
     "compile",
     "diagnose",
     "explain",
@@ -48,6 +52,8 @@ _HOMES = {
     "arm_ext.measure.profile": ("CountReport",),
     "arm_ext.measure.times": ("TimeReport",),
     "arm_ext.package": ("Package", "load_package"),
+    "arm_ext.peers.compare": ("compare",),
+    "arm_ext.peers.comparison": ("Comparison",),
     "arm_ext.runner": ("RunResult", "run"),
 }
 

@@ -54,8 +54,8 @@ _HWCAP2 = {
 }
 
 # Part numbers of MIDR_EL1 (each core's Technical Reference Manual) for the implementer Arm.
-_ARM = 0x41
-_ARM_PARTS = {
+ARM = 0x41
+ARM_PARTS = {
     0xD03: "cortex-a53",
     0xD05: "cortex-a55",
     0xD07: "cortex-a57",
@@ -121,7 +121,7 @@ def _bits(word: int, names: dict[int, str]) -> frozenset[str]:
 def _core_name(midr: int) -> str:
     # MIDR_EL1: implementer in bits 31:24, part number in bits 15:4 (Arm ARM, D17.2.100).
     implementer, part = midr >> 24 & 0xFF, midr >> 4 & 0xFFF
-    known = _ARM_PARTS.get(part) if implementer == _ARM else None
+    known = ARM_PARTS.get(part) if implementer == ARM else None
     return known or f"MIDR {midr:#x}"
 
 

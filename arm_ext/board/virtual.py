@@ -46,7 +46,7 @@ class VirtualServer:
             EnvError: qemu, the arm64 libc or the means to build the server are missing, or QEMU cannot count.
             UsageError: QEMU has no such CPU.
         """
-        qemu, root = _emulator()
+        qemu, root = emulator()
         server, libs = board_server(), runtime_libs()
         plugin = qemu_plugin() if counting else None
 
@@ -111,7 +111,7 @@ class VirtualBoard(Board):
         self._server.close()
 
 
-def _emulator() -> tuple[str, Path]:
+def emulator() -> tuple[str, Path]:
     """qemu-aarch64 and the root folder of the arm64 libraries."""
     qemu = shutil.which(_QEMU)
     if qemu is None:

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import click
 
+from arm_ext.cli.console import progress
+from arm_ext.errors import UsageError
 from arm_ext.measure.bench import bench as measure
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.profile import CountReport
 from arm_ext.measure.times import TimeReport
+from arm_ext.peers.compare import compare, steps
+from arm_ext.peers.comparison import Comparison
 
 
 @click.command()
@@ -20,15 +24,57 @@ from arm_ext.measure.times import TimeReport
     show_default=True,
     help="virtual[:cpu], local, host:port, tracker-host:port/key.",
 )
+@click.option(
+    "--against",
+    metavar="NAME,NAME",
+    help="Count other runtimes on the same model too: onnxruntime, litert. PACKAGE may then be a model file. "
+    "The first time it downloads them.",
+)
+@click.option("--target", help="With --against: profile to compile a model file for.  [default: the board's]")
+@click.option("--mattr", metavar="+x,-y", help="With --against: LLVM features to add and remove.")
+@click.option(
+    "--onnxruntime-model",
+    type=click.Path(path_type=Path),
+    metavar="FILE.onnx",
+    help="With --against: the same network for onnxruntime, where PACKAGE is no ONNX file.",
+)
+@click.option(
+    "--litert-model",
+    type=click.Path(path_type=Path),
+    metavar="FILE.tflite",
+    help="With --against: the same network for LiteRT, where PACKAGE is no TFLite file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def bench(package: Path, board: str, as_json: bool) -> None:
+def bench(
+    package: Path,
+    board: str,
+    against: str | None,
+    target: str | None,
+    mattr: str | None,
+    onnxruntime_model: Path | None,
+    litert_model: Path | None,
+    as_json: bool,
+) -> None:
     """Measure PACKAGE on a board.
 
     A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
     """
-    report = measure(package, board)
+    given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
+    models = {name: file for name, file in given.items() if file is not None}
+    report: TimeReport | CountReport | Comparison
+    if against is not None:
+        with progress("counting", steps(against)) as step:
+            report = compare(
+                package, against, board, target=target, mattr=mattr, models=models, progress=step
+            )
+    elif target or mattr or models:
+        raise UsageError("--target, --mattr and a model for another runtime are for --against")
+    else:
+        report = measure(package, board)
     if as_json:
         click.echo(report.model_dump_json(indent=2))
+    elif isinstance(report, Comparison):
+        click.echo(_comparison(report))
     elif isinstance(report, TimeReport):
         click.echo(_times(report))
     else:
@@ -80,6 +126,39 @@ def _symbols(report: CountReport) -> str:
     return "\n".join(
         f"{count:>15}{share:>9}{mac:>11}{cycles:>15}  {name}" for count, share, mac, cycles, name in rows
     )
+
+
+def _comparison(report: Comparison) -> str:
+    title = (
+        f"{report.model}, {_millions(report.macs)}MAC, {report.target} (emulated as {report.cpu}; cycles of "
+        f"{report.cycle_model})"
+    )
+    head = (
+        "runtime",
+        "instructions",
+        "ratio",
+        "MAC/insn",
+        "est. cycles",
+        "ratio",
+        "empty",
+        "binary",
+        "weights",
+    )
+    lines = [f"{head[0]:<22}" + "".join(f"{name:>14}" for name in head[1:])]
+    for row in report.rows:
+        cells = (
+            f"{row.instructions:,}",
+            f"{row.instruction_ratio:.2f}",
+            f"{row.macs_per_instruction:.2f}",
+            f"{row.estimated_cycles:,}",
+            f"{row.cycle_ratio:.2f}",
+            "" if row.empty_instructions is None else f"{row.empty_instructions:,}",
+            f"{row.binary_bytes:,}",
+            f"{row.weight_bytes:,}",
+        )
+        lines.append(f"{f'{row.runtime} {row.version}':<22}" + "".join(f"{cell:>14}" for cell in cells))
+    lines += [f"{absent.runtime:<22}  {absent.reason}" for absent in report.absent]
+    return "\n".join([title, "", *lines, "", report.note])
 
 
 def _lines(rows: dict[str, str]) -> str:

@@ -74,11 +74,11 @@ class Trace:
             EnvError: The dump is truncated, or model.so is not among the guest's mappings.
             InternalError: The dump shows other instructions than `so` holds at that place.
         """
-        images = _Images(maps)
+        images = Images(maps)
         model = _ModelImage(so, images)
         # The emulator may translate a block twice, and then counts it in two lines.
         counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
-        for vaddr, count, words in _read_blocks(dump):
+        for vaddr, count, words in read_blocks(dump):
             counts[vaddr, words] += count
         blocks = []
         for (vaddr, words), count in counts.items():
@@ -97,7 +97,8 @@ def kernel_name(symbol: str) -> str:
     return symbol.removeprefix(_WRAPPER_PREFIX).removesuffix(_BODY_SUFFIX)
 
 
-def _read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+    """The blocks of a plugin's dump: guest address, how often it ran, its instructions."""
     seen = 0
     total: int | None = None
     with dump.open() as lines:
@@ -124,7 +125,7 @@ def _damaged(dump: Path, what: str) -> EnvError:
     )
 
 
-class _Images:
+class Images:
     """Which file is mapped at an address; from the text of /proc/self/maps."""
 
     def __init__(self, maps: str) -> None:
@@ -139,6 +140,7 @@ class _Images:
         self._starts = [entry[0] for entry in self._entries]
 
     def at(self, vaddr: int) -> str:
+        """The image that is mapped at a guest address."""
         index = bisect_right(self._starts, vaddr) - 1
         if index < 0 or vaddr >= self._entries[index][1]:
             return UNKNOWN_IMAGE
@@ -153,7 +155,7 @@ class _Images:
 class _ModelImage:
     """model.so as loaded in the guest: its base, its kernels, its code."""
 
-    def __init__(self, so: Path, images: _Images) -> None:
+    def __init__(self, so: Path, images: Images) -> None:
         self._so = so
         start = images.first_byte(MODEL_IMAGE)
         if start is None:

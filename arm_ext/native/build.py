@@ -98,7 +98,7 @@ def runtime_libs() -> Path:
             _download(versions, folder)
         (folder / "tvm_ffi/lib/libtvm_ffi.so").rename(folder / _LIB / "libtvm_ffi.so")
 
-    return _cached("runtime-aarch64", [*versions, *_RUNTIME_FILES], fill) / _LIB
+    return cached("runtime-aarch64", [*versions, *_RUNTIME_FILES], fill) / _LIB
 
 
 def _shared_library(name: str, machine: str) -> Path:
@@ -113,10 +113,10 @@ def _shared_library(name: str, machine: str) -> Path:
 
 def _built(name: str, sources: Sequence[str], flags: Sequence[str], build: Callable[[Path], None]) -> Path:
     texts = [(_HERE / source).read_text() for source in sources]
-    return _cached(name, [ZIGLANG, *_wheel_versions(), *flags, *texts], build)
+    return cached(name, [ZIGLANG, *_wheel_versions(), *flags, *texts], build)
 
 
-def _cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) -> Path:
+def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) -> Path:
     """The folder for `name`; `fill` is called on an empty one if there is none yet."""
     digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]
     native = cache_folder() / "native"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtimes that a package can be compared with, and the versions that are compared."""
+
+from dataclasses import dataclass
+
+from arm_ext.errors import UsageError
+from arm_ext.names import near
+
+# Both peers take arrays of numpy's C ABI version 2. Its version changes nothing between the marks.
+NUMPY = "numpy==2.4.6"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A runtime.
+
+    Attributes:
+        name: What --against says.
+        distribution: Its wheel's name.
+        version: Of the wheel. Pinned: kernels get better with releases, and a ratio without a version says nothing.
+        package: The wheel's import name, which is the folder that it unpacks to.
+        format: Of the models that it takes: "onnx" or "tflite".
+    """
+
+    name: str
+    distribution: str
+    version: str
+    package: str
+    format: str
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """What pip installs; the peers import nothing else for an inference."""
+        return f"{self.distribution}=={self.version}", NUMPY
+
+
+PEERS = {
+    peer.name: peer
+    for peer in (
+        # The newest release when the marks for our kernels were set.
+        Peer("onnxruntime", "onnxruntime", "1.31.1", "onnxruntime", "onnx"),
+        # The release whose default kernels the tests of the TFLite front end are exact against.
+        Peer("litert", "ai-edge-litert", "2.3.0", "ai_edge_litert", "tflite"),
+    )
+}
+
+
+def parse_peers(text: str) -> list[Peer]:
+    """Parse the value of --against, such as "onnxruntime,litert".
+
+    Raises:
+        UsageError: A name is unknown or stands there twice.
+    """
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in PEERS:
+            raise UsageError(f"--against: unknown runtime {name!r}; {near(name, PEERS)}")
+    if len(set(names)) < len(names):
+        raise UsageError(f"--against: {text} names a runtime twice")
+    return [PEERS[name] for name in names]

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of a package beside its peers, as records."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+NOTE = (
+    "One warm inference on one thread, counted between the same two marks on one emulator. Cycles are of a model "
+    "(llvm-mca): they compare programs for one core, and are no time on a board. A ratio is the row's number over "
+    "tvm-arm-ext's. `empty` is what the runtime takes for a model that computes nothing, its call from Python "
+    "included; it is part of the row. Binary is what is loaded to run a model, without the weights; weights are "
+    "as the runtime is given them."
+)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Counts(_Record):
+    """What one inference takes.
+
+    Attributes:
+        libraries: Dynamic instructions of each library, and of the interpreter of a peer; most first.
+        estimated_cycles: By the model.
+    """
+
+    libraries: dict[str, int]
+    estimated_cycles: int
+
+    @property
+    def instructions(self) -> int:
+        """Dynamic instructions of all."""
+        return sum(self.libraries.values())
+
+
+class Row(_Record):
+    """A runtime.
+
+    Attributes:
+        runtime: Such as "onnxruntime".
+        version: Of its wheel.
+        instructions: Dynamic, per inference.
+        macs_per_instruction: The model's multiply-accumulates over `instructions`.
+        estimated_cycles: By the model.
+        instruction_ratio: `instructions` over those of tvm-arm-ext.
+        cycle_ratio: `estimated_cycles` over those of tvm-arm-ext.
+        binary_bytes: Shared libraries loaded to run a model, without the model's weights.
+        weight_bytes: Constants of the model as the runtime is given them.
+        empty_instructions: For a model that computes nothing, the call from Python included; None where not measured.
+        distance: Largest difference of an output from tvm-arm-ext's, relative to the largest there (units, for
+            integers); None if it ran a file and inputs of its own.
+        libraries: Dynamic instructions of each library.
+    """
+
+    runtime: str
+    version: str
+    instructions: int
+    macs_per_instruction: float
+    estimated_cycles: int
+    instruction_ratio: float
+    cycle_ratio: float
+    binary_bytes: int
+    weight_bytes: int
+    empty_instructions: int | None
+    distance: float | None
+    libraries: dict[str, int]
+
+
+class Absent(_Record):
+    """A runtime without a row, and why."""
+
+    runtime: str
+    reason: str
+
+
+class Comparison(_Record):
+    """`bench --against`: the first row is tvm-arm-ext's."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["comparison"] = "comparison"
+    model: str
+    target: str
+    features: list[str]
+    cpu: str
+    core: str
+    cycle_model: str
+    threads: Literal[1] = 1
+    macs: int
+    rows: list[Row]
+    absent: list[Absent]
+    note: str = NOTE
+
+
+def row(
+    runtime: str,
+    version: str,
+    counts: Counts,
+    *,
+    ours: Counts,
+    macs: int,
+    binary_bytes: int,
+    weight_bytes: int,
+    empty_instructions: int | None = None,
+    distance: float | None = None,
+) -> Row:
+    """Set a runtime's counts beside ours."""
+    return Row(
+        runtime=runtime,
+        version=version,
+        instructions=counts.instructions,
+        macs_per_instruction=macs / counts.instructions,
+        estimated_cycles=counts.estimated_cycles,
+        instruction_ratio=counts.instructions / ours.instructions,
+        cycle_ratio=counts.estimated_cycles / ours.estimated_cycles,
+        binary_bytes=binary_bytes,
+        weight_bytes=weight_bytes,
+        empty_instructions=empty_instructions,
+        distance=distance,
+        libraries=counts.libraries,
+    )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One inference of a peer on the emulator, counted."""
+
+import os
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from arm_ext.board.virtual import emulator
+from arm_ext.errors import ModelError
+from arm_ext.measure.trace import Block, Images, read_blocks
+from arm_ext.native.build import qemu_plugin
+from arm_ext.peers import guest
+from arm_ext.peers.catalog import Peer
+from arm_ext.peers.cpuinfo import cpuinfo
+from arm_ext.peers.debian import debian_root, python_version
+from arm_ext.peers.wheels import wheels
+
+# One thread between the marks: the plugin's counters are not atomic.
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class PeerRun:
+    """One warm inference.
+
+    Attributes:
+        blocks: All executed, each named by its library.
+        outputs: In the model's order.
+        library_bytes: Size of the files of the peer's wheel that were loaded.
+    """
+
+    blocks: tuple[Block, ...]
+    outputs: list[np.ndarray]
+    library_bytes: int
+
+
+@dataclass(frozen=True)
+class Guest:
+    """An arm64 Python with one peer's wheel."""
+
+    peer: Peer
+    root: Path
+    site: Path
+
+    def count(self, model: Path, inputs: Sequence[np.ndarray], *, cpu: str, core: str) -> PeerRun:
+        """Count an inference.
+
+        Args:
+            model: File of the peer's format.
+            inputs: In the model's order.
+            cpu: QEMU's -cpu.
+            core: Of `schedules.cores.CORES`, which the peer takes the machine for.
+
+        Raises:
+            ModelError: The peer refuses the model, or crashes.
+            EnvError: QEMU is missing or has no plugins.
+        """
+        with tempfile.TemporaryDirectory(prefix="arm-ext-peer-") as scratch:
+            work = Path(scratch)
+            np.savez(work / "inputs.npz", **{str(k): value for k, value in enumerate(inputs)})  # type: ignore[arg-type]
+            self._run(self._command(model.absolute(), work, cpu=cpu, core=core))
+            with np.load(work / "outputs.npz") as held:
+                outputs = [held[str(k)] for k in range(len(held))]
+            maps = (work / "maps").read_text()
+            return PeerRun(_blocks(work / "dump", maps), outputs, self._library_bytes(maps))
+
+    def _command(self, model: Path, work: Path, *, cpu: str, core: str) -> list[str]:
+        qemu, _ = emulator()
+        # The emulator looks for each path of the guest below this folder first.
+        view = work / "root"
+        (view / "proc").mkdir(parents=True)
+        (view / "proc/cpuinfo").write_text(cpuinfo(core))
+        for part in ("lib", "usr", "etc"):
+            (view / part).symlink_to(self.root / part)
+        python = self.root / "usr/bin" / f"python{python_version(self.root)}"
+        emulated = [qemu, "-cpu", cpu, "-L", str(view), "-plugin", f"{qemu_plugin()},out={work / 'dump'}"]
+        return [*emulated, str(python), "-sP", guest.__file__, self.peer.name, str(model), str(work)]
+
+    def _run(self, command: Sequence[str]) -> None:
+        env = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(self.site)}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or [f"it ended with code {done.returncode}"])[-1]
+            raise ModelError(f"{self.peer.name} {self.peer.version} cannot run it: {last}")
+
+    def _library_bytes(self, maps: str) -> int:
+        package = self.site / self.peer.package
+        files = {
+            Path(fields[5].strip())
+            for line in maps.splitlines()
+            if len(fields := line.split(maxsplit=5)) == 6
+        }
+        return sum(file.stat().st_size for file in files if file.is_relative_to(package))
+
+
+def fetch(peer: Peer) -> Guest:
+    """Make a peer ready to run; the first time that downloads it, and its Python.
+
+    Raises:
+        EnvError: They cannot be got.
+    """
+    root = debian_root()
+    return Guest(peer, root, wheels(peer, python_version(root)))
+
+
+def _blocks(dump: Path, maps: str) -> tuple[Block, ...]:
+    images = Images(maps)
+    counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
+    for vaddr, count, words in read_blocks(dump):
+        counts[vaddr, words] += count
+    return tuple(
+        Block(vaddr, count, words, image := images.at(vaddr), image)
+        for (vaddr, words), count in counts.items()
+    )

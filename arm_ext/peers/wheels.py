@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peers' own aarch64 wheels, unpacked into the cache folder."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from arm_ext.errors import EnvError
+from arm_ext.native.build import cached
+from arm_ext.peers.catalog import Peer
+
+# The platforms that the wheels of PEERS and of numpy are tagged with.
+_PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64")
+
+
+def wheels(peer: Peer, python: str) -> Path:
+    """A folder for PYTHONPATH with a peer's wheel and numpy.
+
+    Args:
+        peer: The runtime.
+        python: Version of the interpreter, such as "3.11".
+
+    Raises:
+        EnvError: They cannot be got.
+    """
+
+    def fill(folder: Path) -> None:
+        tags = [f"--platform={platform}" for platform in _PLATFORMS]
+        # Without dependencies: what an inference imports is pinned, and nothing else comes along.
+        options = ["--quiet", "--no-deps", "--only-binary=:all:", f"--python-version={python}", *tags]
+        command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), *peer.pins]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+            raise EnvError(
+                f"the aarch64 wheels of {peer.name} ({', '.join(peer.pins)}, Python {python}) cannot be got: {reason}\n"
+                "This needs the network once, or a folder with the wheels in PIP_FIND_LINKS; the result is kept in "
+                "the cache folder."
+            )
+
+    return cached(f"{peer.name}-aarch64", [*peer.pins, python, *_PLATFORMS], fill)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import pytest
+
+from arm_ext.cli import invoke
+from arm_ext.peers.comparison import Comparison
+
+
+def test_a_comparison_is_printed_as_a_table(digits_package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["bench", str(digits_package), "--against", "onnxruntime,litert"]) == 0
+    out = capsys.readouterr().out
+    assert "est. cycles" in out
+    assert "tvm-arm-ext 0" in out
+    assert "onnxruntime             not available: needs a .onnx of the same network" in out
+    assert "no time on a board" in out
+
+
+def test_a_comparison_is_printed_as_json(digits_package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["bench", str(digits_package), "--against", "litert", "--json"]) == 0
+    assert Comparison.model_validate(json.loads(capsys.readouterr().out)).schema_version == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--against", "ort"], "unknown runtime 'ort'"),
+        (["--mattr", "-sve"], "are for --against"),
+        (["--litert-model", "m.tflite"], "are for --against"),
+        (["--against", "litert", "--litert-model", "gone.tflite"], "gone.tflite: cannot be read"),
+    ],
+)
+def test_wrong_options_are_usage_errors(
+    digits_package: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["bench", str(digits_package), *options]) == 2
+    assert message in capsys.readouterr().err
