@@ -7,6 +7,8 @@ from relay_passes.fuse import fuse
 from relay_passes.half_precision import to_half_precision
 from relay_passes.integerize import LeftFloat, integerize
 from relay_passes.layout import KeptLayout, to_nhwc
+from relay_passes.offsets import accept_offsets
+from relay_passes.plan_arena import plan_arena
 from relay_passes.rule import Explanation, Match, Rejection, Rule, apply_rules, explain
 from relay_passes.sources import function_sources, name_bindings, sources_of, unnamed_calls, with_source
 from relay_passes.upstream import run_upstream
@@ -19,6 +21,7 @@ __all__ = [
     "Match",
     "Rejection",
     "Rule",
+    "accept_offsets",
     "apply_rules",
     "canonicalize",
     "explain",
@@ -27,6 +30,7 @@ __all__ = [
     "fuse",
     "integerize",
     "name_bindings",
+    "plan_arena",
     "run_upstream",
     "sources_of",
     "to_half_precision",

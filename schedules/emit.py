@@ -65,12 +65,16 @@ def kernel_function(name: str, arguments: Sequence[tuple[tuple[int, ...], str]])
             T.func_name(name)
             T.func_attr({"global_symbol": name, "tirx.noalias": True})
             handles = [T.arg(f"arg{position}", T.handle()) for position in range(len(arguments))]
+            # Where a tensor begins in its storage is for the memory plan to say.
+            offsets = [tirx.Var(f"offset{position}", "int64") for position in range(len(arguments))]
             tensors = [
-                T.match_buffer(handle, shape, dtype, layout=None)
-                for handle, (shape, dtype) in zip(handles, arguments, strict=True)
+                T.match_buffer(handle, shape, dtype, elem_offset=offset, offset_factor=1, layout=None)
+                for handle, offset, (shape, dtype) in zip(handles, offsets, arguments, strict=True)
             ]
-            for tensor, (shape, dtype) in zip(tensors, arguments, strict=True):
-                flat = T.decl_buffer((math.prod(shape),), dtype, data=tensor.data, layout=None)
+            for tensor, offset, (shape, dtype) in zip(tensors, offsets, arguments, strict=True):
+                flat = T.decl_buffer(
+                    (math.prod(shape),), dtype, data=tensor.data, elem_offset=offset, layout=None
+                )
                 function.buffers.append(flat)
             yield function
         function.prim_func = builder.get()

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let kernels take tensors that begin somewhere inside of their storage."""
+
+from tvm import IRModule, tirx
+from tvm.ir import Var
+from tvm.tirx.buffer import BufferType
+from tvm_ffi import structural_map
+
+
+def accept_offsets(mod: IRModule) -> IRModule:
+    """Make the offset of each buffer argument an unknown; TVM's own functions insist on 0.
+
+    Args:
+        mod: Its PrimFuncs touch their arguments by the arguments' buffers alone, or have offsets already.
+    """
+    out = mod.clone()
+    for gv, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc):
+            out.update_func(gv, _with_offsets(func))
+    return out
+
+
+def _with_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    changed = {param: _unknown(param) for param in func.params if _begins_at_zero(param)}
+    if not changed:
+        return func
+    body = structural_map(func.body, [(Var, lambda var: changed.get(var, var))])
+    params = [changed.get(param, param) for param in func.params]
+    return tirx.PrimFunc(params, body, func.ret_type, attrs=func.attrs)
+
+
+def _begins_at_zero(param: Var) -> bool:
+    return isinstance(param.ty, BufferType) and isinstance(param.ty.elem_offset, tirx.IntImm)
+
+
+def _unknown(buffer: Var) -> Var:
+    ty = buffer.ty
+    return tirx.decl_buffer(
+        ty.shape,
+        str(ty.dtype),
+        buffer.name,
+        strides=list(ty.strides) or None,
+        elem_offset=tirx.Var(f"{buffer.name}_offset", "int64"),
+        scope=str(ty.storage_scope),
+        data_alignment=int(ty.data_alignment),
+        offset_factor=1,
+        layout=None,
+    )

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give every activation an offset in one arena.
+
+TVM's planner reuses whole storages: a tensor takes the place of a dead one that is as large, and what two of them
+leave beside each other is lost. Here tensors are placed one by one, the largest first, each at the lowest offset at
+which it meets none that is alive at the same time (greedy by size: Pisarchyk and Lee, Efficient Memory Management for
+Deep Neural Net Inference, 2020).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, TupleGetItem, Var
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+from tvm.relax.analysis import free_vars
+
+from relay_passes.sources import bindings_of, relax_functions
+
+ALIGNMENT = 64
+"""Bytes: what TVM's allocator gives (kAllocAlignment), and a cache line."""
+
+_ALLOC_TENSOR = "relax.memory.alloc_tensor"
+_ALLOC_STORAGE = "relax.memory.alloc_storage"
+# What looks at the bytes of its operand.
+_VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """When a tensor holds its bytes.
+
+    Attributes:
+        size: In bytes.
+        first: Index of the binding that allocates it.
+        last: Index of the last binding that needs it.
+    """
+
+    size: int
+    first: int
+    last: int
+
+    def meets(self, other: "Lifetime") -> bool:
+        """Whether both are alive at one time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
+    """An offset for each tensor, such that none overlaps another while both are alive, and the size of the arena."""
+    offsets = [0] * len(tensors)
+    placed: list[int] = []
+    for index in sorted(range(len(tensors)), key=lambda i: (-tensors[i].size, tensors[i].first)):
+        taken = sorted(
+            (offsets[other], offsets[other] + _aligned(tensors[other].size))
+            for other in placed
+            if tensors[index].meets(tensors[other])
+        )
+        at = 0
+        for start, end in taken:
+            if at + tensors[index].size <= start:
+                break
+            at = max(at, end)
+        offsets[index] = at
+        placed.append(index)
+    ends = (offset + tensor.size for offset, tensor in zip(offsets, tensors, strict=True))
+    return offsets, max(ends, default=0)
+
+
+def plan_arena(mod: IRModule) -> IRModule:
+    """Move what StaticPlanBlockMemory allocated into one storage a function.
+
+    Args:
+        mod: As StaticPlanBlockMemory returns it, static shapes, one binding block a function. What it left to the
+            run time, such as outputs, stays.
+    """
+    out = mod.clone()
+    for gv, func in relax_functions(mod):
+        bindings = bindings_of(func)
+        allocations = [b for b in bindings if _calls(b.value, _ALLOC_TENSOR)]
+        if allocations and len(func.body.blocks) == 1:
+            lifetimes = _lifetimes(bindings, func.body.body)
+            out.update_func(gv, _moved(func, [b.var for b in allocations], lifetimes))
+    return out
+
+
+def _lifetimes(bindings: Sequence[relax.Binding], result: Expr) -> dict[Var, Lifetime]:
+    roots: dict[Var, frozenset[Var]] = {}
+    first: dict[Var, int] = {}
+    last: dict[Var, int] = {}
+    for index, binding in enumerate(bindings):
+        read = [root for var in free_vars(binding.value) for root in roots.get(var, ())]
+        last |= dict.fromkeys(read, index)
+        if _calls(binding.value, _ALLOC_TENSOR):
+            roots[binding.var] = frozenset({binding.var})
+            first[binding.var] = last[binding.var] = index
+        elif _is_view(binding.value):
+            roots[binding.var] = frozenset(read)
+    last |= {root: len(bindings) for var in free_vars(result) for root in roots.get(var, ())}
+    return {var: Lifetime(_bytes(var), first[var], last[var]) for var in first}
+
+
+def _moved(func: relax.Function, order: Sequence[Var], lifetimes: dict[Var, Lifetime]) -> relax.Function:
+    offsets, size = place([lifetimes[var] for var in order])
+    at = dict(zip(order, offsets, strict=True))
+    builder = relax.BlockBuilder()
+    storage = builder.normalize(R.memory.alloc_storage(relax.ShapeExpr([size]), 0, "global", "uint8"))
+    arena = Var("arena", storage.ty)
+    bindings: list[relax.Binding] = [relax.VarBinding(arena, storage)]
+    for binding in func.body.blocks[0].bindings:
+        if _calls(binding.value, _ALLOC_STORAGE):
+            continue
+        if binding.var in at:
+            call = binding.value
+            args = [arena, relax.prim_value(at[binding.var]), *list(call.args)[2:]]
+            new = Call(call.op, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+            bindings.append(relax.VarBinding(binding.var, new, binding.span))
+        else:
+            bindings.append(binding)
+    body = relax.SeqExpr([relax.BindingBlock(bindings)], func.body.body)
+    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs)
+
+
+def _calls(expr: Expr, operator: str) -> bool:
+    return isinstance(expr, Call) and getattr(expr.op, "name", "") == operator
+
+
+def _is_view(expr: Expr) -> bool:
+    return isinstance(expr, Var | TupleGetItem | relax.Tuple) or any(_calls(expr, view) for view in _VIEWS)
+
+
+def _bytes(var: Var) -> int:
+    return math.prod(int(dim) for dim in var.ty.shape.values) * np.dtype(str(var.ty.dtype)).itemsize
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
