@@ -39,6 +39,7 @@ from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.target.toolchain import Linker as LinkStep
 from arm_ext.target.toolchain import LinkerRecord
+from schedules.kernels import winograd_f32
 
 # Steps around PHASES, for a progress display.
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
@@ -67,6 +68,7 @@ def compile(
     quantize: str | Path | None = None,
     calibration: Method = "minmax",
     precision: Precision = "fp32",
+    winograd: bool = True,
     inputs: Sequence[np.ndarray] | None = None,
     memory_budget: int | None = None,
     dump_phases: str | Path | None = None,
@@ -85,6 +87,8 @@ def compile(
         calibration: How the range of an activation follows from the samples.
         precision: What float operators compute in; "fp16" and "bf16" are for float models, and keep sums
             in fp32; in "bf16" it is products alone.
+        winograd: Whether float convolutions may be computed by Winograd's transforms, whose rounding errors are
+            some four times those of a plain sum.
         inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
         memory_budget: Largest peak of activation memory allowed, in bytes.
         dump_phases: Folder for each phase's module as TVMScript.
@@ -102,7 +106,7 @@ def compile(
         progress("import")
         imported, calibrated = _import(model, shapes or {}, quantize, calibration)
         _check_precision(precision, imported, profile)
-        context = Context(profile, precision)
+        context = Context(profile, precision, () if winograd else (winograd_f32.NAME,))
         modules = _run(imported, context, Path(dump_phases) if dump_phases else None, progress)
         compiled = build_report(
             imported.name,
@@ -122,7 +126,7 @@ def compile(
         check_isa(folder / package.SO, profile.features)
         progress("self-test")
         test_inputs = list(inputs) if inputs is not None else random_inputs(imported.inputs)
-        make_selftest(imported, test_inputs, precision).save(folder / package.SELFTEST)
+        make_selftest(imported, test_inputs, precision, context.without).save(folder / package.SELFTEST)
         progress("package")
         manifest = _manifest(
             imported,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The phase that makes every call a TensorIR kernel, and notes which kernel took which source nodes, and why."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -22,6 +22,7 @@ from relay_passes.sources import (
     with_source,
 )
 from relay_passes.upstream import run_upstream
+from schedules import generic
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
@@ -29,18 +30,25 @@ _OPAQUE = 8
 Rejected = dict[str, tuple[Alternative, ...]]
 
 
-def lower(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[KernelCall]]:
+def lower(
+    mod: tvm.IRModule, profile: Profile, without: Collection[str] = ()
+) -> tuple[tvm.IRModule, list[KernelCall]]:
     """Lower a fused module: composites by our kernels, the rest by TVM's legalisation and fusion.
+
+    Args:
+        mod: As `fuse` leaves it.
+        profile: The target.
+        without: Names of kernels that are not to be used.
 
     Returns:
         The module, whose `main` calls kernels by call_tir only, and a record a kernel, sorted by symbol.
     """
-    mod, kernels, rejected = _lower_composites(mod, profile)
+    mod, kernels, rejected = _lower_composites(mod, profile, without)
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     with profile.tvm_target():
         for upstream in (
-            relax.transform.LegalizeOps(),
+            relax.transform.LegalizeOps(generic.LEGALIZE),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),
         ):
@@ -51,8 +59,9 @@ def lower(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[Kerne
     ours = {kernel.symbol for kernel in kernels}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     numerics = _numerics_of_calls(mod["main"], routines)
+    mod, done = _schedule(mod, symbols - ours, profile)
     kernels += [
-        _generic(symbol, sources.get(symbol, ()), numerics.get(symbol, "-"), rejected)
+        _generic(symbol, sources.get(symbol, ()), numerics.get(symbol, "-"), rejected, done[symbol])
         for symbol in symbols - ours
     ]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
@@ -87,19 +96,33 @@ def _numerics_of_calls(main: relax.Function, routines: Mapping[str, str]) -> dic
     return found
 
 
-def _generic(symbol: str, sources: Sequence[str], numerics: str, rejected: Rejected) -> KernelCall:
+def _schedule(
+    mod: tvm.IRModule, symbols: Iterable[str], profile: Profile
+) -> tuple[tvm.IRModule, dict[str, str]]:
+    """Make vector code of the loops that no kernel takes; returns for each function what was done."""
+    mod, done = mod.clone(), {}
+    for symbol in sorted(symbols):
+        scheduled = generic.schedule(mod[symbol], profile.tvm_target())
+        mod.update_func(mod.get_global_var(symbol), scheduled.func)
+        done[symbol] = scheduled.done
+    return mod, done
+
+
+def _generic(symbol: str, sources: Sequence[str], numerics: str, rejected: Rejected, done: str) -> KernelCall:
     alternatives = tuple(dict.fromkeys(a for source in sources for a in rejected.get(source, ())))
     return KernelCall(
         symbol=symbol,
         sources=tuple(sources),
         kernel=GENERIC,
         numerics=numerics,
-        reason="" if alternatives else "no hand-written kernel for this operator",
+        reason=done if alternatives else f"no hand-written kernel for this operator; {done}",
         rejected=alternatives,
     )
 
 
-def _lower_composites(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
+def _lower_composites(
+    mod: tvm.IRModule, profile: Profile, without: Collection[str]
+) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
     """Replace composites by our kernels; put back the calls of those that no kernel takes."""
     target = profile.tvm_target()
     sources, numerics = function_sources(mod), _numerics_of(mod)
@@ -111,7 +134,7 @@ def _lower_composites(mod: tvm.IRModule, profile: Profile) -> tuple[tvm.IRModule
     rejected: Rejected = {}
     for composite, func in _composites(mod):
         names = sources.get(composite, ())
-        outcome = schedules.lower(func, target, profile.core, routines=routines)
+        outcome = schedules.lower(func, target, profile.core, routines=routines, without=without)
         if isinstance(outcome, schedules.Lowered):
             placed[composite] = _place(builder, outcome)
             # Composites of one workload share one kernel.

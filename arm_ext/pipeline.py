@@ -30,6 +30,7 @@ class Context:
     Attributes:
         profile: The target.
         precision: What float operators compute in.
+        without: Names of kernels that are not to be used.
         kept_layout: Written by `layout`: calls that keep the model's layout, and why.
         left_float: Written by `integerize`: calls of a quantised model that still compute in float, and why.
         kernels: Written by `lower`: one record a kernel.
@@ -37,6 +38,7 @@ class Context:
 
     profile: Profile
     precision: Precision = "fp32"
+    without: tuple[str, ...] = ()
     kept_layout: list[LayoutCall] = field(default_factory=list)
     left_float: list[FloatCall] = field(default_factory=list)
     kernels: list[KernelCall] = field(default_factory=list)
@@ -75,13 +77,13 @@ def fuse(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
 
 def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere."""
-    mod, kernels = lower(mod, context.profile)
+    mod, kernels = lower(mod, context.profile, context.without)
     context.kernels += kernels
     return mod
 
 
 def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
-    """Give every activation its place in a statically planned storage."""
+    """Give every activation its place in one arena."""
     passes = [
         relax.transform.RewriteDataflowReshape(),
         relax.transform.ToNonDataflow(),
@@ -92,6 +94,7 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     with context.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
+    mod = relay_passes.accept_offsets(relay_passes.plan_arena(mod))
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}
     context.kernels = [k if k.symbol in called else k.model_copy(update=_VIEW) for k in context.kernels]

@@ -55,9 +55,14 @@ def _random(shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator) -
     return rng.integers(0, 2, shape).astype(dtype)
 
 
-def make_selftest(model: ImportedModel, inputs: list[np.ndarray], precision: Precision = "fp32") -> Selftest:
+def make_selftest(
+    model: ImportedModel,
+    inputs: list[np.ndarray],
+    precision: Precision = "fp32",
+    without: tuple[str, ...] = (),
+) -> Selftest:
     """Compute `expected` through the same phases on this machine, and `source` by the source's runtime."""
-    expected = run_on_host(model.mod, inputs, precision)
+    expected = run_on_host(model.mod, inputs, precision, without)
     return Selftest(inputs, expected, *model.reference(inputs))
 
 
@@ -92,14 +97,17 @@ def check_of(
 
 
 def run_on_host(
-    mod: tvm.IRModule, inputs: Sequence[np.ndarray], precision: Precision = "fp32"
+    mod: tvm.IRModule,
+    inputs: Sequence[np.ndarray],
+    precision: Precision = "fp32",
+    without: tuple[str, ...] = (),
 ) -> list[np.ndarray]:
     """Run an imported module on this machine.
 
     It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
     """
     profile = baseline_host()
-    *_, (_, planned) = run_phases(mod, Context(profile, precision))
+    *_, (_, planned) = run_phases(mod, Context(profile, precision, without))
     device = tvm.cpu()
     vm = relax.VirtualMachine(build(planned, profile), device)
     result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))

@@ -64,3 +64,14 @@ class CompositeSpec(Protocol):
     @property
     def pad(self) -> bool:
         """Whether a pad of operand 0, with a constant, may be part of it."""
+
+    @property
+    def constant_dtype(self) -> str:
+        """Dtype of the constant operands; any if empty."""
+
+    @property
+    def permuted(self) -> Sequence[tuple[int, int]]:
+        """Operands of the anchor whose permutation of axes may be part of it.
+
+        Each with how many of its last axes the one that is contiguous before the permutation must be among.
+        """

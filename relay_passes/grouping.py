@@ -144,7 +144,7 @@ class _Finder:
             reason = f"no {spec.name}: {missing} is missing; {end.reason}"
             return _Misfit(reason, end.limit, end.actual).at(anchor)
         end_at = end.at(chain[-1])
-        return Group(spec, (*self._pad(spec, anchor), *chain), end_at)
+        return Group(spec, (*self._pad(spec, anchor), *self._permutations(spec, anchor), *chain), end_at)
 
     def _pad(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
         """The constant pad of operand 0 that nothing else needs, if the composite takes one."""
@@ -154,6 +154,22 @@ class _Finder:
         if str(pad.value.attrs.pad_mode) != "constant" or self._end(pad.var) is not None:
             return ()
         return (pad,)
+
+    def _permutations(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
+        """The permutations of operands that nothing else needs and that the composite takes."""
+        tensors = tensors_of(anchor.value)
+        found = []
+        for operand, among in spec.permuted:
+            binding = self._bindings.get(tensors[operand])
+            if binding is None or operator_of(binding.value) != "relax.permute_dims":
+                continue
+            rank = len(binding.value.ty.shape)
+            axes = binding.value.attrs.axes
+            contiguous = 0 if axes is None else [int(axis) % rank for axis in axes].index(rank - 1)
+            if contiguous >= rank - among and self._end(binding.var) is None:
+                found.append(binding)
+        # One tensor may be both operands.
+        return tuple({binding.var: binding for binding in found}.values())
 
     def _end(self, value: Var) -> _Misfit | None:
         """Why nothing may follow `value` at all, or None."""
@@ -177,6 +193,8 @@ def _no_anchor(spec: CompositeSpec, call: Call) -> _Misfit | None:
     for index in spec.constant_operands:
         if not isinstance(tensors[index], Constant):
             return _Misfit(f"no {spec.name}: operand {index} is not a constant")
+        if spec.constant_dtype not in ("", actual := str(tensors[index].ty.dtype)):
+            return _Misfit(f"no {spec.name}: operand {index} has another dtype", spec.constant_dtype, actual)
     return None
 
 

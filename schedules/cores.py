@@ -33,6 +33,7 @@ class Core:
         issue_width: Instructions a cycle that the front end can dispatch; the clamp on estimated IPC.
         mca_cpu: llvm-mca -mcpu whose scheduling model stands in for this core.
         source: The manual that names the features and widths.
+        neon: Whether it has the vector instructions of A64; false for x86-64 as target host.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Core:
     issue_width: int
     mca_cpu: str
     source: str
+    neon: bool = True
 
 
 _KIB = 1024

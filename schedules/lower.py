@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a composite Relax function to the PrimFunc that computes it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -35,6 +36,7 @@ def lower(
     core: Core,
     choose: Choose | None = None,
     routines: Routines = MappingProxyType({}),
+    without: Collection[str] = (),
 ) -> Lowered | Rejected:
     """Lowers one composite.
 
@@ -45,6 +47,7 @@ def lower(
         core: The core to choose for.
         choose: See `select`.
         routines: What the composite calls by call_tir, by name.
+        without: See `select`.
 
     Returns:
         The kernel, or why there is none.
@@ -61,7 +64,7 @@ def lower(
     parsed = parse(composite, spec, routines)
     if isinstance(parsed, Rejection):
         return Rejected((parsed,))
-    choice = select(parsed.workload, core, choose)
+    choice = select(parsed.workload, core, choose, without)
     if isinstance(choice, Rejected):
         return choice
     kernel = kernel_named(choice.kernel)

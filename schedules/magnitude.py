@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accumulators of an integer product stay below, proven from its weights."""
+"""What the accumulators of an integer product stay below, proven from its weights or from its dtypes alone."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from tvm import ir
 
+from schedules.transposed import Geometry
 from schedules.workload import Magnitude, Operand, Step
 
 Array = np.ndarray[Any, Any]
@@ -28,17 +29,27 @@ def magnitude(
         offset: One number a column, or one for all; None is 0.
         multiplier: The same, float32.
     """
-    others = tuple(axis for axis in range(weights.ndim) if axis != column_axis)
-    wide = weights.astype(np.int64)
-    # Each product is greatest at one end of the data and least at the other.
-    ends = np.stack([wide * end for end in RANGES[data_dtype]])
-    low, high = (end.sum(others) for end in (ends.min(0), ends.max(0)))
+    return _magnitude([weights], column_axis, RANGES[data_dtype], offset, multiplier)
+
+
+def _magnitude(
+    sums: Sequence[Array], column_axis: int, data: tuple[int, int], offset: Array | None, multiplier: Array
+) -> Magnitude:
+    """The greatest bounds of several sums."""
+    others = tuple(axis for axis in range(sums[0].ndim) if axis != column_axis)
+    low = high = np.zeros((), np.int64)
+    for weights in sums:
+        # Each product is greatest at one end of the data and least at the other.
+        ends = np.stack([weights.astype(np.int64) * end for end in data])
+        low = np.minimum(low, ends.min(0).sum(others))
+        high = np.maximum(high, ends.max(0).sum(others))
     if offset is not None:
         shift = offset.astype(np.int64).ravel()
         low, high = low + shift, high + shift
     total = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
     scaled = total * np.abs(multiplier.astype(np.float64)).ravel()
-    return Magnitude(_power_above(total.max(initial=0.0)), _power_above(scaled.max(initial=0.0)))
+    weight = max(int(np.abs(w.astype(np.int64)).max(initial=0)) for w in sums)
+    return Magnitude(_power_above(total.max(initial=0.0)), _power_above(scaled.max(initial=0.0)), weight)
 
 
 def magnitude_of(
@@ -77,6 +88,60 @@ def _column_axis(anchor: ir.Call) -> int | None:
         case "relax.matmul" if len(anchor.args[1].ty.shape) == 2:
             return 1
     return None
+
+
+def magnitude_of_transposed(
+    operands: Sequence[Operand],
+    attributes: Mapping[str, str],
+    steps: Sequence[Step],
+    constants: Sequence[Array],
+) -> Magnitude | None:
+    """The bounds of a transposed convolution with the data's zero point taken off: of the phase that has the greatest.
+
+    Args:
+        operands: Data and weights.
+        attributes: Those of `Geometry.read`, and "x_zero".
+        steps: Of the composite.
+        constants: Of the composite.
+
+    Returns:
+        None where it is not requantised by column.
+    """
+    by_name = {step.name: step.operand for step in steps}
+    multiplier, offset = by_name.get("requantize"), by_name.get("offset")
+    x, w = operands
+    geometry = Geometry.read(x.shape, w.shape, attributes)
+    if multiplier is None or geometry.groups > 1:
+        return None
+    rows, columns = (axis.phases() for axis in geometry.axes)
+    weights, zero = constants[w.index], int(attributes["x_zero"])
+    least, most = RANGES[x.dtype]
+    return _magnitude(
+        [weights[:, list(down.taps)][:, :, list(across.taps)] for down in rows for across in columns],
+        0,
+        (least - zero, most - zero),
+        constants[offset.index] if offset is not None else None,
+        constants[multiplier.index],
+    )
+
+
+def magnitude_of_run_time(
+    operands: Sequence[Operand], zero_points: Sequence[int], steps: Sequence[Step], constants: Sequence[Array]
+) -> Magnitude | None:
+    """The bounds of |sum (a - za) (b - zb)| and of its product with the multiplier, over all values of a and b.
+
+    Returns:
+        None where the product is not requantised.
+    """
+    requantize = next((step for step in steps if step.name == "requantize"), None)
+    if requantize is None or requantize.operand is None:
+        return None
+    total = float(operands[0].seen[-1])
+    for operand, zero in zip(operands, zero_points, strict=True):
+        info = np.iinfo(operand.dtype)
+        total *= max(zero - int(info.min), int(info.max) - zero)
+    scaled = total * np.abs(constants[requantize.operand.index].astype(np.float64)).max(initial=0.0)
+    return Magnitude(_power_above(total), _power_above(float(scaled)))
 
 
 def _power_above(bound: float) -> int:

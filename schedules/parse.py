@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -11,9 +12,9 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from schedules.kernel import Rejection
-from schedules.magnitude import magnitude_of
+from schedules.magnitude import magnitude_of, magnitude_of_run_time, magnitude_of_transposed
 from schedules.vocabulary import CompositeSpec, EpilogueStep
-from schedules.workload import Composite, Operand, Pad, Step, Workload
+from schedules.workload import Composite, Magnitude, Operand, Pad, Step, Workload
 
 Routines = Mapping[str, tirx.PrimFunc]
 """The functions that a composite calls by call_tir, by name; their attributes hold what they compute."""
@@ -29,14 +30,24 @@ class _Reader:
         self._params = list(function.params)
         self.routines = routines
         self.constants: list[np.ndarray[Any, Any]] = []
+        self._permuted: list[tuple[ir.Var, ir.Call]] = []
 
     def operand(self, expr: ir.Expr) -> Operand:
         shape, dtype = _tensor(expr)
+        for value, call in self._permuted:
+            if value.same_as(expr):
+                axes = call.attrs.axes
+                order = reversed(range(len(shape))) if axes is None else (int(a) % len(shape) for a in axes)
+                return replace(self.operand(call.args[0]), axes=tuple(order))
         if isinstance(expr, ir.Constant):
             self.constants.append(expr.value.numpy())
             return Operand(shape, dtype, "constant", len(self.constants) - 1)
         index = next(i for i, param in enumerate(self._params) if param.same_as(expr))
         return Operand(shape, dtype, "input", index)
+
+    def permute(self, binding: relax.VarBinding) -> None:
+        """Takes the permutation that a binding computes as part of the operands that read it."""
+        self._permuted.append((binding.var, binding.value))
 
     def routine(self, call: ir.Call) -> tirx.PrimFunc | None:
         """The function that a call_tir calls."""
@@ -50,10 +61,10 @@ class _Reader:
         return str(call.op.name if routine is None else routine.attrs["numerics"])
 
     def parameters(self, call: ir.Call) -> tuple[tuple[str, int | float | str], ...]:
-        """The parameters of a routine, sorted by name."""
+        """The parameters of a routine, or an operator's float attributes, sorted by name."""
         routine = self.routine(call)
         if routine is None:
-            return ()
+            return tuple((name, value) for name, value in _values(call) if isinstance(value, float))
         # DictAttrs has no iterator of its own.
         names = sorted(str(name) for name in routine.attrs.keys() if name not in _NO_PARAMETERS)  # noqa: SIM118
         return tuple((name, _plain(routine.attrs[name])) for name in names)
@@ -65,8 +76,8 @@ def parse(
     """Reads a composite function, as `relay_passes.fuse` forms it.
 
     Args:
-        function: Its parameters are the non-constant inputs; its body is the anchor's call, with a pad before it if
-            there is one, then the steps' calls.
+        function: Its parameters are the non-constant inputs; its body is the anchor's call, with a pad or
+            permutations of its operands before it if there are any, then the steps' calls.
         spec: The composite that the function's "Composite" attribute names.
         routines: What the function calls by call_tir.
 
@@ -83,6 +94,9 @@ def parse(
     reader = _Reader(function, routines)
     pad = _pad(bindings[0].value) if spec.pad else None
     before, bindings = (bindings[0], bindings[1:]) if pad else (None, bindings)
+    while spec.permuted and bindings[0].value.op.name == "relax.permute_dims":
+        reader.permute(bindings[0])
+        bindings = bindings[1:]
     anchor = bindings[0].value
     if reader.name(anchor) != spec.anchor:
         raise ValueError(
@@ -103,7 +117,7 @@ def parse(
         shape,
         dtype,
         pad,
-        magnitude_of(anchor, operands, steps, constants),
+        _magnitude(anchor, operands, steps, reader),
     )
     return Composite(workload, constants)
 
@@ -121,6 +135,20 @@ def _steps(spec: CompositeSpec, bindings: Sequence[relax.VarBinding], reader: _R
             )
         steps.append(_step(match, call, previous.var, reader))
     return tuple(steps)
+
+
+def _magnitude(
+    anchor: ir.Call, operands: Sequence[Operand], steps: Sequence[Step], reader: _Reader
+) -> Magnitude | None:
+    parameters = dict(reader.parameters(anchor))
+    match reader.name(anchor):
+        case "qdq.matmul":
+            zero_points = [int(parameters[name]) for name in ("a_zero", "b_zero")]
+            return magnitude_of_run_time(operands, zero_points, steps, reader.constants)
+        case "qdq.conv2d_transpose":
+            text = dict(_attributes(anchor, reader))
+            return magnitude_of_transposed(operands, text, steps, reader.constants)
+    return magnitude_of(anchor, operands, steps, reader.constants)
 
 
 def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> Step:
@@ -179,13 +207,19 @@ def _is_static(expr: ir.Expr) -> bool:
     return shape is not None and all(isinstance(dim, tirx.IntImm) for dim in shape)
 
 
+def _values(call: ir.Call) -> list[tuple[str, Any]]:
+    """An operator's attributes, sorted by name."""
+    if call.attrs is None:
+        return []
+    names = sorted(field.name for field in call.attrs.__tvm_ffi_type_info__.fields)
+    return [(name, getattr(call.attrs, name)) for name in names]
+
+
 def _attributes(call: ir.Call, reader: _Reader) -> tuple[tuple[str, str], ...]:
     if reader.routine(call) is not None:
+        # The repr of a float is the shortest text that reads back as the same.
         return tuple((name, str(value)) for name, value in reader.parameters(call))
-    if call.attrs is None:
-        return ()
-    names = [field.name for field in call.attrs.__tvm_ffi_type_info__.fields]
-    return tuple((name, str(getattr(call.attrs, name))) for name in sorted(names))
+    return tuple((name, str(value)) for name, value in _values(call))
 
 
 def _plain(value: Any) -> int | float | str:

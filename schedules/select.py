@@ -1,16 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which kernel for which workload on which core, and the reason."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 from schedules.cores import Core
 from schedules.kernel import Kernel, Match, Rejection
-from schedules.kernels import matmul_f32
+from schedules.kernels import (
+    attention_f32,
+    depthwise_f32,
+    depthwise_s8,
+    depthwise_s8_mlal,
+    elementwise_s8,
+    gemm_f16,
+    gemm_f32,
+    gemm_s8_mlal,
+    gemm_s8_mmla,
+    gemm_s8_sdot,
+    gemm_w8,
+    matmul_s8,
+    softmax_s8,
+    winograd_f32,
+)
 from schedules.workload import Workload
 
-KERNELS: tuple[Kernel, ...] = (matmul_f32,)
+KERNELS: tuple[Kernel, ...] = (
+    gemm_f32,
+    gemm_f16,
+    gemm_w8,
+    winograd_f32,
+    depthwise_f32,
+    elementwise_s8,
+    depthwise_s8,
+    gemm_s8_mmla,
+    gemm_s8_sdot,
+    depthwise_s8_mlal,
+    gemm_s8_mlal,
+    matmul_s8,
+    attention_f32,
+    softmax_s8,
+)
 
 Choose = Callable[[Workload, Core], Any]
 """A look-up of known good parameters, such as a tuning database: a kernel's `Params`, or None for "not known"."""
@@ -47,13 +77,16 @@ def kernel_named(name: str) -> Kernel:
     return next(kernel for kernel in KERNELS if name == kernel.NAME)
 
 
-def select(workload: Workload, core: Core, choose: Choose | None = None) -> Choice | Rejected:
+def select(
+    workload: Workload, core: Core, choose: Choose | None = None, without: Collection[str] = ()
+) -> Choice | Rejected:
     """Picks the kernel with the lowest estimate among those that match.
 
     Args:
         workload: What to compute.
         core: Where.
         choose: Overrules the estimate where it knows parameters.
+        without: Names of kernels that are not to be used.
 
     Returns:
         The choice, or all rejections if no kernel matches.
@@ -61,7 +94,7 @@ def select(workload: Workload, core: Core, choose: Choose | None = None) -> Choi
     Raises:
         ValueError: `choose` returned parameters of a kernel that does not take the workload.
     """
-    answers = [(kernel, kernel.matches(workload, core)) for kernel in KERNELS]
+    answers = [(kernel, _matches(kernel, workload, core, without)) for kernel in KERNELS]
     rejected = tuple(answer for _, answer in answers if isinstance(answer, Rejection))
     matched = [(kernel, answer) for kernel, answer in answers if isinstance(answer, Match)]
     if not matched:
@@ -82,3 +115,10 @@ def select(workload: Workload, core: Core, choose: Choose | None = None) -> Choi
             Choice(kernel.NAME, params, kernel.estimate(workload, params, core), answer.reason, rejected)
         )
     return min(options, key=lambda choice: choice.estimate)
+
+
+def _matches(kernel: Kernel, workload: Workload, core: Core, without: Collection[str]) -> Match | Rejection:
+    answer = kernel.matches(workload, core)
+    if isinstance(answer, Match) and kernel.NAME in without:
+        return Rejection(kernel.NAME, "switched off", "on", "off")
+    return answer

@@ -19,9 +19,9 @@ class EpilogueStep:
         operand: Kind of its second operand: "constant", "tensor" for a value computed at run time, or "any" of
             both. None where the call has no second tensor; bounds such as those of `relax.clip` are prim values.
         broadcast: Shape of the second operand: "last-axis" has as many elements as the value's last axis and
-            nothing else, "same-shape" is the value's shape, "scalar" has one element, "any" is what does not enlarge
-            the value, "contracted" is the right side of a matmul with the value's leading axes. The operands of
-            `relax.add` and `relax.multiply` may come in either order.
+            nothing else, "per-channel" has that many or one, "same-shape" is the value's shape, "scalar" has one
+            element, "any" is what does not enlarge the value, "contracted" is the right side of a matmul with the
+            value's leading axes. The operands of `relax.add` and `relax.multiply` may come in either order.
         required: Whether there is no composite without this step.
         retypes: Whether it may change the dtype.
     """
@@ -29,7 +29,7 @@ class EpilogueStep:
     name: str
     op: str
     operand: Literal["constant", "tensor", "any"] | None = None
-    broadcast: Literal["last-axis", "same-shape", "scalar", "any", "contracted"] | None = None
+    broadcast: Literal["last-axis", "per-channel", "same-shape", "scalar", "any", "contracted"] | None = None
     required: bool = False
     retypes: bool = False
 
@@ -52,6 +52,9 @@ class CompositeSpec:
         epilogue: The steps in the order that they may follow; each occurs at most once.
         anchor_dtype: Allowed dtype of the anchor's value; any if empty.
         pad: Whether a `relax.nn.pad` of operand 0, with a constant, may be part of it.
+        permuted: Operands of the anchor whose `relax.permute_dims` may be part of it, each with how many of the
+            anchor's last axes the axis that is contiguous before the permutation must be among.
+        constant_dtype: Dtype of the constant operands; any if empty.
     """
 
     name: str
@@ -61,20 +64,80 @@ class CompositeSpec:
     epilogue: tuple[EpilogueStep, ...]
     anchor_dtype: str = ""
     pad: bool = False
+    permuted: tuple[tuple[int, int], ...] = ()
+    constant_dtype: str = ""
 
 
 BIAS = EpilogueStep("bias", "relax.add", operand="constant", broadcast="last-axis")
 RESIDUAL = EpilogueStep("residual", "relax.add", operand="tensor", broadcast="same-shape")
 RELU = EpilogueStep("relu", "relax.nn.relu")
 CLIP = EpilogueStep("clip", "relax.clip")
+ACTIVATIONS = (
+    RELU,
+    CLIP,
+    EpilogueStep("leaky_relu", "relax.nn.leakyrelu"),
+    EpilogueStep("sigmoid", "relax.sigmoid"),
+    EpilogueStep("tanh", "relax.tanh"),
+    EpilogueStep("silu", "relax.nn.silu"),
+    EpilogueStep("gelu", "relax.nn.gelu"),
+    EpilogueStep("gelu_tanh", "relax.nn.gelu_tanh"),
+)
+# An activation, then the residual, as YOLO has them, or the residual, then an activation, as residual networks do.
+_FLOAT_EPILOGUE = (BIAS, *ACTIVATIONS, RESIDUAL, *ACTIVATIONS)
 
 LINEAR = CompositeSpec(
     name="arm.linear",
     anchor="relax.matmul",
     constant_operands=(1,),
     dtypes=("float32",),
-    # The residual comes before the activation, as in residual networks; transformers have no activation here.
-    epilogue=(BIAS, RESIDUAL, RELU, CLIP),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
+CONV2D = CompositeSpec(
+    name="arm.conv2d",
+    anchor="relax.nn.conv2d",
+    constant_operands=(1,),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
+CONV2D_TRANSPOSE = CompositeSpec(
+    name="arm.conv2d_transpose",
+    anchor="relax.nn.conv2d_transpose",
+    constant_operands=(1,),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
+# Products of 16-bit floats, summed up in float32. What follows is computed in float16, or in float32 and then cast.
+_CAST = EpilogueStep("cast", "relax.astype", retypes=True)
+HALF_PRODUCTS = tuple(
+    CompositeSpec(
+        name=f"arm.{name}_{suffix}",
+        anchor=anchor,
+        constant_operands=(1,),
+        dtypes=(dtype,),
+        epilogue=(_CAST, *_FLOAT_EPILOGUE) if dtype == "float16" else (*_FLOAT_EPILOGUE, _CAST),
+        anchor_dtype="float32",
+        constant_dtype=dtype,
+    )
+    for name, anchor in (("linear", "relax.matmul"), ("conv2d", "relax.nn.conv2d"))
+    for dtype, suffix in (("float16", "f16"), ("bfloat16", "bf16"))
+)
+
+# int8 weights, float data; their scale follows the product.
+LINEAR_W8 = CompositeSpec(
+    name="arm.linear_w8",
+    anchor="relax.matmul",
+    constant_operands=(1,),
+    dtypes=("float32", "float16"),
+    epilogue=(
+        EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="per-channel", required=True),
+        _CAST,
+        *_FLOAT_EPILOGUE,
+    ),
+    anchor_dtype="float32",
+    constant_dtype="int8",
 )
 
 # Attention: Q times the transposed K, scaled, masked, normalised, times V. Keys and values of run time; a product with
@@ -90,6 +153,84 @@ ATTENTION = CompositeSpec(
         EpilogueStep("softmax", "relax.nn.softmax", required=True),
         EpilogueStep("values", "relax.matmul", operand="tensor", broadcast="contracted", required=True),
     ),
+    permuted=((0, 1), (1, 2)),
 )
 
-VOCABULARY: tuple[CompositeSpec, ...] = (LINEAR, ATTENTION)
+# Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits.
+_INTEGER_EPILOGUE = (
+    EpilogueStep("offset", "relax.add", operand="constant", broadcast="per-channel"),
+    EpilogueStep(
+        "requantize",
+        "qdq.requantize",
+        operand="constant",
+        broadcast="per-channel",
+        required=True,
+        retypes=True,
+    ),
+)
+_8_BIT = ("int8", "uint8")
+
+CONV2D_S8 = CompositeSpec(
+    name="arm.conv2d_s8",
+    anchor="relax.nn.conv2d",
+    constant_operands=(1,),
+    dtypes=_8_BIT,
+    epilogue=_INTEGER_EPILOGUE,
+    anchor_dtype="int32",
+    pad=True,
+)
+
+# The data's zero point is the anchor's own.
+CONV2D_TRANSPOSE_S8 = CompositeSpec(
+    name="arm.conv2d_transpose_s8",
+    anchor="qdq.conv2d_transpose",
+    constant_operands=(1,),
+    dtypes=_8_BIT,
+    epilogue=_INTEGER_EPILOGUE,
+    anchor_dtype="int32",
+)
+
+LINEAR_S8 = CompositeSpec(
+    name="arm.linear_s8",
+    anchor="relax.matmul",
+    constant_operands=(1,),
+    dtypes=_8_BIT,
+    epilogue=_INTEGER_EPILOGUE,
+    anchor_dtype="int32",
+)
+
+# Of two tensors of run time; the zero points are the anchor's own.
+MATMUL_S8 = CompositeSpec(
+    name="arm.matmul_s8",
+    anchor="qdq.matmul",
+    constant_operands=(),
+    dtypes=_8_BIT,
+    epilogue=(_INTEGER_EPILOGUE[-1],),
+    anchor_dtype="int32",
+    permuted=((0, 2), (1, 2)),
+)
+
+# The second operand is the table of exponentials.
+SOFTMAX_S8 = CompositeSpec(
+    name="arm.softmax_s8", anchor="qdq.softmax", constant_operands=(1,), dtypes=_8_BIT, epilogue=()
+)
+
+ELEMENTWISE_S8 = tuple(
+    CompositeSpec(name=f"arm.{op}_s8", anchor=f"qdq.{op}", constant_operands=(), dtypes=_8_BIT, epilogue=())
+    for op in ("add", "subtract", "multiply", "table")
+)
+
+VOCABULARY: tuple[CompositeSpec, ...] = (
+    *ELEMENTWISE_S8,
+    *HALF_PRODUCTS,
+    LINEAR_W8,
+    LINEAR,
+    CONV2D,
+    CONV2D_TRANSPOSE,
+    ATTENTION,
+    CONV2D_S8,
+    CONV2D_TRANSPOSE_S8,
+    LINEAR_S8,
+    MATMUL_S8,
+    SOFTMAX_S8,
+)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kernel is asked to compute: a composite Relax function as a frozen, hashable record; `parse` reads it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,12 +18,25 @@ class Operand:
         dtype: Its dtype.
         kind: "input" for a parameter of the composite, "constant" for a tensor in its body.
         index: Position among the composite's parameters, or among its constants in the order that they are read.
+        axes: How a permutation of its axes, part of the composite, orders them; none if empty.
     """
 
     shape: tuple[int, ...]
     dtype: str
     kind: Literal["input", "constant"]
     index: int
+    axes: tuple[int, ...] = ()
+
+    @property
+    def seen(self) -> tuple[int, ...]:
+        """Its shape as the anchor sees it, after the permutation."""
+        return tuple(self.shape[axis] for axis in self.axes) if self.axes else self.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis that the anchor sees."""
+        own = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+        return tuple(own[axis] for axis in self.axes) if self.axes else own
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,8 @@ class Step:
         name: Name of the `EpilogueStep`.
         operand: Its second operand, if it has one.
         bounds: Lower and upper bound of a clip.
-        parameters: Of a numerics' routine, sorted by name, such as ("zero_point", -128).
+        parameters: Of a numerics' routine, or an operator's float attributes, sorted by name, such as
+            ("zero_point", -128).
     """
 
     name: str
@@ -76,10 +91,12 @@ class Magnitude:
     Attributes:
         accumulator: Power of two that |acc| is below, the offset included.
         scaled: Power of two that |acc * multiplier| is below, in units of the output.
+        weight: Greatest |w|; 128, as int8 has it, where nothing is known.
     """
 
     accumulator: int
     scaled: int
+    weight: int = 128
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,12 @@ SCHEMA_VERSION = 1
     help="What float operators compute in: fp16 keeps sums in fp32, bf16 all but products.",
 )
 @click.option(
+    "--winograd/--no-winograd",
+    default=True,
+    show_default=True,
+    help="Compute 3 x 3 float convolutions by Winograd's transforms where that is faster; its weights are larger.",
+)
+@click.option(
     "--memory-budget", type=click.IntRange(min=0), metavar="BYTES", help="Fail above this activation memory."
 )
 @click.option(
@@ -72,6 +78,7 @@ def compile(
     quantize: Path | None,
     calibration: Method,
     precision: Precision,
+    winograd: bool,
     memory_budget: int | None,
     dump_phases: Path | None,
     cc: str | None,
@@ -93,6 +100,7 @@ def compile(
             quantize=quantize,
             calibration=calibration,
             precision=precision,
+            winograd=winograd,
             inputs=None if model else [digits.held_out()[0][:1]],
             memory_budget=memory_budget,
             dump_phases=dump_phases,

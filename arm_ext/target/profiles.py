@@ -148,7 +148,7 @@ def host_profile(machine: str, cpu: str, features: Iterable[str]) -> Profile:
     triple = f"{machine}-linux-gnu"
     base = CORES.get(cpu, CORES["generic-dotprod"])
     source = base.source if cpu in CORES else f"LLVM's host detection; widths and caches of {base.name}"
-    core = replace(base, name=cpu, llvm_cpu=cpu, source=source)
+    core = replace(base, name=cpu, llvm_cpu=cpu, source=source, neon=triple == AARCH64)
     blank = Profile("host", core, triple, qemu_cpu=None, note=f"this machine: {machine}, {cpu}")
     return _with_features(blank, _known_features(triple) & set(features))
 

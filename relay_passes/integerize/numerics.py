@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pass asks of a numerics; it knows no formula itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -86,6 +86,19 @@ class Numerics(Protocol):
         /,
     ) -> Routine:
         """An elementwise function of two tensors; an array among the operands is a constant of the routine."""
+
+    def matmul(
+        self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str, /
+    ) -> Routine:
+        """Accumulators of a matrix product of two tensors of run time, zero points taken off."""
+
+    def conv2d_transpose(
+        self, shape: Sequence[int], x: Quantization, weights: Array, window: Mapping[str, Any], dtype: str, /
+    ) -> Routine:
+        """Accumulators of a transposed convolution of [N, H, W, C] by [O, H, W, I], the zero point taken off inside.
+
+        `window` holds strides, padding, output_padding and dilation, as tuples, and groups.
+        """
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization, /) -> Routine:
         """Softmax along one axis; ValueError if x has no table."""

@@ -2,11 +2,15 @@
 """Convolutions and matrix products of quantised operands, as integer accumulators.
 
     conv2d(dequantize(x), dequantize(W))      →    conv2d(x, W - zw) - zx * sum(W - zw)
-    matmul(dequantize(a), dequantize(b))      →    matmul(a, b) - za * colsum(b) - zb * rowsum(a) + K * za * zb
+    matmul(dequantize(a), dequantize(W))      →    matmul(a, W - zw) - za * colsum(W - zw)
+    matmul(dequantize(a), dequantize(b))      →    the numerics' matmul(a, b), zero points taken off inside
 
 The integers are the operands' own, so that kernels see 8-bit data: zero points become an offset that joins the bias,
 and weights lose theirs at compile time. Borders are padded with zx, which stands for 0. A transposed convolution skips
-a different share of its taps at each output, so its data is centred instead.
+a different share of its taps at each output, so that its zero point is no such offset: the numerics' own takes it off
+inside, and data in other layouts than that one's is centred before.
+
+    conv2d_transpose(dequantize(x), dequantize(W))      →    the numerics' conv2d_transpose(x, W - zw)
 """
 
 import math
@@ -15,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 from tvm import relax
-from tvm.ir import Call, Expr
+from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
@@ -64,15 +68,15 @@ def convolution(context: Context, call: Call) -> Sum | Refusal:
     names = union((x.names, w.names, sources_of(call)))
     if transposed:
         offset = np.zeros((1,) * weight.ndim, np.int64)
-        magnitude = int(taps.max(initial=0)) * 2 * x.magnitude
-        data = _centred_data(context, x, xq, names)
-        acc = _transposed(call, data, centred, accumulator_dtype(magnitude))
+        magnitude = int(taps.max(initial=0)) * xq.reach
+        acc = _transposed(context, call, (x, xq), centred, accumulator_dtype(magnitude), names)
     else:
         offset = per_channel(-xq.zero_point * centred.astype(np.int64).sum(others))
         magnitude = int(taps.max(initial=0)) * x.magnitude
-        acc = convolved(context, call, x.value, xq.zero_point, centred, accumulator_dtype(magnitude), names)
+        dtype = accumulator_dtype(magnitude)
+        acc = context.emit(convolved(context, call, x.value, xq.zero_point, centred, dtype, names), names)
     return Sum(
-        value=context.emit(acc, names),
+        value=acc,
         offset=offset,
         magnitude=magnitude,
         input_scale=xq.scale,
@@ -126,7 +130,6 @@ def matmul(context: Context, call: Call) -> Sum | Refusal:
     scale = b.scale.reshape(()) if b.scale.size == 1 else narrow(np.broadcast_to(b.scale, b.shape))
     if scale.ndim and scale.shape[-2] != 1:
         return Refusal("its second operand's scale varies along the axis of the sum")
-    depth = a.shape[-1]
     names = union((a.names, b.names, sources_of(call)))
     rank = len(call.ty.shape)
     sums = np.zeros((1,) * rank, np.int64)
@@ -142,33 +145,13 @@ def matmul(context: Context, call: Call) -> Sum | Refusal:
         bq = b.per_tensor
         if bq is None:
             return Refusal("its second operand is computed at run time and quantised per channel")
-        offset = sums + depth * aq.zero_point * bq.zero_point
-        # The product and the two corrections, each at most this.
-        magnitude = 3 * depth * a.magnitude * b.magnitude
-        value = _runtime_product(context, (a, b), (aq, bq), accumulator_dtype(magnitude), names)
+        offset = sums
+        magnitude = a.shape[-1] * aq.reach * bq.reach
+        dtype = accumulator_dtype(magnitude)
+        routine = context.numerics.matmul((a.shape, b.shape), aq, bq, dtype)
+        value = context.call(routine, [a.value, b.value], call, dtype, names)
     ones = np.ones((1,) * rank, np.float32)
     return Sum(value, offset, magnitude, aq.scale, ones * scale, ones, UNBOUNDED, names)
-
-
-def _runtime_product(
-    context: Context,
-    operands: tuple[Quantized, Quantized],
-    quantizations: tuple[Quantization, Quantization],
-    dtype: str,
-    names: Names,
-) -> Expr:
-    a, b = operands
-    value = context.emit(R.matmul(a.value, b.value, out_dtype=dtype), names)
-    for data, axis, zero_point in (
-        (b, -2, quantizations[0].zero_point),
-        (a, -1, quantizations[1].zero_point),
-    ):
-        if zero_point:
-            wide = context.emit(R.astype(data.value, dtype), names)
-            total = context.emit(R.sum(wide, axis, keepdims=True), names)
-            part = context.emit(R.multiply(total, relax.const(np.array(zero_point, dtype), dtype)), names)
-            value = context.emit(R.subtract(value, part), names)
-    return value
 
 
 def _operands(context: Context, call: Call) -> tuple[Quantized, Quantization, Quantized] | Refusal:
@@ -206,18 +189,30 @@ def _centred_data(context: Context, x: Quantized, xq: Quantization, names: Names
     return context.emit(R.subtract(wide, relax.const(np.array(xq.zero_point, dtype))), names)
 
 
-def _transposed(call: Call, data: Expr, weight: Array, dtype: str) -> Call:
-    attrs = call.attrs
-    return _TRANSPOSED[call.op.name](
-        data,
+def _transposed(
+    context: Context,
+    call: Call,
+    data: tuple[Quantized, Quantization],
+    weight: Array,
+    dtype: str,
+    names: Names,
+) -> Var:
+    (x, xq), attrs = data, call.attrs
+    spatial = ("strides", "padding", "output_padding", "dilation")
+    window = {name: tuple(integers(getattr(attrs, name))) for name in spatial}
+    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout))
+    if layouts == ("NHWC", "OHWI", "NHWC"):
+        window_and_groups = {**window, "groups": int(attrs.groups)}
+        routine = context.numerics.conv2d_transpose(x.shape, xq, weight, window_and_groups, dtype)
+        return context.call(routine, [x.value], call, dtype, names)
+    acc = _TRANSPOSED[call.op.name](
+        _centred_data(context, x, xq, names),
         relax.const(weight),
-        strides=integers(attrs.strides),
-        padding=integers(attrs.padding),
-        output_padding=integers(attrs.output_padding),
-        dilation=integers(attrs.dilation),
+        **{name: list(numbers) for name, numbers in window.items()},
         groups=int(attrs.groups),
         data_layout=str(attrs.data_layout),
         kernel_layout=str(attrs.kernel_layout),
         out_layout=str(attrs.out_layout),
         out_dtype=dtype,
     )
+    return context.emit(acc, names)

@@ -29,6 +29,12 @@ class Quantization:
     zero_point: int
     dtype: str
 
+    @property
+    def reach(self) -> int:
+        """The largest |value - zero_point|."""
+        info = np.iinfo(self.dtype)
+        return max(self.zero_point - int(info.min), int(info.max) - self.zero_point)
+
 
 @dataclass(frozen=True)
 class Quantized:

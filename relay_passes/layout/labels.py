@@ -12,7 +12,7 @@ from relay_passes.layout.calls import Node
 from relay_passes.layout.cut import NEVER, SINK, SOURCE, Cut
 from relay_passes.layout.form import Form
 from relay_passes.layout.moves import Forms, Moved
-from relay_passes.layout.operators import KEEPS, OPERATORS, Operator
+from relay_passes.layout.operators import OPERATORS, Operator
 from relay_passes.layout.roles import infer_roles
 from relay_passes.shapes import axes_of, static_shape
 from relay_passes.sources import bindings_of
@@ -50,7 +50,7 @@ def moved_or_why(node: Node, forms: Forms) -> Moved | str:
     if all(form.is_trivial for form in (*met, *gives)) and not (operator and operator.anchor):
         return Moved((None,) * len(node.operands), gives, node.put)
     if operator is None:
-        return KEEPS.get(node.name.removeprefix("relax."), "no channels-last form of it is known")
+        return "no channels-last form of it is known"
     moved = operator.move(node, forms)
     if isinstance(moved, str):
         return moved

@@ -193,7 +193,7 @@ def move_spatial(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_conv(node: Node, forms: Forms) -> Moved | str:
-    """conv2d with constant weights: NHWC, its weights OHWI."""
+    """conv2d with constant weights, or its transpose: NHWC, its weights OHWI."""
     data, weight = node.operands
     attrs = node.call.attrs
     layouts = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout)

@@ -157,12 +157,10 @@ OPERATORS: dict[str, Operator] = {
     "concat": Operator(_concatenated, moves.move_concat),
     "matmul": Operator(_multiplied, moves.move_matmul),
     "nn.conv2d": Operator(_conv, moves.move_conv, anchor=True),
+    "nn.conv2d_transpose": Operator(_conv, moves.move_conv, anchor=True),
     "nn.pad": Operator(_all_same_axes, moves.move_pad),
     "permute_dims": Operator(_permuted, moves.move_permute),
     "split": Operator(_all_same_axes, moves.move_split),
     "strided_slice": Operator(_all_same_axes, moves.move_slice),
 }
 """By name without "relax.". Every other operator keeps the model's layout."""
-
-KEEPS = {"nn.conv2d_transpose": "TVM has loops for it in NCHW only"}
-"""Why some operators that have a layout are not among them."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SDOT (FEAT_DotProd): four int32 accumulators, each adding a dot product of four int8 pairs."""
+"""SDOT, UDOT (FEAT_DotProd), USDOT (FEAT_I8MM): four int32 accumulators, each adding a dot product of four pairs."""
 
 from tvm import ir, tirx
 from tvm.s_tir import TensorIntrin
@@ -11,7 +11,55 @@ FEATURE = "dotprod"
 
 def sdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """The instruction: acc[i] + sum over k < 4 of a[4 i + k] * b[4 i + k], for int32x4, int8x16 and int8x16."""
-    return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sdot.v4i32.v16i8", acc, a, b)
+    return _dot("sdot", acc, (a, "int8x16"), (b, "int8x16"))
+
+
+def udot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """`sdot` of uint8x16 and uint8x16; the sums are modulo 2**32."""
+    return _dot("udot", acc, (a, "uint8x16"), (b, "uint8x16"))
+
+
+def usdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """`sdot` of uint8x16 and int8x16; needs i8mm."""
+    return _dot("usdot", acc, (a, "uint8x16"), (b, "int8x16"))
+
+
+def sdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
+    """Four columns by four k of one row: acc[i] + sum over k < 4 of b[4 i + k] * a[4 lane + k].
+
+    Args:
+        acc: int32x4.
+        b: int8x16.
+        a: int8x16, int8x8 or int8x4.
+        lane: Which four bytes of `a`.
+    """
+    return sdot(acc, b, _splat(a, lane))
+
+
+def udot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
+    """`sdot_lane` of uint8 vectors."""
+    return udot(acc, b, _splat(a, lane))
+
+
+def usdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
+    """`sdot_lane` of uint8 `b` and int8 `a`."""
+    return usdot(acc, b, _splat(a, lane))
+
+
+def _dot(name: str, acc: ir.Expr, a: tuple[ir.Expr, str], b: tuple[ir.Expr, str]) -> ir.Expr:
+    for value, dtype in ((acc, "int32x4"), a, b):
+        if str(value.ty.dtype) != dtype:
+            raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")
+    return tirx.call_llvm_pure_intrin("int32x4", f"llvm.aarch64.neon.{name}.v4i32.v16i8", acc, a[0], b[0])
+
+
+def _splat(a: ir.Expr, lane: int) -> ir.Expr:
+    """Four bytes in every lane; LLVM turns it into the index of the instruction by element, `vm.4b[lane]`."""
+    dtype, _, lanes = str(a.ty.dtype).rpartition("x")
+    words = int(lanes) // 4
+    value = tirx.reinterpret("int32" if words == 1 else f"int32x{words}", a)
+    word = value if words == 1 else tirx.Shuffle([value], [lane])
+    return tirx.reinterpret(f"{dtype}x16", tirx.Broadcast(word, 4))
 
 
 # The layout is part of both descriptions below: B must be 16 consecutive bytes with k innermost, at a multiple of 16.

@@ -4,10 +4,31 @@
 from collections.abc import Sequence
 
 from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, load, splat, store, take
+from schedules.emit import i64, load, store, take
 from schedules.intrinsics.fmla import LANES
+from schedules.kernels import activation_f32
+from schedules.kernels.activation_f32 import Vector
 from schedules.workload import Step
+
+INSTRUCTIONS = {
+    "bias": 0.0,
+    "residual": 1.5,
+    "relu": 1.0,
+    "clip": 2.0,
+    "leaky_relu": 3.0,
+    **activation_f32.INSTRUCTIONS,
+}
+"""What each step adds for a vector of four outputs."""
+
+STORE = 0.5
+"""Stores of a vector of outputs: half an STP."""
+
+
+def instructions(steps: Sequence[Step]) -> float:
+    """Instructions of the epilogue for a vector of four outputs."""
+    return STORE + sum(INSTRUCTIONS[step.name] for step in steps)
 
 
 def finish(
@@ -35,29 +56,28 @@ def finish(
     """
     for at, lanes in _pieces(columns):
         vector = acc.vload([i64(row + at - at % LANES)], "float32x4")
-        value = vector if lanes == LANES else take(vector, at % LANES, lanes)
+        value = T.Bind(vector if lanes == LANES else take(vector, at % LANES, lanes))
         for step in steps:
             value = _apply(step, value, lanes, offset + at, residual)
         store(output, value, offset + at, lanes)
 
 
 def _apply(step: Step, value: ir.Expr, lanes: int, offset: ir.Expr, residual: tirx.Buffer | None) -> ir.Expr:
+    vector = Vector(lanes)
     if step.name == "bias":
         return value
     if step.name == "residual" and residual is not None:
         return value + load(residual, offset, lanes)
     if step.name == "relu":
-        return _extremum("maximum", value, 0.0, lanes)
+        return vector.maximum(value, 0.0)
     if step.name == "clip" and step.bounds is not None:
-        return _extremum("minimum", _extremum("maximum", value, step.bounds[0], lanes), step.bounds[1], lanes)
+        return vector.minimum(vector.maximum(value, step.bounds[0]), step.bounds[1])
+    if step.name == "leaky_relu":
+        steep = T.Bind(vector.minimum(value, 0.0) * vector.const(float(step.parameter("alpha"))))
+        return vector.maximum(value, 0.0) + steep
+    if step.name in activation_f32.FUNCTIONS:
+        return activation_f32.FUNCTIONS[step.name](vector, T.Bind(value))
     raise ValueError(f"epilogue step {step.name!r} is not implemented for float32")
-
-
-def _extremum(kind: str, value: ir.Expr, bound: float, lanes: int) -> ir.Expr:
-    """IEEE 754-2019 maximum or minimum, which is FMAX or FMIN: a NaN stays a NaN."""
-    suffix = "f32" if lanes == 1 else f"v{lanes}f32"
-    dtype = "float32" if lanes == 1 else f"float32x{lanes}"
-    return tirx.call_llvm_pure_intrin(dtype, f"llvm.{kind}.{suffix}", value, splat(bound, "float32", lanes))
 
 
 def _pieces(columns: int) -> list[tuple[int, int]]:

@@ -14,6 +14,9 @@ Array = npt.NDArray[Any]
 FUSED = 1
 """TOpPattern kBroadcast: FuseOps may put it behind what computes its input. (It takes 0, kElemWise, for no pattern.)"""
 
+PRODUCT = 4
+"""TOpPattern kOutEWiseFusable: FuseOps may put elementwise steps behind it."""
+
 FUSED_ALONE = 8
 """TOpPattern kOpaque: FuseOps leaves it alone."""
 
@@ -41,7 +44,7 @@ def routine(
     constants: Sequence[Array],
     *,
     pattern: int | None = None,
-    **parameters: int | str,
+    **parameters: int | float | str,
 ) -> Routine:
     """Makes the PrimFunc of a te expression.
 

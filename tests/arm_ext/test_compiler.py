@@ -71,16 +71,16 @@ def test_report_has_every_source_node(tmp_path: Path):
 def test_matmul_runs_on_the_hand_written_kernel(tmp_path: Path):
     report = arm_ext.compile(mlp(), output=tmp_path / "p").report
     rows = {row.source: row for row in report.nodes}
-    assert {rows[name].kernel for name in ("fc1", "fc1/bias", "fc1/relu", "fc2")} == {"matmul_f32"}
+    assert {rows[name].kernel for name in ("fc1", "fc1/bias", "fc1/relu", "fc2")} == {"gemm_f32"}
     assert rows["fc1"].symbols == rows["fc1/relu"].symbols != rows["fc2"].symbols
 
 
-def test_convolution_says_why_no_kernel_took_it(tmp_path: Path):
-    row = next(
-        r for r in arm_ext.compile(residual_cnn(), output=tmp_path / "p").report.nodes if r.source == "conv"
-    )
-    assert (row.where, row.kernel) == ("cpu", "generic")
-    assert "no hand-written kernel" in row.reason
+def test_convolutions_run_on_hand_written_kernels_and_what_has_none_says_so(tmp_path: Path):
+    rows = {row.source: row for row in arm_ext.compile(residual_cnn(), output=tmp_path / "p").report.nodes}
+    assert {rows[name].kernel for name in ("conv", "relu")} == {"gemm_f32"}
+    assert {rows[name].kernel for name in ("depthwise", "residual")} == {"depthwise_f32"}
+    assert (rows["pool"].where, rows["pool"].kernel) == ("cpu", "generic")
+    assert "no hand-written kernel" in rows["pool"].reason
 
 
 def test_model_in_memory_is_left_as_it_was(tmp_path: Path):

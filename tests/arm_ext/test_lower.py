@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+import importlib
+
 import numpy as np
 import onnx
+import pytest
 import tvm
 from onnx import helper
 
@@ -9,6 +12,7 @@ from arm_ext.lower import lower
 from arm_ext.report import GENERIC
 from arm_ext.target.profiles import resolve
 from relay_passes import canonicalize, fuse
+from schedules.kernels import gemm_f32
 from schedules.vocabulary import LINEAR, VOCABULARY
 from tests.arm_ext.models import model
 
@@ -30,6 +34,13 @@ def _attention(layers: int) -> onnx.ModelProto:
     return model(nodes, {"x": [1, 2, 9, 8]}, [x], weights)
 
 
+@pytest.fixture
+def linear_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel but that of linear layers."""
+    monkeypatch.setattr(importlib.import_module("schedules.select"), "KERNELS", (gemm_f32,))
+
+
+@pytest.mark.usefixtures("linear_only")
 def test_a_composite_without_a_kernel_is_lowered_as_if_it_had_not_been_formed() -> None:
     mod, profile = canonicalize(import_onnx(_attention(2)).mod), resolve("host")
     composed, composed_kernels = lower(fuse(mod, VOCABULARY), profile)
@@ -38,7 +49,8 @@ def test_a_composite_without_a_kernel_is_lowered_as_if_it_had_not_been_formed() 
     assert [(k.symbol, k.sources) for k in composed_kernels] == [(k.symbol, k.sources) for k in plain_kernels]
 
 
-def test_the_report_says_why_no_kernel_takes_attention() -> None:
+@pytest.mark.usefixtures("linear_only")
+def test_the_report_says_why_no_kernel_takes_a_composite() -> None:
     _, kernels = lower(fuse(canonicalize(import_onnx(_attention(1)).mod), VOCABULARY), resolve("arm"))
     inside = {"scores0", "scale0", "mask0", "softmax0", "values0"}
     mine = [kernel for kernel in kernels if inside & set(kernel.sources)]

@@ -98,6 +98,11 @@ def every_operator(x: Scale, out: Scale, weight_scale: float) -> onnx.ModelProto
     )
     dw = m.weight("Depthwise", (CHANNELS, 1, 3, 3), 0)
     m.branch("Depthwise", "Conv", [m.quantized_input("Depthwise"), dw], group=CHANNELS, dilations=[2, 2])
+    up = m.weight("ConvTranspose", (CHANNELS, 9, 4, 3), 1)
+    inputs = [m.quantized_input("ConvTranspose"), up, m.bias("ConvTranspose", 9)]
+    m.branch(
+        "ConvTranspose", "ConvTranspose", inputs, strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[0, 1]
+    )
     m.branch("MatMul", "MatMul", [m.quantized_input("MatMul"), m.weight("MatMul", (8, 31), 1)])
     for op in ("Add", "Mul"):
         m.branch(op, op, [m.quantized_input(f"{op}_a"), m.quantized_input(f"{op}_b")])

@@ -16,6 +16,7 @@ OPERATORS = {
     "AveragePool",
     "Concat",
     "Conv",
+    "ConvTranspose",
     "Depthwise",
     "GlobalAveragePool",
     "LeakyRelu",

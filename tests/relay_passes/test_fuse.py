@@ -37,6 +37,8 @@ class Spec:
     epilogue: tuple[Step, ...]
     anchor_dtype: str = ""
     pad: bool = False
+    permuted: tuple[tuple[int, int], ...] = ()
+    constant_dtype: str = ""
 
 
 BIAS = Step("relax.add", "constant", "last-axis")

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composites with steps that they cannot be without: attention."""
+"""Composites with steps that they cannot be without: attention; of integers, with a pad and a numerics' routine."""
 
+import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, te
 from tvm.ir import Expr
+from tvm.relax import op
 
 from relay_passes.fuse import explain_fuse, fuse
 from relay_passes.sources import function_sources
 from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
 from tests.relay_passes.forms import Ops, form
-from tests.relay_passes.graphs import inputs_of, operators, run
-from tests.relay_passes.test_fuse import ATTENTION, LINEAR
+from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor
+from tests.relay_passes.test_fuse import ATTENTION, LINEAR, Spec, Step
 
 # Queries, transposed keys, values, and a mask: 9 queries look at 7 keys.
 Q, K, V, MASK = (1, 2, 9, 8), (1, 2, 8, 7), (1, 2, 7, 5), (1, 1, 9, 7)
@@ -137,3 +140,116 @@ def test_a_product_with_a_constant_is_left_to_its_own_composite() -> None:
         return ops.matmul(ops("nn.softmax", ops.matmul(q, np.ones((8, 7)))), v)
 
     assert _inside(fuse(_module(write), (LINEAR, ATTENTION))) == [["matmul"]]
+
+
+def _heads(axes: tuple[int, ...], *, twice: bool = False) -> tvm.IRModule:
+    """Attention whose keys are permuted; `twice` if the permuted keys are an operand of the mask, too."""
+
+    def write(ops: Ops, q: Expr, k: Expr, v: Expr, m: Expr) -> Expr:
+        keys = ops.permute_dims(k, axes=list(axes))
+        mask = ops.add(m, ops.sum(keys)) if twice else m
+        return _attention()(ops, q, keys, v, mask)
+
+    shape = tuple(K[axes.index(axis)] for axis in range(len(K)))
+    return run_upstream(form(write, Q, shape, V, MASK), relax.transform.CanonicalizeBindings())
+
+
+PERMUTED = dataclasses.replace(ATTENTION, permuted=((0, 1), (1, 2)))
+
+
+def _outside(mod: tvm.IRModule) -> list[str]:
+    return operators(fuse(mod, (PERMUTED,))["main"])
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 1, 3), (0, 2, 3, 1), (0, 1, 3, 2)])
+def test_a_permutation_of_an_operand_is_part_of_the_composite(axes: tuple[int, ...]) -> None:
+    mod = _heads(axes)
+    fused = fuse(mod, (PERMUTED,))
+    verify(fused, "fuse")
+    assert "permute_dims" not in _outside(mod)
+    assert _inside(fused) == [["permute_dims", "matmul", "multiply", "add", "nn.softmax", "matmul"]]
+    inputs = inputs_of(mod)
+    np.testing.assert_array_equal(run(mod, *inputs), run(fused, *inputs))
+
+
+def test_a_permutation_that_scatters_a_head_or_is_needed_elsewhere_stays() -> None:
+    assert "permute_dims" in _outside(_heads((3, 0, 1, 2)))
+    assert "permute_dims" in _outside(_heads((0, 2, 3, 1), twice=True))
+
+
+REQUANTIZE = Step("qdq.requantize", required=True, retypes=True)
+INTEGER = Spec(
+    "arm.conv_s8",
+    "relax.nn.conv2d",
+    (1,),
+    ("int8",),
+    (Step("relax.add", "constant", "any"), REQUANTIZE),
+    anchor_dtype="int32",
+    pad=True,
+)
+X = (1, 4, 5, 3)
+Y = (1, 4, 5, 2)
+
+
+def _requantize(numerics: str) -> tvm.tirx.PrimFunc:
+    """int32 to int8; what matters here is what it says it computes."""
+    acc = te.placeholder(Y, "int32", "acc")
+    out = te.compute(Y, lambda *i: acc(*i).astype("int8"), "out")
+    func = te.create_prim_func([acc, out], index_dtype_override="int64").without_attr("global_symbol")
+    return func.with_attr("numerics", numerics)
+
+
+def _convolution(
+    *, numerics: str = "qdq.requantize", acc: str = "int32", readers: int = 1, mode: str = "constant"
+) -> tvm.IRModule:
+    """A padded convolution with an offset, requantised; `readers` calls read the padded data."""
+    net, x = Net(), tensor("x", *X, dtype="int8")
+
+    def body() -> Expr:
+        padded = net.emit("pad", op.nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0], mode, -7.0))
+        w = relax.const(np.ones((2, 3, 3, 3), "int8"))
+        layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
+        conv = net.emit("conv", op.nn.conv2d(padded, w, **layouts, out_dtype=acc))
+        offset = relax.const(np.ones((1, 1, 1, 2), acc))
+        value = net.emit("sum", op.add(conv, offset))
+        if acc == "int32":
+            gvar = net.bb.add_func(_requantize(numerics), "requantize")
+            value = net.emit("q", relax.call_tir(gvar, [value], tensor("y", *Y, dtype="int8").ty))
+        others = [net.emit(f"relu{i}", op.nn.relu(padded)) for i in range(readers - 1)]
+        return relax.Tuple([value, *others]) if others else value
+
+    return net.module([x], body)
+
+
+CALLS = ["nn.conv2d", "add", "call_tir"]
+
+
+def test_integers_are_one_composite_with_their_pad_and_their_routine() -> None:
+    fused = verify(fuse(_convolution(), (INTEGER,)), after="fuse")
+    assert _inside(fused) == [["nn.pad", *CALLS]]
+    assert len(operators(fused["main"])) == 1
+
+
+@pytest.mark.parametrize("changes", [{"readers": 2}, {"mode": "reflect"}], ids=str)
+def test_a_pad_that_is_needed_elsewhere_or_is_no_constant_stays(changes: dict[str, Any]) -> None:
+    assert _inside(fuse(_convolution(**changes), (INTEGER,))) == [CALLS]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"numerics": "qdq.table"}, "qdq.requantize is missing; q: qdq.table is no step of arm.conv_s8"),
+        ({"acc": "int16"}, "its value has another dtype (limit int32, actual int16)"),
+    ],
+    ids=["routine", "accumulator"],
+)
+def test_it_is_known_why_there_is_no_integer_composite(changes: dict[str, Any], reason: str) -> None:
+    mod = _convolution(**changes)
+    assert _inside(fuse(mod, (INTEGER,))) == []
+    assert [str(why) for why in explain_fuse(mod, (INTEGER,))] == [f"conv: no arm.conv_s8: {reason}"]
+
+
+def test_only_a_step_that_may_change_the_dtype_does() -> None:
+    strict = dataclasses.replace(REQUANTIZE, retypes=False, required=False)
+    spec = dataclasses.replace(INTEGER, epilogue=(INTEGER.epilogue[0], strict))
+    assert _inside(fuse(_convolution(), (spec,))) == [["nn.pad", "nn.conv2d", "add"]]

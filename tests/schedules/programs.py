@@ -88,15 +88,22 @@ def model_so(
     return path
 
 
+def float_step(name: str, shape: tuple[int, ...], bias: tuple[int, ...]) -> Step:
+    """A step of a float32 composite of that output; a residual is its second input, a bias its second constant."""
+    known: dict[str, Callable[[], Step]] = {
+        "bias": lambda: Step("bias", Operand(bias, "float32", "constant", 1)),
+        "residual": lambda: Step("residual", Operand(shape, "float32", "input", 1)),
+        "clip": lambda: Step("clip", bounds=(-0.5, 1.0)),
+        "leaky_relu": lambda: Step("leaky_relu", parameters=(("alpha", 0.25),)),
+    }
+    return known[name]() if name in known else Step(name)
+
+
 def linear(m: int, n: int, k: int, steps: Sequence[str] = (), *, lead: Sequence[int] = ()) -> Workload:
     """An `arm.linear` workload whose residual, if it has one, is the second input."""
     shape = (*lead, m, n)
-    known: dict[str, Callable[[], Step]] = {
-        "bias": lambda: Step("bias", Operand((n,), "float32", "constant", 1)),
-        "residual": lambda: Step("residual", Operand(shape, "float32", "input", 1)),
-        "relu": lambda: Step("relu"),
-        "clip": lambda: Step("clip", bounds=(-0.5, 1.0)),
-    }
     a = Operand((*lead, m, k), "float32", "input", 0)
     b = Operand((k, n), "float32", "constant", 0)
-    return Workload(LINEAR.name, (a, b), (), tuple(known[step]() for step in steps), shape, "float32")
+    return Workload(
+        LINEAR.name, (a, b), (), tuple(float_step(step, shape, (n,)) for step in steps), shape, "float32"
+    )

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from tvm import tirx
+from tvm import ir, relax, tirx
 from tvm.relax import op
 
-from schedules.kernel import Rejection
+from schedules.cores import CORES
+from schedules.kernel import Match, Rejection
+from schedules.kernels import gemm_s8_sdot
+from schedules.numerics.qdq import NUMERICS
 from schedules.parse import parse
-from schedules.vocabulary import ATTENTION, LINEAR
-from schedules.workload import Composite, Operand, Step
+from schedules.vocabulary import ATTENTION, CONV2D_S8, LINEAR
+from schedules.workload import Composite, Magnitude, Operand, Pad, Step
 from tests.schedules.composites import composite, constant, tensor
+from tests.schedules.numerics.routines import Per
 
 X, Y = tensor((2, 7, 9)), tensor((2, 7, 5))
 W, B = constant((9, 5), 1), constant((5,), 2)
@@ -57,6 +61,25 @@ def test_relu_and_clip_with_bounds_of_either_kind():
     assert parsed.workload.epilogue == (Step("relu"), Step("clip", bounds=(0.5, 6.0)))
     assert parsed.workload.step("clip") == Step("clip", bounds=(0.5, 6.0))
     assert parsed.workload.step("bias") is None
+
+
+def test_activation_before_and_after_the_residual():
+    parsed = _parse(
+        [X, Y],
+        lambda _, x, y: op.matmul(x, W),
+        lambda v, *_: op.nn.leakyrelu(v, 0.25),
+        lambda v, x, y: op.add(v, y),
+        lambda v, *_: op.nn.leakyrelu(v, 0.5),
+        lambda v, *_: op.nn.silu(v),
+    )
+    assert [step.name for step in parsed.workload.epilogue] == [
+        "leaky_relu",
+        "residual",
+        "leaky_relu",
+        "silu",
+    ]
+    first, _, last, silu = parsed.workload.epilogue
+    assert (first.parameter("alpha"), last.parameter("alpha"), silu.parameters) == (0.25, 0.5, ())
 
 
 def test_parameter_that_is_read_twice_is_one_input():
@@ -122,3 +145,53 @@ def test_attention():
     )
     assert parsed.workload.output_shape == (2, 9, 5)
     assert [o.shape for o in parsed.workload.inputs] == [(2, 9, 8), (2, 8, 7), (2, 7, 5)]
+
+
+def _quantized() -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
+    """A padded convolution of int8, an offset a channel, and a requantisation that is a routine."""
+    w = relax.const(np.arange(-27, 27, dtype=np.int8).reshape(2, 3, 3, 3))
+    offset = relax.const(np.array([[[[100, -100]]]], np.int32))
+    # Multipliers of 0.5 * 0.25 / 0.125.
+    scales = (0.5, np.full((1, 1, 1, 2), 0.25, np.float32), np.ones((1, 1, 1, 1), np.float32))
+    routine = NUMERICS.requantize(((1, 4, 5, 2), "int32"), scales, Per(0.125, -3, "int8"), (None, None))
+    multipliers = [relax.const(array) for array in routine.constants]
+    symbol = ir.GlobalVar("requantize_1")
+    relax.expr._update_type(symbol, relax.FuncType.opaque_func())
+
+    def conv(v, _):
+        return op.nn.conv2d(v, w, data_layout="NHWC", kernel_layout="OHWI", out_dtype="int32")
+
+    function = composite(
+        [tensor((1, 4, 5, 3), "int8")],
+        lambda _, x: op.nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0], pad_value=-7),
+        conv,
+        lambda v, _: op.add(v, offset),
+        lambda v, _: relax.call_tir(symbol, [v, *multipliers], tensor((1, 4, 5, 2), "int8")),
+        name=CONV2D_S8.name,
+    )
+    return function, {"requantize_1": routine.func}
+
+
+def test_integer_convolution_with_its_pad_and_requantisation():
+    function, routines = _quantized()
+    parsed = parse(function, CONV2D_S8, routines)
+    assert isinstance(parsed, Composite)
+    workload = parsed.workload
+    assert workload.operands[0] == Operand((1, 4, 5, 3), "int8", "input", 0)
+    assert workload.pad == Pad.spatial((1, 1, 1, 1), -7)
+    offset, requantize = workload.epilogue
+    assert offset == Step("offset", Operand((1, 1, 1, 2), "int32", "constant", 1))
+    assert requantize.operand == Operand((1, 1, 1, 2), "float32", "constant", 2)
+    assert requantize.parameter("zero_point") == -3
+    assert (requantize.parameter("low"), requantize.parameter("high")) == (-128, 127)
+    assert requantize.parameter("output_dtype") == "int8"
+    assert (workload.output_shape, workload.output_dtype) == ((1, 4, 5, 2), "int8")
+    # Of the column of -27 to -1: 378 * 128 + 100, below 2**16; the multiplier is 1.
+    assert workload.magnitude == Magnitude(16, 16, 27)
+
+
+def test_integer_convolution_is_lowered_to_an_integer_kernel():
+    function, routines = _quantized()
+    parsed = parse(function, CONV2D_S8, routines)
+    assert isinstance(parsed, Composite)
+    assert isinstance(gemm_s8_sdot.matches(parsed.workload, CORES["cortex-a76"]), Match)

@@ -4,7 +4,7 @@ import dataclasses
 import pytest
 
 from schedules.cores import CORES
-from schedules.kernels import matmul_f32
+from schedules.kernels import gemm_f32
 from schedules.select import KERNELS, Choice, Rejected, kernel_named, select
 from tests.schedules.programs import linear
 
@@ -15,10 +15,10 @@ WORKLOAD = linear(31, 9, 8)
 def test_choice_carries_the_kernels_own_parameters_estimate_and_reason():
     choice = select(WORKLOAD, CORE)
     assert isinstance(choice, Choice)
-    assert choice.kernel == "matmul_f32"
-    assert choice.params == matmul_f32.default(WORKLOAD, CORE)
-    assert choice.estimate == matmul_f32.estimate(WORKLOAD, choice.params, CORE)
-    assert choice.reason == "float32 matmul 31 x 8 by constant 8 x 9"
+    assert choice.kernel == "gemm_f32"
+    assert choice.params == gemm_f32.default(WORKLOAD, CORE)
+    assert choice.estimate == gemm_f32.estimate(WORKLOAD, choice.params, CORE)
+    assert choice.reason == "float32 product 31 x 8 x 9"
 
 
 def test_every_kernel_says_why_it_does_not_take_a_workload():
@@ -29,11 +29,11 @@ def test_every_kernel_says_why_it_does_not_take_a_workload():
 
 
 def test_look_up_overrules():
-    known = matmul_f32.Params(1, 4, 1, parallel=False)
+    known = gemm_f32.Params(1, 4, 1, parallel=False)
     choice = select(WORKLOAD, CORE, lambda workload, core: known if core is CORE else None)
     assert isinstance(choice, Choice)
     assert choice.params == known
-    assert choice.estimate == matmul_f32.estimate(WORKLOAD, known, CORE)
+    assert choice.estimate == gemm_f32.estimate(WORKLOAD, known, CORE)
     assert "look-up" in choice.reason
 
 

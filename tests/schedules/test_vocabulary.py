@@ -4,21 +4,29 @@ import tvm
 
 from schedules.cores import CORES
 from schedules.kernel import Match
-from schedules.kernels import matmul_f32
-from schedules.vocabulary import LINEAR, VOCABULARY, EpilogueStep
+from schedules.kernels import depthwise_f32, gemm_f32
+from schedules.vocabulary import CONV2D, LINEAR, VOCABULARY, EpilogueStep
+from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear
+
+CORE = CORES["neoverse-n2"]
 
 
 def test_names_are_unique_and_operators_exist():
     assert len({spec.name for spec in VOCABULARY}) == len(VOCABULARY)
     for spec in VOCABULARY:
         for op in (spec.anchor, *(step.op for step in spec.epilogue)):
-            assert tvm.ir.Op.get(op).name == op
+            # What a numerics defines is no operator.
+            assert op.startswith("qdq.") or tvm.ir.Op.get(op).name == op
 
 
-def test_a_kernel_takes_the_whole_epilogue_of_linear():
+def test_kernels_take_the_whole_epilogue_of_float_products():
+    assert LINEAR.epilogue == CONV2D.epilogue
     names = [step.name for step in LINEAR.epilogue]
-    assert isinstance(matmul_f32.matches(linear(7, 9, 8, names), CORES["neoverse-n2"]), Match)
+    assert isinstance(gemm_f32.matches(linear(7, 9, 8, names), CORE), Match)
+    assert isinstance(gemm_f32.matches(conv2d((1, 5, 5, 8), 9, (3, 3), names), CORE), Match)
+    depthwise = conv2d((1, 5, 5, 8), 8, (3, 3), names, groups=8)
+    assert isinstance(depthwise_f32.matches(depthwise, CORE), Match)
 
 
 def test_operand_and_broadcast_come_together():

@@ -11,7 +11,7 @@ addition stay apart, and vectorise.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from tvm import ir, te, tirx
@@ -58,6 +58,8 @@ def binary_routine(
 ) -> Routine:
     """`binary` of two tensors, at least one of them quantised; a float array is a constant of the routine.
 
+    Its attributes are a_scale, a_zero_point, those of b and of y, low and high; a constant operand has none.
+
     Args:
         op: The function.
         shapes: Of the operands; they broadcast to the output's.
@@ -86,7 +88,12 @@ def binary_routine(
     )
     runtime = [t for t, o in zip(tensors, operands, strict=True) if not isinstance(o, np.ndarray)]
     constant = [t for t, o in zip(tensors, operands, strict=True) if isinstance(o, np.ndarray)]
-    return routine(f"qdq.{op}", [*runtime, *constant, out], constants)
+    parameters: dict[str, Any] = {"low": low, "high": high}
+    for name, per in zip("aby", (*operands, y), strict=True):
+        if not isinstance(per, np.ndarray):
+            parameters[f"{name}_scale"] = float(np.float32(per.scale))
+            parameters[f"{name}_zero_point"] = per.zero_point
+    return routine(f"qdq.{op}", [*runtime, *constant, out], constants, **parameters)
 
 
 def _real(element: ir.Expr, operand: Quantization | Floats) -> ir.Expr:

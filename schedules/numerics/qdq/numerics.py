@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The numerics `qdq` as one object, for the pass that turns QDQ groups into integer calls."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from schedules.numerics.qdq.binary import Op, binary_routine
+from schedules.numerics.qdq.conv2d_transpose import conv2d_transpose_routine
+from schedules.numerics.qdq.matmul import matmul_routine
 from schedules.numerics.qdq.requantize import multiplier, requantize_routine
 from schedules.numerics.qdq.softmax import softmax_routine
 from schedules.numerics.qdq.table import Real, table, table_routine
 from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization, quantize
 from schedules.numerics.routine import Routine
+from schedules.transposed import Geometry
 
 
 class Qdq:
@@ -31,7 +34,10 @@ class Qdq:
     def bias(
         self, real: npt.NDArray[np.float64], input_scale: float, weight_scale: Floats
     ) -> npt.NDArray[np.int64]:
-        """A real bias in units of the accumulator, rounded half to even; exact for one quantised with that scale."""
+        """A real bias in units of the accumulator, rounded half to even; exact for one quantised with that scale.
+
+        A bias that the model holds in float, beside weights in integers, is therefore moved by up to half a unit.
+        """
         return np.rint(real / self.scale(input_scale, weight_scale)).astype(np.int64)
 
     def requantize(
@@ -72,6 +78,31 @@ class Qdq:
     ) -> Routine:
         """An elementwise function of two tensors; an operand is a `Quantization` or a constant float32 array."""
         return binary_routine(op, shapes, operands, y, bounds)
+
+    def matmul(
+        self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str
+    ) -> Routine:
+        """Accumulators of a product of two tensors of run time, of a dtype that holds them."""
+        return matmul_routine(shapes, a, b, dtype)
+
+    def conv2d_transpose(
+        self,
+        shape: Sequence[int],
+        x: Quantization,
+        weights: npt.NDArray[np.integer[Any]],
+        window: Mapping[str, Any],
+        dtype: str,
+    ) -> Routine:
+        """Accumulators of a transposed convolution of [N, H, W, C] by constants, of a dtype that holds them.
+
+        Args:
+            shape: Of the data.
+            x: The data.
+            weights: [output channels of a group, kernel rows, kernel columns, C].
+            window: `Geometry`'s strides, padding, output_padding, dilation and groups.
+            dtype: Of the accumulators.
+        """
+        return conv2d_transpose_routine(Geometry(tuple(shape), weights.shape, **window), x, weights, dtype)
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
         """Softmax along one axis of an 8-bit tensor.

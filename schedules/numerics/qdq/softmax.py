@@ -48,7 +48,7 @@ def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
 
 
 def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-    """`softmax` of a tensor; the table is its constant."""
+    """`softmax` of a tensor; the table is its constant, and its attributes are axis, x_scale, and those of y."""
     axis %= len(shape)
     q = te.placeholder(shape, x.dtype, "q")
     e = te.placeholder((256,), "int32", "exponentials")
@@ -70,4 +70,13 @@ def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantiz
         return saturate_tir(tirx.Div(share, whole), y.zero_point, *limits(y.dtype), y.dtype)
 
     out = te.compute(shape, value, "softmax")
-    return routine("qdq.softmax", [q, e, out], [exponentials(x)], pattern=FUSED_ALONE)
+    return routine(
+        "qdq.softmax",
+        [q, e, out],
+        [exponentials(x)],
+        pattern=FUSED_ALONE,
+        axis=axis,
+        x_scale=float(np.float32(x.scale)),
+        y_scale=float(np.float32(y.scale)),
+        y_zero_point=y.zero_point,
+    )

@@ -189,27 +189,38 @@ TRANSPOSED = {
 }
 
 
+@pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize(("case", "x"), every(TRANSPOSED, "strided"))
-def test_transposed_convolution(case: str, x: Per):
+def test_transposed_convolution(case: str, x: Per, channels_last: bool):
     shape, kernel, a = TRANSPOSED[case]
     groups = a.get("group", 1)
     q, ws = weights(kernel), scales(kernel[1])
+    data, filters = ("NHWC", "OHWI") if channels_last else ("NCHW", "IOHW")
+
+    def moved(values: Array, layout: str, like: str) -> Array:
+        return values.transpose([like.index(axis) for axis in layout])
 
     def body(graph: Graph, real: Var) -> Expr:
         return op.nn.conv2d_transpose(
             real,
-            graph.weight(q, ws, axis=1),
+            graph.weight(moved(q, filters, "IOHW"), ws, axis=filters.index("O")),
             strides=a.get("strides", [1, 1]),
             padding=a.get("pads", [0, 0, 0, 0]),
             output_padding=a.get("output_padding", [0, 0]),
             groups=groups,
+            data_layout=data,
+            kernel_layout=filters,
         )
+
+    def sums(values: Array) -> Array:
+        acc = integer_ops.conv_transpose(moved(values, "NCHW", data), q.astype(np.int64), a)
+        return moved(acc, data, "NCHW")
 
     check(
         body,
-        [Input(shape, x)],
-        lambda v: integer_ops.conv_transpose(v, q.astype(np.int64), a),
-        np.tile(ws, groups).reshape(1, -1, 1, 1),
+        [Input(tuple(shape["NCHW".index(axis)] for axis in data), x)],
+        sums,
+        moved(np.tile(ws, groups).reshape(1, -1, 1, 1), data, "NCHW"),
     )
 
 

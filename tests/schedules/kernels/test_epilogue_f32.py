@@ -5,7 +5,7 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.emit import i64, kernel_function, load, store
-from schedules.kernels import epilogue_f32
+from schedules.kernels import activation_f32, epilogue_f32
 from schedules.workload import Operand, Step
 from tests.schedules.programs import run_on_host
 
@@ -44,6 +44,30 @@ def test_steps_apply_in_their_order():
     assert run_on_host(row((add, relu), WIDTH), [acc, residual], (WIDTH,), "float32").tolist() == [0] * WIDTH
 
 
+@pytest.mark.parametrize("columns", [1, 4, 7])
+def test_leaky_relu(columns: int):
+    acc = np.array([-3, 2, -0.5, 0, 1, np.nan, -4, 5], np.float32)
+    step = Step("leaky_relu", parameters=(("alpha", -0.5),))
+    residual = np.zeros(columns, np.float32)
+    actual = run_on_host(row((step,), columns), [acc, residual], (columns,), "float32")
+    np.testing.assert_array_equal(actual, np.where(acc > 0, acc, acc * np.float32(-0.5))[:columns])
+
+
+@pytest.mark.parametrize("name", activation_f32.FUNCTIONS)
+def test_activations_are_steps(name: str):
+    acc = np.array([-3, 2, -0.5, 7, 1, -1, 4, 5], np.float32)
+    whole = run_on_host(row((Step(name),), WIDTH), [acc, acc], (WIDTH,), "float32")
+    part = run_on_host(row((Step(name),), 7), [acc, acc[:7]], (7,), "float32")
+    np.testing.assert_array_equal(part, whole[:7])
+    assert whole[0] != acc[0]
+
+
+def test_every_step_has_a_cost():
+    steps = tuple(Step(name) for name in epilogue_f32.INSTRUCTIONS)
+    assert epilogue_f32.instructions(()) == 0.5
+    assert epilogue_f32.instructions(steps) == 0.5 + sum(epilogue_f32.INSTRUCTIONS.values())
+
+
 def test_unknown_step():
-    with pytest.raises(ValueError, match="'gelu' is not implemented for float32"):
-        row((Step("gelu"),), 4)
+    with pytest.raises(ValueError, match="'softmax' is not implemented for float32"):
+        row((Step("softmax"),), 4)

@@ -102,3 +102,14 @@ def test_products_and_sums_stay_apart_on_aarch64(op: Op):
     assert not [
         line for line in asm.splitlines() if line.strip().startswith(("fmla", "fmls", "fmadd", "fnm", "fms"))
     ]
+
+
+def test_attributes_are_the_parameters():
+    constant = np.ones(9, np.float32)
+    attributes = dict(
+        binary_routine("add", ((3, 9), (9,)), (UNSIGNED, constant), FINE, (0.0, None)).func.attrs
+    )
+    assert (attributes["a_scale"], attributes["a_zero_point"]) == (UNSIGNED.scale, UNSIGNED.zero_point)
+    assert (attributes["y_scale"], attributes["y_zero_point"]) == (FINE.scale, FINE.zero_point)
+    assert (attributes["low"], attributes["high"]) == (FINE.zero_point, 127)
+    assert "b_scale" not in attributes

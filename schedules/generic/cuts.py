@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stage cut where its conditions on axes change, such as those of concat and pad: no part then has any."""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+from tvm import ir, sym, tirx
+from tvm.ir.prim import expr as prim
+
+from schedules.generic.expressions import CONDITIONAL, call_name, substitute, uses, walk
+from schedules.generic.stages import Axis, Stage, each, expressions, with_axes, without_units
+
+_MOST_NESTS = 64
+"""Pieces that one stage is cut into at most; conditions that would need more stay in the code."""
+
+
+_COMPARE: dict[type, Callable[[int], bool]] = {
+    prim.LT: lambda d: d < 0,
+    prim.LE: lambda d: d <= 0,
+    prim.GT: lambda d: d > 0,
+    prim.GE: lambda d: d >= 0,
+    prim.EQ: lambda d: d == 0,
+    prim.NE: lambda d: d != 0,
+}
+
+
+def parts(stage: Stage) -> Iterator[Stage]:
+    """The stage cut where conditions change; together they cover it once."""
+    cuts: dict[ir.Var, set[int]] = {axis.var: set() for axis in stage.axes}
+    for expr in expressions(stage):
+        for inner in walk(expr):
+            if call_name(inner) == CONDITIONAL:
+                _find_cuts(inner.args[0], cuts)
+    ranges = []
+    for axis in stage.axes:
+        inside = sorted(c for c in cuts[axis.var] if 0 < c < axis.extent)
+        ranges.append(list(itertools.pairwise([0, *inside, axis.extent])))
+    if math.prod(len(r) for r in ranges) > _MOST_NESTS:
+        yield stage
+        return
+    for box in itertools.product(*ranges):
+        moved = {
+            axis.var: axis.var + tirx.IntImm(str(axis.var.ty.dtype), low)
+            for axis, (low, _) in zip(stage.axes, box, strict=True)
+            if low
+        }
+        part = each(stage, partial(substitute, values=moved))
+        axes = [Axis(axis.var, high - low) for axis, (low, high) in zip(stage.axes, box, strict=True)]
+        yield without_units(with_axes(part, axes, stage.reduction.axes if stage.reduction else ()))
+
+
+def _find_cuts(condition: ir.Expr, cuts: Mapping[ir.Var, set[int]]) -> None:
+    """Notes where a condition on one axis changes: `axis + a < b` and the like."""
+    for part in walk(condition):
+        if type(part) not in _COMPARE:
+            continue
+        difference = part.a - part.b
+        inside = [var for var in cuts if uses(difference, var)]
+        if len(inside) != 1:
+            continue
+        found = sym.detect_linear_equation(difference, inside)
+        if len(found) != 2 or not all(isinstance(c, prim.IntImm) for c in found):
+            continue
+        step, base = int(found[0]), int(found[1])
+        near = -base // step if step else 0
+        for place in range(near, near + 3):
+            if _holds(part, step * place + base) != _holds(part, step * (place - 1) + base):
+                cuts[inside[0]].add(place)
+
+
+def _holds(comparison: ir.Expr, difference: int) -> bool:
+    """Whether a comparison holds where its sides differ by so much."""
+    return _COMPARE[type(comparison)](difference)

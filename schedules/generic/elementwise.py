@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nests without a reduction: along the axis that the store is contiguous in, or in blocks that are transposed."""
+
+from collections.abc import Mapping
+
+from tvm import ir
+
+from schedules.emit import i64
+from schedules.generic.expressions import step_of
+from schedules.generic.fusion import FUNCTION_COST, cost
+from schedules.generic.loops import cover, lanes_for, loops, spread
+from schedules.generic.stages import Stage
+from schedules.generic.transpose import transposed_blocks, transposition
+from schedules.generic.vector import Place, compute, store
+
+LANES = 16
+"""Elements of one step: a register of bytes, four of binary32, which also hides the latency of chains."""
+
+
+FUNCTION_LANES = 8
+"""The same where polynomials are computed, whose constants take half of the registers."""
+
+
+def emit(nest: Stage, place: Place, parallel: bool) -> str:
+    """Emits a nest; returns what was done in a few words."""
+    offset = nest.indices[0]
+    along = next((axis for axis in reversed(nest.axes) if step_of(offset, axis.var) == 1), None)
+    if along is None:
+        with loops(nest.axes, parallel) as at:
+            here = _moved(place, at)
+            store(place.buffers[nest.target], compute(offset, here), compute(nest.value, here), 1)
+        return "one element at a time" if nest.axes else "one element"
+    turned = transposition(nest, along)
+    if turned is not None:
+        return transposed_blocks(nest, along, turned, place, parallel)
+    heavy = cost(nest.value) >= FUNCTION_COST
+    lanes = lanes_for(along.extent, FUNCTION_LANES if heavy else LANES)
+    outer = [axis for axis in nest.axes if axis is not along]
+    full, last = cover(along.extent, lanes)
+
+    def step(at: Mapping[ir.Var, ir.Expr], first: ir.Expr) -> None:
+        here = _moved(place, {**at, along.var: first}, along.var, lanes)
+        start = compute(offset, _moved(place, here.at))
+        store(place.buffers[nest.target], start, compute(nest.value, here), lanes)
+
+    with loops(outer, parallel) as at:
+        if full == 1:
+            step(at, i64(0))
+        else:
+            with spread(full, parallel and not outer) as index:
+                step(at, index * i64(lanes))
+        if last is not None:
+            step(at, i64(last))
+    return f"vectors of {lanes}"
+
+
+def _moved(place: Place, at: Mapping[ir.Var, ir.Expr], along: ir.Var | None = None, lanes: int = 1) -> Place:
+    return Place({**place.at, **at}, place.buffers, place.neon, along, lanes)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scalar TIR expressions: rebuilding, searching, and how an offset depends on an axis."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from tvm import ir, sym, tirx
+from tvm.ir.expr import TensorLoad
+from tvm.ir.prim import expr as prim
+
+BINARY = (
+    *(prim.Add, prim.Sub, prim.Mul, prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod, prim.Min, prim.Max),
+    *(prim.EQ, prim.NE, prim.LT, prim.LE, prim.GT, prim.GE, prim.And, prim.Or),
+)
+
+CONDITIONAL = "if_then_else"
+
+FUNCTIONS = frozenset(
+    (
+        *("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "sigmoid", "tanh"),
+        *("erf", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"),
+        *(
+            "atan2",
+            "floor",
+            "ceil",
+            "trunc",
+            "round",
+            "nearbyint",
+            "fabs",
+            "isnan",
+            "isinf",
+            "fmod",
+            "copysign",
+        ),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
+        *("if_then_else", "reinterpret", "likely", "popcount"),
+    )
+)
+"""Calls without side effects whose arguments are values."""
+
+Change = Callable[[ir.Expr], ir.Expr | None]
+
+
+class UnsupportedError(ValueError):
+    """The schedule has no meaning for something; the message names it."""
+
+
+def call_name(expr: ir.Expr) -> str:
+    """Name of the operator that a call calls, without its dialect; "" for anything else."""
+    return str(getattr(expr.op, "name", "")).rpartition(".")[2] if isinstance(expr, ir.Call) else ""
+
+
+def children(expr: ir.Expr) -> list[ir.Expr]:
+    """The operands of an expression.
+
+    Raises:
+        UnsupportedError: An expression of a kind that is not known here.
+    """
+    if isinstance(expr, (ir.Var, prim.IntImm, prim.FloatImm)):
+        return []
+    if isinstance(expr, BINARY):
+        return [expr.a, expr.b]
+    if isinstance(expr, prim.Not):
+        return [expr.a]
+    if isinstance(expr, prim.Cast):
+        return [expr.value]
+    if isinstance(expr, prim.Select):
+        return [expr.condition, expr.true_value, expr.false_value]
+    if isinstance(expr, TensorLoad):
+        return list(expr.indices)
+    if call_name(expr) in FUNCTIONS:
+        return list(expr.args)
+    raise UnsupportedError(f"expression {call_name(expr) or type(expr).__name__}")
+
+
+def with_children(expr: ir.Expr, new: list[ir.Expr]) -> ir.Expr:
+    """The expression with other operands."""
+    if isinstance(expr, (*BINARY, prim.Not)):
+        return type(expr)(*new)
+    if isinstance(expr, prim.Cast):
+        return tirx.Cast(str(expr.ty.dtype), new[0])
+    if isinstance(expr, prim.Select):
+        return tirx.Select(*new)
+    if isinstance(expr, TensorLoad):
+        return tirx.BufferLoad(expr.source, new)
+    if isinstance(expr, ir.Call):
+        return tirx.call_intrin(str(expr.ty.dtype), expr.op, *new)
+    return expr
+
+
+def rebuild(expr: ir.Expr, change: Change) -> ir.Expr:
+    """Replaces what `change` has an answer for, from the root down; the answer is final."""
+    answer = change(expr)
+    if answer is not None:
+        return answer
+    old = children(expr)
+    new = [rebuild(child, change) for child in old]
+    same = all(a.same_as(b) for a, b in zip(old, new, strict=True))
+    return expr if same else with_children(expr, new)
+
+
+def substitute(expr: ir.Expr, values: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
+    """The expression with variables replaced."""
+    return rebuild(expr, lambda e: values.get(e) if isinstance(e, ir.Var) else None) if values else expr
+
+
+def walk(expr: ir.Expr) -> Iterator[ir.Expr]:
+    """Every expression inside, itself first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def loads(expr: ir.Expr) -> list[TensorLoad]:
+    """Every load, also inside indices."""
+    return [e for e in walk(expr) if isinstance(e, TensorLoad)]
+
+
+def uses(expr: ir.Expr, var: ir.Var) -> bool:
+    """Whether the variable occurs."""
+    return any(isinstance(e, ir.Var) and e.same_as(var) for e in walk(expr))
+
+
+def step_of(offset: ir.Expr, var: ir.Var) -> int | None:
+    """By how much an offset grows when `var` grows by one; None if not by a constant."""
+    if not uses(offset, var):
+        return 0
+    found = sym.detect_linear_equation(offset, [var])
+    return int(found[0]) if len(found) == 2 and isinstance(found[0], prim.IntImm) else None
+
+
+def lanes_of(expr: ir.Expr) -> int:
+    """How many lanes a value has; 1 for a scalar."""
+    _, separator, lanes = str(expr.ty.dtype).rpartition("x")
+    return int(lanes) if separator else 1
+
+
+def element(expr: ir.Expr) -> str:
+    """Dtype of one lane."""
+    return str(expr.ty.dtype).partition("x")[0]

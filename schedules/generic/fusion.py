@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fewer stages: elementwise ones go into those that read them, and follow reductions in registers.
+
+t = f(x); y = g(t)      →  y = g(f(x))      where f is not computed much more often than before
+s = sum(x); y = f(s)    →  y = f(sum(x))    where each element of s has one reader
+"""
+
+from dataclasses import replace
+
+from tvm import ir
+from tvm.ir.expr import TensorLoad
+from tvm.ir.prim import expr as prim
+
+from schedules.generic.expressions import CONDITIONAL, call_name, children, loads, rebuild, substitute, walk
+from schedules.generic.stages import Program, Stage, shape_of
+
+_CHEAP = 2
+"""Operations that are sooner computed again than stored and loaded."""
+
+_GROWTH = 2
+"""How many times more often an elementwise stage may be computed for being inlined."""
+
+FUNCTION_COST = 10
+"""Operations of a polynomial for exp, tanh and the like."""
+
+
+def fuse(program: Program) -> Program:
+    """Inlines what can be inlined; tensors that no stage writes any more are dropped."""
+    stages = list(program.stages)
+    kept = set(program.params)
+    position = 0
+    while position < len(stages):
+        stage = stages[position]
+        readers = [other for other in stages if _reads(other, stage.target)]
+        if stage.target not in kept and all(_worthwhile(stage, reader, len(readers)) for reader in readers):
+            stages = [_inlined(stage, other) for other in stages if other is not stage]
+            position = 0
+        else:
+            position += 1
+    for stage in list(stages):
+        readers = [other for other in stages if _reads(other, stage.target)]
+        if stage.reduction and stage.target not in kept and len(readers) == 1:
+            merged = _epilogue(stage, readers[0])
+            if merged is not None:
+                stages = [merged if s is readers[0] else s for s in stages if s is not stage]
+    written = {stage.target for stage in stages}
+    return Program(program.params, tuple(t for t in program.temporaries if t in written), tuple(stages))
+
+
+def values_of(stage: Stage) -> tuple[ir.Expr, ...]:
+    """What a stage computes with: its value, and a reduction's term."""
+    return (stage.value, stage.reduction.term) if stage.reduction else (stage.value,)
+
+
+def cost(expr: ir.Expr) -> int:
+    """Operations of an elementwise expression, without loads, casts and the arithmetic of indices."""
+    if isinstance(expr, TensorLoad | ir.Var | prim.IntImm | prim.FloatImm):
+        return 0
+    if isinstance(expr, prim.Cast):
+        return cost(expr.value)
+    inside = sum(cost(child) for child in children(expr))
+    simple = call_name(expr) in {"", CONDITIONAL, "nearbyint", "round", "sqrt", "rsqrt"}
+    return inside + (1 if simple else FUNCTION_COST)
+
+
+def _reads(stage: Stage, tensor: ir.Var) -> bool:
+    return any(load.source.same_as(tensor) for value in values_of(stage) for load in loads(value))
+
+
+def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:
+    if stage.reduction or _axis_of_dim(stage) is None:
+        return False
+    times = sum(load.source.same_as(stage.target) for value in values_of(reader) for load in loads(value))
+    guarded = any(call_name(e) == CONDITIONAL for e in walk(stage.value))
+    if reader.reduction and guarded:
+        return False
+    price = cost(stage.value)
+    if readers * times > 1 and price > _CHEAP:
+        return False
+    if price == 0 and not reader.reduction:
+        return True
+    return reader.work * times <= _GROWTH * max(stage.size, 1) or (price <= 1 and not reader.reduction)
+
+
+def _axis_of_dim(stage: Stage) -> list[ir.Var | None] | None:
+    """The axis that each dimension of the target is indexed by, None for one of extent 1; None if not so simple."""
+    axes = {axis.var: axis.extent for axis in stage.axes}
+    found: list[ir.Var | None] = []
+    for index, extent in zip(stage.indices, shape_of(stage.target), strict=True):
+        if extent == 1:
+            found.append(index if isinstance(index, ir.Var) else None)
+        elif isinstance(index, ir.Var) and axes.pop(index, None) == extent:
+            found.append(index)
+        else:
+            return None
+    return found
+
+
+def _inlined(producer: Stage, stage: Stage) -> Stage:
+    dims = _axis_of_dim(producer) or []
+
+    def change(expr: ir.Expr) -> ir.Expr | None:
+        if not (isinstance(expr, TensorLoad) and expr.source.same_as(producer.target)):
+            return None
+        at = [rebuild(index, change) for index in expr.indices]
+        return substitute(
+            producer.value, {var: index for var, index in zip(dims, at, strict=True) if var is not None}
+        )
+
+    value = rebuild(stage.value, change)
+    if stage.reduction is None:
+        return replace(stage, value=value)
+    return replace(
+        stage, value=value, reduction=replace(stage.reduction, term=rebuild(stage.reduction.term, change))
+    )
+
+
+def _epilogue(stage: Stage, reader: Stage) -> Stage | None:
+    """The reduction with its reader behind it, if the reader takes each element once and where it stands."""
+    dims = _axis_of_dim(stage)
+    if reader.reduction or stage.reduction is None or dims is None:
+        return None
+    axes = {axis.var: axis.extent for axis in reader.axes if axis.extent > 1}
+    places: dict[ir.Var, ir.Expr] = {}
+    mine = [load for load in loads(reader.value) if load.source.same_as(stage.target)]
+    extents = shape_of(stage.target)
+    for var, index, extent in zip(dims, mine[0].indices, extents, strict=True):
+        if extent > 1 and not (isinstance(index, ir.Var) and axes.pop(index, None) == extent):
+            return None
+        if var is not None:
+            places[var] = index
+    alike = all(
+        index.same_as(other) or extent == 1
+        for load in mine[1:]
+        for index, other, extent in zip(load.indices, mine[0].indices, extents, strict=True)
+    )
+    if axes or not alike:
+        return None
+    old = stage.reduction
+
+    def change(expr: ir.Expr) -> ir.Expr | None:
+        return stage.value if isinstance(expr, TensorLoad) and expr.source.same_as(stage.target) else None
+
+    # The stage's own value is the bare result, or an epilogue that was merged before.
+    moved = substitute(stage.value, places)
+    value = rebuild(reader.value, lambda e: moved if change(e) is not None else None)
+    return replace(reader, value=value, reduction=replace(old, term=substitute(old.term, places)))

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops of a nest, and the pieces that an axis is covered by."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import i64
+from schedules.generic.stages import Axis
+from schedules.kernels.threads import PARALLEL_TASKS
+
+
+@contextmanager
+def loops(axes: Sequence[Axis], parallel: bool = False) -> Iterator[Mapping[ir.Var, ir.Expr]]:
+    """Opens one loop an axis, outermost first; if parallel, the runtime's threads share the outer ones.
+
+    Yields:
+        The value of each axis.
+    """
+    at: dict[ir.Var, ir.Expr] = {}
+    with ExitStack() as stack:
+        shared = 0
+        if parallel and axes:
+            while shared < len(axes) and math.prod(a.extent for a in axes[:shared]) < PARALLEL_TASKS:
+                shared += 1
+            task = stack.enter_context(T.parallel(i64(0), i64(math.prod(a.extent for a in axes[:shared]))))
+            rest = task
+            for axis in reversed(axes[1:shared]):
+                at[axis.var] = T.Bind(tirx.floormod(rest, i64(axis.extent)))
+                rest = T.Bind(tirx.floordiv(rest, i64(axis.extent)))
+            at[axes[0].var] = rest
+        for axis in axes[shared:]:
+            at[axis.var] = stack.enter_context(T.serial(i64(0), i64(axis.extent)))
+        yield at
+
+
+def lanes_for(extent: int, most: int) -> int:
+    """The largest power of two of at most `most` lanes that fits."""
+    return min(most, 1 << (extent.bit_length() - 1))
+
+
+def cover(extent: int, lanes: int) -> tuple[int, int | None]:
+    """Whole vectors that an axis holds, and where one more begins that ends with it, if it needs one.
+
+    That one computes some elements again, to the same values.
+    """
+    full, rest = divmod(extent, lanes)
+    return full, extent - lanes if rest else None
+
+
+@contextmanager
+def spread(count: int, parallel: bool) -> Iterator[ir.Expr]:
+    """A loop over `count` vectors; if parallel, in `PARALLEL_TASKS` equal runs."""
+    if not parallel or count < PARALLEL_TASKS:
+        with T.serial(i64(0), i64(count)) as index:
+            yield index
+        return
+    share = -(-count // PARALLEL_TASKS)
+    with T.parallel(i64(0), i64(-(-count // share))) as task:
+        first = T.Bind(task * i64(share))
+        stop = i64(share) if count % share == 0 else tirx.min(i64(share), i64(count) - first)
+        with T.serial(i64(0), stop) as inside:
+            yield T.Bind(first + inside)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stage as loop nests that vectorise: flat offsets, no conditions on axes, and as few and long axes as possible.
+
+if c <= i then a else b    →  two nests, i below c and from c (concat, pad)
+t[i / 4, i % 4]            →  i becomes two axes (a transposed tensor's reshape)
+x[i * 8 + j]               →  one axis, where every tensor is read and written so
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from tvm import ir, sym, tirx
+from tvm.ir.expr import TensorLoad
+from tvm.ir.prim import expr as prim
+
+from schedules.generic.cuts import parts
+from schedules.generic.expressions import (
+    CONDITIONAL,
+    call_name,
+    children,
+    rebuild,
+    step_of,
+    substitute,
+    walk,
+)
+from schedules.generic.stages import (
+    Axis,
+    Stage,
+    all_axes,
+    each,
+    expressions,
+    shape_of,
+    with_axes,
+    without_units,
+)
+
+
+def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Axis] = ()) -> Iterator[Stage]:
+    """The loop nests of a stage, together covering it once.
+
+    Args:
+        stage: As `fuse` leaves it.
+        flat: For each tensor a buffer of one dimension; the nests load from these and write these.
+        outside: Axes of loops around the stage.
+    """
+    stage = without_units(stage)
+    for part in parts(stage):
+        yield _merged(_flat(_split(_simplified(part, outside), outside), flat, outside), outside)
+
+
+def _analyzer(axes: Sequence[Axis]) -> sym.Analyzer:
+    analyzer = sym.Analyzer()
+    for axis in axes:
+        analyzer.bind(axis.var, ir.Range(0, axis.extent))
+    return analyzer
+
+
+def _simplified(stage: Stage, outside: Sequence[Axis]) -> Stage:
+    """Conditions that hold or fail everywhere are decided; offsets are flat and simple."""
+    analyzer = _analyzer((*all_axes(stage), *outside))
+
+    def change(expr: ir.Expr) -> ir.Expr | None:
+        if call_name(expr) == CONDITIONAL:
+            condition = analyzer.simplify(expr.args[0])
+            if isinstance(condition, prim.IntImm):
+                return rebuild(expr.args[1 if int(condition) else 2], change)
+        if isinstance(expr, prim.Div) and str(expr.ty.dtype).startswith("int"):
+            floor = tirx.FloorDiv(rebuild(expr.a, change), expr.b)
+            return analyzer.simplify(floor) if analyzer.can_prove(floor.a >= 0) else None
+        if isinstance(expr, prim.Cast) and _returns(expr):
+            return rebuild(expr.value.value, change)
+        if isinstance(expr, TensorLoad) and len(expr.indices) != 0:
+            at = [rebuild(index, change) for index in expr.indices]
+            return tirx.BufferLoad(expr.source, [analyzer.simplify(index, 4) for index in at])
+        return None
+
+    simple = each(stage, lambda e: rebuild(e, change))
+    return replace(simple, indices=tuple(analyzer.simplify(index) for index in simple.indices))
+
+
+def _returns(cast: prim.Cast) -> bool:
+    """Whether a cast undoes one to binary32, which holds 8 and 16 bits exactly."""
+    inner = cast.value
+    return (
+        isinstance(inner, prim.Cast)
+        and str(inner.ty.dtype) == "float32"
+        and str(inner.value.ty.dtype) == str(cast.ty.dtype)
+        and str(cast.ty.dtype) in {"int8", "uint8", "int16", "uint16"}
+    )
+
+
+def _split(stage: Stage, outside: Sequence[Axis]) -> Stage:
+    """An axis that is divided by a constant becomes two."""
+    while True:
+        found = next(
+            (pair for expr in expressions(stage) for e in walk(expr) if (pair := _division(stage, e))), None
+        )
+        if found is None:
+            return stage
+        axis, divisor = found
+        dtype = str(axis.var.ty.dtype)
+        outer = Axis(tirx.Var(f"{axis.var.name}_o", dtype), axis.extent // divisor)
+        inner = Axis(tirx.Var(f"{axis.var.name}_i", dtype), divisor)
+        both = {axis.var: outer.var * tirx.IntImm(dtype, divisor) + inner.var}
+        stage = each(stage, partial(substitute, values=both))
+
+        def put(axes: Sequence[Axis], new: Sequence[Axis], old: Axis = axis) -> list[Axis]:
+            return [a for axis in axes for a in (new if axis.var.same_as(old.var) else [axis])]
+
+        reduced = stage.reduction.axes if stage.reduction else ()
+        stage = _simplified(
+            with_axes(stage, put(stage.axes, (outer, inner)), put(reduced, (outer, inner))), outside
+        )
+
+
+def _division(stage: Stage, expr: ir.Expr) -> tuple[Axis, int] | None:
+    if not (isinstance(expr, (prim.FloorDiv, prim.FloorMod)) and isinstance(expr.b, prim.IntImm)):
+        return None
+    divisor = int(expr.b)
+    for axis in all_axes(stage):
+        if isinstance(expr.a, ir.Var) and expr.a.same_as(axis.var) and axis.extent % divisor == 0:
+            return (axis, divisor) if 1 < divisor < axis.extent else None
+    return None
+
+
+def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Axis]) -> Stage:
+    """One flat offset for each load and for the store."""
+    analyzer = _analyzer((*all_axes(stage), *outside))
+
+    def offset(buffer: ir.Var, indices: Sequence[ir.Expr]) -> ir.Expr:
+        shape, total = shape_of(buffer), tirx.IntImm("int64", 0)
+        for position, (index, extent) in enumerate(zip(indices, shape, strict=True)):
+            if extent > 1:
+                wide = index if str(index.ty.dtype) == "int64" else tirx.Cast("int64", index)
+                total = total + wide * tirx.IntImm("int64", math.prod(shape[position + 1 :]))
+        return analyzer.simplify(total, 4)
+
+    def change(expr: ir.Expr) -> ir.Expr | None:
+        if not isinstance(expr, TensorLoad):
+            return None
+        at = offset(expr.source, [rebuild(i, change) for i in expr.indices])
+        return tirx.BufferLoad(flat[expr.source], [at])
+
+    store = offset(stage.target, [rebuild(index, change) for index in stage.indices])
+    changed = each(replace(stage, indices=()), lambda e: rebuild(e, change))
+    return replace(changed, target=flat[stage.target], indices=(store,))
+
+
+def _merged(stage: Stage, outside: Sequence[Axis]) -> Stage:
+    """Adjacent axes become one where all offsets allow it."""
+    while True:
+        reduced = stage.reduction.axes if stage.reduction else ()
+        pairs = [*itertools.pairwise(stage.axes), *itertools.pairwise(reduced)]
+        pair = next((pair for pair in pairs if _mergeable(stage, *pair)), None)
+        if pair is None:
+            return _simplified(stage, outside)
+        outer, inner = pair
+        both = Axis(inner.var, outer.extent * inner.extent)
+        zero = {outer.var: tirx.IntImm(str(outer.var.ty.dtype), 0)}
+        stage = each(stage, partial(substitute, values=zero))
+
+        def put(axes: Sequence[Axis], pair: tuple[Axis, Axis] = pair, both: Axis = both) -> list[Axis]:
+            kept = [axis for axis in axes if axis is not pair[0]]
+            return [both if axis is pair[1] else axis for axis in kept]
+
+        stage = with_axes(stage, put(stage.axes), put(reduced))
+
+
+def _mergeable(stage: Stage, outer: Axis, inner: Axis) -> bool:
+    offsets = [stage.indices[0]]
+    for expr in (stage.value, *([stage.reduction.term] if stage.reduction else [])):
+        bare = _outside_loads(expr, offsets)
+        if any(e.same_as(outer.var) or e.same_as(inner.var) for e in bare):
+            return False
+    for offset in offsets:
+        outer_step, inner_step = step_of(offset, outer.var), step_of(offset, inner.var)
+        if inner_step is None or outer_step != inner_step * inner.extent:
+            return False
+    return True
+
+
+def _outside_loads(expr: ir.Expr, offsets: list[ir.Expr]) -> list[ir.Var]:
+    """The variables used outside of loads; the offsets of the loads are put into `offsets`."""
+    if isinstance(expr, TensorLoad):
+        offsets.append(expr.indices[0])
+        return []
+    if isinstance(expr, ir.Var):
+        return [expr]
+    return [var for child in children(expr) for var in _outside_loads(child, offsets)]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rne(x / c) between two limits, as it quantises: without FDIV, which takes as long as ten other instructions.
+
+    r = fl(1 / c), q = fl(x * r), e = fma(-q, c, x), x / c = fma(e, r, q)
+
+The last step rounds the quotient corrected by what q misses. It equals fl(x / c) unless something overflows or
+underflows (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990; with 33
+constants and every significand of x no difference was found). What underflows rounds to 0 either way, and nothing
+overflows, for x is limited first: to the last numbers whose rounded quotients are within the limits, which then needs
+no second look.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir
+from tvm.ir.prim import expr as prim
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.generic.expressions import call_name, element
+from schedules.kernels.activation_f32 import Vector
+
+ROUNDINGS = frozenset({"round", "nearbyint"})
+"""TVM rounds half to even for both names."""
+
+_CONSTANTS = (2.0**-40, 2.0**40)
+"""Between these, products with limits of 16 bits are far from the ends of binary32."""
+
+_LIMIT = 2.0**16
+
+_ALL_ONES = 1 - 2.0**-24
+"""The one significand (as of `math.frexp`) that the theorem leaves out."""
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """rne(x / constant), then limited to [low, high], then plus `zero_point`."""
+
+    x: ir.Expr
+    constant: float
+    low: float
+    high: float
+    zero_point: int = 0
+
+
+def rounded_quotient(expr: ir.Expr) -> Rounded | None:
+    """Reads `round(max(min(x / c, high), low))`, or `cast(max(min(round(x / c) + zero_point, high), low))`."""
+    if call_name(expr) in ROUNDINGS:
+        return _rounded(_between(expr.args[0]), 0)
+    if not (isinstance(expr, prim.Cast) and element(expr).lstrip("u") in {"int8", "int16"}):
+        return None
+    inside, low, high = _between(expr.value)
+    zero_point = 0.0
+    if isinstance(inside, prim.Add) and isinstance(inside.b, prim.FloatImm):
+        zero_point, inside = float(inside.b.value), inside.a
+    if call_name(inside) not in ROUNDINGS or not zero_point.is_integer():
+        return None
+    return _rounded((inside.args[0], low - zero_point, high - zero_point), int(zero_point))
+
+
+def compute(v: Vector, x: ir.Expr, rounded: Rounded) -> ir.Expr:
+    """The quotient, limited; it is still to be rounded."""
+    c = np.float32(rounded.constant)
+    limited = v.minimum(v.maximum(x, -_last(-rounded.low, c)), _last(rounded.high, c))
+    reciprocal = v.const(float(np.float32(1) / c))
+    q = T.Bind(limited * reciprocal)
+    return v.fma(v.fma(q, v.const(-float(c)), limited), reciprocal, q)
+
+
+def _rounded(parts: tuple[ir.Expr, float, float], zero_point: int) -> Rounded | None:
+    divided, low, high = parts
+    if not (
+        isinstance(divided, prim.Div)
+        and isinstance(divided.b, prim.FloatImm)
+        and element(divided) == "float32"
+    ):
+        return None
+    constant = float(np.float32(divided.b.value))
+    usual = _CONSTANTS[0] <= constant <= _CONSTANTS[1] and math.frexp(constant)[0] != _ALL_ONES
+    whole = all(abs(limit) <= _LIMIT and limit.is_integer() for limit in (low, high))
+    return Rounded(divided.a, constant, low, high, zero_point) if usual and whole else None
+
+
+def _between(expr: ir.Expr) -> tuple[ir.Expr, float, float]:
+    """An expression without its constant limits, and the limits, least first."""
+    low, high = -math.inf, math.inf
+    while isinstance(expr, (prim.Min, prim.Max)) and isinstance(expr.b, prim.FloatImm):
+        bound = float(expr.b.value)
+        low, high = (low, min(high, bound)) if isinstance(expr, prim.Min) else (max(low, bound), high)
+        expr = expr.a
+    return expr, low, high
+
+
+def _last(most: float, c: np.float32) -> float:
+    """The greatest binary32 whose quotient by c rounds to `most` at most."""
+    x = np.float32((most + 0.5) * float(c))
+    while np.rint(x / c) > most:
+        x = np.nextafter(x, np.float32(-np.inf))
+    while np.rint(np.nextafter(x, np.float32(np.inf)) / c) <= most:
+        x = np.nextafter(x, np.float32(np.inf))
+    return float(x)

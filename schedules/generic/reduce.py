@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nests with a reduction: accumulators in registers, along an axis of the result or along one that is reduced.
+
+Each element is reduced by one task, in an order that follows from the shapes alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import i64, take
+from schedules.generic import functions_f32
+from schedules.generic.expressions import element, lanes_of, loads, step_of
+from schedules.generic.loops import cover, lanes_for, loops, spread
+from schedules.generic.stages import Axis, Kind, Reduction, Stage
+from schedules.generic.vector import Place, compute, splat, store
+
+LANES = 16
+"""Elements of one step: see `elementwise`."""
+
+ROWS = 4
+"""Rows of a tile whose terms share a vector: 16 accumulators of binary32, 4 vectors and a splat fit 32 registers."""
+
+
+def emit(nest: Stage, place: Place, parallel: bool) -> str:
+    """Emits a nest; returns what was done in a few words."""
+    if nest.reduction is None:
+        raise ValueError("a nest without a reduction")
+    along = _vector_axis(nest, nest.reduction)
+    if along is None:
+        return _Tile(nest, nest.reduction, None, place).emit(parallel)
+    return _Tile(nest, nest.reduction, along, place).emit(parallel)
+
+
+def _vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
+    """The axis along which most is contiguous: the one with the fewest loads and stores of single elements."""
+    found = loads(reduction.term)
+
+    def price(axis: Axis) -> float:
+        steps = [step_of(load.indices[0], axis.var) for load in found]
+        single = sum(step not in {0, 1} for step in steps)
+        stored = step_of(nest.indices[0], axis.var)
+        # A reduced axis ends with a sum across lanes, an axis of the result with a store.
+        return single + (0.25 if stored == 0 else 0.0 if stored == 1 else 1.0) + 1.0 / axis.extent
+
+    axes = [axis for axis in (*nest.axes, *reduction.axes) if axis.extent > 1]
+    return min(axes, key=price, default=None)
+
+
+class _Tile:
+    """The code of one nest."""
+
+    def __init__(self, nest: Stage, reduction: Reduction, along: Axis | None, place: Place) -> None:
+        self.nest, self.reduction, self.along, self.place = nest, reduction, along, place
+        self.across = along is not None and any(axis is along for axis in reduction.axes)
+        self.lanes = lanes_for(along.extent, LANES) if along else 1
+        self.dtype = element(reduction.term)
+        outer = [axis for axis in nest.axes if axis is not along]
+        self.row = self._shared_rows(outer)
+        self.outer = [axis for axis in outer if axis is not self.row]
+
+    def _shared_rows(self, axes: Sequence[Axis]) -> Axis | None:
+        """An axis whose rows read the same vectors."""
+        if self.along is None:
+            return None
+        found = [load.indices[0] for load in loads(self.reduction.term)]
+        vectors = [offset for offset in found if step_of(offset, self.along.var) == 1]
+        return next((a for a in reversed(axes) if any(step_of(v, a.var) == 0 for v in vectors)), None)
+
+    def emit(self, parallel: bool) -> str:
+        """Emits all of it."""
+        rows = min(ROWS, self.row.extent) if self.row else 1
+        with loops(self.outer, parallel) as at:
+            here = replace(self.place, at={**self.place.at, **at})
+            if self.row is None:
+                self._columns(here, 1, parallel and not self.outer)
+            else:
+                full, rest = divmod(self.row.extent, rows)
+                with spread(full, parallel and not self.outer) as index:
+                    moved = {**here.at, self.row.var: T.Bind(index * i64(rows))}
+                    self._columns(replace(here, at=moved), rows, parallel=False)
+                if rest:
+                    moved = {**here.at, self.row.var: i64(full * rows)}
+                    self._columns(replace(here, at=moved), rest, parallel=False)
+        where = "across lanes" if self.across else f"vectors of {self.lanes}"
+        return f"{self.reduction.kind}, {where}" + (f", {rows} rows" if rows > 1 else "")
+
+    def _columns(self, place: Place, rows: int, parallel: bool) -> None:
+        if self.along is None or self.across:
+            self._element(place, rows)
+            return
+        full, last = cover(self.along.extent, self.lanes)
+        with spread(full, parallel) as index:
+            self._vector(place, T.Bind(index * i64(self.lanes)), rows)
+        if last is not None:
+            self._vector(place, i64(last), rows)
+
+    def _rows(self, place: Place, rows: int) -> list[Place]:
+        if self.row is None:
+            return [place]
+        first = place.at[self.row.var]
+        return [replace(place, at={**place.at, self.row.var: first + i64(r)}) for r in range(rows)]
+
+    def _vector(self, place: Place, first: ir.Expr, rows: int) -> None:
+        """One vector of the result for each row."""
+        assert self.along is not None
+        here = replace(place, at={**place.at, self.along.var: first}, along=self.along.var, lanes=self.lanes)
+        acc = self._accumulators(rows, self.lanes, self.reduction.init)
+        with loops(self.reduction.axes) as at:
+            self._step(acc, replace(here, at={**here.at, **at}), rows, self.lanes)
+        for number, row in enumerate(self._rows(here, rows)):
+            self._finish(_part(acc, number, self.lanes), row)
+
+    def _element(self, place: Place, rows: int) -> None:
+        """One element of the result for each row."""
+        others = [axis for axis in self.reduction.axes if axis is not self.along]
+        lanes = self.lanes
+        extent = self.along.extent if self.along else 1
+        acc = self._accumulators(rows, lanes, _neutral(self.reduction, self.dtype))
+        rest = self._accumulators(rows, 1, self.reduction.init)
+        with loops(others) as at:
+            inside = replace(place, at={**place.at, **at})
+            if self.along is None:
+                self._step(rest, inside, rows, 1)
+            else:
+                var, full = self.along.var, extent // lanes
+                with T.serial(i64(0), i64(full)) as index:
+                    here = {**inside.at, var: T.Bind(index * i64(lanes))}
+                    self._step(acc, replace(inside, at=here, along=var, lanes=lanes), rows, lanes)
+                for at_last in range(full * lanes, extent):
+                    self._step(rest, replace(inside, at={**inside.at, var: i64(at_last)}), rows, 1)
+        for number, row in enumerate(self._rows(place, rows)):
+            total = _part(rest, number, 1)
+            if self.along is not None:
+                total = self._combine(total, self._folded(_part(acc, number, lanes)))
+            self._finish(T.Bind(total), row)
+
+    def _accumulators(self, rows: int, lanes: int, start: ir.Expr) -> tirx.Buffer:
+        # Touched by whole vectors at constant offsets alone, so that LLVM keeps it in registers.
+        acc = T.alloc_buffer((rows * lanes,), self.dtype, layout=None)
+        for row in range(rows):
+            store(acc, i64(row * lanes), start, lanes)
+        return acc
+
+    def _step(self, acc: tirx.Buffer, place: Place, rows: int, lanes: int) -> None:
+        for number, row in enumerate(self._rows(place, rows)):
+            term = splat(compute(self.reduction.term, row), lanes)
+            store(acc, i64(number * lanes), self._combine(_part(acc, number, lanes), term), lanes)
+
+    def _combine(self, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+        return combine(self.reduction.kind, a, b)
+
+    def _folded(self, vector: ir.Expr) -> ir.Expr:
+        """All lanes of a vector combined, halves first."""
+        lanes = lanes_of(vector)
+        while lanes > 1:
+            lanes //= 2
+            vector = T.Bind(vector)
+            low, high = (take(vector, at, lanes) for at in (0, lanes))
+            vector = self._combine(low, high)
+        return vector
+
+    def _finish(self, result: ir.Expr, place: Place) -> None:
+        nest = self.nest
+        value = compute(nest.value, replace(place, at={**place.at, self.reduction.result: T.Bind(result)}))
+        start = compute(nest.indices[0], replace(place, along=None, lanes=1))
+        target = place.buffers[nest.target]
+        step = 1 if place.along is None else step_of(nest.indices[0], place.along)
+        if step == 1:
+            store(target, start, value, place.lanes)
+            return
+        for lane in range(place.lanes):
+            offset = compute(nest.indices[0], place.lane(lane))
+            T.buffer_store(target, value if lanes_of(value) == 1 else take(value, lane, 1), [offset])
+
+
+def combine(kind: Kind, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """Two partial results as one."""
+    if kind in {"max", "min"}:
+        if element(a).startswith("float"):
+            return functions_f32.extremum({"max": "maximum", "min": "minimum"}[kind], a, b)
+        return (prim.Max if kind == "max" else prim.Min)(a, b)
+    return a + b if kind == "sum" else a * b
+
+
+def _part(acc: tirx.Buffer, number: int, lanes: int) -> ir.Expr:
+    return acc.vload([i64(number * lanes)], acc.dtype if lanes == 1 else f"{acc.dtype}x{lanes}")
+
+
+def _neutral(reduction: Reduction, dtype: str) -> ir.Expr:
+    """What leaves a result as it is: where vectors start, while the real start goes with the last elements."""
+    if reduction.kind in {"max", "min"}:
+        return reduction.init
+    return tirx.const(0 if reduction.kind == "sum" else 1, dtype)

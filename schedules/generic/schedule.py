@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The schedule of a function that no kernel takes."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tvm import ir, target, tirx
+from tvm.ir.expr import TensorLoad
+from tvm.s_tir.stmt import SBlock, SBlockRealize
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+from tvm_ffi import structural_equal
+
+from schedules.emit import i64, kernel_function
+from schedules.generic import elementwise, reduce
+from schedules.generic.expressions import UnsupportedError, element, loads
+from schedules.generic.fusion import cost, fuse, values_of
+from schedules.generic.nest import nests
+from schedules.generic.parse import parse
+from schedules.generic.rows import Rows, share_rows
+from schedules.generic.stages import Program, Stage, shape_of
+from schedules.generic.vector import Place
+from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
+
+_AARCH64 = "aarch64"
+
+_VECTOR_BYTES = 16
+
+_INSTRUCTIONS_PER_CYCLE = 2
+"""Of vector code on a core with two vector pipes; it scales the threshold for threads alone."""
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A function after scheduling.
+
+    Attributes:
+        func: Scheduled, or as it was.
+        done: What was done, or why nothing.
+    """
+
+    func: tirx.PrimFunc
+    done: str
+
+
+def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
+    """Schedules a PrimFunc of plain loops; any other is returned as it is.
+
+    Args:
+        func: As FuseTIR leaves it: arguments are dense tensors.
+        target: What it is built for.
+    """
+    try:
+        program = fuse(parse(func))
+        if _is_reshape(program):
+            # As it is, so that the memory planner sees it.
+            return Scheduled(func, "unscheduled: a copy of consecutive elements")
+        rows = share_rows(program)
+        scheduled, done = _emitted(rows, _AARCH64 in str(target.attrs.get("mtriple", "")))
+    except UnsupportedError as reason:
+        return Scheduled(func, f"unscheduled: {reason}")
+    kept = {str(name): func.attrs[name] for name in func.attrs.keys()} if func.attrs else {}  # noqa: SIM118
+    scheduled = scheduled.without_attr("global_symbol").with_attrs({**kept, "tirx.noalias": True})
+    return Scheduled(scheduled.with_body(_in_block(scheduled.body)), done)
+
+
+def _in_block(body: tirx.Stmt) -> tirx.Stmt:
+    """The body in a root block, which the passes that look for views in functions of one input insist on."""
+    return SBlockRealize([], True, SBlock([], [], [], "root", body))
+
+
+def _is_reshape(program: Program) -> bool:
+    """Whether the elements of the one input are those of the output, in order."""
+    stage = program.stages[0]
+    if len(program.stages) > 1 or not isinstance(stage.value, TensorLoad) or program.temporaries:
+        return False
+    flat = {t: tirx.decl_buffer((math.prod(shape_of(t)),), str(t.ty.dtype), t.name) for t in program.params}
+    found = list(nests(stage, flat))
+    return len(found) == 1 and structural_equal(list(found[0].indices), list(found[0].value.indices))
+
+
+def _emitted(rows: Rows, neon: bool) -> tuple[tirx.PrimFunc, str]:
+    program = rows.program
+    flat = {
+        tensor: tirx.decl_buffer((math.prod(shape_of(tensor)),), str(tensor.ty.dtype), tensor.name)
+        for tensor in (*program.params, *program.temporaries)
+    }
+    arguments = [(shape_of(tensor), str(tensor.ty.dtype)) for tensor in program.params]
+    with kernel_function("generic", arguments) as function:
+        buffers = {flat[p]: buffer for p, buffer in zip(program.params, function.buffers, strict=True)}
+        emitter = _Emitter(rows, flat, buffers, neon)
+        if rows.axes:
+            emitter.rows_in_tasks()
+        else:
+            emitter.allocate()
+            emitter.stages({}, parallel=True)
+    where = f"rows of {' x '.join(str(axis.extent) for axis in rows.axes)}: " if rows.axes else ""
+    return function.prim_func, where + "; ".join(dict.fromkeys(emitter.done))
+
+
+@dataclass
+class _Emitter:
+    """Emits the body; `done` says what was done, nest by nest."""
+
+    rows: Rows
+    flat: Mapping[ir.Var, tirx.Buffer]
+    buffers: dict[ir.Var, tirx.Buffer]
+    neon: bool
+    done: list[str] = field(default_factory=list)
+
+    def allocate(self) -> None:
+        """Makes the tensors that live inside."""
+        for tensor in self.rows.program.temporaries:
+            size = math.prod(shape_of(tensor))
+            self.buffers[self.flat[tensor]] = T.alloc_buffer((size,), str(tensor.ty.dtype), layout=None)
+
+    def stages(self, at: Mapping[ir.Var, ir.Expr], parallel: bool) -> None:
+        """All stages, one after the other."""
+        for stage in self.rows.program.stages:
+            threads = parallel and _cycles(stage) >= PARALLEL_CYCLES
+            for nest in nests(stage, self.flat, self.rows.axes):
+                emit = reduce.emit if nest.reduction else elementwise.emit
+                self.done.append(emit(nest, Place(at, self.buffers, self.neon), threads))
+
+    def rows_in_tasks(self) -> None:
+        """All stages row by row; many rows are shared by the runtime's threads."""
+        axes, program = self.rows.axes, self.rows.program
+        count = math.prod(axis.extent for axis in axes)
+        big = count * sum(_cycles(stage) for stage in program.stages) >= PARALLEL_CYCLES
+        share = -(-count // min(PARALLEL_TASKS, count)) if big else count
+        with (T.parallel if big else T.serial)(i64(0), i64(-(-count // share))) as task:
+            self.allocate()
+            first = T.Bind(task * i64(share))
+            stop = tirx.min(i64(share), i64(count) - first) if count % share else i64(share)
+            with T.serial(i64(0), stop) as inside:
+                at, rest = {}, T.Bind(first + inside)
+                for axis in reversed(axes[1:]):
+                    at[axis.var] = T.Bind(tirx.floormod(rest, i64(axis.extent)))
+                    rest = T.Bind(tirx.floordiv(rest, i64(axis.extent)))
+                at[axes[0].var] = rest
+                self.stages(at, parallel=False)
+
+
+def _cycles(stage: Stage) -> float:
+    """Cycles of a stage on one core, roughly: whether threads are worth waking."""
+    values = values_of(stage)
+    instructions = 2 + sum(cost(value) + len(loads(value)) for value in values)
+    bits = max(int("".join(filter(str.isdigit, element(value))) or 8) for value in values)
+    return stage.work * instructions * (bits / 8 / _VECTOR_BYTES) / _INSTRUCTIONS_PER_CYCLE

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function as stages: each one loop nest that computes one tensor."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from tvm import ir, tirx
+from tvm.ir.prim import expr as prim
+
+from schedules.generic.expressions import UnsupportedError, substitute
+
+Kind = Literal["sum", "product", "max", "min"]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A loop from 0 up to `extent`."""
+
+    var: ir.Var
+    extent: int
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """What a stage sums up (or multiplies, …) for each of its elements.
+
+    Attributes:
+        kind: How terms are combined.
+        axes: Over what.
+        init: What it starts from.
+        term: One term.
+        result: Stands for the outcome in the stage's value.
+    """
+
+    kind: Kind
+    axes: tuple[Axis, ...]
+    init: ir.Expr
+    term: ir.Expr
+    result: ir.Var
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`target[indices] = value` for all axes; axes of extent 1 are left out."""
+
+    target: ir.Var
+    axes: tuple[Axis, ...]
+    indices: tuple[ir.Expr, ...]
+    value: ir.Expr
+    reduction: Reduction | None = None
+
+    @property
+    def size(self) -> int:
+        """Elements that it writes."""
+        return math.prod(axis.extent for axis in self.axes)
+
+    @property
+    def work(self) -> int:
+        """Elements that it computes or combines."""
+        terms = self.reduction.axes if self.reduction else ()
+        return self.size * math.prod(axis.extent for axis in terms)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function: its arguments, the tensors that live inside, and its stages in order."""
+
+    params: tuple[ir.Var, ...]
+    temporaries: tuple[ir.Var, ...]
+    stages: tuple[Stage, ...]
+
+
+def shape_of(buffer: ir.Var) -> tuple[int, ...]:
+    """The shape of a tensor.
+
+    Raises:
+        UnsupportedError: It is symbolic.
+    """
+    if not all(isinstance(dim, prim.IntImm) for dim in buffer.ty.shape):
+        raise UnsupportedError("a symbolic shape")
+    return tuple(int(dim) for dim in buffer.ty.shape)
+
+
+def each(stage: Stage, function: Callable[[ir.Expr], ir.Expr]) -> Stage:
+    """The stage with a function applied to all its expressions."""
+    reduction = stage.reduction
+    if reduction:
+        reduction = replace(reduction, term=function(reduction.term), init=function(reduction.init))
+    return replace(
+        stage,
+        indices=tuple(function(i) for i in stage.indices),
+        value=function(stage.value),
+        reduction=reduction,
+    )
+
+
+def with_axes(stage: Stage, axes: Sequence[Axis], reduced: Sequence[Axis]) -> Stage:
+    """The stage with other axes."""
+    reduction = replace(stage.reduction, axes=tuple(reduced)) if stage.reduction else None
+    return replace(stage, axes=tuple(axes), reduction=reduction)
+
+
+def all_axes(stage: Stage) -> tuple[Axis, ...]:
+    """The axes of the result, then those of the reduction."""
+    return (*stage.axes, *(stage.reduction.axes if stage.reduction else ()))
+
+
+def without_units(stage: Stage) -> Stage:
+    """The stage without axes of one step."""
+    zero = {axis.var: tirx.IntImm(str(axis.var.ty.dtype), 0) for axis in all_axes(stage) if axis.extent == 1}
+    stage = each(stage, partial(substitute, values=zero))
+    reduced = stage.reduction.axes if stage.reduction else ()
+    return with_axes(stage, [a for a in stage.axes if a.extent > 1], [a for a in reduced if a.extent > 1])
+
+
+def expressions(stage: Stage) -> list[ir.Expr]:
+    """Offsets, value and term."""
+    terms = [stage.reduction.term] if stage.reduction else []
+    return [*stage.indices, stage.value, *terms]

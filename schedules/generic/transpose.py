@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nests that read along one axis and write along another: blocks, transposed in registers.
+
+A block is computed as vectors along the axis that is read contiguously, so that conversions on the way are vector code,
+and turned round as what is stored, which is often narrower.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import i64
+from schedules.generic.expressions import element, lanes_of, loads, step_of
+from schedules.generic.loops import cover, lanes_for, loops
+from schedules.generic.stages import Axis, Stage
+from schedules.generic.vector import Place, compute, splat, store
+
+REGISTER_BITS = 128
+
+INTERLEAVED = (2, 3, 4)
+"""Vectors that ST2, ST3 and ST4 interleave."""
+
+INTERLEAVED_LANES = 16
+"""Of each of them; LLVM makes several stores of what is wider than a register."""
+
+
+def transposition(nest: Stage, along: Axis) -> Axis | None:
+    """The axis to read along, if that makes every load contiguous and reading along `along` does not."""
+    found = loads(nest.value)
+    if all(step_of(load.indices[0], along.var) in {0, 1} for load in found):
+        return None
+    for axis in reversed(nest.axes):
+        steps = [step_of(load.indices[0], axis.var) for load in found]
+        if axis is not along and 1 in steps and all(step in {0, 1} for step in steps) and axis.extent > 1:
+            return axis
+    return None
+
+
+def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: Place, parallel: bool) -> str:
+    """Emits the nest; returns what was done in a few words."""
+    outer = [axis for axis in nest.axes if axis is not along and axis is not read]
+    interleaved = along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent
+    bits = int(element(nest.value).lstrip("abdefilnotu"))
+    natural = max(2, REGISTER_BITS // bits)
+    lanes = lanes_for(read.extent, INTERLEAVED_LANES if interleaved else natural)
+    rows = along.extent if interleaved else lanes_for(along.extent, natural)
+
+    def block(at: Mapping[ir.Var, ir.Expr], x: ir.Expr, y: ir.Expr) -> None:
+        vectors = []
+        for row in range(rows):
+            here = replace(place, at={**place.at, **at, along.var: x + i64(row), read.var: y})
+            vectors.append(splat(compute(nest.value, replace(here, along=read.var, lanes=lanes)), lanes))
+        turned = [_interleaved(vectors)] if interleaved else _turned(vectors)
+        for column, value in enumerate(turned):
+            here = replace(place, at={**place.at, **at, along.var: x, read.var: y + i64(column)})
+            start = compute(nest.indices[0], here)
+            store(place.buffers[nest.target], start, value, lanes_of(value))
+
+    with loops(outer, parallel) as at:
+        _each(read.extent, lanes, lambda y: _each(along.extent, rows, lambda x: block(at, x, y)))
+    return f"blocks of {rows} x {lanes}, transposed"
+
+
+def _each(extent: int, step: int, body: Callable[[ir.Expr], None]) -> None:
+    """Emits `body` for the start of each block of an axis; the last overlaps the one before if it must."""
+    full, last = cover(extent, step)
+    if full == 1:
+        body(i64(0))
+    else:
+        with T.serial(i64(0), i64(full)) as index:
+            body(T.Bind(index * i64(step)))
+    if last is not None:
+        body(i64(last))
+
+
+def _interleaved(vectors: Sequence[ir.Expr]) -> ir.Expr:
+    """Lane 0 of each vector, then lane 1 of each, …; LLVM makes one ST2, ST3 or ST4 of it and its store."""
+    lanes = lanes_of(vectors[0])
+    order = [lane + lanes * vector for lane in range(lanes) for vector in range(len(vectors))]
+    return tirx.Shuffle(list(vectors), order)
+
+
+def _turned(rows: Sequence[ir.Expr]) -> list[ir.Expr]:
+    """The transposed block: as many vectors as a row has lanes; both numbers are powers of two.
+
+    Zipping row i with row i + n/2 interleaves two halves; after log2(n) rounds the vectors, one after the other, are
+    the transposed block.
+    """
+    vectors, lanes = list(rows), lanes_of(rows[0])
+    half = len(vectors) // 2
+    zipped = [index for lane in range(lanes) for index in (lane, lanes + lane)]
+    for _ in range(len(rows).bit_length() - 1):
+        pairs = zip(vectors[:half], vectors[half:], strict=True)
+        vectors = [
+            T.Bind(tirx.Shuffle(list(pair), part))
+            for pair in pairs
+            for part in (zipped[:lanes], zipped[lanes:])
+        ]
+    if len(rows) == lanes:
+        return vectors
+    if len(rows) < lanes:
+        starts = range(0, lanes, len(rows))
+        return [tirx.Shuffle([v], list(range(at, at + len(rows)))) for v in vectors for at in starts]
+    several = len(rows) // lanes
+    return [
+        tirx.Shuffle(vectors[at : at + several], list(range(len(rows))))
+        for at in range(0, len(rows), several)
+    ]

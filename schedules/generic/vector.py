@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions of a nest, computed for one element or for consecutive ones of an axis at once."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tvm import ir, tirx
+from tvm.ir.expr import TensorLoad
+from tvm.ir.prim import expr as prim
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import i64, load
+from schedules.generic import functions_f32, quotient
+from schedules.generic.expressions import (
+    BINARY,
+    CONDITIONAL,
+    UnsupportedError,
+    call_name,
+    children,
+    element,
+    lanes_of,
+    step_of,
+    uses,
+    with_children,
+)
+from schedules.kernels import table_tile
+from schedules.kernels.activation_f32 import Vector
+
+_LIMITS = {prim.Max: "maximum", prim.Min: "minimum"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the elements of a vector are.
+
+    Attributes:
+        at: The value of each axis; of `along` that of the first lane.
+        buffers: For each flat tensor of the nest the buffer that holds it.
+        neon: Whether AArch64's own instructions may be used.
+        along: The axis that the lanes follow.
+        lanes: How many.
+        bind: Whether loads are given names: not where a condition guards them.
+    """
+
+    at: Mapping[ir.Var, ir.Expr]
+    buffers: Mapping[ir.Var, tirx.Buffer]
+    neon: bool
+    along: ir.Var | None = None
+    lanes: int = 1
+    bind: bool = True
+
+    def lane(self, number: int) -> "Place":
+        """One lane alone."""
+        if self.along is None:
+            return self
+        at = {**self.at, self.along: self.at[self.along] + i64(number)}
+        return replace(self, at=at, along=None, lanes=1)
+
+
+def compute(expr: ir.Expr, place: Place) -> ir.Expr:
+    """The value of an expression: of `place.lanes` lanes, or a scalar where all lanes are alike."""
+    if isinstance(expr, ir.Var):
+        value = place.at.get(expr, expr)
+        is_axis = place.along is not None and expr.same_as(place.along)
+        return tirx.Ramp(value, 1, place.lanes) if is_axis and place.lanes > 1 else value
+    if isinstance(expr, TensorLoad):
+        return _load(expr, place)
+    name = call_name(expr)
+    if name == CONDITIONAL:
+        return _conditional(expr, place)
+    rounded = quotient.rounded_quotient(expr) if place.neon else None
+    if rounded is not None:
+        return _rounded_quotient(expr, rounded, place)
+    operands = [compute(child, place) for child in children(expr)]
+    lanes = max((lanes_of(operand) for operand in operands), default=1)
+    if lanes > 1:
+        operands = [splat(operand, lanes) for operand in operands]
+    return _apply(expr, operands, lanes, place)
+
+
+def splat(value: ir.Expr, lanes: int) -> ir.Expr:
+    """The value in every lane, if it is a scalar."""
+    return tirx.Broadcast(value, lanes) if lanes_of(value) == 1 and lanes > 1 else value
+
+
+def store(buffer: tirx.Buffer, offset: ir.Expr, value: ir.Expr, lanes: int) -> None:
+    """Stores a value of `lanes` lanes, or one value that often."""
+    T.buffer_store(buffer, splat(value, lanes), [offset if lanes == 1 else tirx.Ramp(offset, 1, lanes)])
+
+
+def _rounded_quotient(expr: ir.Expr, rounded: quotient.Rounded, place: Place) -> ir.Expr:
+    x = _bound(compute(rounded.x, place), place)
+    lanes = lanes_of(x)
+    whole = _rounded(quotient.compute(Vector(lanes), x, rounded))
+    if call_name(expr) in quotient.ROUNDINGS:
+        return whole
+    integer = tirx.Cast("int32" if lanes == 1 else f"int32x{lanes}", whole)
+    moved = integer + splat(tirx.IntImm("int32", rounded.zero_point), lanes)
+    return tirx.Cast(element(expr) if lanes == 1 else f"{element(expr)}x{lanes}", moved)
+
+
+def _rounded(value: ir.Expr) -> ir.Expr:
+    """Rounded half to even; LLVM joins it with a conversion to integers."""
+    shape = f"v{lanes_of(value)}" if lanes_of(value) > 1 else ""
+    bits = element(value).removeprefix("float")
+    return tirx.call_llvm_pure_intrin(str(value.ty.dtype), f"llvm.roundeven.{shape}f{bits}", value)
+
+
+def _apply(expr: ir.Expr, operands: list[ir.Expr], lanes: int, place: Place) -> ir.Expr:
+    name, dtype = call_name(expr), element(expr)
+    wide = dtype if lanes == 1 else f"{dtype}x{lanes}"
+    is_float = dtype.startswith("float")
+    if type(expr) in _LIMITS and is_float:
+        return functions_f32.extremum(_LIMITS[type(expr)], *operands)
+    if name in functions_f32.FUNCTIONS and dtype == "float32":
+        return T.Bind(functions_f32.FUNCTIONS[name](Vector(lanes), _bound(operands[0], place)))
+    if name == "rsqrt":
+        root = tirx.call_intrin(wide, "tirx.sqrt", operands[0])
+        return splat(tirx.const(1.0, dtype), lanes) / root
+    if name in quotient.ROUNDINGS and place.neon:
+        return _rounded(operands[0])
+    if isinstance(expr, prim.Cast):
+        return tirx.Cast(wide, operands[0])
+    if isinstance(expr, ir.Call):
+        return tirx.call_intrin(wide, expr.op, *operands)
+    if isinstance(expr, (*BINARY, prim.Not, prim.Select)):
+        return with_children(expr, operands)
+    return expr
+
+
+def _bound(value: ir.Expr, place: Place) -> ir.Expr:
+    return value if isinstance(value, ir.Var) else T.Bind(value)
+
+
+def _conditional(expr: ir.Expr, place: Place) -> ir.Expr:
+    """A condition that all lanes share is a branch; others are a branch a lane."""
+    condition, yes, no = expr.args
+    if place.along is not None and uses(condition, place.along):
+        return _by_lane(expr, place)
+    guarded = replace(place, bind=False)
+    branches = [compute(yes, guarded), compute(no, guarded)]
+    lanes = max(lanes_of(branch) for branch in branches)
+    return tirx.if_then_else(compute(condition, guarded), *(splat(branch, lanes) for branch in branches))
+
+
+def _by_lane(expr: ir.Expr, place: Place) -> ir.Expr:
+    if place.along is None:
+        raise UnsupportedError("a scalar that is not one")
+    scalars = [compute(expr, place.lane(number)) for number in range(place.lanes)]
+    return scalars[0] if place.lanes == 1 else tirx.Shuffle(scalars, list(range(place.lanes)))
+
+
+def _load(expr: TensorLoad, place: Place) -> ir.Expr:
+    offset, buffer = expr.indices[0], place.buffers[expr.source]
+    step = 0 if place.along is None else step_of(offset, place.along)
+    if step not in {0, 1}:
+        looked_up = _look_up(expr, buffer, place)
+        return _by_lane(expr, place) if looked_up is None else looked_up
+    first = replace(place, along=None, lanes=1)
+    start = compute(offset, first)
+    lanes = place.lanes if step else 1
+    if place.bind:
+        return load(buffer, start, lanes)
+    return buffer.vload([start], buffer.dtype if lanes == 1 else f"{buffer.dtype}x{lanes}")
+
+
+def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | None:
+    """A load from a table of 256 bytes by a byte: TBL; None if it is something else."""
+    byte = _byte_index(expr.indices[0])
+    if not place.neon or byte is None or math.prod(int(d) for d in buffer.shape) != table_tile.SIZE:
+        return None
+    if str(buffer.dtype) not in {"int8", "uint8"} or place.lanes != table_tile.VECTOR or not place.bind:
+        return None
+    table = table_tile.registers(buffer)
+    value = _bound(compute(byte, place), place)
+    if lanes_of(value) == 1:
+        return None
+    if str(byte.ty.dtype) == "int8":
+        # Entry 0 belongs to -128: as bits, the index is the value with its sign bit flipped.
+        flip = tirx.Broadcast(tirx.IntImm("uint8", 128), place.lanes)
+        value = tirx.reinterpret(f"uint8x{place.lanes}", value) ^ flip
+    return T.Bind(table_tile.look_up16(table, value))
+
+
+def _byte_index(offset: ir.Expr) -> ir.Expr | None:
+    """The b of `b - (least value of b's dtype)`, where b has 8 bits."""
+    base = 0
+    if isinstance(offset, prim.Add) and isinstance(offset.b, prim.IntImm):
+        base, offset = int(offset.b), offset.a
+    while isinstance(offset, prim.Cast):
+        offset = offset.value
+    return offset if {"int8": 128, "uint8": 0}.get(str(offset.ty.dtype)) == base else None

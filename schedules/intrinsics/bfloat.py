@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FEAT_BF16: BFMMLA, a 2 x 2 block of binary32 sums, BFDOT, four of them, and BFCVTN, rounding to bfloat16.
+
+TVM's lowering makes binary32 or integers of bfloat16, and so cannot call LLVM's intrinsics, which take vectors of it.
+They are called from functions of LLVM IR, which LLVM inlines; `functions` makes them known to the code inside of it.
+Vectors of bfloat16 are int16 outside of them.
+"""
+
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+FEATURE = "bf16"
+
+K_STEP = 4
+"""k that one BFMMLA sums over."""
+
+LANES = 8
+"""bfloat16 elements of a 128-bit register."""
+
+_IR = """
+declare <4 x float> @llvm.aarch64.neon.bfmmla(<4 x float>, <8 x bfloat>, <8 x bfloat>)
+declare <4 x float> @llvm.aarch64.neon.bfdot.v4f32.v8bf16(<4 x float>, <8 x bfloat>, <8 x bfloat>)
+
+define internal <4 x float> @arm_bfmmla(<4 x float> %acc, <8 x i16> %a, <8 x i16> %b) alwaysinline {
+  %x = bitcast <8 x i16> %a to <8 x bfloat>
+  %y = bitcast <8 x i16> %b to <8 x bfloat>
+  %sum = call <4 x float> @llvm.aarch64.neon.bfmmla(<4 x float> %acc, <8 x bfloat> %x, <8 x bfloat> %y)
+  ret <4 x float> %sum
+}
+
+define internal <4 x float> @arm_bfdot(<4 x float> %acc, <8 x i16> %a, <8 x i16> %b) alwaysinline {
+  %x = bitcast <8 x i16> %a to <8 x bfloat>
+  %y = bitcast <8 x i16> %b to <8 x bfloat>
+  %sum = call <4 x float> @llvm.aarch64.neon.bfdot.v4f32.v8bf16(<4 x float> %acc, <8 x bfloat> %x, <8 x bfloat> %y)
+  ret <4 x float> %sum
+}
+
+define internal <8 x i16> @arm_bfcvtn(<8 x float> %x) alwaysinline {
+  %rounded = fptrunc <8 x float> %x to <8 x bfloat>
+  %bits = bitcast <8 x bfloat> %rounded to <8 x i16>
+  ret <8 x i16> %bits
+}
+"""
+
+
+def functions() -> Any:
+    """A block inside of which the functions below may be called."""
+    return T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _IR)
+
+
+def bfmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """acc[2 r + c] + sum over k < 4 of a[4 r + k] * b[4 c + k], for float32x4, and bfloat16 as int16x8.
+
+    Pairs of products are added before they are added to the sum, all rounded, or, with FEAT_EBF16 and its control
+    bit, less often: the last bits depend on the core.
+    """
+    _check("bfmmla", acc, "float32x4")
+    _check("bfmmla", a, "int16x8")
+    _check("bfmmla", b, "int16x8")
+    return tirx.call_pure_extern("float32x4", "arm_bfmmla", acc, a, b)
+
+
+def bfdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """acc[i] + sum over k < 2 of a[2 i + k] * b[2 i + k], for float32x4, and bfloat16 as int16x8; rounds as `bfmmla`.
+
+    There is no form by lane: LLVM 22 leaves the DUP that makes a splat, for which BFDOT has a lane index.
+    """
+    _check("bfdot", acc, "float32x4")
+    _check("bfdot", a, "int16x8")
+    _check("bfdot", b, "int16x8")
+    return tirx.call_pure_extern("float32x4", "arm_bfdot", acc, a, b)
+
+
+def bits(buffer: tirx.Buffer) -> tirx.Buffer:
+    """A flat bfloat16 buffer seen as int16."""
+    return T.decl_buffer(buffer.shape, "int16", data=buffer.data, layout=None)
+
+
+def rounded(x: ir.Expr) -> ir.Expr:
+    """float32x8 to nearest even: BFCVTN, BFCVTN2."""
+    _check("rounded", x, "float32x8")
+    return tirx.call_pure_extern("int16x8", "arm_bfcvtn", x)
+
+
+def _check(name: str, value: ir.Expr, dtype: str) -> None:
+    if str(value.ty.dtype) != dtype:
+        raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounding to integers and saturating to narrower ones: FCVTNS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD; FMULX, FMLA."""
+
+from tvm import ir, tirx
+
+
+def fcvtns(x: ir.Expr) -> ir.Expr:
+    """float32x4 to int32x4: rounds half to even and saturates."""
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.fcvtns.v4i32.v4f32", x)
+
+
+def fmulx(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """float32x4 product, equal to `a * b` but for 0 * infinity, which LLVM never contracts with an addition."""
+    return tirx.call_llvm_pure_intrin("float32x4", "llvm.aarch64.neon.fmulx.v4f32", a, b)
+
+
+def fma(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
+    """float32x4 a * b + c, rounded once."""
+    return tirx.call_llvm_pure_intrin("float32x4", "llvm.fma.v4f32", a, b, c)
+
+
+def sqxtn16(x: ir.Expr) -> ir.Expr:
+    """int32x4 to int16x4, saturating."""
+    return tirx.call_llvm_pure_intrin("int16x4", "llvm.aarch64.neon.sqxtn.v4i16", x)
+
+
+def narrow8(x: ir.Expr, dtype: str) -> ir.Expr:
+    """int16x8 to int8x8 (SQXTN) or uint8x8 (SQXTUN), saturating."""
+    name = {"int8": "sqxtn", "uint8": "sqxtun"}[dtype]
+    return tirx.call_llvm_pure_intrin(f"{dtype}x8", f"llvm.aarch64.neon.{name}.v8i8", x)
+
+
+def shift_narrow8(x: ir.Expr, shift: int, dtype: str) -> ir.Expr:
+    """int16x8 shifted right by 1 to 8, rounding down, to int8x8 (SQSHRN) or uint8x8 (SQSHRUN), saturating."""
+    name = {"int8": "sqshrn", "uint8": "sqshrun"}[dtype]
+    amount = tirx.IntImm("int32", shift)
+    return tirx.call_llvm_pure_intrin(f"{dtype}x8", f"llvm.aarch64.neon.{name}.v8i8", x, amount)
+
+
+def sqadd16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """int16x8 sum, saturating."""
+    return tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat.v8i16", a, b)

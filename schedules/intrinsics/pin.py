@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeping the order that a kernel is written in: a value that LLVM's schedulers do not move loads across.
+
+Schedulers for cores that issue in order bring loads and products forward and leave sums for the end, until a tile
+that fits the register file spills. An empty `asm sideeffect` whose output is its input takes no instruction; loads
+and further ones stay on their side of it, and loops that hold one are not unrolled.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+_NAME = "arm_pin_int32x4"
+
+_DEFINITION = f"""
+define linkonce_odr hidden <4 x i32> @{_NAME}(<4 x i32> %value) alwaysinline {{
+  %pinned = call <4 x i32> asm sideeffect "", "=w,0"(<4 x i32> %value)
+  ret <4 x i32> %pinned
+}}
+"""
+
+
+@contextmanager
+def pins() -> Iterator[None]:
+    """Opens a scope in which `pinned` may be emitted."""
+    with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITION):
+        yield
+
+
+def pinned(value: ir.Expr) -> ir.Expr:
+    """An int32x4, computed here."""
+    if str(value.ty.dtype) != "int32x4":
+        raise ValueError(f"pinned: the operand is {value.ty.dtype}, expected int32x4")
+    return tirx.call_extern("int32x4", _NAME, value)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TBL and TBX: a look-up of 16 bytes in a table of 64, four registers."""
+
+from collections.abc import Sequence
+
+from tvm import ir, tirx
+
+ENTRIES = 64
+"""Of one table."""
+
+
+def tbl4(table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:
+    """table[index] of 16 lanes; 0 where the index, unsigned, is 64 or more.
+
+    Args:
+        table: Four vectors of 16 bytes.
+        index: 16 bytes.
+    """
+    return tirx.call_llvm_pure_intrin(_dtype(table), "llvm.aarch64.neon.tbl4.v16i8", *table, index)
+
+
+def tbx4(otherwise: ir.Expr, table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:
+    """`tbl4`, but `otherwise` where the index is 64 or more."""
+    return tirx.call_llvm_pure_intrin(_dtype(table), "llvm.aarch64.neon.tbx4.v16i8", otherwise, *table, index)
+
+
+def _dtype(table: Sequence[ir.Expr]) -> str:
+    dtypes = {str(vector.ty.dtype) for vector in table}
+    if len(table) != 4 or dtypes not in ({"int8x16"}, {"uint8x16"}):
+        raise ValueError(
+            f"a table is four vectors of 16 bytes, not {len(table)} of {', '.join(sorted(dtypes))}"
+        )
+    return dtypes.pop()

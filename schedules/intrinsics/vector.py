@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Halves and permutations of 128-bit vectors: ZIP, UZP, and moves between register halves."""
+
+from tvm import ir, tirx
+
+
+def lanes_of(x: ir.Expr) -> int:
+    """How many lanes a vector has."""
+    return int(str(x.ty.dtype).rpartition("x")[2])
+
+
+def combine(low: ir.Expr, high: ir.Expr) -> ir.Expr:
+    """The concatenation of two vectors of one dtype."""
+    element, _, lanes = str(low.ty.dtype).rpartition("x")
+    return tirx.call_intrin(f"{element}x{2 * int(lanes)}", "tirx.vectorcombine", low, high)
+
+
+def low(x: ir.Expr) -> ir.Expr:
+    """The first half."""
+    return tirx.call_intrin(_half(x), "tirx.vectorlow", x)
+
+
+def high(x: ir.Expr) -> ir.Expr:
+    """The second half."""
+    return tirx.call_intrin(_half(x), "tirx.vectorhigh", x)
+
+
+def zip_halves(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Expr]:
+    """(ZIP1, ZIP2) of two 128-bit vectors seen as lanes of `lane_dtype`: a0 b0 a1 b1 ..., in their own dtype.
+
+    Args:
+        a: 128 bits.
+        b: 128 bits of the same dtype.
+        lane_dtype: Such as "int64x2" or "int32x4".
+    """
+    lanes = int(lane_dtype.rpartition("x")[2])
+    wide = [tirx.reinterpret(lane_dtype, a), tirx.reinterpret(lane_dtype, b)]
+    order = [index for lane in range(lanes) for index in (lane, lane + lanes)]
+    dtype = str(a.ty.dtype)
+    first, second = order[:lanes], order[lanes:]
+    return (
+        tirx.reinterpret(dtype, tirx.Shuffle(wide, first)),
+        tirx.reinterpret(dtype, tirx.Shuffle(wide, second)),
+    )
+
+
+def unzip(a: ir.Expr, b: ir.Expr, lane_dtype: str) -> tuple[ir.Expr, ir.Expr]:
+    """(UZP1, UZP2) of two 128-bit vectors seen as lanes of `lane_dtype`: the even lanes, the odd lanes."""
+    lanes = int(lane_dtype.rpartition("x")[2])
+    wide = [tirx.reinterpret(lane_dtype, a), tirx.reinterpret(lane_dtype, b)]
+    dtype = str(a.ty.dtype)
+    return (
+        tirx.reinterpret(dtype, tirx.Shuffle(wide, list(range(0, 2 * lanes, 2)))),
+        tirx.reinterpret(dtype, tirx.Shuffle(wide, list(range(1, 2 * lanes, 2)))),
+    )
+
+
+def _half(x: ir.Expr) -> str:
+    element, _, lanes = str(x.ty.dtype).rpartition("x")
+    return f"{element}x{int(lanes) // 2}"

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sixteen values of two 8-bit tensors added, subtracted or multiplied in vector registers, in a form of `binary_forms`.
+
+Vector instructions for 16 outputs: 24 `Linear`; 24 `Scaled`, and 2 more for an odd zero point; 48 `Exact`, of which 4
+divide where there is no reciprocal. Narrower limits than the dtype's take one each.
+"""
+
+from collections.abc import Sequence
+
+from tvm import ir, tirx
+
+from schedules.emit import i64, load
+from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, shift_narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.vector import combine, high, low, unzip
+from schedules.kernels.binary_forms import Binary, Exact, Form, Linear, Scaled
+from schedules.kernels.requantize_tile import Requantization, clamp, requantize16
+
+INSTRUCTIONS: dict[type, float] = {Linear: 1.5, Scaled: 1.5, Exact: 3.0}
+"""Vector instructions of one output."""
+
+HALF_WORD = 16
+"""Bits that taking the upper halves of words shifts out."""
+
+
+def constants16(form: Form, buffer: tirx.Buffer) -> tuple[ir.Expr, ...]:
+    """Loads what `binary16` computes with, once before its loop; `buffer` holds `Linear.constants()`.
+
+    Loaded, not immediate: LLVM would multiply out (a + k) * ma, and add k * ma by one more instruction.
+    """
+    if not isinstance(form, Linear):
+        return ()
+    return tuple(tirx.Broadcast(load(buffer, i64(i), 1), 4) for i in range(3))
+
+
+def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequence[ir.Expr]) -> ir.Expr:
+    """The 16 values of `what.y.dtype`.
+
+    Args:
+        what: The function.
+        form: Of `what`.
+        a: 16 values of `what.a.dtype`.
+        b: 16 values of `what.b.dtype`.
+        constants: What `constants16` loaded.
+    """
+    to = Requantization(what.y.zero_point, what.low, what.high, what.y.dtype)
+    match form:
+        case Linear():
+            return _linear(form, a, b, constants, to)
+        case Scaled():
+            return _scaled(what, form, a, b, to)
+        case Exact():
+            return _exact(what, form, a, b, to)
+
+
+def _linear(
+    form: Linear, a: ir.Expr, b: ir.Expr, constants: Sequence[ir.Expr], to: Requantization
+) -> ir.Expr:
+    k, ma, mb = constants
+    total = [(x + k) * ma + y * mb for x, y in zip(_words(a), _words(b), strict=True)]
+    halves = []
+    for i in (0, 2):
+        upper = tirx.reinterpret("int16x8", unzip(total[i], total[i + 1], "int16x8")[1])
+        halves.append(shift_narrow8(upper, form.shift - HALF_WORD, to.dtype))
+    return clamp(combine(*halves), to)
+
+
+def _scaled(what: Binary, form: Scaled, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
+    base = tirx.Broadcast(tirx.IntImm("int32", form.base), 4)
+    factors = zip(_words(a, what.a.zero_point), _words(b, what.b.zero_point), strict=True)
+    acc = [x * y + base for x, y in factors]
+    return requantize16("fused", acc, [_splat(form.m)] * 4, to, [_splat(form.addend)] * 4)
+
+
+def _exact(what: Binary, form: Exact, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
+    narrow = []
+    for pair in zip(_words(a, what.a.zero_point), _words(b, what.b.zero_point), strict=True):
+        real = [
+            fmulx(tirx.Cast("float32x4", value), _splat(per.scale))
+            for value, per in zip(pair, (what.a, what.b), strict=True)
+        ]
+        match what.op:
+            case "add":
+                result = real[0] + real[1]
+            case "subtract":
+                result = real[0] - real[1]
+            case "multiply":
+                result = fmulx(*real)
+        if form.reciprocal is None:
+            scaled = tirx.Div(result, _splat(what.y.scale))
+        else:
+            scaled = fmulx(result, _splat(form.reciprocal))
+        narrow.append(sqxtn16(fcvtns(scaled)))
+    half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+    if to.zero_point:
+        half = [sqadd16(h, tirx.Broadcast(tirx.IntImm("int16", to.zero_point), 8)) for h in half]
+    return clamp(combine(narrow8(half[0], to.dtype), narrow8(half[1], to.dtype)), to)
+
+
+def _words(x: ir.Expr, zero_point: int = 0) -> list[ir.Expr]:
+    """16 bytes less the zero point as four int32x4; the difference in 16 bits, by widening additions."""
+    halves = [tirx.Cast("int16x8", low(x)), tirx.Cast("int16x8", high(x))]
+    if zero_point:
+        halves = [half - tirx.Broadcast(tirx.IntImm("int16", zero_point), 8) for half in halves]
+    return [tirx.Cast("int32x4", part(half)) for half in halves for part in (low, high)]
+
+
+def _splat(value: float) -> ir.Expr:
+    return tirx.Broadcast(tirx.FloatImm("float32", value), 4)

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 convolutions and linear layers on SDOT: implicit GEMM on rows as they lie, requantised in registers.
+
+A register tile loads 16 k of each of its rows as one vector and takes them by lane, so nothing of A is packed. Weights
+are packed at compile time. Integer sums have no order: the result depends neither on tiles nor on threads.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.emit import i64, kernel_function, load
+from schedules.intrinsics.sdot import FEATURE
+from schedules.intrinsics.vector import high, low
+from schedules.kernel import Array, Match, Rejection
+from schedules.kernels import copies, product_s8, sdot_rows, sdot_tile, threads, tiling
+from schedules.kernels.cost import VECTOR, VECTOR_PIPES, Cost, arithmetic, cheapest, requantization, scalar
+from schedules.kernels.product_s8 import Product
+from schedules.kernels.requantize_tile import requantize16
+from schedules.kernels.sdot_rows import K_STEP
+from schedules.kernels.sdot_tile import LANES
+from schedules.workload import Workload
+
+NAME = "gemm_s8_sdot"
+
+TILES = ((6, 4), (5, 4), (4, 4), (3, 4), (2, 4), (1, 4), (8, 2), (4, 2), (2, 8), (1, 8))
+"""(rows, vectors of four columns) of the register tiles worth considering."""
+
+ROW_OVERHEAD = 12
+"""Scalar instructions of a row of a tile: where it begins, and where it is stored."""
+
+TILE_OVERHEAD = 8
+"""Scalar instructions of a tile: where its constants and its outputs lie, and the loop over tiles."""
+
+HEADER = 2
+"""Vectors of four columns beside their panel: offset and multiplier."""
+
+LATENCY = 3
+"""Cycles from one SDOT to the next on the same accumulator, as LLVM models Neoverse N2; the guides forward in one."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        rows: Rows of a register tile.
+        vectors: Columns of a register tile, in vectors of four; a multiple of 2.
+        column_blocks: How many tasks share the columns of one tile of rows.
+        parallel: Whether tasks are spread over the runtime's threads.
+    """
+
+    rows: int
+    vectors: int
+    column_blocks: int = 1
+    parallel: bool = False
+
+    def __post_init__(self) -> None:
+        sdot_tile.check_registers(self.rows, self.vectors)
+        if self.vectors % 2:
+            raise ValueError(f"vectors {self.vectors} is not even: columns are stored in eights")
+
+    @property
+    def columns(self) -> int:
+        """Columns of a tile."""
+        return LANES * self.vectors
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes integer convolutions and linear layers with constant weights, on cores with dotprod."""
+    products = product_s8.products_of(workload, NAME)
+    if isinstance(products, Rejection):
+        return products
+    if FEATURE not in core.features:
+        return Rejection(NAME, "the core lacks a feature", FEATURE, core.name)
+    return Match(f"int8 product {', '.join(str(product) for product in products)}")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """The cheapest candidate."""
+    return cheapest(candidates(workload, core), lambda params: cost(workload, params), core)
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Every tile; calls that are worth it in tasks for the threads."""
+    product = max(_products(workload), key=lambda product: product.macs)
+    found = []
+    for tile in TILES:
+        params = Params(*tile)
+        if estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
+            row_tiles = -(-product.rows.count // params.rows) * product.groups
+            blocks = threads.column_blocks(row_tiles, _column_tiles(product, params))
+            params = Params(*tile, column_blocks=blocks, parallel=row_tiles * blocks > 1)
+        found.append(params)
+    return tuple(found)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    return cost(workload, params).cycles(core)
+
+
+def cost(workload: Workload, params: Params) -> Cost:
+    """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
+    products = _products(workload)
+    total = sum((_product_cost(product, params) for product in products), Cost())
+    if products[0].pad is not None:
+        vectors = math.prod(products[0].data) / VECTOR
+        total += scalar(vectors) + arithmetic(vectors)
+    return total
+
+
+def _product_cost(product: Product, params: Params) -> Cost:
+    staging = 0
+    if sdot_rows.is_staged(product):
+        staging = sum(len(copies.pieces(length, VECTOR)) for _, length in product.rows.segments)
+    row = arithmetic(staging) + scalar(staging + ROW_OVERHEAD)
+    total = Cost()
+    full, rest = divmod(product.rows.count, params.rows)
+    for rows, tiles in ((params.rows, full), (rest, 1)):
+        if rows and tiles:
+            columns = _tile_cost(product, params, rows) * _column_tiles(product, params)
+            total += (row * (rows * params.column_blocks) + columns) * tiles
+    return total * product.groups
+
+
+def _tile_cost(product: Product, params: Params, rows: int) -> Cost:
+    outputs = rows * params.columns
+    # Of each row vectors of 16 outputs, and perhaps one of eight, half of a vector that two rows share.
+    stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
+    loop = sdot_tile.cost(rows, params.vectors, sdot_rows.chunks_of(product))
+    # A chain of one accumulator's products is not shortened by other columns.
+    if rows * params.vectors < LATENCY * VECTOR_PIPES:
+        loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (rows * params.vectors))
+    finish = requantization(outputs, product.form, product.to) + arithmetic(stores)
+    return loop + finish + scalar(HEADER * params.vectors / 2 + TILE_OVERHEAD)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Panels of weights; for each its columns' offsets, then multipliers."""
+    packed = [_packed(workload, product, params, constants) for product in _products(workload)]
+    return np.concatenate([b for b, _ in packed]), np.concatenate([header for _, header in packed])
+
+
+def _packed(
+    workload: Workload, product: Product, params: Params, constants: Sequence[Array]
+) -> tuple[Array, Array]:
+    width = _column_tiles(product, params) * params.columns
+    weights = sdot_rows.packed_weights(product, product_s8.weights_by_column(workload, constants, product))
+    padded = np.zeros((product.groups, width, weights.shape[-1]), np.int8)
+    padded[:, : product.columns] = weights
+    panels = sdot_tile.pack_columns(padded.reshape(-1, weights.shape[-1]), params.vectors)
+    header = [
+        tiling.by_group(values, product, width).reshape(len(panels), -1).view(np.int8)
+        for values in product_s8.offsets_and_multipliers(workload, constants, product)
+    ]
+    return panels.ravel(), np.concatenate(header, axis=1).ravel()
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
+    products = _products(workload)
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    sizes = [_sizes(product, params) for product in products]
+    arguments += [((sum(each),), "int8") for each in zip(*sizes, strict=True)]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    name = workload.composite.replace(".", "_") + "_sdot"
+    with kernel_function(name, arguments) as function:
+        x, *rest = function.buffers
+        if products[0].pad is not None:
+            x = product_s8.padded(x, workload, products[0])
+        for index, product in enumerate(products):
+            before = [sum(each) for each in zip((0, 0), *sizes[:index], strict=True)]
+            emitter = _Emitter(product, params, x, rest, before)
+            tiling.tasks(product, params.rows, params.column_blocks, params.parallel, emitter.row_tile)
+    return function.prim_func
+
+
+class _Emitter:
+    """Emits one product, from a tile of rows inwards; `before` are bytes of panels and headers of those before it."""
+
+    def __init__(
+        self,
+        product: Product,
+        params: Params,
+        x: tirx.Buffer,
+        rest: Sequence[tirx.Buffer],
+        before: Sequence[int],
+    ) -> None:
+        self.product, self.params, self.x, self.before = product, params, x, before
+        self.b, self.header, self.output = rest
+        self.chunks = sdot_rows.chunks_of(product)
+        self.steps = len(sdot_rows.k_order(product)) // K_STEP
+
+    def row_tile(self, group: ir.Expr, first: ir.Expr, count: int, block: ir.Expr) -> None:
+        """Multiplies `count` rows from row `first` by a block of columns."""
+        product, params = self.product, self.params
+        at = product.rows.offsets(first, count, params.rows)[:count]
+        starts = [T.Bind(start + group * product.group_offset()) for start in at]
+        source = self.x
+        if sdot_rows.is_staged(product):
+            source, starts = sdot_rows.staged(product, self.x, starts)
+        tiling.column_tiles(
+            product.columns,
+            params.columns,
+            (block, params.column_blocks),
+            lambda tile, columns: self.tile(source, starts, (group, first), tile, columns),
+        )
+
+    def tile(
+        self,
+        source: tirx.Buffer,
+        starts: Sequence[ir.Expr],
+        where: tuple[ir.Expr, ir.Expr],
+        tile: ir.Expr,
+        columns: int,
+    ) -> None:
+        """One register tile, requantised and stored; `columns` of its columns are part of the result."""
+        params, product, (group, first) = self.params, self.product, where
+        size = params.vectors * VECTOR
+        panel = T.Bind(group * _column_tiles(product, params) + tile)
+
+        def constants(number: int, dtype: str) -> list[ir.Expr]:
+            base = panel * (HEADER * size) + (number * size + self.before[1])
+            vectors = [load(self.header, base + VECTOR * v, VECTOR) for v in range(params.vectors)]
+            return [T.Bind(tirx.reinterpret(dtype, vector)) for vector in vectors]
+
+        acc = sdot_tile.multiply(
+            source,
+            starts,
+            self.b,
+            panel * (size * self.steps) + self.before[0],
+            self.chunks,
+            constants(0, "int32x4"),
+            flipped=product.flipped,
+        )
+        m = constants(1, "float32x4")
+        left = group * product.columns + tile * params.columns
+
+        def quarter(places: Sequence[tuple[int, int]]) -> ir.Expr:
+            """Four accumulators, (row, vector), as 16 values."""
+            block = [acc.vload([i64((row * params.vectors + v) * LANES)], "int32x4") for row, v in places]
+            return T.Bind(requantize16(product.form, block, [m[v] for _, v in places], product.to))
+
+        def put(row: int, value: ir.Expr, at: int, lanes: int) -> None:
+            if at < columns:
+                tiling.store_part(
+                    self.output, value, product.target(first + row) + (left + at), min(lanes, columns - at)
+                )
+
+        for v in range(0, params.vectors // 4 * 4, 4):
+            for row in range(len(starts)):
+                put(row, quarter([(row, v + i) for i in range(4)]), LANES * v, VECTOR)
+        if params.vectors % 4:
+            v, last = params.vectors - 2, len(starts) - 1
+            for row in range(0, len(starts), 2):
+                below = min(row + 1, last)
+                values = quarter([(row, v), (row, v + 1), (below, v), (below, v + 1)])
+                put(row, low(values), LANES * v, VECTOR // 2)
+                if below > row:
+                    put(below, high(values), LANES * v, VECTOR // 2)
+
+
+def _products(workload: Workload) -> tuple[Product, ...]:
+    products = product_s8.products_of(workload, NAME)
+    if isinstance(products, Rejection):
+        raise ValueError(f"{NAME} does not take {workload}: {products.reason}")  # noqa: TRY004 (no type is wrong)
+    return products
+
+
+def _sizes(product: Product, params: Params) -> tuple[int, int]:
+    """Bytes of the panels and of their headers."""
+    size = product.groups * _column_tiles(product, params) * params.vectors * VECTOR
+    return size * (len(sdot_rows.k_order(product)) // K_STEP), size * HEADER
+
+
+def _column_tiles(product: Product, params: Params) -> int:
+    """Tiles of the columns of one group."""
+    return -(-product.columns // params.columns)

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 matrix products of two tensors of run time, on SMMLA or SDOT, requantised in registers.
+
+    q[i, j] = requantize(sum over k of (a[i, k] - za) * (b[k, j] - zb))
+
+The columns of each matrix B are packed into panels once, the rows of A a tile at a time. The zero points cost one
+instruction a packed vector: with the sums of columns weighted by za, and of rows by zb,
+
+    sum of (a - za) * (b - zb) = K * za * zb - za * sum of b - zb * sum of a + sum of a * b
+
+and the accumulators start from the first three.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.emit import i64, kernel_function, load, store
+from schedules.kernel import Array, Match, Rejection
+from schedules.kernels import panel_tile, product_run_time_s8, tiling
+from schedules.kernels.panels_s8 import LANES, SDOT, SMMLA, VECTOR, Packer, Unit
+from schedules.kernels.product_run_time_s8 import Product
+from schedules.kernels.requantize_tile import INSTRUCTIONS, MAGIC_BITS, requantize16
+from schedules.workload import Workload
+
+NAME = "matmul_s8"
+
+UNITS = {unit.name: unit for unit in (SMMLA, SDOT)}
+
+TILES = {
+    "smmla": ((6, 4), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8), (1, 4)),
+    "sdot": ((3, 2), (2, 2), (1, 4), (1, 2)),
+}
+"""(vectors of rows, vectors of columns) of the register tiles worth considering, 8 or 16 columns."""
+
+PARALLEL_MACS = 1 << 20
+"""Matrices of fewer multiply-accumulates are not worth a task of their own."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        unit: "smmla" or "sdot".
+        row_vectors: Vectors of rows of a register tile.
+        column_vectors: Vectors of columns of a register tile.
+        parallel: Whether the matrices are spread over the runtime's threads.
+    """
+
+    unit: str
+    row_vectors: int
+    column_vectors: int
+    parallel: bool = False
+
+    def __post_init__(self) -> None:
+        panel_tile.check_registers(UNITS[self.unit], self.row_vectors, self.column_vectors)
+        if self.columns not in (8, 16):
+            raise ValueError(f"a tile of {self.columns} columns, whose rows are not 8 or 16 bytes")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile."""
+        return self.row_vectors * UNITS[self.unit].lines
+
+    @property
+    def columns(self) -> int:
+        """Columns of a tile."""
+        return self.column_vectors * UNITS[self.unit].lines
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes products of two 8-bit tensors of run time, on cores with i8mm or dotprod."""
+    product = product_run_time_s8.product_of(workload, NAME)
+    if isinstance(product, Rejection):
+        return product
+    if not _units(core):
+        return Rejection(
+            NAME, "the core lacks a feature", " or ".join(u.feature for u in UNITS.values()), core.name
+        )
+    count = math.prod(product.lead)
+    return Match(f"{count} products {product.rows} x {product.a.depth} x {product.columns} of run time")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """The candidate with the lowest estimate."""
+    return min(candidates(workload, core), key=lambda params: estimate(workload, params, core))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Every tile of every instruction that the core has."""
+    product = _product(workload)
+    macs = product.rows * product.columns * product.a.depth
+    parallel = math.prod(product.lead) > 1 and macs >= PARALLEL_MACS
+    return tuple(Params(unit.name, *tile, parallel) for unit in _units(core) for tile in TILES[unit.name])
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    product, unit = _product(workload), UNITS[params.unit]
+    steps = -(-product.a.depth // unit.step)
+    column_tiles = -(-product.columns // params.columns)
+    # A load, a permutation, a store and a sum a packed vector; permuted twice where there are four lines to one.
+    packed = (3 + math.log2(unit.lines)) * steps / core.issue_width
+    total = column_tiles * params.column_vectors * packed
+    full, rest = divmod(product.rows, params.rows)
+    for rows, tiles in ((params.rows, full), (rest, 1)):
+        vectors = -(-rows // unit.lines)
+        if not vectors:
+            continue
+        outputs = vectors * unit.lines * params.columns
+        # Starts and stores beside the requantisation.
+        epilogue = outputs * (INSTRUCTIONS[product.form] + 1 / LANES + 3 / VECTOR) / core.issue_width
+        loop = panel_tile.cycles(unit, vectors, params.column_vectors, steps, core)
+        total += tiles * (vectors * packed + column_tiles * (loop + epilogue))
+    return total * math.prod(product.lead)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """The multiplier, in every lane of a vector."""
+    requantize = workload.step("requantize")
+    assert requantize is not None
+    assert requantize.operand is not None
+    return (np.broadcast_to(constants[requantize.operand.index].ravel(), (LANES,)).astype(np.float32),)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
+    product = _product(workload)
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [((LANES,), "float32"), (workload.output_shape, workload.output_dtype)]
+    name = f"{workload.composite.replace('.', '_')}_{params.unit}"
+    with kernel_function(name, arguments) as function:
+        a, b = (function.buffers[operand.index] for operand in workload.operands)
+        emitter = _Emitter(product, params, (a, b), function.buffers[-2], function.buffers[-1])
+        with (T.parallel if params.parallel else T.serial)(i64(0), i64(math.prod(product.lead))) as index:
+            emitter.matrix(index)
+    return function.prim_func
+
+
+class _Emitter:
+    """Emits one product of matrices, from the outside inwards."""
+
+    def __init__(
+        self,
+        product: Product,
+        params: Params,
+        operands: tuple[tirx.Buffer, tirx.Buffer],
+        m: tirx.Buffer,
+        output: tirx.Buffer,
+    ) -> None:
+        self.product, self.params, self.unit = product, params, UNITS[params.unit]
+        self.a, self.b = operands
+        self.m, self.output = m, output
+        self.steps = -(-product.a.depth // self.unit.step)
+
+    def matrix(self, index: ir.Expr) -> None:
+        """Packs the columns of matrix `index` and multiplies each tile of rows by them."""
+        product, params = self.product, self.params
+        a, b = (T.Bind(offset) for offset in product_run_time_s8.offsets(index, product))
+        tiles = -(-product.columns // params.columns)
+        self.panels = T.alloc_buffer((tiles * self.panel_size,), "int8", layout=None)
+        self.starts = T.alloc_buffer((tiles * params.column_vectors * LANES,), "int32", layout=None)
+        packer = Packer(self.unit, product.b, self.b, self.panels, params.column_vectors, rows=False)
+        tiling.column_tiles(
+            product.columns,
+            params.columns,
+            (i64(0), 1),
+            lambda tile, count: self.pack_columns(packer, b, tile, count),
+        )
+        first = index * (product.rows * product.columns)
+        full, rest = divmod(product.rows, params.rows)
+        if full:
+            with T.serial(i64(0), i64(full)) as tile:
+                row = T.Bind(tile * params.rows)
+                self.row_tile(a + row * product.a.line, T.Bind(first + row * product.columns), params.rows)
+        if rest:
+            row = i64(full * params.rows)
+            self.row_tile(a + row * product.a.line, T.Bind(first + row * product.columns), rest)
+
+    @property
+    def panel_size(self) -> int:
+        """Bytes of a panel of columns."""
+        return self.steps * self.params.column_vectors * VECTOR
+
+    def pack_columns(self, packer: Packer, b: ir.Expr, tile: ir.Expr, count: int) -> None:
+        """Packs a tile of columns, and keeps what its accumulators start from."""
+        product, vectors = self.product, self.params.column_vectors
+        start = T.Bind(b + tile * (self.params.columns * product.b.line))
+        sums = packer.pack(start, count, tile * self.panel_size)
+        offset = product.offset + (MAGIC_BITS if product.form == "biased" else 0)
+        for vector in range(vectors):
+            value: ir.Expr = tirx.Broadcast(tirx.IntImm("int32", offset), LANES)
+            if product.b.zero:
+                value = value - sums.vload([i64(vector * LANES)], "int32x4")
+            store(self.starts, value, (tile * vectors + vector) * LANES, LANES)
+
+    def row_tile(self, a: ir.Expr, output: ir.Expr, count: int) -> None:
+        """Packs `count` rows that begin at `a`, and multiplies them by every panel of columns."""
+        product, params, unit = self.product, self.params, self.unit
+        vectors = -(-count // unit.lines)
+        panel = T.alloc_buffer((self.steps * vectors * VECTOR,), "int8", layout=None)
+        sums = Packer(unit, product.a, self.a, panel, vectors, rows=True).pack(T.Bind(a), count, i64(0))
+        rows: dict[tuple[int, int], ir.Expr] = {}
+        if product.a.zero:
+            totals = [T.Bind(sums.vload([i64(v * LANES)], "int32x4")) for v in range(vectors)]
+            rows = {
+                (v, w): unit.of_row(totals[v], w) for v in range(vectors) for w in range(unit.accumulators)
+            }
+
+        def column_tile(tile: ir.Expr, columns: int) -> None:
+            width = params.column_vectors
+            starts = [load(self.starts, (tile * width + c) * LANES, LANES) for c in range(width)]
+            acc = panel_tile.multiply(
+                unit,
+                (panel, i64(0)),
+                (self.panels, tile * self.panel_size),
+                (vectors, width),
+                self.steps,
+                lambda row, which, c: starts[c] - rows[row, which] if rows else starts[c],
+            )
+            m = [load(self.m, i64(0), LANES)] * 4
+
+            def put(row: int, value: ir.Expr, at: int, lanes: int) -> None:
+                if row < count:
+                    where = output + (tile * params.columns + (row * product.columns + at))
+                    tiling.store_part(self.output, value, where, min(lanes, columns - at))
+
+            panel_tile.put_rows(
+                unit,
+                acc,
+                (vectors, width),
+                lambda block: requantize16(product.form, block, m, product.to),
+                put,
+            )
+
+        tiling.column_tiles(product.columns, params.columns, (i64(0), 1), column_tile)
+
+
+def _units(core: Core) -> list[Unit]:
+    return [unit for unit in UNITS.values() if unit.feature in core.features]
+
+
+def _product(workload: Workload) -> Product:
+    product = product_run_time_s8.product_of(workload, NAME)
+    if isinstance(product, Rejection):
+        raise ValueError(f"{NAME} does not take {workload}: {product.reason}")  # noqa: TRY004 (no type is wrong)
+    return product

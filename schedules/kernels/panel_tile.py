@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The register tile of two packed panels, on SMMLA or SDOT, and its requantised rows.
+
+Accumulator (row vector i, which, column vector j) has four lanes: of SMMLA the 2 x 2 block r0c0 r0c1 r1c0 r1c1, of
+SDOT row `which` of the vector by its four columns.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.emit import i64, load, store
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.vector import high, low, unzip
+from schedules.kernels.panels_s8 import LANES, SMMLA, VECTOR, Unit
+
+STREAMING_REGISTERS = 2
+"""Registers for B inside a tile: the pair of vectors that one LDP brings."""
+
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+
+PER_CYCLE = 2
+"""SMMLA or SDOT a cycle (Arm Neoverse N2 and Cortex-A76 software optimization guides, pipes V0 and V1)."""
+
+UNROLL = 4
+"""k steps of a loop iteration."""
+
+Put = Callable[[int, ir.Expr, int, int], None]
+"""Takes a piece of a row: (row, values, first column, how many)."""
+
+
+def check_registers(unit: Unit, rows: int, columns: int) -> None:
+    """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    needed = rows * unit.accumulators * columns + rows + STREAMING_REGISTERS
+    if min(rows, columns) < 1 or needed > REGISTERS:
+        raise ValueError(
+            f"a {unit.name} tile of {rows} x {columns} vectors takes {needed} registers of {REGISTERS}"
+        )
+
+
+def cycles(unit: Unit, rows: int, columns: int, steps: int, core: Core) -> float:
+    """Cycles of the k loop with all loads in L1: the slower of dispatch and product pipes."""
+    products = rows * unit.accumulators * columns
+    instructions = steps * (products + (rows + columns) / 2 + LOOP_OVERHEAD / UNROLL)
+    return max(instructions / core.issue_width, steps * products / PER_CYCLE)
+
+
+def multiply(
+    unit: Unit,
+    a: tuple[tirx.Buffer, ir.Expr],
+    b: tuple[tirx.Buffer, ir.Expr],
+    vectors: tuple[int, int],
+    steps: int,
+    start: Callable[[int, int, int], ir.Expr],
+) -> tirx.Buffer:
+    """Emits the sum over k of one tile.
+
+    Args:
+        unit: The instruction.
+        a: Flat int8, and the offset of the panel of rows.
+        b: Flat int8, and the offset of the panel of columns.
+        vectors: Of rows, of columns.
+        steps: Of k.
+        start: int32x4 that accumulator (row vector, which, column vector) starts from.
+
+    Returns:
+        The accumulators, int32 [row vector][which][column vector][4], flat.
+    """
+    rows, columns = vectors
+    acc = T.alloc_buffer((rows * unit.accumulators * columns * LANES,), "int32", layout=None)
+    places = [
+        (row, which, column)
+        for column in range(columns)
+        for row in range(rows)
+        for which in range(unit.accumulators)
+    ]
+
+    def at(row: int, which: int, column: int) -> ir.Expr:
+        return i64(((row * unit.accumulators + which) * columns + column) * LANES)
+
+    for place in places:
+        store(acc, start(*place), at(*place), LANES)
+
+    def step(k: ir.Expr) -> None:
+        a_values = [load(a[0], a[1] + (k * rows + row) * VECTOR, VECTOR) for row in range(rows)]
+        for column in range(columns):
+            b_value = load(b[0], b[1] + (k * columns + column) * VECTOR, VECTOR)
+            for row in range(rows):
+                for which in range(unit.accumulators):
+                    total = acc.vload([at(row, which, column)], "int32x4")
+                    value = unit.multiply(total, a_values[row], b_value, which)
+                    store(acc, value, at(row, which, column), LANES)
+
+    full = steps // UNROLL
+    if full > 1:
+        with T.serial(i64(0), i64(full)) as outer:
+            for u in range(UNROLL):
+                step(outer * UNROLL + u)
+    for last in range(full * UNROLL if full > 1 else 0, steps):
+        step(i64(last))
+    return acc
+
+
+def put_rows(
+    unit: Unit,
+    acc: tirx.Buffer,
+    vectors: tuple[int, int],
+    requantize: Callable[[Sequence[ir.Expr]], ir.Expr],
+    put: Put,
+) -> None:
+    """Requantises a tile and hands its rows over.
+
+    Args:
+        unit: The instruction.
+        acc: As `multiply` returns it.
+        vectors: Of rows, of columns: 8 or 16 columns.
+        requantize: Four accumulators to 16 bytes, in their order.
+        put: Takes the pieces.
+    """
+    (_of_blocks if unit is SMMLA else _of_rows)(acc, vectors, requantize, put)
+
+
+def _of_blocks(
+    acc: tirx.Buffer, vectors: tuple[int, int], requantize: Callable[[Sequence[ir.Expr]], ir.Expr], put: Put
+) -> None:
+    """2 x 2 blocks: the even 16-bit lanes of requantised blocks are the first row of a pair, the odd the second."""
+    pairs, columns = vectors
+
+    def quarter(pair: int, first: int) -> ir.Expr:
+        at = (pair * columns + first) * LANES
+        return T.Bind(requantize([acc.vload([i64(at + LANES * c)], "int32x4") for c in range(4)]))
+
+    for pair in range(pairs if columns == 8 else 0):
+        even, odd = unzip(quarter(pair, 0), quarter(pair, 4), "int16x8")
+        put(2 * pair, T.Bind(even), 0, 16)
+        put(2 * pair + 1, T.Bind(odd), 0, 16)
+    for pair in range(0, pairs if columns == 4 else 0, 2):
+        first = quarter(pair, 0)
+        second = quarter(pair + 1, 0) if pair + 1 < pairs else first
+        even, odd = (T.Bind(half) for half in unzip(first, second, "int16x8"))
+        for row, half, value in ((0, low, even), (1, low, odd), (2, high, even), (3, high, odd)):
+            if pair + row // 2 < pairs:
+                put(2 * pair + row, half(value), 0, 8)
+
+
+def _of_rows(
+    acc: tirx.Buffer, vectors: tuple[int, int], requantize: Callable[[Sequence[ir.Expr]], ir.Expr], put: Put
+) -> None:
+    """One row an accumulator: a row of 16 columns, or two of 8, are requantised together."""
+    quads, columns = vectors
+    together = 4 // columns
+    for first in range(0, LANES * quads, together):
+        at = first * columns * LANES
+        values = T.Bind(requantize([acc.vload([i64(at + LANES * v)], "int32x4") for v in range(4)]))
+        if together == 1:
+            put(first, values, 0, 16)
+        else:
+            put(first, low(values), 0, 8)
+            put(first + 1, high(values), 0, 8)

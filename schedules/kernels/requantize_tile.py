@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From int32 accumulators to 8-bit values in vector registers: the requantisation of the numerics `qdq`.
+
+    q = saturate(rne(fl(fl(acc) * m)) + zp)
+
+Four forms compute it, each exact under a condition on the accumulators that is proven from the weights:
+
+- "convert": FCVTNS, then saturating narrows; always exact.
+- "magic": adding 1.5 * 2**23 rounds half to even and leaves the integer in the low bits; exact while
+  |acc * m| + |zp| < 2**15.
+- "biased": as "magic", and the accumulators start from bias + 0x4B400000, the bits of 1.5 * 2**23, so that one FSUB
+  converts them; exact while also |acc| < 2**22.
+- "fused": as "biased", but a base and an addend for each channel leave a single FMLA; exact for the channels for
+  which `requantize_fused.fused_constants` proves it.
+
+FMULX instead of FMUL: LLVM would contract the product and the addition into one rounding. An odd zero point inside
+the constant would turn ties the wrong way, so its last bit is added after the rounding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tvm import ir, tirx
+
+from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.vector import combine
+
+Form = Literal["fused", "biased", "magic", "convert"]
+
+MAGIC = 12582912.0
+"""1.5 * 2**23: the binary32 numbers from 2**23 to 2**24 are the integers."""
+
+MAGIC_BITS = 0x4B400000
+"""The bits of `MAGIC`."""
+
+BIASED_LIMIT = 1 << 22
+"""|acc| below this keeps MAGIC + acc between 2**23 and 2**24."""
+
+MAGIC_LIMIT = 1 << 15
+"""|acc * m| + |zp| below this fits the 16 bits that are kept."""
+
+INSTRUCTIONS: dict[Form, float] = {"fused": 0.75, "biased": 1.0, "magic": 1.0, "convert": 1.25}
+"""Vector instructions of one output (three to five an accumulator of four)."""
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """What follows the accumulators.
+
+    Attributes:
+        zero_point: Of the output.
+        low: Least value.
+        high: Greatest value.
+        dtype: "int8" or "uint8".
+    """
+
+    zero_point: int
+    low: int
+    high: int
+    dtype: str
+
+
+def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:
+    """The cheapest form that is exact.
+
+    Args:
+        accumulator: Bound of |acc|, bias included.
+        scaled: Bound of |acc * m|.
+        zero_point: Of the output.
+    """
+    if scaled + abs(zero_point) >= MAGIC_LIMIT - 1:
+        return "convert"
+    return "biased" if accumulator < BIASED_LIMIT else "magic"
+
+
+def requantize16(
+    form: Form,
+    acc: Sequence[ir.Expr],
+    m: Sequence[ir.Expr],
+    to: Requantization,
+    addend: Sequence[ir.Expr] = (),
+) -> ir.Expr:
+    """Four accumulators as 16 values of `to.dtype` in the same order.
+
+    Args:
+        form: How.
+        acc: Four int32x4.
+        m: Four float32x4: the multipliers.
+        to: The output.
+        addend: Four float32x4 of the form "fused", unused by the others.
+    """
+    if form == "convert":
+        narrow = [sqxtn16(fcvtns(tirx.Cast("float32x4", a) * s)) for a, s in zip(acc, m, strict=True)]
+        half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+        extra = to.zero_point
+    else:
+        extra = to.zero_point & 1
+        if form == "fused":
+            reals = [fma(_real(a), s, c) for a, s, c in zip(acc, m, addend, strict=True)]
+            bits = [tirx.reinterpret("int32x4", real) for real in reals]
+        else:
+            bits = [_magic(form, a, s, to.zero_point - extra) for a, s in zip(acc, m, strict=True)]
+        half = [
+            tirx.Cast("int16x8", combine(bits[0], bits[1])),
+            tirx.Cast("int16x8", combine(bits[2], bits[3])),
+        ]
+    if extra:
+        add = sqadd16 if form == "convert" else (lambda a, b: a + b)
+        half = [add(h, tirx.Broadcast(tirx.IntImm("int16", extra), 8)) for h in half]
+    value = combine(narrow8(half[0], to.dtype), narrow8(half[1], to.dtype))
+    return clamp(value, to)
+
+
+def clamp(value: ir.Expr, to: Requantization) -> ir.Expr:
+    """16 values limited to [low, high], where these are not the dtype's own."""
+    least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
+    if to.low > least:
+        value = tirx.max(value, tirx.Broadcast(tirx.IntImm(to.dtype, to.low), 16))
+    if to.high < most:
+        value = tirx.min(value, tirx.Broadcast(tirx.IntImm(to.dtype, to.high), 16))
+    return value
+
+
+def _magic(form: Form, acc: ir.Expr, m: ir.Expr, zero_point: int) -> ir.Expr:
+    real = _real(acc) - _splat(MAGIC) if form == "biased" else tirx.Cast("float32x4", acc)
+    return tirx.reinterpret("int32x4", fmulx(real, m) + _splat(MAGIC + zero_point))
+
+
+def _real(acc: ir.Expr) -> ir.Expr:
+    return tirx.reinterpret("float32x4", acc)
+
+
+def _splat(value: float) -> ir.Expr:
+    return tirx.Broadcast(tirx.FloatImm("float32", value), 4)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax of 8-bit rows, to the bit as the numerics `qdq` defines it.
+
+    d = max - q;  S = sum of e[d];  y = saturate(rne(fl(e[d] / fl(fl(S) * ys))) + zy)
+
+Table entries of 32 bits are looked up one by one, as the vector instructions have no gather: their sum is taken on the
+way, and they are kept for the division, which goes four at a time.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.emit import i64, kernel_function, load, store
+from schedules.intrinsics.narrow import fcvtns, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.vector import combine
+from schedules.kernel import Array, Match, Rejection
+from schedules.kernels import copies, tiling
+from schedules.kernels.threads import PARALLEL_CYCLES
+from schedules.workload import Workload
+
+NAME = "softmax_s8"
+
+COMPOSITE = "arm.softmax_s8"
+
+SIZE = 256
+"""Distances of two 8-bit values."""
+
+VECTOR = 16
+"""Bytes of a vector register."""
+
+LANES = 4
+"""Words of a vector register."""
+
+UNROLL = 8
+"""Elements of one iteration of the sum."""
+
+LOOKED_UP = 3.5 + 5 / UNROLL
+"""Instructions of one entry: two loads, half an STP and an addition, and what closes the loop."""
+
+SHARED = 25 / VECTOR
+"""Instructions of one result: load, SCVTF, FDIV, FCVTNS, SQXTN of four; SQADD and SQXTN of eight; a store of 16."""
+
+FDIV_CYCLES = 5
+"""Of four divisions (Arm Neoverse N2 software optimization guide, ASIMD FP divide, Q-form)."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the work is spread.
+
+    Attributes:
+        parallel: Whether rows are spread over the runtime's threads.
+    """
+
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A softmax along the last axis.
+
+    Attributes:
+        count: How many.
+        length: Of each.
+        dtype: Of the data.
+        scale: Of the result.
+        zero_point: Of the result.
+    """
+
+    count: int
+    length: int
+    dtype: str
+    scale: float
+    zero_point: int
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes softmax of 8-bit data along the last axis."""
+    if not core.neon:
+        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+    rows = _read(workload)
+    if isinstance(rows, Rejection):
+        return rows
+    return Match(f"softmax of {rows.count} rows of {rows.length}")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Threads where the call is long enough."""
+    rows = _rows(workload)
+    return Params(rows.count > 1 and estimate(workload, Params(parallel=False), core) >= PARALLEL_CYCLES)
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """The default: there is nothing to tune."""
+    return (default(workload, core),)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    rows = _rows(workload)
+    # The greatest value: a load, SMAX; the distances: a load, SUB, a store.
+    instructions = rows.length * (5 / VECTOR + LOOKED_UP + SHARED)
+    return rows.count * max(instructions / core.issue_width, rows.length / LANES * FDIV_CYCLES)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """The table of exponentials as it is."""
+    return tuple(constants)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
+    rows = _rows(workload)
+    x = workload.operands[0]
+    arguments = [(x.shape, x.dtype), ((SIZE,), "int32"), (workload.output_shape, workload.output_dtype)]
+    with kernel_function("arm_softmax_s8", arguments) as function:
+        data, table, output = function.buffers
+        with (T.parallel if params.parallel else T.serial)(i64(0), i64(rows.count)) as row:
+            at = T.Bind(row * rows.length)
+            # Alive before and after the vectors below: sharing their bytes, it would be a lane of a vector register.
+            total = T.alloc_buffer((1,), "int64", layout=None)
+            store(total, i64(0), i64(0), 1)
+            top = _greatest(data, at, rows)
+            distances = _distances(data, at, rows, top)
+            entries = _entries(distances, rows, table, total)
+            _shares(entries, total.vload([i64(0)], "int64"), rows, output, at)
+    return function.prim_func
+
+
+def _vectors(data: tirx.Buffer, at: ir.Expr, rows: Rows, step, rest: float) -> None:  # type: ignore[no-untyped-def]
+    """Emits `step` for every 16 values of a row: (their vector, offset in the row, how many are real)."""
+    whole, left = divmod(rows.length, VECTOR)
+    if whole:
+        with T.serial(i64(0), i64(whole)) as outer:
+            step(load(data, at + outer * VECTOR, VECTOR), outer * VECTOR, VECTOR)
+    if left:
+        stage = T.alloc_buffer((VECTOR,), data.dtype, layout=None)
+        copies.fill(stage, i64(0), VECTOR, rest)
+        copies.copy(data, at + whole * VECTOR, stage, i64(0), left)
+        step(load(stage, i64(0), VECTOR), i64(whole * VECTOR), left)
+
+
+def _greatest(data: tirx.Buffer, at: ir.Expr, rows: Rows) -> ir.Expr:
+    """The greatest value of a row."""
+    least = int(np.iinfo(rows.dtype).min)
+    top = T.alloc_buffer((VECTOR,), rows.dtype, layout=None)
+    store(top, tirx.Broadcast(tirx.IntImm(rows.dtype, least), VECTOR), i64(0), VECTOR)
+
+    def step(values: ir.Expr, _at: ir.Expr, _count: int) -> None:
+        store(top, tirx.max(top.vload([i64(0)], f"{rows.dtype}x{VECTOR}"), values), i64(0), VECTOR)
+
+    _vectors(data, at, rows, step, least)
+    name = "smax" if rows.dtype == "int8" else "umax"
+    vector = top.vload([i64(0)], f"{rows.dtype}x{VECTOR}")
+    return T.Bind(tirx.call_llvm_pure_intrin(rows.dtype, f"llvm.vector.reduce.{name}.v16i8", vector))
+
+
+def _distances(data: tirx.Buffer, at: ir.Expr, rows: Rows, top: ir.Expr) -> tirx.Buffer:
+    """Each value's distance from the greatest, uint8, filled up to whole vectors."""
+    distances = T.alloc_buffer((-(-rows.length // VECTOR) * VECTOR,), "uint8", layout=None)
+    highest = tirx.Broadcast(tirx.reinterpret("uint8", top), VECTOR)
+
+    def step(values: ir.Expr, offset: ir.Expr, _count: int) -> None:
+        store(distances, highest - tirx.reinterpret("uint8x16", values), offset, VECTOR)
+
+    _vectors(data, at, rows, step, 0)
+    return distances
+
+
+def _entries(distances: tirx.Buffer, rows: Rows, table: tirx.Buffer, total: tirx.Buffer) -> tirx.Buffer:
+    """The table entry of each value, int32, filled up to whole vectors; adds S to `total`, int64 [1]."""
+    entries = T.alloc_buffer((-(-rows.length // VECTOR) * VECTOR,), "int32", layout=None)
+
+    def add(first: ir.Expr, count: int) -> None:
+        found = [load(table, tirx.Cast("int64", load(distances, first + u, 1)), 1) for u in range(count)]
+        for u, entry in enumerate(found):
+            store(entries, entry, first + u, 1)
+        terms = [tirx.Cast("int64", entry) for entry in found]
+        while len(terms) > 1:
+            # Neighbours first: one addition an iteration waits for the last.
+            terms = [sum(terms[u + 1 : u + 2], start=terms[u]) for u in range(0, len(terms), 2)]
+        store(total, total.vload([i64(0)], "int64") + terms[0], i64(0), 1)
+
+    whole, rest = divmod(rows.length, UNROLL)
+    if whole:
+        with T.serial(i64(0), i64(whole)) as outer:
+            add(outer * UNROLL, UNROLL)
+    if rest:
+        add(i64(whole * UNROLL), rest)
+    return entries
+
+
+def _shares(entries: tirx.Buffer, total: ir.Expr, rows: Rows, output: tirx.Buffer, at: ir.Expr) -> None:
+    """Divides a row's entries and stores them requantised."""
+    whole = T.Bind(tirx.Cast("float32", total) * tirx.FloatImm("float32", rows.scale))
+    divisor = tirx.Broadcast(whole, LANES)
+
+    def step(first: ir.Expr, count: int) -> None:
+        parts = [tirx.Cast("float32x4", load(entries, first + v, LANES)) for v in range(0, VECTOR, LANES)]
+        narrow = [sqxtn16(fcvtns(tirx.Div(part, divisor))) for part in parts]
+        halves = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+        if rows.zero_point:
+            zero_point = tirx.Broadcast(tirx.IntImm("int16", rows.zero_point), 8)
+            halves = [sqadd16(half, zero_point) for half in halves]
+        value = T.Bind(combine(*(narrow8(half, str(output.dtype)) for half in halves)))
+        tiling.store_part(output, value, at + first, count)
+
+    whole_vectors, left = divmod(rows.length, VECTOR)
+    if whole_vectors:
+        with T.serial(i64(0), i64(whole_vectors)) as outer:
+            step(outer * VECTOR, VECTOR)
+    if left:
+        step(i64(whole_vectors * VECTOR), left)
+
+
+def _rows(workload: Workload) -> Rows:
+    rows = _read(workload)
+    if isinstance(rows, Rejection):
+        raise ValueError(f"{NAME} does not take {workload}: {rows.reason}")  # noqa: TRY004 (no type is wrong)
+    return rows
+
+
+def _read(workload: Workload) -> Rows | Rejection:
+    if workload.composite != COMPOSITE:
+        return Rejection(NAME, "composite is no softmax of integers", COMPOSITE, workload.composite)
+    x, output = workload.operands[0], workload.output_dtype
+    if not {x.dtype, output} <= {"int8", "uint8"}:
+        return Rejection(NAME, "data or result are not of 8 bits", "int8 or uint8", f"{x.dtype}, {output}")
+    attributes = dict(workload.attributes)
+    axis, last = int(attributes["axis"]), len(x.shape) - 1
+    if axis != last:
+        return Rejection(NAME, "not along the last axis", str(last), str(axis))
+    if 0 in x.shape:
+        return Rejection(NAME, "a dimension is 0", "1 or more", str(x.shape))
+    return Rows(
+        count=math.prod(x.shape[:-1]),
+        length=x.shape[-1],
+        dtype=x.dtype,
+        scale=float(np.float32(attributes["y_scale"])),
+        zero_point=int(attributes["y_zero_point"]),
+    )

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the int8 kernels cut a product: tasks of a tile of rows by a block of columns, and the tails of both."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import i64, store
+from schedules.kernel import Array
+from schedules.kernels import copies
+from schedules.kernels.product_s8 import Product
+from schedules.kernels.threads import PARALLEL_TASKS
+
+RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
+"""Emits the work on (group, first row, number of rows, block of columns)."""
+
+
+def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_tile: RowTile) -> None:
+    """Emits a loop over tasks, each one tile of rows by one block of columns of one group.
+
+    Args:
+        product: What is cut.
+        rows: Of a full tile; a last one with fewer rows is code of its own.
+        column_blocks: Tasks that share the columns of a tile of rows.
+        parallel: Whether the runtime's threads share the tasks.
+        row_tile: Emits one task.
+    """
+    full, rest = divmod(product.rows.count, rows)
+    tiles = full + (rest > 0)
+
+    def one(task: ir.Expr) -> None:
+        group, inside = _split(task, tiles * column_blocks, product.groups)
+        # Neighbouring tasks are blocks of one tile: these differ in size, tiles do not.
+        tile, block = _split(inside, column_blocks, tiles)
+        first = T.Bind(tile * rows)
+        if full and rest:
+            with T.If(tile < full):
+                with T.Then():
+                    row_tile(group, first, rows, block)
+                with T.Else():
+                    row_tile(group, first, rest, block)
+        else:
+            row_tile(group, first, rest or rows, block)
+
+    each(tiles * column_blocks * product.groups, parallel, one)
+
+
+def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
+    """Emits a loop over `count` tasks; threads get runs of them, whose workspace is taken once a run."""
+    if not parallel:
+        with T.serial(i64(0), i64(count)) as index:
+            task(index)
+        return
+    shares = min(count, PARALLEL_TASKS)
+    with T.parallel(i64(0), i64(shares)) as share:
+        start, stop = _share(share, count, shares)
+        with T.serial(start, stop) as index:
+            task(index)
+
+
+def column_tiles(
+    columns: int, width: int, block: tuple[ir.Expr, int], tile: Callable[[ir.Expr, int], None]
+) -> None:
+    """Emits a loop over the tiles of a block of columns: `tile` takes an index and how many columns are real.
+
+    Args:
+        columns: Of a group.
+        width: Of a tile.
+        block: Which of how many blocks; the last has the tile that is not full.
+        tile: Emits one tile.
+    """
+    index, blocks = block
+    full, rest = divmod(columns, width)
+    if full:
+        start, stop = (i64(0), i64(full)) if blocks == 1 else _share(index, full, blocks)
+        with T.serial(i64(0), stop - start) as inside:
+            tile(T.Bind(start + inside), width)
+    if rest and blocks == 1:
+        tile(i64(full), rest)
+    elif rest:
+        with T.If(index == blocks - 1), T.Then():
+            tile(i64(full), rest)
+
+
+def staged(
+    source: tirx.Buffer, starts: Sequence[ir.Expr], length: int, pitch: int
+) -> tuple[tirx.Buffer, list[ir.Expr]]:
+    """Copies `length` elements of each row to where a vector may read past their end.
+
+    Returns:
+        The copy, `pitch` elements a row, and where each row begins in it.
+    """
+    stage = T.alloc_buffer((pitch * len(starts),), source.dtype, layout=None)
+    for row, start in enumerate(starts):
+        copies.copy(source, start, stage, i64(row * pitch), length)
+    return stage, [i64(row * pitch) for row in range(len(starts))]
+
+
+def store_part(output: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int) -> None:
+    """Stores the first `count` lanes of a vector of bytes."""
+    lanes = int(str(value.ty.dtype).rpartition("x")[2])
+    if count == lanes:
+        store(output, value, offset, lanes)
+        return
+    for at, size in copies.pieces(count, lanes):
+        store(output, tirx.Shuffle([value], list(range(at, at + size))), offset + at, size)
+
+
+def by_group(values: Array, product: Product, width: int) -> Array:
+    """One value a column, [groups * columns], with each group padded with zeros to `width`."""
+    padded = np.zeros((product.groups, width), values.dtype)
+    padded[:, : product.columns] = values.reshape(product.groups, product.columns)
+    return padded.ravel()
+
+
+def _share(index: ir.Expr, count: int, shares: int) -> tuple[ir.Expr, ir.Expr]:
+    """From and to of one of equal shares of `count`."""
+    if count == shares:
+        return index, index + 1
+    return tirx.floordiv(index * count, shares), tirx.floordiv((index + 1) * count, shares)
+
+
+def _split(index: ir.Expr, inner: int, outer: int) -> tuple[ir.Expr, ir.Expr]:
+    """(index / inner, index % inner), where `outer` is the range of the first."""
+    if outer == 1:
+        return i64(0), index
+    if inner == 1:
+        return index, i64(0)
+    return T.Bind(tirx.floordiv(index, inner)), T.Bind(tirx.floormod(index, inner))

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a depthwise kernel walks its data: bands of output rows, groups of four input rows that one SDOT takes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+GROUP = 4
+"""Input rows that one SDOT sums over."""
+
+Taps = tuple[int | None, ...]
+"""For each row of a group the kernel row that meets it, or None."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A depthwise convolution of one multiplier and no dilation.
+
+    Attributes:
+        data: [N, H, W, C].
+        kernel: Rows and columns.
+        strides: Of rows and columns.
+        pads: Top, left, bottom, right.
+    """
+
+    data: tuple[int, int, int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]
+
+    @property
+    def output(self) -> tuple[int, int]:
+        """Rows and columns of the output."""
+        _, height, width, _ = self.data
+        top, left, bottom, right = self.pads
+        return (
+            (height + top + bottom - self.kernel[0]) // self.strides[0] + 1,
+            (width + left + right - self.kernel[1]) // self.strides[1] + 1,
+        )
+
+    @property
+    def band(self) -> int:
+        """Output rows that are computed together: as many as whole groups of rows serve, two at least."""
+        spare = -(-self.kernel[0] // GROUP) * GROUP - self.kernel[0]
+        return max(2, spare // self.strides[0] + 1)
+
+    @cached_property
+    def groups(self) -> tuple[int, ...]:
+        """First input row of each group, from the band's first."""
+        height, stride = self.kernel[0], self.strides[0]
+        if height > GROUP:
+            return tuple(range(0, (self.band - 1) * stride + height, GROUP))
+        starts: list[int] = []
+        for first in range(0, self.band * stride, stride):
+            # Overlapping groups share the permutations of the rows that they share.
+            if not any(start <= first and first + height <= start + GROUP for start in starts):
+                starts.append(first)
+        return tuple(starts)
+
+    def cover(self, row: int) -> list[tuple[int, Taps]]:
+        """The groups that output row `row` of a band needs, and the kernel rows that meet theirs."""
+        height, first = self.kernel[0], row * self.strides[0]
+        inside = [
+            g
+            for g, s in enumerate(self.groups)
+            if height > GROUP or (s <= first and first + height <= s + GROUP)
+        ]
+        if height <= GROUP:
+            inside = inside[:1]
+        found = []
+        for g in inside:
+            rows = (self.groups[g] + i - first for i in range(GROUP))
+            taps: Taps = tuple(y if 0 <= y < height else None for y in rows)
+            if any(tap is not None for tap in taps):
+                found.append((g, taps))
+        return found
+
+    def products(self) -> Iterator[tuple[int, int, int, Taps]]:
+        """(output row of the band, kernel column, group, taps) of each SDOT; the order in which weights are packed."""
+        for column in range(self.kernel[1]):
+            for row in range(self.band):
+                for group, taps in self.cover(row):
+                    yield row, column, group, taps
+
+    def valid(self, band: int) -> tuple[int, tuple[bool, ...]]:
+        """How many output rows a band has, and which of its input rows are data and not border."""
+        rows = min(self.band, self.output[0] - band * self.band)
+        first = band * self.band * self.strides[0] - self.pads[0]
+        needed = (rows - 1) * self.strides[0] + self.kernel[0]
+        return rows, tuple(0 <= first + i < self.data[1] for i in range(needed))
+
+    def runs(self) -> list[tuple[int, int, tuple[int, tuple[bool, ...]]]]:
+        """Bands of one kind that follow each other: (first, how many, `valid` of each)."""
+        found: list[tuple[int, int, tuple[int, tuple[bool, ...]]]] = []
+        for band in range(-(-self.output[0] // self.band)):
+            kind = self.valid(band)
+            if found and found[-1][2] == kind:
+                first, count, _ = found[-1]
+                found[-1] = (first, count + 1, kind)
+            else:
+                found.append((band, 1, kind))
+        return found
+
+    def inner_columns(self) -> tuple[int, int]:
+        """The output columns, from and to, whose kernel lies inside of the data."""
+        left, stride, width = self.pads[1], self.strides[1], self.data[2]
+        columns = self.output[1]
+        first = min(columns, -(-left // stride))
+        return first, max(first, min(columns, (width - self.kernel[1] + left) // stride + 1))

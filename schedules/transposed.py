@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A transposed convolution of data [N, H, W, C], and the ordinary convolutions that its output consists of.
+
+    y[n, oy, ox, o] = sum over ky, kx, i of x[n, iy, ix, i] * w[o, ky, kx, i]
+    iy = (oy + top - ky * dilation) / stride, and ix alike, where both are whole and inside of the data
+
+Outputs at equal distances of a stride meet the same taps: they are a convolution of stride 1 by some of the kernel, one
+a phase.
+"""
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, te, tirx
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Outputs of one axis that meet the same taps.
+
+    Attributes:
+        first: The first of them; the next is a stride further.
+        count: How many.
+        taps: Kernel indexes, in the order of the inputs that they meet.
+        start: Input that the first tap of the first output meets; inputs outside of the data are border.
+        step: Inputs from what one tap meets to the next.
+    """
+
+    first: int
+    count: int
+    taps: tuple[int, ...]
+    start: int
+    step: int
+
+    @property
+    def stop(self) -> int:
+        """One past the last input that is met."""
+        return self.start + self.count + (len(self.taps) - 1) * self.step
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One spatial axis.
+
+    Attributes:
+        size: Inputs.
+        kernel: Taps.
+        stride: Outputs from what one input meets to the next.
+        dilation: Outputs from what one tap meets to the next.
+        before: Outputs left out at the start.
+        outputs: How many there are.
+    """
+
+    size: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    outputs: int
+
+    def phases(self) -> tuple[Phase, ...]:
+        """All outputs, in phases; one whose outputs meet no tap has no `taps`."""
+        found = []
+        for first in range(min(self.stride, self.outputs)):
+            at = first + self.before
+            met = [tap for tap in range(self.kernel) if (at - tap * self.dilation) % self.stride == 0]
+            taps = tuple(reversed(met))
+            start = (at - taps[0] * self.dilation) // self.stride if taps else 0
+            count = -(-(self.outputs - first) // self.stride)
+            found.append(
+                Phase(first, count, taps, start, self.dilation // math.gcd(self.dilation, self.stride))
+            )
+        return tuple(found)
+
+    def border(self) -> tuple[int, int]:
+        """Inputs before and after the data that some output meets."""
+        phases = [phase for phase in self.phases() if phase.taps]
+        before = max((-phase.start for phase in phases), default=0)
+        after = max((phase.stop - self.size for phase in phases), default=0)
+        return max(before, 0), max(after, 0)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Which input each tap of each output meets.
+
+    Attributes:
+        data: [N, H, W, C].
+        weights: [output channels of a group, kernel rows, kernel columns, input channels].
+        strides: Of rows and columns.
+        padding: Outputs left out at top, left, bottom, right.
+        output_padding: Rows and columns added at the bottom and at the right.
+        dilation: Of rows and columns.
+        groups: Of channels.
+    """
+
+    data: tuple[int, ...]
+    weights: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @classmethod
+    def read(cls, data: Sequence[int], weights: Sequence[int], attributes: Mapping[str, str]) -> "Geometry":
+        """From attributes as text, such as those of `relax.nn.conv2d_transpose`."""
+
+        def numbers(name: str) -> tuple[int, ...]:
+            return tuple(int(number) for number in ast.literal_eval(attributes[name]))
+
+        window = {name: numbers(name) for name in ("strides", "padding", "output_padding", "dilation")}
+        return cls(tuple(data), tuple(weights), **window, groups=int(attributes["groups"]))
+
+    @property
+    def attributes(self) -> dict[str, str | int]:
+        """What `read` reads."""
+        names = ("strides", "padding", "output_padding", "dilation")
+        return {"groups": self.groups, **{name: str(list(getattr(self, name))) for name in names}}
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Rows and columns."""
+        rows, columns = (
+            Axis(
+                size,
+                kernel,
+                stride,
+                dilation,
+                self.padding[index],
+                (size - 1) * stride
+                - self.padding[index]
+                - self.padding[index + 2]
+                + (kernel - 1) * dilation
+                + extra
+                + 1,
+            )
+            for index, (size, kernel, stride, dilation, extra) in enumerate(
+                zip(
+                    self.data[1:3],
+                    self.weights[1:3],
+                    self.strides,
+                    self.dilation,
+                    self.output_padding,
+                    strict=True,
+                )
+            )
+        )
+        return rows, columns
+
+    @property
+    def output(self) -> tuple[int, int, int, int]:
+        """[N, H, W, C] of the result."""
+        rows, columns = self.axes
+        return self.data[0], rows.outputs, columns.outputs, self.weights[0] * self.groups
+
+
+Read = Callable[[ir.Expr], ir.Expr]
+"""An element of the data as a factor."""
+
+
+def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Read) -> te.Tensor:
+    """The sums, as defined above, as plain loops.
+
+    Args:
+        x: [N, H, W, C].
+        w: As `Geometry.weights`.
+        geometry: Of `x` and `w`.
+        dtype: Of the sums.
+        read: Of an element of `x` that is inside of the data; what is outside counts as 0.
+    """
+    ky, kx = (
+        te.reduce_axis((0, size), name)
+        for size, name in zip(geometry.weights[1:3], ("ky", "kx"), strict=True)
+    )
+    depth, columns = geometry.data[3] // geometry.groups, geometry.weights[0]
+    i = te.reduce_axis((0, depth), "i")
+
+    def meets(axis: Axis, output: ir.Expr, tap: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """The input that a tap of an output meets, and whether there is one."""
+        at = output + axis.before - tap * axis.dilation
+        place = tirx.floordiv(at, axis.stride)
+        inside = tirx.all(at >= 0, place < axis.size)
+        return place, inside if axis.stride == 1 else tirx.all(inside, tirx.floormod(at, axis.stride) == 0)
+
+    def value(n: ir.Expr, oy: ir.Expr, ox: ir.Expr, o: ir.Expr) -> ir.Expr:
+        (y, below), (z, beside) = (
+            meets(axis, *at) for axis, at in zip(geometry.axes, ((oy, ky), (ox, kx)), strict=True)
+        )
+        channel = i if geometry.groups == 1 else tirx.floordiv(o, columns) * depth + i
+        column = o if geometry.groups == 1 else tirx.floormod(o, columns)
+        # Weights of input channel c lie at c of all of them, whatever its group.
+        product = read(x(n, y, z, channel)) * tirx.Cast(dtype, w(column, ky, kx, channel))
+        return te.sum(tirx.if_then_else(tirx.all(below, beside), product, tirx.const(0, dtype)), [ky, kx, i])
+
+    return te.compute(geometry.output, value, "conv2d_transpose")

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import numpy as np
+import pytest
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import i64, kernel_function, load, store
+from schedules.generic.functions_f32 import FUNCTIONS
+from schedules.kernels.activation_f32 import Vector
+from tests.schedules.programs import run_on_host
+
+LANES = 8
+EPS = 2.0**-24
+
+# As the module states them.
+CASES = {
+    "exp": (np.exp, 4 * EPS, (-87, 88)),
+    "erf": (np.vectorize(math.erf), 6 * EPS, (-6, 6)),
+}
+
+
+def _run(name, x):
+    """As `_run`, by one loop over all arguments."""
+
+    with kernel_function("f", [(x.shape, "float32")] * 2) as function:
+        source, target = function.buffers
+        with T.serial(i64(0), i64(x.size // LANES)) as index:
+            value = FUNCTIONS[name](Vector(LANES), load(source, index * LANES, LANES))
+            store(target, value, index * LANES, LANES)
+    return run_on_host(function.prim_func, [x], x.shape, "float32")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_error_is_within_its_bound(name):
+    exact, bound, (low, high) = CASES[name]
+    rng = np.random.default_rng(5)
+    small = np.exp2(rng.uniform(-30, 0, 1 << 17)) * rng.choice([-1, 1], 1 << 17)
+    x = np.concatenate([np.linspace(low, high, 1 << 17), small]).astype(np.float32)
+    expected = exact(x.astype(np.float64))
+    actual = _run(name, x)
+    error = np.abs(actual - expected) / np.abs(expected)
+    assert error.max() <= bound
+
+
+def test_ends():
+    x = np.array([-np.inf, -1e30, -89, 89.5, 1e30, np.inf, np.nan, 0], np.float32)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(_run("exp", x), [0, 0, 0, np.inf, np.inf, np.inf, np.nan, 1])
+    np.testing.assert_array_equal(_run("erf", x), [-1, -1, -1, 1, 1, 1, np.nan, 0])

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+import re
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.relax import op
+from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules import generic
+from tests.schedules.generic.operators import CASES, F32, arguments, lowered, run
+from tests.schedules.programs import NEON, assembly, host, model_so
+
+# Sums of up to 100 terms in another order, and polynomials of a few units in the last place of binary32 (2**-24).
+BOUND = {"float32": 2e-6, "float16": 0.0}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_computes_what_the_loops_compute(name):
+    function, inputs = CASES[name]
+    func = lowered(function, *inputs)
+    scheduled = generic.schedule(func, host())
+    assert "unscheduled" not in scheduled.done
+    expected, actual = (each[len(inputs) :] for each in run([func, scheduled.func], arguments(func)))
+    for e, a in zip(expected, actual, strict=True):
+        bound = BOUND.get(str(e.dtype), 0.0) * np.abs(e).max() if e.dtype.kind == "f" else 0
+        np.testing.assert_allclose(a, e, rtol=0, atol=bound)
+
+
+@T.prim_func(private=True, s_tir=True)
+def threads_of_its_own(x: T.Buffer((9,), "float32"), y: T.Buffer((9,), "float32")):
+    for i in T.parallel(9):
+        with T.sblock("copy"):
+            v = T.axis.spatial(9, i)
+            y[v] = x[8 - v]
+
+
+def test_what_it_cannot_read_stays_as_it_is():
+    scheduled = generic.schedule(threads_of_its_own, host())
+    assert scheduled.func.same_as(threads_of_its_own)
+    assert scheduled.done == "unscheduled: a loop that is not plain"
+
+
+ON_BOARD = (
+    *(
+        "add 31",
+        "bias",
+        "gelu",
+        "softmax",
+        "layer norm",
+        "sum of bytes",
+        "argmax",
+        "max pool",
+        "transpose of bytes",
+    ),
+    *("transpose heads", "image", "image out", "concat rows", "pad", "gather", "resize", "conv", "quantize"),
+)
+
+
+@pytest.mark.isa("dotprod")
+def test_computes_the_same_on_a_board(board, tmp_path):
+    calls, expected = [], []
+    for name in ON_BOARD:
+        function, inputs = CASES[name]
+        func = lowered(function, *inputs)
+        values = arguments(func)
+        ((*_, output),) = run([func], values)
+        scheduled = generic.schedule(func, tvm.target.Target(NEON)).func.with_attr("global_symbol", "f")
+        calls.append((scheduled, values[:-1], output.shape, str(output.dtype)))
+        expected.append(output)
+    so = model_so(tmp_path / "model.so", calls, {**NEON, "mcpu": "cortex-a76", "mattr": []})
+    actual = board.load(so).run([value for _, values, _, _ in calls for value in values])
+    for name, e, a in zip(ON_BOARD, expected, actual, strict=True):
+        bound = BOUND.get(str(e.dtype), 0.0) * np.abs(e).max() if e.dtype.kind == "f" else 0
+        np.testing.assert_allclose(a, e, rtol=0, atol=bound, err_msg=name)
+
+
+def test_bfloat16_is_left_to_tvm():
+    func = lowered(lambda x: op.multiply(x, x), ((5, 9), "bfloat16"))
+    assert generic.schedule(func, host()).done == "unscheduled: bfloat16"
+
+
+def test_a_reshape_stays_as_it_is_for_the_memory_planner():
+    func = lowered(lambda x: op.reshape(x, (5, 3, 3)), ((5, 9), F32))
+    assert generic.schedule(func, host()).func.same_as(func)
+
+
+def test_a_function_of_one_input_passes_the_memory_planner():
+    func = generic.schedule(lowered(op.exp, ((5, 9), F32)), host()).func
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((5, 9), F32))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            gvar = builder.add_func(func, "exp")
+            out = builder.emit_output(relax.call_tir(gvar, [x], relax.TensorType((5, 9), F32)))
+        builder.emit_func_output(out)
+    relax.transform.RewriteDataflowReshape()(builder.get())
+
+
+VECTORISED = (
+    *(
+        "bias",
+        "gelu",
+        "softmax",
+        "layer norm",
+        "mean of channels",
+        "max pool",
+        "transpose",
+        "concat",
+        "quantize",
+    ),
+)
+
+# LLVM unrolls short rows, and then keeps more loop-invariant vectors than there are registers.
+MANY_CONSTANTS = {"bias", "softmax", "layer norm", "concat"}
+
+
+@pytest.mark.parametrize("name", VECTORISED)
+def test_innermost_loops_compute_in_vectors_and_registers(name):
+    function, inputs = CASES[name]
+    # Long enough for loops.
+    wide = [(tuple(dim * 8 if dim > 1 else dim for dim in shape), dtype) for shape, dtype in inputs]
+    scheduled = generic.schedule(lowered(function, *wide), tvm.target.Target(NEON))
+    code = _code(assembly(scheduled.func.with_attr("global_symbol", "f"), NEON))
+    found = _innermost_loops(code)
+    assert found
+    for loop in found:
+        assert any(re.search(r"\.(16b|8h|4s|2d)|\bq\d", line) for line in loop), loop
+        stack = [line for line in loop if re.search(r"\bq\d+.*\[sp", line)]
+        assert not stack or name in MANY_CONSTANTS, stack
+    assert not any(re.search(r"\b(exp|erf|tanh)f\b", line) for line in code), "a call a lane"
+
+
+def _code(asm: str) -> list[str]:
+    """What computes: the functions f_compute_ and, of its parallel loops, __tvm_parallel_lambda."""
+    lines, inside = [], False
+    for line in (line.strip() for line in asm.splitlines()):
+        if line.endswith(":") and not line.startswith("."):
+            inside = line.startswith(("f_compute_", "__tvm_parallel_lambda"))
+        if inside and line and not line.startswith((".loc", ".Ltmp", ".cfi", "//")):
+            lines.append(line)
+    return lines
+
+
+def _innermost_loops(code: list[str]) -> list[list[str]]:
+    """Instructions from a label to a branch back to it, with no other label between."""
+    found, label, body = [], "", []
+    for line in code:
+        if line.endswith(":"):
+            label, body = line[:-1], []
+            continue
+        body.append(line)
+        if label and re.match(r"(b\.|cbn?z|tbn?z)", line) and line.split()[-1] == label:
+            found.append(body)
+            label = ""
+    return found
+
+
+def test_large_functions_are_spread_over_threads_and_small_ones_are_not():
+    big, small = (lowered(op.add, ((n, 1001), F32), ((n, 1001), F32)) for n in (4000, 4))
+    assert "T.parallel" in generic.schedule(big, host()).func.script()
+    assert "T.parallel" not in generic.schedule(small, host()).func.script()

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+from schedules.cores import CORES
+from schedules.kernels.cost import Cost, arithmetic, cheapest, requantization, scalar
+from schedules.kernels.requantize_tile import Requantization
+
+N2 = CORES["neoverse-n2"]  # dispatches five
+
+
+def test_cycles_are_those_of_the_slower_of_dispatch_and_vector_pipes():
+    assert (scalar(10) * 3 + arithmetic(10)).cycles(N2) == 40 / 5
+    assert (scalar(10) + arithmetic(10) * 3).cycles(N2) == 30 / 2
+
+
+def test_requantisation_counts_clamps_and_odd_zero_points():
+    plain = Requantization(-128, -128, 127, "int8")
+    assert requantization(32, "biased", plain) == arithmetic(32)
+    assert requantization(32, "convert", plain) == arithmetic(40)
+    assert requantization(32, "biased", Requantization(3, -128, 127, "int8")) == arithmetic(32 + 4)
+    assert requantization(32, "biased", Requantization(0, 5, 250, "uint8")) == arithmetic(32 + 4)
+
+
+def test_among_ties_the_fewest_instructions_win():
+    costs = {"short": Cost(100, 100.0), "tied": Cost(90, 101.0), "slow": Cost(80, 110.0)}
+    assert cheapest(list(costs), costs.__getitem__, N2) == "tied"
+    assert cheapest(["slow", "short"], costs.__getitem__, N2) == "short"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arm_ext.board import Board
+from schedules.cores import CORES
+from schedules.kernel import Match, Rejection
+from schedules.kernels import depthwise_f32
+from schedules.kernels.depthwise_f32 import PATCHES, Params
+from schedules.select import Choice, select
+from schedules.workload import Workload
+from tests.schedules.float_cases import Case, conv2d
+from tests.schedules.programs import BASELINE, NEON, assembly, loops, model_so
+
+CORE = CORES["neoverse-n2"]
+
+
+def depthwise(
+    size: tuple[int, int], channels: int, kernel: tuple[int, int], *steps: str, images: int = 1, **kwargs: Any
+) -> Workload:
+    return conv2d((images, *size, channels), channels, kernel, steps, groups=channels, **kwargs)
+
+
+CASES = {
+    "3x3": depthwise((9, 31), 16, (3, 3), "bias", "clip", padding=(1, 1, 1, 1)),
+    "3x3 stride 2": depthwise((15, 17), 9, (3, 3), "bias", strides=(2, 2), padding=(0, 0, 1, 1)),
+    "5x5": depthwise((11, 13), 7, (5, 5), "bias", "relu", padding=(2, 2, 2, 2)),
+    "5x5 stride 2": depthwise((12, 31), 8, (5, 5), "bias", strides=(2, 2), padding=(1, 2, 2, 1)),
+    "7x7": depthwise((9, 8), 5, (7, 7), padding=(3, 3, 3, 3)),
+    "images": depthwise((7, 7), 17, (3, 3), "bias", "residual", "relu", images=3, padding=(1, 1, 1, 1)),
+    "no border": depthwise((7, 9), 4, (3, 3), "leaky_relu"),
+    "one row": depthwise((1, 31), 12, (1, 5), "bias", padding=(0, 4, 0, 0)),
+    "data smaller than the kernel": depthwise((2, 1), 31, (5, 5), "bias", padding=(2, 2, 2, 2)),
+    "border wider than a patch": depthwise((3, 3), 4, (3, 3), padding=(5, 5, 5, 5)),
+    "strides that differ": depthwise((13, 12), 6, (3, 4), strides=(3, 1), padding=(1, 0, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str):
+    case = Case(CASES[name])
+    case.check(case.on_host(depthwise_f32, depthwise_f32.default(case.workload, CORE)))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_result_depends_neither_on_patch_nor_threads(stride: int):
+    workload = depthwise((11, 21), 9, (3, 3), "bias", "clip", strides=(stride, stride), padding=(1, 1, 1, 1))
+    case = Case(workload)
+    first = case.on_host(depthwise_f32, Params(1, 1))
+    case.check(first)
+    for rows, columns in PATCHES[::2]:
+        other = case.on_host(depthwise_f32, Params(rows, columns, parallel=True))
+        np.testing.assert_array_equal(first, other)
+
+
+def test_every_case_on_a_board(tmp_path: Path, board: Board):
+    cases = [Case(workload) for workload in CASES.values()]
+    calls = [case.call(depthwise_f32, depthwise_f32.default(case.workload, CORE)) for case in cases]
+    so = model_so(tmp_path / "model.so", calls, BASELINE)
+    outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
+    for case, actual in zip(cases, outputs, strict=True):
+        case.check(actual)
+
+
+def test_border_is_no_number():
+    """What is left out is not multiplied: an infinite weight at the border leaves the corner alone."""
+    case = Case(depthwise((4, 4), 4, (3, 3), padding=(1, 1, 1, 1)))
+    case.constants[0][:, 0, 0] = np.inf
+    output = case.on_host(depthwise_f32, depthwise_f32.default(case.workload, CORE))
+    assert np.isfinite(output[0, 0]).all()
+    assert np.isfinite(output[0, :, 0]).all()
+    assert not np.isfinite(output[0, 1:, 1:]).any()
+
+
+# Workload, and FMLA among the instructions of its main loop: without their loads, copies of the bias, bounds and
+# stores there are 9 of 13 (3 x 3) and 25 of 29 (5 x 5).
+MAIN_LOOPS = {
+    "3x3": (depthwise((112, 112), 96, (3, 3), "bias", "clip", padding=(1, 1, 1, 1)), 144, 0.55),
+    "3x3 stride 2": (
+        depthwise((112, 112), 96, (3, 3), "bias", "clip", strides=(2, 2), padding=(0, 0, 1, 1)),
+        72,
+        0.42,
+    ),
+    "5x5": (depthwise((28, 28), 240, (5, 5), "bias", "relu", padding=(2, 2, 2, 2)), 200, 0.67),
+    "5x5 stride 2": (
+        depthwise((28, 28), 240, (5, 5), "bias", "relu", strides=(2, 2), padding=(1, 1, 2, 2)),
+        150,
+        0.54,
+    ),
+}
+
+
+@pytest.mark.parametrize("cpu", ["neoverse-n2", "cortex-a76", "cortex-a53"])
+@pytest.mark.parametrize("name", MAIN_LOOPS)
+def test_main_loop_is_fmla_without_stack_access(name: str, cpu: str):
+    workload, products, floor = MAIN_LOOPS[name]
+    target = NEON if cpu == "neoverse-n2" else {**BASELINE, "mcpu": cpu}
+    func = depthwise_f32.build(workload, depthwise_f32.default(workload, CORES[cpu]))
+    found = [
+        loop
+        for loop in loops(assembly(func, target))
+        if sum(line.startswith("fmla") for line in loop) == products
+    ]
+    assert found
+    for loop in found:
+        assert not [line for line in loop if re.search(r"\bq\d+.*\[sp", line)]
+        assert products / len(loop) >= floor
+
+
+def test_estimated_instructions_are_those_of_the_main_loop():
+    workload, products, _ = MAIN_LOOPS["3x3"]
+    params = depthwise_f32.default(workload, CORE)
+    func = depthwise_f32.build(workload, params)
+    (length,) = {
+        len(loop)
+        for loop in loops(assembly(func, NEON))
+        if sum(line.startswith("fmla") for line in loop) == products
+    }
+    outputs = params.rows * params.columns * 4
+    per_output = depthwise_f32.instructions(workload, params) / (112 * 112 * 96)
+    assert per_output == pytest.approx(length / outputs, rel=0.05)
+
+
+def test_matches_says_what_it_saw_and_is_chosen():
+    workload = CASES["5x5"]
+    assert depthwise_f32.matches(workload, CORE) == Match("float32 depthwise 5 x 5 of 7 channels")
+    choice = select(workload, CORE)
+    assert isinstance(choice, Choice)
+    assert choice.kernel == "depthwise_f32"
+
+
+@pytest.mark.parametrize(
+    ("workload", "limit", "actual"),
+    [
+        (
+            conv2d((1, 5, 5, 4), 8, (3, 3), groups=4),
+            "a group and an output each channel",
+            "4 groups of 2 outputs for 4 channels",
+        ),
+        (depthwise((9, 9), 4, (3, 3), dilation=(2, 1)), "(1, 1)", "(2, 1)"),
+        (depthwise((9, 9), 3, (3, 3)), "4 or more", "3"),
+        (depthwise((9, 9), 4, (3, 9)), "7 x 7", "3 x 9"),
+        (dataclasses.replace(CASES["3x3"], output_dtype="float16"), "float32", "float16, float32"),
+    ],
+)
+def test_near_misses_name_limit_and_actual(workload: Workload, limit: str, actual: str):
+    answer = depthwise_f32.matches(workload, CORE)
+    assert isinstance(answer, Rejection)
+    assert (answer.limit, answer.actual) == (limit, actual)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer convolutions and linear layers as workloads, with data that reaches every rule of the definition."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arm_ext.board import Board
+from schedules.kernel import Array, Kernel
+from schedules.magnitude import magnitude
+from schedules.numerics.qdq import requantize
+from schedules.workload import Operand, Pad, Step, Workload
+from tests.schedules.programs import BASELINE, model_so
+
+I8MM = {**BASELINE, "mattr": ["+dotprod", "+i8mm"]}
+
+
+@dataclass(frozen=True)
+class Quant:
+    """How output and data are quantised.
+
+    Attributes:
+        x: Dtype of the data.
+        y: Dtype of the output.
+        zero_point: Of the output.
+        border: Value of padding, the data's zero point.
+        bounds: Least and greatest output, where a clamp was absorbed.
+        scale: Of the multipliers, whose parts of a power of two make ties.
+    """
+
+    x: str = "int8"
+    y: str = "int8"
+    zero_point: int = -3
+    border: int = 5
+    bounds: tuple[int, int] | None = None
+    scale: float = 1.0
+
+
+SIGNED = Quant()
+# What a model has behind relu6: uint8, the zero point at its end, a clamp.
+UNSIGNED = Quant("uint8", "uint8", zero_point=0, border=131, bounds=(0, 250))
+MIXED = Quant("uint8", "int8", zero_point=-127, border=255, bounds=(-100, 99))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload with its data and what it gives, from the definition."""
+
+    workload: Workload
+    inputs: tuple[Array, ...]
+    constants: tuple[Array, ...]
+    expected: Array
+
+    def arguments(self, kernel: Kernel, params: Any) -> list[Array]:
+        """What the kernel's function takes before its output."""
+        return [*self.inputs, *kernel.pack(self.workload, params, self.constants)]
+
+
+def conv(
+    data: tuple[int, int, int, int],
+    outputs: int,
+    kernel: tuple[int, int],
+    *,
+    strides: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+    quant: Quant = SIGNED,
+) -> Case:
+    """A convolution of [N, H, W, C] by [O, H, W, C / groups]; `pads` are top, left, bottom, right."""
+    rng = np.random.default_rng(3)
+    x = _data(rng, data, quant.x)
+    w = _weights(rng, (outputs, *kernel, data[3] // groups))
+    pad = Pad.spatial(pads, quant.border) if any(pads) else None
+    wide = np.pad(x, pad.widths, constant_values=quant.border) if pad else x
+    acc = _convolution(wide.astype(np.int64), w.astype(np.int64), strides, dilation, groups)
+    attributes = {
+        "strides": str(list(strides)),
+        "padding": "[0, 0, 0, 0]",
+        "dilation": str(list(dilation)),
+        "groups": str(groups),
+        "data_layout": "NHWC",
+        "kernel_layout": "OHWI",
+        "out_layout": "NHWC",
+    }
+    return _case("arm.conv2d_s8", (x, w), 0, acc, (1, 1, 1, outputs), quant, pad, attributes)
+
+
+def linear(rows: Sequence[int], depth: int, columns: int, *, quant: Quant = SIGNED) -> Case:
+    """A linear layer of [*rows, depth] by [depth, columns]."""
+    rng = np.random.default_rng(3)
+    x, w = _data(rng, (*rows, depth), quant.x), _weights(rng, (depth, columns))
+    acc = x.astype(np.int64) @ w.astype(np.int64)
+    return _case("arm.linear_s8", (x, w), 1, acc, (columns,), quant, None, {})
+
+
+def check(
+    kernel: Kernel,
+    cases: Sequence[tuple[Case, Any]],
+    target: dict[str, Any],
+    board: Board,
+    folder: Path,
+) -> None:
+    """Runs the cases, each with its parameters, in one model.so and compares every value."""
+    calls = [
+        (
+            kernel.build(case.workload, params),
+            case.arguments(kernel, params),
+            case.workload.output_shape,
+            case.workload.output_dtype,
+        )
+        for case, params in cases
+    ]
+    so = model_so(folder / "model.so", calls, target)
+    outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
+    for (case, params), actual in zip(cases, outputs, strict=True):
+        np.testing.assert_array_equal(actual, case.expected, err_msg=f"{params} {case.workload}")
+
+
+def _data(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> Array:
+    info = np.iinfo(dtype)
+    x = rng.integers(info.min, info.max + 1, shape).astype(dtype)
+    x.flat[:: max(1, x.size // 5)] = info.min
+    return x
+
+
+def _weights(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    w = rng.integers(-127, 128, shape).astype(np.int8)
+    w.flat[:: max(1, w.size // 5)] = -128
+    return w
+
+
+def _convolution(
+    x: Array, w: Array, strides: tuple[int, int], dilation: tuple[int, int], groups: int
+) -> Array:
+    outputs, height, width, depth = w.shape
+    rows = (x.shape[1] - (height - 1) * dilation[0] - 1) // strides[0] + 1
+    columns = (x.shape[2] - (width - 1) * dilation[1] - 1) // strides[1] + 1
+    acc = np.zeros((x.shape[0], rows, columns, outputs), np.int64)
+    for group, own in enumerate(np.array_split(np.arange(outputs), groups)):
+        part = x[..., group * depth : (group + 1) * depth]
+        for i, j in np.ndindex(height, width):
+            top, left = i * dilation[0], j * dilation[1]
+            seen = part[:, top:, left:][:, :: strides[0], :: strides[1]][:, :rows, :columns]
+            acc[..., own] += seen @ w[own, i, j].T
+    return acc
+
+
+def _case(
+    composite: str,
+    factors: tuple[Array, Array],
+    column_axis: int,
+    acc: Array,
+    per_column: tuple[int, ...],
+    quant: Quant,
+    pad: Pad | None,
+    attributes: dict[str, str],
+) -> Case:
+    x, w = factors
+    rng = np.random.default_rng(4)
+    offset = rng.integers(-9000, 9001, per_column).astype(np.int32)
+    # Outputs over some four times their range; every third multiplier a power of two, whose products end in ties.
+    spread = float(np.abs(acc).max(initial=1))
+    m = (quant.scale * rng.uniform(100, 500, per_column) / spread).astype(np.float32)
+    m[..., ::3] = 2.0 ** np.floor(np.log2(m[..., ::3]))
+    low, high = quant.bounds or (np.iinfo(quant.y).min, np.iinfo(quant.y).max)
+    expected = requantize(
+        (acc + offset).astype(np.int32), m, quant.zero_point, quant.y, (int(low), int(high))
+    )
+    parameters = (
+        ("high", int(high)),
+        ("low", int(low)),
+        ("output_dtype", quant.y),
+        ("zero_point", quant.zero_point),
+    )
+    steps = (
+        Step("offset", Operand(offset.shape, "int32", "constant", 1)),
+        Step("requantize", Operand(m.shape, "float32", "constant", 2), None, parameters),
+    )
+    workload = Workload(
+        composite,
+        (Operand(x.shape, quant.x, "input", 0), Operand(w.shape, "int8", "constant", 0)),
+        tuple(sorted(attributes.items())),
+        steps,
+        expected.shape,
+        quant.y,
+        pad,
+        magnitude(w, column_axis, quant.x, offset, m),
+    )
+    return Case(workload, (x,), (w, offset, m), expected)
+
+
+# Every form of requantisation with every kind of data and output.
+WIDE = Quant(zero_point=7, scale=500.0)
+QUANTS = (SIGNED, UNSIGNED, WIDE, MIXED)
+
+LINEAR = tuple(
+    linear(rows, depth, columns, quant=QUANTS[index % len(QUANTS)])
+    for index, (rows, depth, columns) in enumerate(
+        [
+            ((1,), 1, 1),
+            ((7,), 8, 9),
+            ((8,), 31, 7),
+            ((9,), 7, 31),
+            ((31,), 9, 8),
+            ((13,), 65, 17),
+            ((1,), 48, 33),
+            ((2,), 200, 40),
+            ((6,), 5, 9),
+            ((2, 3, 5), 29, 3),
+            ((4,), 44, 24),
+        ]
+    )
+)
+
+CONVOLUTIONS = (
+    conv((1, 9, 7, 1), 3, (3, 3), pads=(1, 1, 1, 1)),
+    conv((2, 9, 8, 3), 17, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0), quant=UNSIGNED),
+    conv((1, 8, 9, 5), 5, (1, 1), strides=(2, 1), quant=MIXED),
+    conv((1, 11, 9, 17), 9, (3, 2), dilation=(2, 3), pads=(2, 1, 0, 1), quant=WIDE),
+    conv((2, 7, 7, 16), 24, (3, 3), groups=2, pads=(1, 1, 1, 1), quant=MIXED),
+    conv((1, 5, 8, 6), 15, (2, 2), groups=3, strides=(1, 2)),
+    conv((1, 7, 31, 8), 8, (7, 5), pads=(3, 2, 3, 2), quant=UNSIGNED),
+    conv((1, 4, 3, 5), 31, (4, 3)),
+    # Depthwise with a multiplier, dilated, of few channels.
+    conv((1, 6, 5, 9), 18, (3, 3), groups=9, pads=(1, 1, 1, 1)),
+    conv((1, 9, 9, 8), 8, (3, 3), groups=8, dilation=(2, 2), pads=(2, 2, 2, 2), quant=MIXED),
+    conv((2, 5, 8, 3), 3, (3, 3), groups=3, quant=WIDE),
+)
+
+
+# The shapes that kernels are compared on; made where they are needed, since the largest takes a second.
+SHAPES: dict[str, Callable[[], Case]] = {
+    "gemm 256": lambda: linear((256,), 256, 256),
+    "gemm 128 x 1024 x 256": lambda: linear((128,), 1024, 256),
+    "conv 3 x 3": lambda: conv((1, 14, 14, 128), 256, (3, 3), pads=(1, 1, 1, 1)),
+    "conv 1 x 1, 14": lambda: conv((1, 14, 14, 96), 576, (1, 1)),
+    "conv 1 x 1, 56": lambda: conv((1, 56, 56, 64), 256, (1, 1)),
+    "first layer": lambda: conv((1, 224, 224, 3), 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    "classifier": lambda: linear((1,), 1280, 1000),
+    "depthwise": lambda: conv((1, 112, 112, 96), 96, (3, 3), groups=96, pads=(1, 1, 1, 1)),
+}
