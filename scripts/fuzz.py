@@ -21,23 +21,26 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests is no installed package
 
-from tests.fuzz.campaign import SHARD, Failure, Tally, shards
+from tests.fuzz.campaign import MOST_GRAPHS, Failure, Tally, shards
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
-@click.option("--examples", type=click.IntRange(min=1), default=1000, show_default=True)
+@click.option("--examples", type=click.IntRange(1, MOST_GRAPHS), default=1000, show_default=True)
+@click.option(
+    "--first", type=click.IntRange(0, MOST_GRAPHS - 1), default=0, help="Number of the first graph."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=len(os.sched_getaffinity(0)), help="[default: processors]"
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for a failing graph.")
-def main(examples: int, seed: int, jobs: int, output: Path | None) -> None:
+def main(examples: int, first: int, seed: int, jobs: int, output: Path | None) -> None:
     """Run shards as they get ready; stop at the first failure."""
     log = Console(stderr=True)
     total = Tally()
     with Progress(console=log) as progress:
         task = progress.add_task("graphs", total=examples)
-        for result in shards(examples, seed, jobs):
+        for result in shards(range(first, first + examples), seed, jobs):
             if isinstance(result, Failure):
                 if output is not None:
                     _save(result, output)
@@ -45,7 +48,7 @@ def main(examples: int, seed: int, jobs: int, output: Path | None) -> None:
                 click.echo(str(result))
                 sys.exit(1)
             total.add(result)
-            progress.advance(task, SHARD)
+            progress.advance(task, result.graphs)
     console = Console()
     for title, counts in (
         ("operator or attribute", total.features),

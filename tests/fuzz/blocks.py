@@ -34,7 +34,7 @@ def batch_norm_conv(b: Builder, x: Value) -> Value:
 
 def normalised_input_conv(b: Builder, x: Value) -> Value:
     """x / 255, x - mean, or both, before a convolution."""
-    form = b.pick(["shift", "scale", "one number a channel"])
+    form = b.pick(["shift", "shift", "scale", "one number a channel"])
     if form == "shift":
         x = with_number(b, b.pick(["Sub", "Add"]), x, 0.5)
     elif form == "scale":
@@ -46,6 +46,8 @@ def normalised_input_conv(b: Builder, x: Value) -> Value:
 
 
 def linear_scale_shift(b: Builder, x: Value) -> Value:
+    if b.flag():
+        x = with_number(b, b.pick(["Sub", "Add"]), x, 0.5)
     y = b.pick([gemm, matmul] if x.rank == 2 else [matmul])(b, x)
     if b.flag():
         y = b.node(b.pick(["Mul", "Div"]), [y, b.uniform(y.shape[-1:], 0.5, 2)], y.shape)
@@ -77,7 +79,7 @@ def parallel_linear(b: Builder, x: Value) -> Value:
     for _ in range(3):
         y = b.node("MatMul", [x, filters(b, (x.shape[-1], out), x.shape[-1])], (*x.shape[:-1], out))
         y = b.node("Add", [y, b.uniform((out,))], y.shape) if biased else y
-        total = y if total is None else b.node("Mul", [total, b.node("Tanh", [y], y.shape)], y.shape)
+        total = y if total is None else b.node("Mul", [total, b.node("HardSigmoid", [y], y.shape)], y.shape)
     assert total is not None
     return total
 
@@ -87,7 +89,23 @@ def attention(b: Builder, x: Value) -> Value:
     x = _as_sequence(b, x)
     batch, length, _width = x.shape
     heads, size = b.pick([1, 2]), b.pick([7, 8])
-    q, k, v = (_head(b, x, heads, size) for _ in range(3))
+    q, k, v = (_projected(b, x, heads, size) for _ in range(3))
+    mixed = b.node("MatMul", [_attended(b, q, k), v], q.shape)
+    mixed = b.node("Transpose", [mixed], (batch, length, heads, size), perm=[0, 2, 1, 3])
+    return b.node("Reshape", [mixed, b.integers(batch, length, heads * size)], (batch, length, heads * size))
+
+
+def attended(b: Builder, x: Value) -> Value:
+    """Attention's first half, of a sequence on itself: cheaper to compile than the whole."""
+    x = _as_sequence(b, x)
+    heads = 2 if x.shape[2] % 2 == 0 else 1
+    q, k = (_parted(b, x, heads, x.shape[2] // heads) for _ in range(2))
+    return _attended(b, q, k)
+
+
+def _attended(b: Builder, q: Value, k: Value) -> Value:
+    """softmax(q·kᵀ·scale + mask)."""
+    batch, heads, length, size = q.shape
     rooted = b.flag()  # torch puts a root of the scale on each factor
     if rooted:
         q, k = (with_number(b, "Mul", factor, size**-0.25) for factor in (q, k))
@@ -97,9 +115,7 @@ def attention(b: Builder, x: Value) -> Value:
         score = with_number(b, op, score, scale)
     if b.flag():
         score = b.node("Add", [score, b.uniform((1, 1, length, length), -2, 0)], score.shape)
-    mixed = b.node("MatMul", [b.node("Softmax", [score], score.shape, axis=-1), v], q.shape)
-    mixed = b.node("Transpose", [mixed], (batch, length, heads, size), perm=[0, 2, 1, 3])
-    return b.node("Reshape", [mixed, b.integers(batch, length, heads * size)], (batch, length, heads * size))
+    return b.node("Softmax", [score], score.shape, axis=-1)
 
 
 def _as_sequence(b: Builder, x: Value) -> Value:
@@ -109,10 +125,15 @@ def _as_sequence(b: Builder, x: Value) -> Value:
     return b.node("Reshape", [x, b.integers(*shape)], shape)
 
 
-def _head(b: Builder, x: Value, heads: int, size: int) -> Value:
+def _projected(b: Builder, x: Value, heads: int, size: int) -> Value:
     batch, length, width = x.shape
     y = b.node("MatMul", [x, filters(b, (width, heads * size), width)], (batch, length, heads * size))
-    y = b.node("Reshape", [y, b.integers(batch, length, heads, size)], (batch, length, heads, size))
+    return _parted(b, y, heads, size)
+
+
+def _parted(b: Builder, x: Value, heads: int, size: int) -> Value:
+    batch, length, _width = x.shape
+    y = b.node("Reshape", [x, b.integers(batch, length, heads, size)], (batch, length, heads, size))
     return b.node("Transpose", [y], (batch, heads, length, size), perm=[0, 2, 1, 3])
 
 
@@ -120,7 +141,7 @@ def _turned(b: Builder, k: Value) -> Value:
     """The last two axes exchanged, at once or, as torch writes it, as one batch of matrices."""
     batch, heads, length, size = k.shape
     turned = (batch, heads, size, length)
-    if b.flag():
+    if b.pick(["at once", "as one batch", "as one batch"]) == "at once":
         return b.node("Transpose", [k], turned, perm=[0, 1, 3, 2])
     k = b.node("Reshape", [k, b.integers(-1, length, size)], (batch * heads, length, size))
     k = b.node("Transpose", [k], (batch * heads, size, length), perm=[0, 2, 1])

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many random graphs, on all processors: shards of a fixed size, each drawn from a seed of its own.
+"""Many random graphs, on all processors; each has a number, which with the run's seed says what is drawn.
 
-Shard i of a run with seed s has seed s + i: a run of one shard with that seed draws the same graphs.
+hypothesis draws variations of what it drew before. Here it draws each graph anew, so that in every run all operators
+and rules get their share.
 """
 
 import os
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import numpy as np
 import onnx
@@ -17,16 +18,17 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from relay_passes.canonicalize import RULES
-from tests.fuzz.compiled import outcome_of
+from tests.fuzz.compiled import Outcome, outcome_of
 from tests.fuzz.describe import features, listing
 from tests.fuzz.graphs import Case, float_cases
 from tests.fuzz.quantized import quantized_cases
+from tests.fuzz.templates import TEMPLATES
 
-SHARD = 125
-"""Graphs of a shard: some tens of seconds."""
+SHARD = 25
+"""Graphs that a process takes at a time: some seconds."""
 
-KINDS = (*[float_cases] * 3, *[quantized_cases] * 2)
-"""In float more, for it is there that most rules apply."""
+MOST_GRAPHS = 1_000_000
+"""Of one run: the next seed draws others."""
 
 
 @dataclass
@@ -45,6 +47,13 @@ class Tally:
     rules: Counter[str] = field(default_factory=lambda: Counter({rule.name: 0 for rule in RULES}))
     definitions: Counter[str] = field(default_factory=Counter)
 
+    def count(self, case: Case, outcome: Outcome) -> None:
+        """Add one graph."""
+        self.graphs += 1
+        self.features.update(features(case.model))
+        self.rules.update(outcome.hits)
+        self.definitions.update(outcome.definitions)
+
     def add(self, other: "Tally") -> None:
         self.graphs += other.graphs
         self.features.update(other.features)
@@ -57,31 +66,39 @@ class Failure:
     """The smallest graph that hypothesis found to fail.
 
     Attributes:
-        seed: Of the shard.
+        seed: Of the run.
+        number: Of the graph.
         fault: What is wrong.
         model: The graph, serialised.
         inputs: Its inputs.
     """
 
     seed: int
+    number: int
     fault: str
     model: bytes
     inputs: tuple[np.ndarray, ...]
 
     def __str__(self) -> str:
         graph = listing(onnx.load_model_from_string(self.model))
-        again = f"again: python scripts/fuzz.py --examples {SHARD} --seed {self.seed}"
+        again = f"again: python scripts/fuzz.py --seed {self.seed} --first {self.number} --examples 1"
         return f"{self.fault}\n{graph}\n{again}"
 
 
-def shards(examples: int, first_seed: int, jobs: int) -> Iterator[Tally | Failure]:
-    """Run shards until there are `examples` graphs; results in the order in which they are ready."""
+def shards(numbers: range, run_seed: int, jobs: int) -> Iterator[Tally | Failure]:
+    """Run all graphs of these numbers; results in the order in which they are ready."""
     # A fork of a process that has used TVM's threads may hang.
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_one_thread)
-    with pool:
-        pending = [pool.submit(run_shard, first_seed + i) for i in range(-(-examples // SHARD))]
-        for future in as_completed(pending):
+    others = set(active_children())
+    parts = [numbers[i : i + SHARD] for i in range(0, len(numbers), SHARD)]
+    try:
+        for future in as_completed([pool.submit(run_shard, part, run_seed) for part in parts]):
             yield future.result()
+    finally:
+        # After a failure other processes may be busy for minutes, making theirs smaller.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in set(active_children()) - others:
+            process.terminate()
 
 
 def _one_thread() -> None:
@@ -89,20 +106,29 @@ def _one_thread() -> None:
     os.environ["TVM_NUM_THREADS"] = "1"
 
 
-def run_shard(shard_seed: int) -> Tally | Failure:
-    """Draw, compile, run and check the graphs of one shard."""
+def run_shard(numbers: range, run_seed: int) -> Tally | Failure:
+    """Draw, compile, run and check graphs, up to the first failure."""
     tally = Tally()
+    for number in numbers:
+        failure = _run(number, run_seed, tally)
+        if failure:
+            return failure
+    return tally
+
+
+def _run(number: int, run_seed: int, tally: Tally) -> Failure | None:
     smallest: list[tuple[str, Case]] = []
 
-    @seed(shard_seed)
+    @seed(run_seed * MOST_GRAPHS + number)
     @settings(
-        max_examples=SHARD,
+        max_examples=1,
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate, Phase.shrink],
     )
-    @given(st.sampled_from(KINDS).flatmap(lambda cases: cases()))
+    # hypothesis starts with the least of all examples, which would always be the same graph.
+    @given(st.integers(0, 255).filter(bool).flatmap(lambda _: cases(number)))
     def compiled_as_defined(case: Case) -> None:
         try:
             outcome = outcome_of(case)
@@ -112,10 +138,7 @@ def run_shard(shard_seed: int) -> Tally | Failure:
         if outcome.fault:
             smallest[:] = [(outcome.fault, case)]
             raise AssertionError(outcome.fault)
-        tally.graphs += 1
-        tally.features.update(features(case.model))
-        tally.rules.update(outcome.hits)
-        tally.definitions.update(outcome.definitions)
+        tally.count(case, outcome)
 
     try:
         compiled_as_defined()
@@ -123,5 +146,16 @@ def run_shard(shard_seed: int) -> Tally | Failure:
         if not smallest:
             raise
         fault, case = smallest[0]
-        return Failure(shard_seed, fault, case.model.SerializeToString(), case.inputs)
-    return tally
+        return Failure(run_seed, number, fault, case.model.SerializeToString(), case.inputs)
+    return None
+
+
+def cases(number: int) -> st.SearchStrategy[Case]:
+    """Three graphs in float, for it is there that most rules apply, then two quantised ones.
+
+    The float ones start with each template in turn.
+    """
+    turn, place = divmod(number, 5)
+    if place < 3:
+        return float_cases(first=TEMPLATES[(3 * turn + place) % len(TEMPLATES)])
+    return quantized_cases()

@@ -77,7 +77,7 @@ def _binary(name: str) -> Callable[..., Array | None]:
 def _move(call: Call, y: Per, bounds: Bounds) -> Array | None:
     """Integers moved as they are, then of another scale where that differs."""
     x = call.tensor(0)
-    if x is None:
+    if x is None or call.attributes.get("mode") == b"linear":
         return None
     moved = _ran(call, x.q.astype(np.float32)).astype(x.q.dtype)
     return _rescaled(Quantized(moved, x.per), y, bounds)

@@ -15,7 +15,7 @@ from tests.fuzz.templates import TEMPLATES
 MOST_NODES = 40
 Kinds = tuple[tuple[Step, ...], ...]
 
-BATCHES, SIDES = (1, 2, 3), (1, 5, 7, 8, 9)
+RANKS, BATCHES, SIDES = (4, 4, 2, 3), (1, 2, 3), (1, 5, 7, 8, 9)
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,27 @@ class Case:
     quantized: bool = False
 
 
-FLOAT = (OPERATORS, *[TEMPLATES] * 4)
+FLOAT = (OPERATORS, *[TEMPLATES] * 9)
 """Of float graphs what counts is what rewrites make of them."""
 QUANTIZED = (OPERATORS, TEMPLATES)
 """Of quantised ones it is the operators: what stands between two quantised tensors is hardly rewritten."""
 
 
 @st.composite
-def float_cases(draw: Draw, kinds: Kinds = FLOAT, most_steps: int = 10) -> Case:
-    """A graph in float32 of steps of these kinds."""
+def float_cases(draw: Draw, kinds: Kinds = FLOAT, most_steps: int = 10, first: Step | None = None) -> Case:
+    """A graph in float32 of steps of these kinds, mostly with the given first one."""
     b = Builder(draw)
-    values = [b.input(_shape(b))]
+    if b.pick([None, *[first] * 9]) is None:  # a graph shrinks to steps of any kind
+        first = None
+    values = [b.input(_shape(b, first))]
     used: list[Step] = []
     for _ in range(draw(st.integers(1, most_steps))):
         # The newest value first: a graph shrinks to a chain.
         x = b.pick(values[::-1])
-        step = b.pick([step for step in b.pick(kinds) for _ in range(step.weight) if step.accepts(x)])
+        if used or first is None or not first.accepts(x):
+            step = b.pick([step for step in b.pick(kinds) for _ in range(step.weight) if step.accepts(x)])
+        else:
+            step = first
         before = len(b.nodes)
         values.append(step.build(b, x))
         b.units.append(Unit(step.name, tuple(node.name for node in b.nodes[before:])))
@@ -65,8 +70,10 @@ def float_cases(draw: Draw, kinds: Kinds = FLOAT, most_steps: int = 10) -> Case:
     return Case(model, inputs, tuple(step.name for step in used), tuple(b.units))
 
 
-def _shape(b: Builder) -> tuple[int, ...]:
-    rank = b.pick([4, 4, 2, 3])
+def _shape(b: Builder, first: Step | None) -> tuple[int, ...]:
+    """A shape of a rank that the first step takes."""
+    fits = [r for r in RANKS if first is None or first.accepts(Value("", (2, 8, 7, 7)[:r]))]
+    rank = b.pick(fits)
     batch, channels = b.pick(BATCHES), b.pick(CHANNELS)
     return (batch, channels, *(b.pick(SIDES) for _ in range(rank - 2)))
 

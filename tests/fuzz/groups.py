@@ -40,10 +40,18 @@ class Per:
 
 @dataclass(frozen=True)
 class Quantized:
-    """A tensor of integers and what they stand for."""
+    """A tensor of integers and what they stand for.
+
+    Attributes:
+        q: The integers.
+        per: What they stand for.
+        certain: False where the compiled model may hold a neighbour: a float before it was rounded, and no output
+            shows to which.
+    """
 
     q: Array
     per: Per
+    certain: bool = True
 
     @property
     def real(self) -> Array:

@@ -25,9 +25,12 @@ def resize(b: Builder, x: Value) -> Value:
     factors = (b.pick([1, 2]), b.pick([2, 3]))
     scales = b.constant(np.array([1, 1, *factors], np.float32))
     shape = (*x.shape[:2], x.shape[2] * factors[0], x.shape[3] * factors[1])
-    way = b.pick(["asymmetric", "half_pixel"])
+    mode, way = b.pick(["nearest", "linear"]), b.pick(["asymmetric", "half_pixel"])
+    if mode == "linear":
+        attributes = {"mode": mode, "coordinate_transformation_mode": way}
+        return b.node("Resize", [x, None, scales], shape, **attributes)
     rounding = "floor" if way == "asymmetric" else "round_prefer_floor"
-    attributes = {"mode": "nearest", "nearest_mode": rounding, "coordinate_transformation_mode": way}
+    attributes = {"mode": mode, "nearest_mode": rounding, "coordinate_transformation_mode": way}
     return b.node("Resize", [x, None, scales], shape, **attributes)
 
 

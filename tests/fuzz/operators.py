@@ -117,6 +117,12 @@ def prelu(b: Builder, x: Value) -> Value:
     return b.node("PRelu", [x, b.uniform(b.pick([(1,), channels]), 0.05, 0.5)], x.shape)
 
 
+def where(b: Builder, x: Value) -> Value:
+    """Chosen by a constant, from two values at run time."""
+    mask = b.constant(b.rng().random(b.pick([x.shape, x.shape[-1:]])) < 0.5)
+    return b.node("Where", [mask, x, b.node("HardSigmoid", [x], x.shape)], x.shape)
+
+
 def global_pool(b: Builder, x: Value) -> Value:
     return b.node(b.pick(["GlobalAveragePool", "GlobalMaxPool"]), [x], (*x.shape[:2], 1, 1))
 
@@ -152,6 +158,7 @@ OPERATORS: tuple[Step, ...] = (
     Step(matmul_self, has_axes),
     Step(batch_norm, is_image),
     Step(prelu, has_axes),
+    Step(where, any_value),
     Step(max_pool, is_image, weight=3),
     Step(average_pool, is_image, weight=3),
     Step(global_pool, is_image, weight=3),

@@ -150,7 +150,7 @@ class _Quantizer:
 @st.composite
 def quantized_cases(draw: Draw) -> Case:
     """A quantised graph. Values between units of its float form are quantised, those inside only perhaps."""
-    case = draw(float_cases(QUANTIZED, most_steps=4))
+    case = draw(float_cases(QUANTIZED, most_steps=3))
     quantizer = _Quantizer(draw, case, _largest(case), draw(st.sampled_from(["int8", "uint8"])))
     return _quantized(quantizer)
 
