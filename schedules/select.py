@@ -13,6 +13,7 @@ from schedules.kernels import (
     depthwise_s8,
     depthwise_s8_mlal,
     elementwise_s8,
+    gemm_bf16,
     gemm_f16,
     gemm_f32,
     gemm_s8_mlal,
@@ -28,6 +29,7 @@ from schedules.workload import Workload
 KERNELS: tuple[Kernel, ...] = (
     gemm_f32,
     gemm_f16,
+    gemm_bf16,
     gemm_w8,
     winograd_f32,
     depthwise_f32,

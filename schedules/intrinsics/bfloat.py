@@ -75,7 +75,7 @@ def bfdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 def bits(buffer: tirx.Buffer) -> tirx.Buffer:
     """A flat bfloat16 buffer seen as int16."""
-    return T.decl_buffer(buffer.shape, "int16", data=buffer.data, layout=None)
+    return T.decl_buffer(buffer.shape, "int16", data=buffer.data, elem_offset=buffer.elem_offset, layout=None)
 
 
 def rounded(x: ir.Expr) -> ir.Expr:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+import numpy as np
 import pytest
+from onnx import helper
 from tvm.ir import Call, Op
 
 from arm_ext import digits
@@ -9,7 +11,8 @@ from arm_ext.memory import memory_of
 from arm_ext.pipeline import PHASES, Context, run_phases
 from arm_ext.target.profiles import resolve
 from relay_passes.sources import bindings_of, unnamed_calls
-from tests.arm_ext.models import mlp, residual_cnn
+from schedules.kernels import gemm_f32, winograd_f32
+from tests.arm_ext.models import mlp, model, residual_cnn
 
 MODELS = {
     "mlp": mlp,
@@ -58,3 +61,19 @@ def test_layout_is_settled_before_integers_are(name: str):
         assert {str(call.attrs.data_layout) for call in convolutions} == {"NHWC"}
         assert not any(call.op == Op.get("relax.permute_dims") for call in calls)
     assert context.kept_layout == []
+
+
+@pytest.mark.parametrize(
+    ("without", "kernel"), [((), winograd_f32.NAME), ((winograd_f32.NAME,), gemm_f32.NAME)]
+)
+def test_a_kernel_can_be_switched_off(without: tuple[str, ...], kernel: str):
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1])
+    weights = {"w": np.ones((32, 32, 3, 3), np.float32)}
+    context = Context(resolve("arm"), without=without)
+    imported = import_onnx(model([node], {"x": [1, 32, 16, 16]}, ["y"], weights))
+    list(run_phases(imported.mod, context))
+    (record,) = (
+        record for record in context.kernels if "conv" in record.sources and record.symbol.startswith("arm")
+    )
+    assert record.kernel == kernel
+    assert any("switched off" in other.reason for other in record.rejected) == bool(without)

@@ -6,7 +6,9 @@ import pytest
 from tvm import relax
 from tvm.relax import op
 
-from schedules.magnitude import RANGES, magnitude, magnitude_of
+from schedules.magnitude import RANGES, magnitude, magnitude_of, magnitude_of_transposed
+from schedules.numerics.qdq.conv2d_transpose import accumulators
+from schedules.transposed import Geometry
 from schedules.workload import Operand, Step
 from tests.schedules.composites import constant, tensor
 
@@ -91,3 +93,27 @@ def test_columns_of_a_convolution_are_where_its_layout_says():
 )
 def test_what_has_no_bound(x: Operand, w: Operand, steps: tuple[Step, ...]):
     assert magnitude_of(_conv("OHWI"), (x, w), steps, CONSTANTS) is None
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [("int8", -128), ("int8", 5), ("uint8", 131)])
+def test_a_transposed_convolution_has_the_bound_of_its_greatest_phase(dtype: str, zero: int):
+    # Output 0 meets tap 1, output 1 taps 2 and 0.
+    geometry = Geometry((1, 1, 4, 1), (1, 1, 3, 1), (1, 2), (0, 1, 0, 1), (0, 1), (1, 1), 1)
+    w = np.array([100, -127, 90], np.int8).reshape(geometry.weights)
+    low, high = RANGES[dtype]
+    corners = (np.array(c).reshape(geometry.data) for c in itertools.product((low, high), repeat=4))
+    greatest = max(np.abs(accumulators(x, w, zero, geometry) + 77).max() for x in corners)
+    m = np.array([0.37], np.float32)
+    operands = (
+        Operand(geometry.data, dtype, "input", 0),
+        Operand(geometry.weights, "int8", "constant", 0),
+    )
+    steps = (
+        Step("offset", Operand((1,), "int32", "constant", 1)),
+        Step("requantize", Operand((1,), "float32", "constant", 2)),
+    )
+    attributes = {name: str(value) for name, value in geometry.attributes.items()} | {"x_zero": str(zero)}
+    found = magnitude_of_transposed(operands, attributes, steps, [w, np.array([77]), m])
+    assert found is not None
+    assert greatest < 2**found.accumulator <= 2 * greatest
+    assert greatest * 0.37 < 2**found.scaled <= 2 * greatest * 0.38

@@ -4,7 +4,9 @@ import pytest
 from schedules.transposed import Axis, Geometry
 from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SPARSE
 
-ALL = [*GEOMETRIES.values(), GROUPED, SPARSE]
+# Strides and dilations with a common divisor.
+DILATED = Geometry((1, 4, 5, 1), (1, 3, 3, 1), (2, 4), (1, 0, 1, 2), (0, 1), (4, 6), 1)
+ALL = [*GEOMETRIES.values(), GROUPED, SPARSE, DILATED]
 
 
 @pytest.mark.parametrize("geometry", ALL, ids=str)

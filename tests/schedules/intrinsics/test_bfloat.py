@@ -64,6 +64,14 @@ def test_the_instructions_are_emitted():
     assert {"bfcvtn", "bfcvtn2"} <= set(names)
 
 
+def test_another_look_at_a_buffer_begins_where_the_buffer_does():
+    with kernel_function("look", [((8,), "bfloat16")]) as function:
+        buffer = function.buffers[0]
+        assert not isinstance(buffer.elem_offset, tirx.IntImm)
+        assert bfloat.bits(buffer).elem_offset.same_as(buffer.elem_offset)
+        store(bfloat.bits(buffer), tirx.Broadcast(tirx.IntImm("int16", 0), 8), i64(0), 8)
+
+
 def test_wrong_dtypes_are_refused():
     bits, wide = tirx.Var("b", "int16x8"), tirx.Var("w", "float32x4")
     with pytest.raises(ValueError, match="bfmmla: an operand is int16x8, expected float32x4"):
