@@ -19,6 +19,7 @@ from arm_ext.lower import lower
 from arm_ext.manifest import Precision
 from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
+from relay_passes.rules import scale_after_product
 from relay_passes.sources import bindings_of, global_callees
 from schedules.numerics import qdq
 
@@ -72,6 +73,8 @@ def precision(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
 
 def fuse(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
+    # int8 weights of float products stay int8: their scale goes where the epilogue finds it.
+    mod = relay_passes.apply_rules(mod, (scale_after_product.RULE,))
     return relay_passes.fuse(mod, schedules.VOCABULARY)
 
 

@@ -5,10 +5,11 @@
     add(y, c)        →    add(f16(y), f16(c))        where y is such a convolution, or follows one
     softmax(h)       →    softmax(f32(h))
 
-Convolutions and matrix products take 16 bits and add up in binary32. In binary16, elementwise operators and those
-that move data follow their operands. All others stay in binary32: softmax, means, sums and norms, since they add
-up, and what leaves the range of binary16 early, such as exp and squares. In bfloat16 nothing follows: Arm has
-products of it and no other arithmetic. Inputs and outputs of the model keep their types.
+Convolutions and matrix products of weights take 16 bits and add up in binary32; those of two computed tensors stay.
+In binary16, elementwise operators and those that move data follow their operands. All others stay in binary32:
+softmax, means, sums and norms, since they add up, and what leaves the range of binary16 early, such as exp and
+squares. In bfloat16 nothing follows: Arm has products of it and no other arithmetic. Inputs and outputs of the model
+keep their types.
 
 Not for quantised models, whose scales and steps are not 16-bit numbers. Upstream's ToMixedPrecision fails on any
 operator with a scalar argument (clip), rounds what softmax and other sums take, and lets norms, exp and pooling sums
@@ -71,6 +72,8 @@ class _Converter:
         self._values: dict[Var, dict[str, Expr]] = {}
         # Variables that come from a convolution or matrix product, or follow one.
         self._half: set[Var] = set()
+        # Variables that no input reaches: weights that a call makes of constants.
+        self._weights: set[Var] = set()
         self._sources: Names = ()
 
     def convert(self, func: relax.Function) -> relax.Function:
@@ -86,16 +89,23 @@ class _Converter:
         return self._builder.finalize()["main"].with_attrs(func.attrs)
 
     def _bind(self, var: Var, value: Expr) -> None:
-        halves = any(operand in self._half for operand in free_vars(value))
-        if name_of(value) in ANCHORS and is_full(value):
+        operands = free_vars(value)
+        halves = any(operand in self._half for operand in operands)
+        if all(operand in self._weights for operand in operands):
+            self._weights.add(var)
+        if name_of(value) in ANCHORS and is_full(value) and self._is_weight(value.args[1]):
             self._half.add(var)
-            operands = [self._read(a, self._type) for a in value.args]
-            self._emit(var, FULL, with_attrs(value, operands, out_dtype=FULL))
+            halved = [self._read(a, self._type) for a in value.args]
+            self._emit(var, FULL, with_attrs(value, halved, out_dtype=FULL))
         elif self._type == "float16" and halves and _follows(value):
             self._half.add(var)
             self._emit(var, self._type, self._on(value, self._type))
         else:
             self._emit(var, FULL, self._on(value, FULL))
+
+    def _is_weight(self, expr: Expr) -> bool:
+        """Whether no input reaches it. The products of attention would lose their kernel in 16 bits."""
+        return all(operand in self._weights for operand in free_vars(expr))
 
     def _on(self, value: Expr, dtype: str) -> Expr:
         """`value` of operands of the given type."""

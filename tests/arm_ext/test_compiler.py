@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import arm_ext
 from arm_ext import digits
@@ -12,6 +13,7 @@ from arm_ext.manifest import Precision
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.pipeline import PHASES
 from tests.arm_ext.models import mlp, residual_cnn
+from tests.arm_ext.models import model as onnx_model
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -146,3 +148,26 @@ def test_opsets(tmp_path: Path, opset: int):
     model = mlp()  # its operators mean the same in all of them
     model.opset_import[0].version = opset
     assert arm_ext.compile(model, output=tmp_path / "p").package.manifest.macs == 2 * (31 * 9 + 9 * 7)
+
+
+def test_int8_weights_of_a_float_product_stay_int8(tmp_path: Path):
+    rng = np.random.default_rng(3)
+    weights = {
+        "w": rng.integers(-127, 128, (31, 9)).astype(np.int8),
+        "s": rng.uniform(0.01, 0.1, 9).astype(np.float32),
+        "z": np.zeros(9, np.int8),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], name="weight", axis=1),
+        helper.make_node("MatMul", ["x", "d"], ["y"], name="product"),
+    ]
+    result = arm_ext.compile(onnx_model(nodes, {"x": [7, 31]}, ["y"], weights), output=tmp_path / "p")
+    assert {row.kernel for row in result.report.nodes if row.source == "product"} == {"gemm_w8"}
+    (check,) = arm_ext.run(result.package, check=True).checks
+    assert check.passed
+    # onnxruntime quantises the data of such a product, and is 0.7 % off.
+    selftest = result.package.selftest()
+    exact = selftest.inputs[0].astype(np.float64) @ (weights["w"] * weights["s"].astype(np.float64))
+    assert np.abs(selftest.expected[0] - exact).max() < 1e-6 * np.abs(exact).max()
+    # 279 weights and 9 scales, padded to tiles: as floats they would be 1116 bytes.
+    assert result.package.manifest.memory.weight_bytes < 700

@@ -60,6 +60,21 @@ def test_convolutions_take_halves_and_add_up_in_full() -> None:
     ]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_products_of_two_computed_tensors_stay_full(dtype: Half) -> None:
+    net, x = Net(), tensor("x", 5, 5)
+
+    def body() -> Expr:
+        weight = net.emit("weight", op.permute_dims(net.const(5, 5)))
+        y = net.emit("linear", op.matmul(x, weight))
+        return net.emit("scores", op.matmul(y, x))
+
+    products = [
+        types for name, types in calls(to_half_precision(net.module([x], body), dtype)) if name == "matmul"
+    ]
+    assert products == [[dtype, dtype, "float32"], ["float32"] * 3]
+
+
 def test_bfloat16_is_for_products_alone() -> None:
     def body(net: Net, y: Expr) -> Expr:
         relu = net.emit("relu", op.nn.relu(y))
