@@ -65,7 +65,7 @@ def integerize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
 
 
 def precision(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
-    """Compute in 16 bits, with sums in binary32, where that was asked for."""
+    """Compute products in 16 bits, with their sums in binary32, where that was asked for."""
     if context.precision == "fp32":
         return mod
     return relay_passes.to_half_precision(mod, "float16" if context.precision == "fp16" else "bfloat16")

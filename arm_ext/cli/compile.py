@@ -53,7 +53,7 @@ SCHEMA_VERSION = 1
     type=click.Choice(get_args(Precision)),
     default="fp32",
     show_default=True,
-    help="What float operators compute in: fp16 keeps sums in fp32, bf16 all but products.",
+    help="What float operators compute in: fp16 adds up 32 products at most before fp32, bf16 is for products alone.",
 )
 @click.option(
     "--winograd/--no-winograd",
