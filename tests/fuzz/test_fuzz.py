@@ -26,7 +26,6 @@ LEAST_HITS = 50
 few = settings(max_examples=20, database=None, deadline=None, derandomize=True, phases=[Phase.generate])
 
 
-@pytest.mark.long
 def test_random_graphs_compute_what_they_are_defined_to() -> None:
     total = Tally()
     for result in shards(range(EXAMPLES), SEED, len(os.sched_getaffinity(0))):

@@ -38,7 +38,12 @@ def command(temp: Path) -> Iterator[subprocess.Popen[str]]:
         "cortex-a72",
     ]
     with subprocess.Popen(
-        call, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temp)}
+        call,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(temp)},
+        # A shell starts what runs in its background with Ctrl-C ignored, and so would this be.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     ) as process:
         yield process
         process.kill()
