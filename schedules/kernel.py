@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 from tvm import tirx
@@ -41,6 +41,20 @@ class Rejection:
     reason: str
     limit: str
     actual: str
+
+
+Answer = TypeVar("Answer")
+
+
+def taken(answer: Answer | Rejection, workload: "Workload") -> Answer:
+    """What a kernel read of a workload that it takes.
+
+    Raises:
+        ValueError: It does not; callers ask `matches` first.
+    """
+    if isinstance(answer, Rejection):
+        raise ValueError(f"{answer.kernel} does not take {workload}: {answer.reason}")  # noqa: TRY004 (no type is wrong)
+    return answer
 
 
 class Kernel(Protocol):

@@ -21,7 +21,7 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store, take
 from schedules.intrinsics.exp_f32 import LOG2_E
 from schedules.intrinsics.fmla import LANES
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, fmla_tile, heads_f32, panels_f32, softmax_row
 from schedules.kernels.heads_f32 import Heads
 from schedules.kernels.panels_f32 import Matrix
@@ -246,7 +246,4 @@ def _panels(columns: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]
 
 
 def _heads(workload: Workload) -> Heads:
-    heads = heads_f32.heads_of(workload, NAME)
-    if isinstance(heads, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {heads.reason}")  # noqa: TRY004 (no type is wrong)
-    return heads
+    return taken(heads_f32.heads_of(workload, NAME), workload)

@@ -17,7 +17,7 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.sdot import FEATURE, sdot
 from schedules.intrinsics.vector import high, low, zip_halves
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import product_s8, threads, tiling
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, requantization, scalar
 from schedules.kernels.product_s8 import Product, flip
@@ -320,10 +320,7 @@ def _zip(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def _product(workload: Workload) -> Product:
-    product = product_s8.product_of(workload, NAME)
-    if isinstance(product, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {product.reason}")  # noqa: TRY004 (no type is wrong)
-    return product
+    return taken(product_s8.product_of(workload, NAME), workload)
 
 
 def _window(workload: Workload, product: Product) -> Window:

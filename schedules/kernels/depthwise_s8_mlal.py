@@ -17,7 +17,7 @@ from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.smull import saddw, smlal, smull
 from schedules.intrinsics.vector import high, low
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import product_s8, threads
 from schedules.kernels.chains import chain_of
 from schedules.kernels.cost import Cost, arithmetic, requantization, scalar
@@ -325,10 +325,7 @@ class _Block:
 
 
 def _product(workload: Workload) -> Product:
-    product = product_s8.product_of(workload, NAME)
-    if isinstance(product, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {product.reason}")  # noqa: TRY004 (no type is wrong)
-    return product
+    return taken(product_s8.product_of(workload, NAME), workload)
 
 
 def _window(workload: Workload, product: Product) -> Rows:

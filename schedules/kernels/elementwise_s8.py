@@ -18,6 +18,7 @@ from schedules.emit import i64, kernel_function, load, store
 from schedules.kernel import Array, Match, Rejection
 from schedules.kernels import add_tile, copies, table_tile, tiling
 from schedules.kernels.binary_forms import OPS, Binary, Linear, Per, form_of
+from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.workload import Workload
 
 NAME = "elementwise_s8"
@@ -33,13 +34,6 @@ UNROLLS = (2, 1, 4)
 
 LOOP_OVERHEAD = 4
 """Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
-
-PARALLEL_CYCLES = 50_000
-"""Calls below this many estimated cycles run on one thread: waking the pool takes about 10 us, which is half of them
-at 2.5 GHz. Assumed, not measured."""
-
-TASKS = 32
-"""Tasks of a parallel call: four threads then differ by an eighth at most."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +175,7 @@ def _run(
     """Emits the function over `count` elements."""
     step = VECTOR * params.unroll
     trips = count // step
-    tasks = min(TASKS, trips) if params.parallel else 1
+    tasks = min(PARALLEL_TASKS, trips) if params.parallel else 1
     share = -(-trips // max(1, tasks))
 
     def vectors(sixteen: Sixteen, starts: Sequence[ir.Expr]) -> None:

@@ -19,7 +19,7 @@ from schedules.intrinsics import bfloat
 from schedules.intrinsics.bfloat import FEATURE, LANES
 from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.mmla import BLOCK
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import (
     bfmmla_tile,
     copies,
@@ -231,10 +231,7 @@ class _Emitter:
 
 
 def _product(workload: Workload) -> Product:
-    product = half.product_of(workload, NAME, "bfloat16")
-    if isinstance(product, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {product.reason}")  # noqa: TRY004 (no type is wrong)
-    return product
+    return taken(half.product_of(workload, NAME, "bfloat16"), workload)
 
 
 def _column_tiles(product: Product, params: Params) -> int:

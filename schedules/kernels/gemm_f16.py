@@ -19,7 +19,7 @@ from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.fmla_f16 import FEATURE, LANES, WIDENING_FEATURE
 from schedules.intrinsics.narrow import fma
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, epilogue_half, fmla_f16_tile, half, product_f32, widen_s8
 from schedules.kernels.panel_cut import Cut, Place, Tile
 from schedules.kernels.product_f32 import Product
@@ -249,10 +249,7 @@ def _read(workload: Workload) -> Product | Rejection:
 
 
 def _product(workload: Workload) -> Product:
-    product = _read(workload)
-    if isinstance(product, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {product.reason}")  # noqa: TRY004 (no type is wrong)
-    return product
+    return taken(_read(workload), workload)
 
 
 def _widening_instructions(workload: Workload, params: Params) -> float:

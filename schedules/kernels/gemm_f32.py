@@ -18,7 +18,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load
 from schedules.intrinsics.fmla import LANES
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, epilogue_f32, fmla_tile, product_f32
 from schedules.kernels.product_f32 import Product
 from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
@@ -309,10 +309,7 @@ class _Emitter:
 
 
 def _products(workload: Workload) -> tuple[Product, ...]:
-    products = product_f32.products_of(workload, NAME)
-    if isinstance(products, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {products.reason}")  # noqa: TRY004 (no type is wrong)
-    return products
+    return taken(product_f32.products_of(workload, NAME), workload)
 
 
 def _after(workload: Workload, product: Product, rows: int, vectors: int) -> float:

@@ -6,7 +6,6 @@ by every panel of columns. Weights are packed at compile time. Integer sums have
 tiles nor on threads.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load
 from schedules.intrinsics.mmla import BLOCK, FEATURE
 from schedules.intrinsics.vector import high, low, unzip
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import mmla_rows, mmla_tile, product_s8, threads, tiling
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, cheapest, requantization, scalar
 from schedules.kernels.product_s8 import Product
@@ -109,9 +108,8 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     for tile in TILES:
         params = Params(*tile)
         if estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
-            row_tiles = -(-product.rows.count // params.rows) * product.groups
-            blocks = threads.column_blocks(row_tiles, -(-product.columns // params.columns))
-            params = Params(*tile, column_blocks=blocks, parallel=row_tiles * blocks > 1)
+            blocks, parallel = tiling.shares(product, params.rows, params.columns)
+            params = Params(*tile, column_blocks=blocks, parallel=parallel)
         found.append(params)
     return tuple(found)
 
@@ -125,10 +123,7 @@ def cost(workload: Workload, params: Params) -> Cost:
     """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
     products = _products(workload)
     total = sum((_product_cost(product, params) for product in products), Cost())
-    if products[0].pad is not None:
-        vectors = math.prod(products[0].data) / VECTOR
-        total += scalar(vectors) + arithmetic(vectors)
-    return total
+    return total + product_s8.padding_cost(products[0])
 
 
 def _product_cost(product: Product, params: Params) -> Cost:
@@ -284,10 +279,7 @@ class _Emitter:
 
 
 def _products(workload: Workload) -> tuple[Product, ...]:
-    products = product_s8.products_of(workload, NAME)
-    if isinstance(products, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {products.reason}")  # noqa: TRY004 (no type is wrong)
-    return products
+    return taken(product_s8.products_of(workload, NAME), workload)
 
 
 def _unroll(steps: int) -> int:

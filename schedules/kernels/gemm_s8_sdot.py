@@ -5,7 +5,6 @@ A register tile loads 16 k of each of its rows as one vector and takes them by l
 are packed at compile time. Integer sums have no order: the result depends neither on tiles nor on threads.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,7 +16,7 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load
 from schedules.intrinsics.sdot import FEATURE
 from schedules.intrinsics.vector import high, low
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, product_s8, sdot_rows, sdot_tile, threads, tiling
 from schedules.kernels.cost import VECTOR, VECTOR_PIPES, Cost, arithmetic, cheapest, requantization, scalar
 from schedules.kernels.product_s8 import Product
@@ -93,9 +92,8 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     for tile in TILES:
         params = Params(*tile)
         if estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
-            row_tiles = -(-product.rows.count // params.rows) * product.groups
-            blocks = threads.column_blocks(row_tiles, _column_tiles(product, params))
-            params = Params(*tile, column_blocks=blocks, parallel=row_tiles * blocks > 1)
+            blocks, parallel = tiling.shares(product, params.rows, params.columns)
+            params = Params(*tile, column_blocks=blocks, parallel=parallel)
         found.append(params)
     return tuple(found)
 
@@ -109,10 +107,7 @@ def cost(workload: Workload, params: Params) -> Cost:
     """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
     products = _products(workload)
     total = sum((_product_cost(product, params) for product in products), Cost())
-    if products[0].pad is not None:
-        vectors = math.prod(products[0].data) / VECTOR
-        total += scalar(vectors) + arithmetic(vectors)
-    return total
+    return total + product_s8.padding_cost(products[0])
 
 
 def _product_cost(product: Product, params: Params) -> Cost:
@@ -267,10 +262,7 @@ class _Emitter:
 
 
 def _products(workload: Workload) -> tuple[Product, ...]:
-    products = product_s8.products_of(workload, NAME)
-    if isinstance(products, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {products.reason}")  # noqa: TRY004 (no type is wrong)
-    return products
+    return taken(product_s8.products_of(workload, NAME), workload)
 
 
 def _sizes(product: Product, params: Params) -> tuple[int, int]:

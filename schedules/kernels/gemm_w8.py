@@ -18,7 +18,7 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, splat, store
 from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.narrow import fma
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import epilogue_f32, fmla_tile, gemm_f32, half, product_f32, widen_s8
 from schedules.kernels.panel_cut import Cut, Place, Tile
 from schedules.kernels.product_f32 import Product
@@ -131,7 +131,4 @@ def _cut(product: Product, params: Params) -> Cut:
 
 
 def _product(workload: Workload) -> Product:
-    product = half.weight_only_product_of(workload, NAME, "float32")
-    if isinstance(product, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {product.reason}")  # noqa: TRY004 (no type is wrong)
-    return product
+    return taken(half.weight_only_product_of(workload, NAME, "float32"), workload)

@@ -21,7 +21,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import panel_tile, product_run_time_s8, tiling
 from schedules.kernels.panels_s8 import LANES, SDOT, SMMLA, VECTOR, Packer, Unit
 from schedules.kernels.product_run_time_s8 import Product
@@ -247,7 +247,4 @@ def _units(core: Core) -> list[Unit]:
 
 
 def _product(workload: Workload) -> Product:
-    product = product_run_time_s8.product_of(workload, NAME)
-    if isinstance(product, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {product.reason}")  # noqa: TRY004 (no type is wrong)
-    return product
+    return taken(product_run_time_s8.product_of(workload, NAME), workload)

@@ -17,6 +17,7 @@ from tvm import ir, tirx
 from schedules.kernel import Array, Rejection
 from schedules.kernels import copies, phases
 from schedules.kernels import rows as implicit
+from schedules.kernels.cost import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.phases import Kernels
 from schedules.kernels.requantize_tile import MAGIC_BITS, Form, Requantization, form_of
 from schedules.kernels.rows import Rows
@@ -246,6 +247,14 @@ def padded(x: tirx.Buffer, workload: Workload, product: Product) -> tirx.Buffer:
     image = (shape[0], shape[1], shape[2], shape[3]) if product.pad else (1, 1, 1, math.prod(shape))
     widths, value = (product.pad.widths, product.pad.value) if product.pad else (((0, 0),) * 4, 0.0)
     return copies.padded(x, image, widths, value)
+
+
+def padding_cost(product: Product) -> Cost:
+    """Instructions of the padded copy, if there is one: a load and a store a vector."""
+    if product.pad is None:
+        return Cost()
+    vectors = math.prod(product.data) / VECTOR
+    return scalar(vectors) + arithmetic(vectors)
 
 
 def flip(value: ir.Expr, flipped: bool) -> ir.Expr:

@@ -19,7 +19,7 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.narrow import fcvtns, narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.vector import combine
-from schedules.kernel import Array, Match, Rejection
+from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, tiling
 from schedules.kernels.threads import PARALLEL_CYCLES
 from schedules.workload import Workload
@@ -220,10 +220,7 @@ def _shares(entries: tirx.Buffer, total: ir.Expr, rows: Rows, output: tirx.Buffe
 
 
 def _rows(workload: Workload) -> Rows:
-    rows = _read(workload)
-    if isinstance(rows, Rejection):
-        raise ValueError(f"{NAME} does not take {workload}: {rows.reason}")  # noqa: TRY004 (no type is wrong)
-    return rows
+    return taken(_read(workload), workload)
 
 
 def _read(workload: Workload) -> Rows | Rejection:

@@ -11,7 +11,7 @@ from schedules.emit import i64, store
 from schedules.kernel import Array
 from schedules.kernels import copies
 from schedules.kernels.product_s8 import Product
-from schedules.kernels.threads import PARALLEL_TASKS
+from schedules.kernels.threads import PARALLEL_TASKS, column_blocks
 
 RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
 """Emits the work on (group, first row, number of rows, block of columns)."""
@@ -58,6 +58,13 @@ def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
         start, stop = _share(share, count, shares)
         with T.serial(start, stop) as index:
             task(index)
+
+
+def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
+    """Column blocks for tiles of `rows` by `columns`, and whether there is more than one task to share."""
+    row_tiles = -(-product.rows.count // rows) * product.groups
+    blocks = column_blocks(row_tiles, -(-product.columns // columns))
+    return blocks, row_tiles * blocks > 1
 
 
 def column_tiles(
