@@ -1,27 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.explain`: what each rewrite rule did to a model, and where and why it did not apply."""
+"""`arm_ext.explain`: what each rewrite, up to the forming of composites, did to a model, and where not, and why."""
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import onnx
+import tvm
 from pydantic import BaseModel, ConfigDict
 
 import relay_passes
+import schedules
 from arm_ext.errors import UsageError
 from arm_ext.frontends.load import import_model
 from arm_ext.names import near
-from relay_passes import Explanation, Rule
+from arm_ext.pipeline import PHASES, Context
+from arm_ext.target.profiles import resolve
+from relay_passes import Explanation, Rejection
 from relay_passes.canonicalize import RULES
-from relay_passes.record import recording
+from relay_passes.combine_matmuls import NAME as COMBINE_MATMULS
+from relay_passes.fuse import pass_name, routines_of
+from relay_passes.record import Record, recording
+from relay_passes.rules import scale_after_product
+from relay_passes.sources import Names, bindings_of, global_callees, relax_functions, sources_of
+from schedules.vocabulary import CompositeSpec
 
 SCHEMA_VERSION: Literal[1] = 1
 
+_PHASES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
+
 # Steps, for a progress display.
-STEPS = ("import", "canonicalize", "explain")
+STEPS = ("import", *(phase.name for phase in _PHASES), "explain")
+
+_COMPOSITES = {pass_name(spec): spec for spec in schedules.VOCABULARY}
+
+# Each rule and pass that is told about, in the order in which they are tried.
+NAMES: tuple[str, ...] = (
+    *(rule.name for rule in RULES),
+    "layout",
+    "integerize",
+    scale_after_product.RULE.name,
+    COMBINE_MATMULS,
+    *_COMPOSITES,
+)
 
 _NOT_TRIED = "changes last bits of float results, which could move an integer, and the model quantises"
 
@@ -69,7 +92,7 @@ class RuleReport(BaseModel):
     """One rule on one model.
 
     Attributes:
-        rule: Its name.
+        rule: Its name, one of NAMES.
         effect: What it does, in a sentence.
         definition: Its algebra, before → after, and what it does to quantised models.
         not_tried: Why the rule was not tried at all; empty if it was.
@@ -103,43 +126,105 @@ def explain(
     model: str | Path | onnx.ModelProto,
     rule: str | None = None,
     *,
+    target: str = "arm",
+    mattr: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> ExplainReport:
-    """Run the rewrite rules on a model as `compile` does, and tell what they did and what they left.
+    """Rewrite a model as `compile` does, up to the forming of composites, and tell what was done and what was left.
 
     Rejections and near misses are those of a rule's first run, when other rules have changed little, and of its last.
 
     Args:
         model: An ONNX or TFLite file, or a loaded ONNX model.
-        rule: Name of the only rule to tell about; all rules run in any case, for they make way for each other.
+        rule: The only one of NAMES to tell about; all run in any case, for they make way for each other.
+        target: Name of a profile, whose core estimates are for.
+        mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → static shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins.
 
     Raises:
-        UsageError: There is no such rule (near names are listed), or the model file is wrong.
+        UsageError: There is no such rule (near names are listed) or target, or the model file is wrong.
         ModelError: The model holds what cannot be compiled.
     """
-    wanted = [known for known in RULES if rule in (None, known.name)]
+    wanted = [name for name in NAMES if rule in (None, name)]
     if not wanted:
-        raise UsageError(f"unknown rule {rule!r}; {near(str(rule), [known.name for known in RULES])}")
+        raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
+    context = Context(resolve(target, mattr))
     progress("import")
     imported = import_model(model, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-    progress("canonicalize")
-    with recording() as record:
-        relay_passes.canonicalize(imported.mod)
+    record = _recorded(imported.mod, context, progress)
     progress("explain")
-    reports = tuple(_report(known, record.explanation(known.name)) for known in wanted)
+    reports = tuple(_report(name, record.explanation(name)) for name in wanted)
     return ExplainReport(model=imported.name, rules=reports)
 
 
-def _report(rule: Rule, explanation: Explanation | None) -> RuleReport:
-    definition = inspect.cleandoc(sys.modules[rule.rewrite.__module__].__doc__ or "")
+def _recorded(mod: tvm.IRModule, context: Context, progress: Callable[[str], None]) -> Record:
+    with recording() as record:
+        for phase in _PHASES:
+            progress(phase.name)
+            mod = phase.run(mod, context)
+            if phase.name == "layout":
+                kept = (Rejection(f"{c.operator} stays: {c.reason}", c.sources) for c in context.kept_layout)
+                record.passes["layout"] = Explanation(tuple(_channels_last(mod)), tuple(kept))
+            if phase.name == "integerize":
+                left = (
+                    Rejection(
+                        f"{c.operator} stays in float: {c.reason}", c.sources, c.limit or None, c.actual
+                    )
+                    for c in context.left_float
+                )
+                record.passes["integerize"] = Explanation(tuple(_integers(mod)), tuple(left))
+    return record
+
+
+def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
+    """The calls that have a data layout, and now channels last."""
+    for _, func in relax_functions(mod):
+        for binding in bindings_of(func):
+            attrs = getattr(binding.value, "attrs", None)
+            if any(str(getattr(attrs, name, "")).endswith("C") for name in ("data_layout", "layout")):
+                yield sources_of(binding.value)
+
+
+def _integers(mod: tvm.IRModule) -> Iterator[Names]:
+    """What each call of a numerics' routine computes."""
+    routines = routines_of(mod)
+    for _, func in relax_functions(mod):
+        for binding in bindings_of(func):
+            if isinstance(binding.value, tvm.ir.Call) and set(global_callees(binding.value)) & set(routines):
+                yield sources_of(binding.value)
+
+
+def _definition(name: str) -> str:
+    """What it does: the algebra that its module states, or how a composite is made up."""
+    if name in _COMPOSITES:
+        return _made_up(_COMPOSITES[name])
+    functions: dict[str, Callable[..., object]] = {
+        "layout": relay_passes.to_nhwc,
+        "integerize": relay_passes.integerize,
+        COMBINE_MATMULS: relay_passes.combine_matmuls,
+        **{rule.name: rule.rewrite for rule in (*RULES, scale_after_product.RULE)},
+    }
+    return inspect.cleandoc(sys.modules[functions[name].__module__].__doc__ or "")
+
+
+def _made_up(spec: CompositeSpec) -> str:
+    steps = ", ".join(f"{step.name}{'' if step.required else ' or not'}" for step in spec.epilogue)
+    after = f", then in this order: {steps}" if steps else ""
+    return (
+        f"{spec.name}: {spec.anchor}{after}.\n\n"
+        "Applied is where one was formed; rejected is why each takes in no more, and why there is none elsewhere."
+    )
+
+
+def _report(name: str, explanation: Explanation | None) -> RuleReport:
+    definition = _definition(name)
     effect = " ".join(definition.partition("\n\n")[0].split())
     if explanation is None:
-        return RuleReport(rule=rule.name, effect=effect, definition=definition, not_tried=_NOT_TRIED)
+        return RuleReport(rule=name, effect=effect, definition=definition, not_tried=_NOT_TRIED)
     return RuleReport(
-        rule=rule.name,
+        rule=name,
         effect=effect,
         definition=definition,
         applied=explanation.applied,
@@ -154,7 +239,7 @@ def _report(rule: Rule, explanation: Explanation | None) -> RuleReport:
     )
 
 
-def _rejected(rejection: relay_passes.Rejection) -> Rejected:
+def _rejected(rejection: Rejection) -> Rejected:
     compared = rejection.limit is not None
     return Rejected(
         nodes=rejection.nodes,

@@ -2,11 +2,13 @@
 """Graph rewrites over Relax. Knows TVM and numpy, nothing of the product or of the schedules."""
 
 from relay_passes.canonicalize import canonicalize
+from relay_passes.combine_matmuls import combine_matmuls
 from relay_passes.fold_constants import fold_constants
 from relay_passes.fuse import fuse
 from relay_passes.half_precision import to_half_precision
 from relay_passes.integerize import LeftFloat, integerize
 from relay_passes.layout import KeptLayout, to_nhwc
+from relay_passes.lend_workspaces import lend_workspaces
 from relay_passes.offsets import accept_offsets
 from relay_passes.plan_arena import plan_arena
 from relay_passes.rule import Explanation, Match, Rejection, Rule, apply_rules, explain
@@ -24,11 +26,13 @@ __all__ = [
     "accept_offsets",
     "apply_rules",
     "canonicalize",
+    "combine_matmuls",
     "explain",
     "fold_constants",
     "function_sources",
     "fuse",
     "integerize",
+    "lend_workspaces",
     "name_bindings",
     "plan_arena",
     "run_upstream",

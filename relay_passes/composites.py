@@ -33,6 +33,10 @@ class EpilogueStep(Protocol):
     def retypes(self) -> bool:
         """Whether it may change the dtype."""
 
+    @property
+    def registers(self) -> int:
+        """Vector registers that it keeps over all outputs, as a table in registers does."""
+
 
 class CompositeSpec(Protocol):
     """One composite."""
@@ -60,6 +64,10 @@ class CompositeSpec(Protocol):
     @property
     def anchor_dtype(self) -> str:
         """Allowed dtype of the anchor's value; any if empty."""
+
+    @property
+    def spare_registers(self) -> int:
+        """Vector registers that a kernel's tile leaves to steps; one that does not fit would go over the stack."""
 
     @property
     def pad(self) -> bool:

@@ -17,8 +17,9 @@ from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map
 
 from relay_passes.composites import CompositeSpec
-from relay_passes.grouping import Group, group
-from relay_passes.rule import Rejection
+from relay_passes.grouping import Group, Grouping, group
+from relay_passes.record import note_pass
+from relay_passes.rule import Explanation
 from relay_passes.sources import identifier, relax_functions, with_source
 
 
@@ -34,29 +35,32 @@ def fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec]) -> IRModule:
     """
     builder = relax.BlockBuilder(mod)
     routines = routines_of(mod)
+    groupings: list[Grouping] = []
     for gv, func in relax_functions(mod):
         if func.attrs and "Primitive" in func.attrs:
             continue
+        groupings.append(group(func, vocabulary, routines))
         calls: dict[Var, Call] = {}
-        for found in group(func, vocabulary, routines).groups:
+        for found in groupings[-1].groups:
             calls[found.bindings[-1].var] = _outlined(builder, found)
         if calls:
             builder.update_func(gv, _with_calls(func, calls))
+    _note(groupings, vocabulary)
     return builder.get()
 
 
-def explain_fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec]) -> tuple[Rejection, ...]:
-    """Why each composite that `fuse` forms takes in no more, and why each other anchor is none.
+def _note(groupings: Sequence[Grouping], vocabulary: Sequence[CompositeSpec]) -> None:
+    """Record for each composite where it was formed, and why it takes in no more, or why there is none."""
+    for spec in vocabulary:
+        formed = [found for grouping in groupings for found in grouping.groups if found.spec is spec]
+        left = [why for grouping in groupings for of, why in grouping.left if of is spec]
+        ends = (*(found.end for found in formed), *left)
+        note_pass(pass_name(spec), Explanation(tuple(found.nodes for found in formed), ends))
 
-    Args:
-        mod: As for `fuse`, before it.
-        vocabulary: As for `fuse`.
-    """
-    routines = routines_of(mod)
-    groupings = [group(func, vocabulary, routines) for _, func in relax_functions(mod)]
-    return tuple(
-        why for grouping in groupings for why in (*(found.end for found in grouping.groups), *grouping.left)
-    )
+
+def pass_name(spec: CompositeSpec) -> str:
+    """What a record calls the forming of this composite: "fuse:linear" for "arm.linear"."""
+    return f"fuse:{spec.name.removeprefix('arm.')}"
 
 
 def routines_of(mod: IRModule) -> dict[str, str]:

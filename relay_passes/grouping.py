@@ -2,7 +2,7 @@
 """Find composites in a function: an anchor, the longest chain of epilogue steps, and why the chain ends there.
 
 A value that more than one call needs, or the caller of the function, ends its composite. A step that goes along an
-axis goes along the last one.
+axis goes along the last one. A step that needs more registers than the kernel's tile leaves ends it, too.
 """
 
 import math
@@ -45,10 +45,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Grouping:
-    """The composites of one function, and the anchors that no composite could be formed around."""
+    """The composites of one function, and the anchors that no composite could be formed around, with which."""
 
     groups: tuple[Group, ...]
-    left: tuple[Rejection, ...]
+    left: tuple[tuple[CompositeSpec, Rejection], ...]
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ def group(
     """
     finder = _Finder(func, vocabulary, routines)
     groups: list[Group] = []
-    left: list[Rejection] = []
+    left: list[tuple[CompositeSpec, Rejection]] = []
     for binding in bindings_of(func):
         answers = finder.around(binding)
-        found = next((answer for answer in answers if isinstance(answer, Group)), None)
+        found = next((answer for _, answer in answers if isinstance(answer, Group)), None)
         if found is None:
-            left += (answer for answer in answers if isinstance(answer, Rejection))
+            left += ((spec, answer) for spec, answer in answers if isinstance(answer, Rejection))
             continue
         finder.taken.update(b.var for b in found.bindings)
         groups.append(found)
@@ -116,18 +116,18 @@ class _Finder:
                 self._consumers.setdefault(operand, []).append(binding)
         self.taken: set[Var] = set()
 
-    def around(self, binding: relax.VarBinding) -> list[Group | Rejection]:
+    def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, Group | Rejection]]:
         """A composite, or why there is none, for each spec whose anchor `binding` is."""
         operator = operator_of(binding.value, self._routines)
         if binding.var in self.taken:
             return []
-        return [self._grouped(spec, binding) for spec in self._vocabulary if spec.anchor == operator]
+        return [(spec, self._grouped(spec, binding)) for spec in self._vocabulary if spec.anchor == operator]
 
     def _grouped(self, spec: CompositeSpec, anchor: relax.VarBinding) -> Group | Rejection:
         misfit = _no_anchor(spec, anchor.value)
         if misfit is not None:
             return misfit.at(anchor)
-        chain, remaining = [anchor], list(spec.epilogue)
+        chain, remaining, spare = [anchor], list(spec.epilogue), spec.spare_registers
         while (end := self._end(chain[-1].var)) is None:
             follower = self._consumers[chain[-1].var][0]
             reachable = list(_reachable(remaining))
@@ -135,6 +135,14 @@ class _Finder:
             misfits = [_misfit(step, op, follower, chain[-1].var) for step in reachable]
             if None not in misfits:
                 end = _no_step(spec, op, follower, reachable, misfits)
+                break
+            step = reachable[misfits.index(None)]
+            spare -= step.registers
+            if spare < 0:
+                reason = (
+                    f"{_name(follower)}: {op} would spill: vector registers that it needs beside the tile's"
+                )
+                end = _Misfit(reason, spare + step.registers, step.registers)
                 break
             # Steps keep their order and occur once.
             remaining = remaining[misfits.index(None) + 1 :]

@@ -4,7 +4,7 @@
 TVM's planner reuses whole storages: a tensor takes the place of a dead one that is as large, and what two of them
 leave beside each other is lost. Here tensors are placed one by one, the largest first, each at the lowest offset at
 which it meets none that is alive at the same time (greedy by size: Pisarchyk and Lee, Efficient Memory Management for
-Deep Neural Net Inference, 2020).
+Deep Neural Net Inference, 2020), and then in other orders if need be.
 """
 
 import math
@@ -24,6 +24,9 @@ ALIGNMENT = 64
 
 _ALLOC_TENSOR = "relax.memory.alloc_tensor"
 _ALLOC_STORAGE = "relax.memory.alloc_storage"
+_NOWHERE = -1
+# Of orders: with 32 the networks that have shown more than 2 % of loss have less.
+_ATTEMPTS = 32
 # What looks at the bytes of its operand.
 _VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset")
 
@@ -48,24 +51,54 @@ class Lifetime:
 
 
 def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
-    """An offset for each tensor, such that none overlaps another while both are alive, and the size of the arena."""
-    offsets = [0] * len(tensors)
-    placed: list[int] = []
-    for index in sorted(range(len(tensors)), key=lambda i: (-tensors[i].size, tensors[i].first)):
+    """An offset for each tensor, such that none overlaps another while both are alive, and the size of the arena.
+
+    Where the order by size leaves the arena larger than what is alive at one time, the tensor that reaches its end is
+    placed before all others, some times over, and the smallest arena is taken.
+    """
+    meets = [[other for other, it in enumerate(tensors) if each.meets(it)] for each in tensors]
+    least = max(
+        (sum(_aligned(tensors[i].size) for i in _alive(tensors, each.first)) for each in tensors), default=0
+    )
+    order = sorted(range(len(tensors)), key=lambda i: (-tensors[i].size, tensors[i].first))
+    best, smallest = _placed(tensors, meets, order)
+    offsets, size = best, smallest
+    for _ in range(_ATTEMPTS):
+        if smallest <= least:
+            break
+        last = max(order, key=lambda i: (offsets[i] + tensors[i].size, -i))
+        order.remove(last)
+        order.insert(0, last)
+        offsets, size = _placed(tensors, meets, order)
+        if size < smallest:
+            best, smallest = offsets, size
+    return best, smallest
+
+
+def _alive(tensors: Sequence[Lifetime], time: int) -> list[int]:
+    return [i for i, tensor in enumerate(tensors) if tensor.first <= time <= tensor.last]
+
+
+def _placed(
+    tensors: Sequence[Lifetime], meets: Sequence[Sequence[int]], order: Sequence[int]
+) -> tuple[list[int], int]:
+    """Each tensor at the lowest offset that is free in the order given."""
+    offsets = [_NOWHERE] * len(tensors)
+    end = 0
+    for index in order:
         taken = sorted(
             (offsets[other], offsets[other] + _aligned(tensors[other].size))
-            for other in placed
-            if tensors[index].meets(tensors[other])
+            for other in meets[index]
+            if offsets[other] != _NOWHERE
         )
         at = 0
-        for start, end in taken:
+        for start, stop in taken:
             if at + tensors[index].size <= start:
                 break
-            at = max(at, end)
+            at = max(at, stop)
         offsets[index] = at
-        placed.append(index)
-    ends = (offset + tensor.size for offset, tensor in zip(offsets, tensors, strict=True))
-    return offsets, max(ends, default=0)
+        end = max(end, at + tensors[index].size)
+    return offsets, end
 
 
 def plan_arena(mod: IRModule) -> IRModule:

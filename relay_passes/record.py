@@ -13,6 +13,8 @@ A rule runs many times, on modules that other rules change. Two of them answer "
 operators as the model wrote them, and that of its last. What the first says of a place is left out where the
 rule applied in the end, or where the last says something of that place, too. A near miss inside of what was
 rejected is left out as well: the rejection says more.
+
+A pass that is no rule, such as `fuse`, notes what it did itself, and is run once.
 """
 
 from __future__ import annotations
@@ -66,9 +68,10 @@ def _elsewhere(findings: Iterable[_Finding], known: Iterable[Names]) -> tuple[_F
 
 @dataclass
 class Record:
-    """The rules that `apply_rules` ran, by name, in the order in which each was first tried."""
+    """The rules that `apply_rules` ran, by name, in the order in which each was first tried; and passes."""
 
     _runs: dict[str, _Runs] = field(default_factory=dict)
+    passes: dict[str, Explanation] = field(default_factory=dict)
 
     def note(self, rule: Rule, mod: IRModule, explanation: Explanation) -> None:
         """Add a run of `rule` that ended in `mod`."""
@@ -77,12 +80,13 @@ class Record:
         runs.applied += explanation.applied
 
     def hits(self) -> Counter[str]:
-        """How often each rule was applied; 0 for those that never were."""
-        return Counter({name: len(runs.applied) for name, runs in self._runs.items()})
+        """How often each rule and pass was applied; 0 for those that never were."""
+        rules = {name: len(runs.applied) for name, runs in self._runs.items()}
+        return Counter(rules | {name: len(done.applied) for name, done in self.passes.items()})
 
     def explanation(self, name: str) -> Explanation | None:
-        """Where the rule of this name applied, and where it did not or nearly matches; None if it never ran."""
-        return self._runs[name].explanation() if name in self._runs else None
+        """Where the rule or pass of this name applied, and where it did not or nearly matches; None if it never ran."""
+        return self._runs[name].explanation() if name in self._runs else self.passes.get(name)
 
 
 _CURRENT: ContextVar[Record | None] = ContextVar("record", default=None)
@@ -104,3 +108,10 @@ def note(rule: Rule, mod: IRModule, explanation: Explanation) -> None:
     current = _CURRENT.get()
     if current is not None:
         current.note(rule, mod, explanation)
+
+
+def note_pass(name: str, explanation: Explanation) -> None:
+    """Write what a pass did to the current record, if there is one."""
+    current = _CURRENT.get()
+    if current is not None:
+        current.passes[name] = explanation

@@ -18,7 +18,15 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--rule", metavar="NAME", help="Tell about one rule, place by place.")
+@click.option(
+    "--rule",
+    metavar="NAME",
+    help="Tell about one, place by place: a rule, or layout, integerize, combine_matmuls, fuse:COMPOSITE.",
+)
+@click.option(
+    "--target", default="arm", show_default=True, help="Profile to estimate for; see `arm-ext targets`."
+)
+@click.option("--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's.")
 @click.option(
     "--shape",
     "shapes",
@@ -29,15 +37,24 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every place.")
 def explain(
-    model: Path, rule: str | None, shapes: tuple[tuple[str, tuple[int, ...]], ...], as_json: bool
+    model: Path,
+    rule: str | None,
+    target: str,
+    mattr: str | None,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    as_json: bool,
 ) -> None:
-    """Tell what each rewrite rule did to MODEL (ONNX or TFLite), and where and why it did not apply.
+    """Tell what each rewrite did to MODEL (ONNX or TFLite), and where and why it did not.
 
     "rejected": the pattern is there, but the rule's check refused it. "nearly": all of the pattern is there but for
     a part or two; two operators match at least, and more than do not.
+
+    Besides the rules there are "layout" (rejected: what keeps the model's), "integerize" (rejected: what a quantised
+    model still computes in float), "combine_matmuls", and "fuse:linear" and others, one a composite (rejected: why it
+    takes in no more, or why there is none).
     """
     with progress("explaining", STEPS) as step:
-        report = explain_model(model, rule, shapes=dict(shapes), progress=step)
+        report = explain_model(model, rule, target=target, mattr=mattr, shapes=dict(shapes), progress=step)
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     else:
@@ -78,7 +95,8 @@ def _summary(rule: RuleReport) -> Iterator[str]:
     reasons: dict[tuple[str, object], list[str]] = {}
     for rejected in rule.rejected:
         text = f"{_why(rejected)} at {_short(rejected.nodes)}"
-        reasons.setdefault(("rejected", rejected.reason), []).append(text)
+        # A reason may begin with the node that it speaks of.
+        reasons.setdefault(("rejected", rejected.reason.rpartition(": ")[2]), []).append(text)
     for near in _best_first(rule.near_misses):
         kind = tuple(miss.expected for miss in near.misses)
         reasons.setdefault(("nearly  ", kind), []).append(f"{_misses(near)} ({_short(near.nodes)})")

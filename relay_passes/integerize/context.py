@@ -23,6 +23,7 @@ class Context:
     Attributes:
         numerics: The definitions.
         definitions: Each variable's call in the function as it was.
+        constants: Variables of the function that this pass found to be constant.
         quantized: Float variables that integers stand for.
         sums: Float variables that accumulators stand for.
         splits: Variables bound to a split: the integer tuple in its place, and the quantisation of its fields.
@@ -34,6 +35,7 @@ class Context:
     def __init__(self, builder: relax.BlockBuilder, numerics: Numerics) -> None:
         self.numerics = numerics
         self.definitions: dict[Var, Call] = {}
+        self.constants: dict[Var, GenericConst] = {}
         self.quantized: dict[Var, Quantized] = {}
         self.sums: dict[Var, Sum] = {}
         self.splits: dict[Var, tuple[Var, Quantized]] = {}
@@ -60,6 +62,8 @@ class Context:
 
     def rebind(self, var: Var, expr: Expr, *names: Names) -> None:
         """Bind the function's own variable to a new value."""
+        if isinstance(expr, GenericConst):
+            self.constants[var] = expr
         expr = self._builder.normalize(expr)
         value = with_source(expr, union(names)) if isinstance(expr, Call) else expr
         self.bindings.append(relax.VarBinding(var, value))

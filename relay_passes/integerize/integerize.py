@@ -153,6 +153,7 @@ class _Walk:
             self._context.refusals[var] = Refusal("its scale or zero point is not a constant")
             return False
         names = sources_of(call)
+        data = self._context.constants.get(data, data) if isinstance(data, Var) else data
         shape = [1] * len(data.ty.shape)
         s, z = scale.value.numpy(), zero_point.value.numpy().astype(np.int64)
         # One number, or one for each element of an axis.

@@ -71,7 +71,10 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Routine:
-        """Accumulators of a shape and dtype, with scales of input and weight and an average's count, as values."""
+        """Accumulators of a shape and dtype, with scales of input and weight and an average's count, as values.
+
+        ValueError if they are too wide, or a scale out of range.
+        """
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real, /) -> Routine:
         """An elementwise function of one tensor; ValueError if x has no table or the function a hole."""
@@ -85,7 +88,10 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Routine:
-        """An elementwise function of two tensors; an array among the operands is a constant of the routine."""
+        """An elementwise function of two tensors; an array among the operands is a constant of the routine.
+
+        ValueError if it has no form in integers, or a scale is out of range.
+        """
 
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str, /
@@ -102,3 +108,17 @@ class Numerics(Protocol):
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization, /) -> Routine:
         """Softmax along one axis; ValueError if x has no table."""
+
+    def norm(
+        self,
+        shape: Sequence[int],
+        row: tuple[int, float],
+        factors: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64] | None],
+        x: Quantization,
+        y: Quantization,
+        /,
+    ) -> Routine:
+        """Layer norm over `row` = (how many of the last axes, epsilon) with real gamma and beta; RMS norm without beta.
+
+        ValueError if it is not defined for x or for a row of that length.
+        """

@@ -8,6 +8,7 @@
     a function of one          a table
     add, sub, mul of two       computed with both operands' scales
     softmax                    computed from a table of exponentials
+    layer norm, RMS norm       computed from integer statistics
 """
 
 import numpy as np
@@ -18,6 +19,7 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from relay_passes.integerize import moves
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.elementwise import chain_of, clamp_of
+from relay_passes.integerize.norms import NORMS, norm
 from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real
 from relay_passes.integerize.values import (
     UNBOUNDED,
@@ -70,6 +72,8 @@ class Outputs:
     def _emitted(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
         context = self._context
         known = context.known(expr)
+        if known is not None and known.constant is not None:
+            return _constant(context, expr, y, bounds)
         if known is not None:
             return _requantized(context, known, y, bounds, names)
         if expr in context.sums:
@@ -81,6 +85,8 @@ class Outputs:
         name = operator(call)
         if name == "nn.softmax":
             return _softmax(context, call, y, bounds, names)
+        if name in NORMS:
+            return norm(context, call, y, bounds, names)
         if name == "concat":
             return self._joined(call, y, names, bounds)
         if moves.is_move(call) and name != "split":
@@ -117,6 +123,13 @@ def _in_float(context: Context, expr: Expr, y: Quantization, names: Names) -> Ex
     return context.emit(R.quantize(expr, scale, zero_point, axis=0, out_dtype=y.dtype), names)
 
 
+def _constant(context: Context, expr: Expr, y: Quantization, bounds: Bounds) -> Expr:
+    """What is known at compile time, such as weights that two layers share, each with a scale of its own."""
+    real = context.constant(expr)
+    assert real is not None
+    return relax.const(context.numerics.quantize(_bounded(lambda value: value, bounds)(real), y))
+
+
 def _requantized(
     context: Context, known: Quantized, y: Quantization, bounds: Bounds, names: Names
 ) -> Expr | Refusal:
@@ -140,14 +153,17 @@ def _table(
     return context.call(routine, [leaf.value], leaf.value, y.dtype, leaf.names, names)
 
 
-def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names: Names) -> Expr:
+def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
     total = context.total(acc)
-    routine = context.numerics.requantize(
-        (static_shape(total), str(total.ty.dtype)),
-        (acc.input_scale, acc.weight_scale, acc.count),
-        y,
-        clamped(acc.bounds, *bounds),
-    )
+    try:
+        routine = context.numerics.requantize(
+            (static_shape(total), str(total.ty.dtype)),
+            (acc.input_scale, acc.weight_scale, acc.count),
+            y,
+            clamped(acc.bounds, *bounds),
+        )
+    except ValueError as err:
+        return Refusal(str(err))
     return context.call(routine, [total], total, y.dtype, acc.names, names)
 
 
@@ -170,7 +186,12 @@ def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names
     if not values:
         return Refusal("all its operands are constants")
     shapes = (static_shape(call.args[0]), static_shape(call.args[1]))
-    routine = context.numerics.binary(_BINARY[operator(call)], shapes, (operands[0], operands[1]), y, bounds)
+    try:
+        routine = context.numerics.binary(
+            _BINARY[operator(call)], shapes, (operands[0], operands[1]), y, bounds
+        )
+    except ValueError as err:
+        return Refusal(str(err))
     return context.call(routine, values, call, y.dtype, names)
 
 

@@ -193,11 +193,13 @@ def move_spatial(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_conv(node: Node, forms: Forms) -> Moved | str:
-    """conv2d with constant weights, or its transpose: NHWC, its weights OHWI."""
+    """conv1d and conv2d with constant weights, or their transposes: NHWC and NWC, weights OHWI and OWI."""
     data, weight = node.operands
     attrs = node.call.attrs
     layouts = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout)
-    for layout, letters in zip(layouts, ("NHWC", "OHWI", "NHWC"), strict=True):
+    spatial = "HW" if len(form_of(data, forms).shape) == len("NHWC") else "W"
+    wanted = (f"N{spatial}C", f"O{spatial}I", f"N{spatial}C")
+    for layout, letters in zip(layouts, wanted, strict=True):
         if sorted(layout) != sorted(letters):
             return f"its layout is {layout}"
     if weight in forms:
@@ -205,9 +207,9 @@ def move_conv(node: Node, forms: Forms) -> Moved | str:
     shapes = (static_shape(value) or () for value in (data, weight, _output(node)))
     x, w, y = (
         Form.ordered(shape, [layout.index(axis) for axis in letters])
-        for shape, layout, letters in zip(shapes, layouts, ("NHWC", "OHWI", "NHWC"), strict=True)
+        for shape, layout, letters in zip(shapes, layouts, wanted, strict=True)
     )
-    changes = {"data_layout": "NHWC", "kernel_layout": "OHWI", "out_layout": "NHWC"}
+    changes = dict(zip(("data_layout", "kernel_layout", "out_layout"), wanted, strict=True))
     return Moved((x, w), (y,), lambda args: node.put(args, **changes))
 
 

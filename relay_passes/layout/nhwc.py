@@ -44,11 +44,11 @@ class KeptLayout:
 
 
 def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[KeptLayout, ...]]:
-    """Put channels last: conv2d with constant weights always, the rest wherever it saves transposed bytes.
+    """Put channels last: convolutions with constant weights always, the rest wherever it saves transposed bytes.
 
     Args:
         mod: Canonical, in A-normal form, every call named. Functions whose body is not one dataflow block, or that
-            have no conv2d, are left alone.
+            have no convolution, are left alone.
 
     Returns:
         The module, with inputs and outputs as they were, and what stayed, in program order.

@@ -97,7 +97,7 @@ def _conv(node: Node) -> Relations:
 
 
 def _roles(layout: str) -> list[tuple[int, Role]]:
-    known = sorted(layout) == sorted(_LETTERS)
+    known = sorted(layout) in (sorted("NCHW"), sorted("NCW"))
     return [(axis, _LETTERS[letter]) for axis, letter in enumerate(layout)] if known else []
 
 
@@ -156,6 +156,7 @@ OPERATORS: dict[str, Operator] = {
     ),
     "concat": Operator(_concatenated, moves.move_concat),
     "matmul": Operator(_multiplied, moves.move_matmul),
+    "nn.conv1d": Operator(_conv, moves.move_conv, anchor=True),
     "nn.conv2d": Operator(_conv, moves.move_conv, anchor=True),
     "nn.conv2d_transpose": Operator(_conv, moves.move_conv, anchor=True),
     "nn.pad": Operator(_all_same_axes, moves.move_pad),

@@ -6,8 +6,10 @@
     conv2d(x + t, W, padding=p)    →    conv2d(pad(x, p, -t), W) + Σ(W·t)   t one number
 
 At a padded border the convolution sums zeros, not t, so the bias alone would be wrong there: x is padded with -t,
-which the shift would map to 0. One t a channel would need one pad value a channel, and a transposed convolution sums
-fewer weights at its borders: both are left alone. So is a shift that costs nothing where it is, in the epilogue of
+which the shift would map to 0. One t a channel would need one pad value a channel, which no pad has; or a bias that is
+another one at each border, conv2d(t, W, padding=p): a constant as large as the result, which is no bias of a kernel's
+and for an image more to add than the image. A transposed convolution sums fewer weights at its borders. Both are left
+alone. So is a shift that costs nothing where it is, in the epilogue of
 what computes x: the bias of another such call, and before padding any, for a pad is no epilogue.
 
 The sums Σ(W·t) are computed in float64 and rounded once: with K terms of a sum and u the unit roundoff, an output
@@ -16,6 +18,8 @@ differs from the original by at most about (K + 3)·u·Σ|W|·(|x| + |t|).
 Quantised: weights that are `dequantize(c)` are no constant and are left alone, and a `dequantize` in between is no
 part of the pattern.
 """
+
+from dataclasses import replace
 
 from tvm import relax
 from tvm.ir import Call, Expr
@@ -34,7 +38,7 @@ from relay_passes.anchors import (
 )
 from relay_passes.peek import peek
 from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import shape_of
+from relay_passes.shapes import element_count, shape_of
 
 _data, _weight, _shift = wildcard(), wildcard(), is_const()
 _add = is_op("relax.add")
@@ -72,7 +76,12 @@ def _check_gain(match: Match) -> Match | Rejection:
     """The borders can be kept, and keeping them costs less than the shift does."""
     padding, shift = list(padding_of(match.values["anchor"])), match.constant("shift")
     if any(padding) and (shift != shift.flat[0]).any():
-        return match.reject("padding would need one value a channel", limit=0, actual=padding)
+        found = match.reject("padding would need one value a channel", limit=0, actual=padding)
+        sums, data = (
+            element_count(match.values["anchor"].ty),
+            element_count(match.values["anchor"].args[0].ty),
+        )
+        return replace(found, cost=f"{sums} elements to add to the result for {data} of the data")
     if "biased" in match.values:
         return match.reject("the shift is the bias of what computes the data")
     if any(padding) and "computed" in match.values:

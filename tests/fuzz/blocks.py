@@ -3,10 +3,12 @@
 
 import math
 
+import numpy as np
+
 from tests.fuzz.builder import Builder, Value
 from tests.fuzz.forms import commuted, with_number
 from tests.fuzz.operators import batch_norm, gemm, matmul
-from tests.fuzz.step import CHANNELS, filters, is_small_image
+from tests.fuzz.step import CHANNELS, MAX_SIZE, filters, is_small_image
 from tests.fuzz.windows import conv, conv_transpose, depthwise
 
 
@@ -73,8 +75,15 @@ def pad_window(b: Builder, x: Value) -> Value:
 
 
 def parallel_linear(b: Builder, x: Value) -> Value:
-    """Several products of one input, as query, key and value are, summed up."""
-    out, biased = b.pick(CHANNELS), b.flag()
+    """Several products of one input, as query, key and value are, and one value of them.
+
+    The input is made as wide as a block's: small products are not worth one split.
+    """
+    rows = x.size // x.shape[-1]
+    if rows <= MAX_SIZE // 2 // x.shape[-1]:
+        wide = min(512, MAX_SIZE // 2 // rows)
+        x = b.node("MatMul", [x, filters(b, (x.shape[-1], wide), x.shape[-1])], (*x.shape[:-1], wide))
+    out, biased = b.pick((*CHANNELS, 1, 7, 9)), b.flag()
     total: Value | None = None
     for _ in range(3):
         y = b.node("MatMul", [x, filters(b, (x.shape[-1], out), x.shape[-1])], (*x.shape[:-1], out))
@@ -82,6 +91,19 @@ def parallel_linear(b: Builder, x: Value) -> Value:
         total = y if total is None else b.node("Mul", [total, b.node("HardSigmoid", [y], y.shape)], y.shape)
     assert total is not None
     return total
+
+
+def weight_only_linear(b: Builder, x: Value) -> Value:
+    """A product of floats with int8 weights, which have a scale for all or one an output."""
+    out, inner = b.pick(CHANNELS), x.shape[-1]
+    trans = b.flag()
+    q = b.constant(b.rng().integers(-127, 128, (out, inner) if trans else (inner, out)).astype(np.int8))
+    each = b.flag()
+    scale = b.uniform((out,) if each else (), 0.5 / 127 / inner, 2 / 127 / inner)
+    zero = b.constant(np.zeros((out,) if each else (), np.int8))
+    w = b.node("DequantizeLinear", [q, scale, zero], q.shape, axis=0 if trans else 1)
+    w = b.node("Transpose", [w], (inner, out), perm=[1, 0]) if trans else w
+    return b.node("MatMul", [x, w], (*x.shape[:-1], out))
 
 
 def attention(b: Builder, x: Value) -> Value:

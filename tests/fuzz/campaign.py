@@ -18,14 +18,19 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from relay_passes.canonicalize import RULES
+from relay_passes.combine_matmuls import NAME as COMBINE_MATMULS
+from relay_passes.rules import scale_after_product
 from tests.fuzz.compiled import Outcome, outcome_of
 from tests.fuzz.describe import features, listing
 from tests.fuzz.graphs import Case, float_cases
 from tests.fuzz.quantized import quantized_cases
-from tests.fuzz.templates import TEMPLATES
+from tests.fuzz.templates import FLOAT_TEMPLATES
 
 SHARD = 25
 """Graphs that a process takes at a time: some seconds."""
+
+COUNTED = (*(rule.name for rule in RULES), scale_after_product.RULE.name, COMBINE_MATMULS)
+"""The rules of all phases."""
 
 MOST_GRAPHS = 1_000_000
 """Of one run: the next seed draws others."""
@@ -44,7 +49,7 @@ class Tally:
 
     graphs: int = 0
     features: Counter[str] = field(default_factory=Counter)
-    rules: Counter[str] = field(default_factory=lambda: Counter({rule.name: 0 for rule in RULES}))
+    rules: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
     definitions: Counter[str] = field(default_factory=Counter)
 
     def count(self, case: Case, outcome: Outcome) -> None:
@@ -157,5 +162,5 @@ def cases(number: int) -> st.SearchStrategy[Case]:
     """
     turn, place = divmod(number, 5)
     if place < 3:
-        return float_cases(first=TEMPLATES[(3 * turn + place) % len(TEMPLATES)])
+        return float_cases(first=FLOAT_TEMPLATES[(3 * turn + place) % len(FLOAT_TEMPLATES)])
     return quantized_cases()

@@ -12,9 +12,10 @@ import numpy as np
 
 from schedules.numerics.qdq import multiplier, requantize
 from schedules.numerics.qdq.binary import binary
+from schedules.numerics.qdq.norm import Norm, factors, norm
 from schedules.numerics.qdq.softmax import softmax
 from schedules.numerics.qdq.table import look_up, table
-from schedules.numerics.qdq.values import integer_bounds
+from schedules.numerics.qdq.values import TABLE_DTYPES, integer_bounds, quantize
 from tests.fuzz import integer_ops
 from tests.fuzz.groups import Array, Bounds, Call, Group, Per, Quantized, in_float
 
@@ -88,6 +89,8 @@ def _rescaled(x: Quantized, y: Per, bounds: Bounds) -> Array:
         (-math.inf if bounds[0] is None else bounds[0]),
         (math.inf if bounds[1] is None else bounds[1]),
     )
+    if x.q.dtype.itemsize > 1:
+        return quantize(np.clip(x.real, low, high).astype(np.float32), y)
     return look_up(table(lambda r: np.clip(r, low, high), x.per, y), x.q)
 
 
@@ -135,9 +138,22 @@ def _average_pool(call: Call, y: Per, bounds: Bounds) -> Array | None:
 
 def _softmax(call: Call, y: Per, bounds: Bounds) -> Array | None:
     x = call.tensor(0)
-    if x is None or bounds != (None, None):
+    if x is None or bounds != (None, None) or x.q.dtype.itemsize > 1:
         return None
     return softmax(x.q, call.attributes.get("axis", -1), x.per, y)
+
+
+def _layer_norm(call: Call, y: Per, bounds: Bounds) -> Array | None:
+    x, *pair = call.tensor(0), call.leaf(1), call.leaf(2)
+    if x is None or bounds != (None, None) or x.per.dtype not in TABLE_DTYPES:
+        return None
+    gamma, beta = (
+        leaf.centred * leaf.per.scales.astype(np.float64) if isinstance(leaf, Quantized) else leaf
+        for leaf in pair
+    )
+    axes = x.q.ndim - call.attributes.get("axis", -1) % x.q.ndim
+    what = Norm(axes, call.attributes.get("epsilon", 1e-5), centred=True)
+    return norm(x.q, what, *factors(gamma, beta, y), x.per, y)
 
 
 _MOVES = (
@@ -170,4 +186,5 @@ FORMS: dict[str, Callable[..., Array | None]] = {
     "ReduceMean": _reduce_mean,
     "AveragePool": _average_pool,
     "Softmax": _softmax,
+    "LayerNormalization": _layer_norm,
 } | dict.fromkeys(_MOVES, _move)

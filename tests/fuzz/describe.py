@@ -7,6 +7,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+INDICES = {"ArgMax", "ArgMin"}
+"""Operators whose results are int64."""
+
 MAX_PRINTED = 8
 """Elements of a constant beyond which only its shape is printed."""
 

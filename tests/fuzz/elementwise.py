@@ -18,11 +18,14 @@ def _sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
+# Attributes' defaults, as binary32 has them.
+_LEAKY_ALPHA, _HARD_ALPHA = float(np.float32(0.01)), float(np.float32(0.2))
+
 _UNARY: dict[str, Callable[..., Array]] = {
     "Relu": lambda x: np.maximum(x, 0),
-    "LeakyRelu": lambda x, alpha=0.01: np.where(x < 0, alpha * x, x),
+    "LeakyRelu": lambda x, alpha=_LEAKY_ALPHA: np.where(x < 0, alpha * x, x),
     "HardSwish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
-    "HardSigmoid": lambda x, alpha=0.2, beta=0.5: np.clip(alpha * x + beta, 0, 1),
+    "HardSigmoid": lambda x, alpha=_HARD_ALPHA, beta=0.5: np.clip(alpha * x + beta, 0, 1),
     "Sigmoid": _sigmoid,
     "Tanh": np.tanh,
     "Elu": lambda x, alpha=1.0: np.where(x < 0, alpha * np.expm1(x), x),

@@ -30,6 +30,8 @@ def limit_of(group: Group, y: Per) -> int | None:
     """How far onnxruntime may be off; None where it computes the group in float."""
     if len(group.quantized) != len(group.leaves):
         return None  # an operand in float, such as a bias that no quantiser takes
+    if any(per.dtype == "int16" for per in (y, *(leaf.per for leaf in group.quantized.values()))):
+        return None
     ops = [node.op_type for node in group.nodes]
     # A relu is absorbed where the zero point is the least value already.
     if ops[1:] == ["Relu"] and y.zero_point == np.iinfo(y.dtype).min:

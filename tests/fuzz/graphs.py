@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fuzz.builder import Builder, Draw, Unit, Value
 from tests.fuzz.operators import OPERATORS
 from tests.fuzz.step import CHANNELS, Step
-from tests.fuzz.templates import TEMPLATES
+from tests.fuzz.templates import FLOAT_TEMPLATES, TEMPLATES
 
 MOST_NODES = 40
 Kinds = tuple[tuple[Step, ...], ...]
@@ -37,7 +37,7 @@ class Case:
     quantized: bool = False
 
 
-FLOAT = (OPERATORS, *[TEMPLATES] * 9)
+FLOAT = (OPERATORS, *[FLOAT_TEMPLATES] * 9)
 """Of float graphs what counts is what rewrites make of them."""
 QUANTIZED = (OPERATORS, TEMPLATES)
 """Of quantised ones it is the operators: what stands between two quantised tensors is hardly rewritten."""

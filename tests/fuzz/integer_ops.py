@@ -22,7 +22,12 @@ def windows(x: Array, a: Attributes, kernel: tuple[int, int], fill: int = 0) -> 
 
 
 def conv(x: Array, w: Array, a: Attributes) -> Array:
-    """Sums of [n, c, h, w] with [o, c / groups, kh, kw]: [n, o, oh, ow]."""
+    """Sums of [n, c, h, w] with [o, c / groups, kh, kw]: [n, o, oh, ow]; of lines likewise, without h."""
+    if x.ndim == 3:
+        start, end = a.get("pads", [0, 0])
+        lifted = {name: [1, *a.get(name, [1])] for name in ("strides", "dilations")}
+        lifted["pads"] = [0, start, 0, end]
+        return conv(x[:, :, None], w[:, :, None], {**a, **lifted})[:, :, 0]
     groups = a.get("group", 1)
     parts = [
         np.einsum("nchwij,ocij->nohw", windows(part, a, w.shape[2:]), kernel)

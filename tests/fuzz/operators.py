@@ -7,6 +7,8 @@ relative to their largest.
 
 from typing import Any
 
+from onnx import TensorProto
+
 from tests.fuzz.builder import Builder, Value
 from tests.fuzz.movement import (
     concat,
@@ -29,9 +31,10 @@ from tests.fuzz.step import (
     filters,
     has_axes,
     is_image,
+    is_input,
     is_small_image,
 )
-from tests.fuzz.windows import average_pool, conv, conv_transpose, depthwise, max_pool
+from tests.fuzz.windows import average_pool, conv, conv1d, conv_transpose, depthwise, max_pool
 
 
 def gemm(b: Builder, x: Value) -> Value:
@@ -137,6 +140,16 @@ def layer_normalization(b: Builder, x: Value) -> Value:
     return b.node("LayerNormalization", [x, *parts], x.shape, axis=-1, epsilon=1e-3)
 
 
+def arg_extremum(b: Builder, x: Value) -> Value:
+    """The index of an extremum, as a float near 1. Of a graph's input: where floats were rounded, a tie is none."""
+    axis = b.pick([-1, 1])
+    keep = b.flag() or x.rank <= 2
+    shape = [1 if a == axis % x.rank else n for a, n in enumerate(x.shape) if keep or a != axis % x.rank]
+    index = b.node(b.pick(["ArgMax", "ArgMin"]), [x], shape, axis=axis, keepdims=int(keep))
+    real = b.node("Cast", [index], shape, to=TensorProto.FLOAT)
+    return b.node("Mul", [real, b.constant(1 / x.shape[axis])], shape)
+
+
 def mean(b: Builder, x: Value) -> Value:
     axes = b.pick([[-1], [1]] + ([[2, 3]] if x.rank == 4 else []))
     keep = b.flag() or x.rank - len(axes) < 2
@@ -151,6 +164,7 @@ OPERATORS: tuple[Step, ...] = (
     Step(arithmetic_constant, any_value),
     Step(arithmetic_self, any_value),
     Step(conv, is_image, weight=4),
+    Step(conv1d, lambda x: x.rank == 3, weight=4),
     Step(depthwise, is_image, weight=3),
     Step(conv_transpose, is_small_image, weight=2),
     Step(gemm, lambda x: x.rank == 2, weight=3),
@@ -165,6 +179,7 @@ OPERATORS: tuple[Step, ...] = (
     Step(softmax, has_axes, weight=2),
     Step(layer_normalization, has_axes),
     Step(mean, has_axes),
+    Step(arg_extremum, is_input, weight=2),
     Step(pad, has_axes),
     Step(resize, is_small_image, weight=2),
     Step(concat, lambda x: has_axes(x) and x.size <= MAX_SIZE // 3, weight=2),

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from arm_ext.frontends.onnx_reference import run_onnxruntime
 from tests.fuzz.builder import Draw, make_model
+from tests.fuzz.describe import INDICES
 from tests.fuzz.graphs import QUANTIZED, Case, float_cases
 
 # Which input holds weights, and along which of their axes each output has a scale of its own.
@@ -33,6 +34,7 @@ MOVES = {
 }
 ABSORBED = {"Relu", "Clip"}
 ABSORBING = {"Conv", "ConvTranspose", "Gemm", "MatMul", "Add", "Sub", "Mul"}
+_STEPS = 255  # of 8 bits
 STYLES = ("power of two", "decimal", "above a power of two", "below a power of two", "any")
 
 
@@ -57,7 +59,7 @@ class _Quantizer:
 
     def scale(self, largest: float) -> np.float32:
         """A scale that takes most of the range, or more than all of it."""
-        fit = 2 * max(largest, 1e-3) / 255 * self.draw(st.sampled_from([1.0, 0.5, 2.0]))
+        fit = 2 * max(largest, 1e-3) / _STEPS * self.draw(st.sampled_from([1.0, 0.5, 2.0]))
         style = self.draw(st.sampled_from(STYLES))
         power = np.float32(2.0 ** np.round(np.log2(fit)))
         digits = -int(np.floor(np.log10(fit)))
@@ -77,7 +79,8 @@ class _Quantizer:
         info = np.iinfo(self.dtype)
         middle = (int(info.min) + int(info.max) + 1) // 2
         near = self.draw(st.sampled_from([middle, middle + 3, middle - 7, int(info.min), int(info.max) - 1]))
-        return Params(self.scale(self.largest[tensor]), near, self.dtype)
+        steps = int(info.max) - int(info.min)
+        return Params(self.scale(self.largest[tensor] * _STEPS / steps), near, self.dtype)
 
     def add(self, name: str, array: np.ndarray) -> str:
         self.weights[name] = array
@@ -151,7 +154,8 @@ class _Quantizer:
 def quantized_cases(draw: Draw) -> Case:
     """A quantised graph. Values between units of its float form are quantised, those inside only perhaps."""
     case = draw(float_cases(QUANTIZED, most_steps=3))
-    quantizer = _Quantizer(draw, case, _largest(case), draw(st.sampled_from(["int8", "uint8"])))
+    dtype = draw(st.sampled_from(["int8", "uint8", "int8", "uint8", "int16"]))
+    quantizer = _Quantizer(draw, case, _largest(case), dtype)
     return _quantized(quantizer)
 
 
@@ -160,7 +164,7 @@ def _largest(case: Case) -> dict[str, float]:
     model = onnx.ModelProto()
     model.CopyFrom(case.model)
     del model.graph.output[:]
-    names = [name for node in model.graph.node for name in node.output]
+    names = [name for node in model.graph.node if node.op_type not in INDICES for name in node.output]
     model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names)
     values = run_onnxruntime(model.SerializeToString(), case.inputs, integers=False)
     found = {name: float(np.abs(value).max()) for name, value in zip(names, values, strict=True)}
@@ -196,7 +200,7 @@ def _left_in_float(z: _Quantizer) -> set[str]:
     for node in nodes.values():
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    bare: set[str] = set()
+    bare = {name for node in nodes.values() if node.op_type in INDICES for name in node.output}
     for unit in z.case.units:
         whole = len(unit.nodes) > 1 and z.draw(st.booleans())
         inside = set(unit.nodes)

@@ -45,6 +45,11 @@ def is_small_image(x: Value) -> bool:
     return is_image(x) and x.size <= MAX_SIZE // 8
 
 
+def is_input(x: Value) -> bool:
+    """One of the graph's, with a channel axis."""
+    return x.name.startswith("x") and has_axes(x)
+
+
 def has_axes(x: Value) -> bool:
     return x.rank >= 2
 

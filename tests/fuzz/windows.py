@@ -63,6 +63,23 @@ def conv(b: Builder, x: Value) -> Value:
     return b.node("Conv", [x, w, *bias], shape, group=groups, **window.attributes())
 
 
+def conv1d(b: Builder, x: Value) -> Value:
+    n, c, length = x.shape
+    window = draw_window(b, (1, length), (1, 3, 5), dilate=True)
+    groups = b.pick([1, c])
+    out = groups * b.pick([1, 2]) if groups > 1 else b.pick(CHANNELS)
+    kernel = window.kernel[1:]
+    w = filters(b, (out, c // groups, *kernel), c // groups * kernel[0])
+    bias = [b.uniform((out,))] if b.flag() else []
+    attributes = {
+        "kernel_shape": list(kernel),
+        "strides": list(window.strides[1:]),
+        "pads": list(window.pads[1::2]),
+        "dilations": list(window.dilations[1:]),
+    }
+    return b.node("Conv", [x, w, *bias], (n, out, window.output((1, length))[1]), group=groups, **attributes)
+
+
 def depthwise(b: Builder, x: Value) -> Value:
     n, c, *spatial = x.shape
     window = draw_window(b, tuple(spatial), (3, 5), dilate=True)

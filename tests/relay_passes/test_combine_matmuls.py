@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N812 - TVMScript's R
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.script import relax as R
 
-from relay_passes.combine_matmuls import combine_matmuls
+from relay_passes.combine_matmuls import NAME, combine_matmuls
 from relay_passes.fuse import fuse
+from relay_passes.record import recording
+from relay_passes.rule import Rejection
 from relay_passes.sources import bindings_of, sources_of
 from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
@@ -21,6 +24,26 @@ from tests.relay_passes.test_fuse import LINEAR
 
 SHAPE = (2, 7, 9)
 Write = Callable[..., Expr]
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """A cycle for each element of a product in tiles of `tile` columns, and `copy` for each that is split."""
+
+    tile: int = 8
+    copy: float = 0.0
+    cache: int = 1 << 20
+
+    def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
+        rows = int(np.prod(data[:-1]))
+        # One for the call; a kernel for 100 columns and more is missing.
+        return None if columns >= 100 else 1 + rows * (-(-columns // self.tile) * self.tile + bias)
+
+    def split(self, shape: Sequence[int]) -> float:
+        return self.copy * float(np.prod(shape))
+
+
+WINS = Cycles()
 
 
 def _weight(seed: int, *shape: int) -> np.ndarray:
@@ -55,7 +78,7 @@ def _matmuls(mod: tvm.IRModule) -> int:
 @pytest.mark.parametrize("columns", [(8, 8, 8), (8, 31, 1), (7, 9)])
 def test_parallel_matmuls_become_one_of_the_same_values(columns: tuple[int, ...], bias: bool) -> None:
     mod = _module(_qkv(*columns, bias=bias))
-    after = verify(combine_matmuls(mod, (LINEAR,)), after="combine_matmuls")
+    after = verify(combine_matmuls(mod, (LINEAR,), WINS), after="combine_matmuls")
     assert operators(after["main"])[: 2 + bias] == ["matmul", *["add"] * bias, "split"]
     assert _matmuls(after) == 1
     tvm.ir.assert_structural_equal(after["main"].ret_ty, mod["main"].ret_ty)
@@ -72,13 +95,13 @@ def test_every_name_is_kept() -> None:
         return net.emit("concat", op.concat([net.emit("exp", op.exp(y)) for y in sums]))
 
     mod = run_upstream(net.module([x], body), relax.transform.CanonicalizeBindings())
-    calls = [b.value for b in bindings_of(combine_matmuls(mod, (LINEAR,))["main"])]
+    calls = [b.value for b in bindings_of(combine_matmuls(mod, (LINEAR,), WINS)["main"])]
     assert sources_of(calls[0]) == ("q/mm", "k/mm", "v/mm")
     assert sources_of(calls[1]) == sources_of(calls[2]) == ("q/add", "k/add", "v/add")
 
 
 def test_the_result_is_one_composite() -> None:
-    fused = fuse(combine_matmuls(_module(_qkv(8, 8, 8)), (LINEAR,)), (LINEAR,))
+    fused = fuse(combine_matmuls(_module(_qkv(8, 8, 8)), (LINEAR,), WINS), (LINEAR,))
     composites = [f for _, f in fused.functions_items() if f.attrs and "Composite" in f.attrs]
     assert [operators(func) for func in composites] == [["matmul", "add"]]
 
@@ -89,7 +112,7 @@ def test_two_values_are_two_sets() -> None:
         return ops.concat(parts)
 
     mod = _module(write, SHAPE, SHAPE)
-    after = combine_matmuls(mod, (LINEAR,))
+    after = combine_matmuls(mod, (LINEAR,), WINS)
     assert _matmuls(after) == 2
     inputs = inputs_of(mod)
     np.testing.assert_array_equal(run(after, *inputs), run(mod, *inputs))
@@ -106,14 +129,14 @@ def test_results_of_the_function_stay_its_results() -> None:
 
     weights = {"w": _weight(0, 9, 8).astype("float32"), "u": _weight(1, 9, 5).astype("float32")}
     mod = tvm.IRModule({"main": main.bind_params(weights)})
-    after = combine_matmuls(mod, (LINEAR,))
+    after = combine_matmuls(mod, (LINEAR,), WINS)
     assert (_matmuls(after), after["main"].ret_ty) == (1, mod["main"].ret_ty)
     relax.analysis.well_formed(after)
 
 
 def test_a_lone_matmul_is_left() -> None:
     mod = _module(lambda ops, x: ops.exp(_linear(ops, x, 0, 8)))
-    tvm.ir.assert_structural_equal(combine_matmuls(mod, (LINEAR,)), mod)
+    tvm.ir.assert_structural_equal(combine_matmuls(mod, (LINEAR,), WINS), mod)
 
 
 def _relu(ops: Ops, x: Expr) -> Expr:
@@ -141,6 +164,42 @@ LEFT: dict[str, Write] = {
 }
 
 
+def _refused(columns: tuple[int, ...], costs: Cycles) -> Rejection:
+    mod = _module(_qkv(*columns), (512, 9))
+    with recording() as record:
+        tvm.ir.assert_structural_equal(combine_matmuls(mod, (LINEAR,), costs), mod)
+    assert record.passes[NAME].applied == ()
+    (why,) = record.passes[NAME].rejected
+    assert why.nodes == ("matmul", "add")
+    return why
+
+
+def test_whole_tiles_are_left_where_the_split_costs_more() -> None:
+    why = _refused((8, 16), Cycles(copy=0.25))
+    assert (why.reason, why.limit, why.actual) == (
+        "takes more cycles than apart",
+        2 + 512 * (24 + 2),
+        1 + 512 * (24 + 1) + 512 * 24 // 4,
+    )
+    assert why.cost == "12801 cycles of the product, 3072 of its split"
+
+
+def test_odd_widths_are_combined_at_the_same_costs() -> None:
+    mod = _module(_qkv(9, 7), (512, 9))
+    with recording() as record:
+        assert _matmuls(combine_matmuls(mod, (LINEAR,), Cycles(copy=0.25))) == 1
+    assert record.hits()[NAME] == 1
+
+
+def test_a_combined_value_that_leaves_the_cache_is_told() -> None:
+    why = _refused((8, 16), Cycles(copy=0.25, cache=512 * 24 * 4 - 1))
+    assert why.cost.endswith("of its split, of a value of 49152 bytes that leaves the cache of 49151")
+
+
+def test_without_an_estimate_they_are_left() -> None:
+    assert _refused((60, 60), WINS).reason == "there is no estimate"
+
+
 def _square(seed: int) -> Expr:
     return relax.const(_weight(seed, 9, 9).astype("float32"))
 
@@ -148,4 +207,16 @@ def _square(seed: int) -> Expr:
 @pytest.mark.parametrize("name", LEFT)
 def test_others_are_left(name: str) -> None:
     mod = _module(LEFT[name])
-    tvm.ir.assert_structural_equal(combine_matmuls(mod, (LINEAR,)), mod)
+    tvm.ir.assert_structural_equal(combine_matmuls(mod, (LINEAR,), WINS), mod)
+
+
+def test_products_of_another_dtype_are_left() -> None:
+    net, x = Net(), tensor("x", 7, 9, dtype="float16")
+    weights = [relax.const(_weight(seed, 9, 8).astype("float16")) for seed in range(2)]
+
+    def body() -> Expr:
+        return op.concat([net.emit(f"mm{n}", op.matmul(x, w)) for n, w in enumerate(weights)])
+
+    mod = run_upstream(net.module([x], body), relax.transform.CanonicalizeBindings())
+    half = replace(LINEAR, dtypes=("float16",))
+    tvm.ir.assert_structural_equal(combine_matmuls(mod, (half,), WINS), mod)

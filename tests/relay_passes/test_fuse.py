@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N812 - TVMScript's R
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,9 @@ from tvm.relax import op
 from tvm.script import relax as R
 
 from relay_passes.canonicalize import canonicalize
-from relay_passes.fuse import explain_fuse, fuse
+from relay_passes.fuse import fuse
+from relay_passes.record import recording
+from relay_passes.rule import Rejection
 from relay_passes.sources import bindings_of, function_sources, sources_of
 from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
@@ -26,6 +28,7 @@ class Step:
     broadcast: str | None = None
     required: bool = False
     retypes: bool = False
+    registers: int = 0
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Spec:
     pad: bool = False
     permuted: tuple[tuple[int, int], ...] = ()
     constant_dtype: str = ""
+    spare_registers: int = 0
 
 
 BIAS = Step("relax.add", "constant", "last-axis")
@@ -233,6 +237,13 @@ def test_the_same_input_gives_the_same_text() -> None:
     assert set(_composites(first)) == {"arm_linear_fc1", "arm_linear_fc2"}
 
 
+def explain_fuse(mod: tvm.IRModule, vocabulary: Sequence[Spec]) -> list[Rejection]:
+    """Why each composite takes in no more, and why each other anchor is none."""
+    with recording() as record:
+        fuse(mod, vocabulary)
+    return [why for done in record.passes.values() for why in done.rejected]
+
+
 # Why each chain above ends, and what else an anchor may meet.
 ENDS: dict[str, tuple[Tail, str]] = {
     "nothing": (lambda _net, y, _r: y, "mm: its value is an output"),
@@ -276,6 +287,18 @@ def test_it_is_known_why_an_anchor_is_left() -> None:
         "mm: no arm.linear: operand 1 is not a constant",
         "mm: no arm.linear: dtype is not allowed (limit float32, actual float16)",
     ]
+
+
+def test_a_record_names_what_was_formed_of_each_composite() -> None:
+    mods = (_linear(_bias), _linear(_bias, weight_input=True))
+    for mod, applied in zip(mods, [(("mm", "bias"),), ()], strict=True):
+        with recording() as record:
+            fuse(_without_aliases(mod), (LINEAR, ATTENTION))
+        assert {name: done.applied for name, done in record.passes.items()} == {
+            "fuse:linear": applied,
+            "fuse:attention": (),
+        }
+        assert record.hits()["fuse:linear"] == len(applied)
 
 
 def test_the_second_of_two_anchors_that_meet_knows_the_first() -> None:

@@ -12,13 +12,13 @@ from tvm import relax, te
 from tvm.ir import Expr
 from tvm.relax import op
 
-from relay_passes.fuse import explain_fuse, fuse
+from relay_passes.fuse import fuse
 from relay_passes.sources import function_sources
 from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
 from tests.relay_passes.forms import Ops, form
 from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor
-from tests.relay_passes.test_fuse import ATTENTION, LINEAR, Spec, Step
+from tests.relay_passes.test_fuse import ATTENTION, LINEAR, Spec, Step, explain_fuse
 
 # Queries, transposed keys, values, and a mask: 9 queries look at 7 keys.
 Q, K, V, MASK = (1, 2, 9, 8), (1, 2, 8, 7), (1, 2, 7, 5), (1, 1, 9, 7)
@@ -253,3 +253,17 @@ def test_only_a_step_that_may_change_the_dtype_does() -> None:
     strict = dataclasses.replace(REQUANTIZE, retypes=False, required=False)
     spec = dataclasses.replace(INTEGER, epilogue=(INTEGER.epilogue[0], strict))
     assert _inside(fuse(_convolution(), (spec,))) == [["nn.pad", "nn.conv2d", "add"]]
+
+
+@pytest.mark.parametrize("registers", [3, 4])
+def test_a_step_that_needs_more_registers_than_the_tile_leaves_is_refused(registers: int) -> None:
+    keeps = dataclasses.replace(REQUANTIZE, registers=registers, required=False)
+    offset = dataclasses.replace(INTEGER.epilogue[0], registers=1)
+    spec = dataclasses.replace(INTEGER, epilogue=(offset, keeps), spare_registers=4)
+    mod = _convolution()
+    fits = registers == 3
+    assert _inside(fuse(mod, (spec,))) == [["nn.pad", *(CALLS if fits else CALLS[:-1])]]
+    (why,) = explain_fuse(mod, (spec,))
+    if not fits:
+        assert why.reason == "q: qdq.requantize would spill: vector registers that it needs beside the tile's"
+        assert (why.limit, why.actual) == (3, 4)

@@ -47,6 +47,13 @@ def test_a_chain_takes_no_more_than_its_widest_pair():
     assert place(chain)[1] == 1204224 + 301056
 
 
+def test_what_the_order_by_size_loses_is_found_again():
+    sizes = [(6, 0, 1), (5, 6, 8), (4, 5, 8), (4, 1, 5), (2, 4, 5), (1, 4, 5)]  # by size, 14 instead of 11
+    tensors = [Lifetime(ALIGNMENT * size, first, last) for size, first, last in sizes]
+    most = max(sum(t.size for t in tensors if t.first <= time <= t.last) for time in range(9))
+    assert place(tensors)[1] == most
+
+
 def test_nothing_takes_nothing():
     assert place([]) == ([], 0)
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from schedules.numerics.qdq.binary import Op, binary_routine
 from schedules.numerics.qdq.conv2d_transpose import conv2d_transpose_routine
 from schedules.numerics.qdq.matmul import matmul_routine
+from schedules.numerics.qdq.norm import Norm, norm_routine
 from schedules.numerics.qdq.requantize import multiplier, requantize_routine
 from schedules.numerics.qdq.softmax import softmax_routine
 from schedules.numerics.qdq.table import Real, table, table_routine
@@ -111,6 +112,30 @@ class Qdq:
             ValueError: x is not of 8 bits.
         """
         return softmax_routine(shape, axis, x, y)
+
+    def norm(
+        self,
+        shape: Sequence[int],
+        row: tuple[int, float],
+        factors: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64] | None],
+        x: Quantization,
+        y: Quantization,
+    ) -> Routine:
+        """A layer norm of an 8-bit tensor, or an RMS norm.
+
+        Args:
+            shape: Of the tensor.
+            row: How many of the last axes are normalised together, and epsilon.
+            factors: Real gamma, and beta or None in an RMS norm; they broadcast to a row.
+            x: The tensor.
+            y: The output.
+
+        Raises:
+            ValueError: See `norm_routine`.
+        """
+        (axes, epsilon), (gamma, beta) = row, factors
+        what = Norm(axes, epsilon, centred=beta is not None)
+        return norm_routine(shape, what, gamma, np.zeros(()) if beta is None else beta, x, y)
 
 
 NUMERICS = Qdq()

@@ -8,8 +8,7 @@ import pytest
 
 from arm_ext.cli import invoke
 from arm_ext.cli.explain import _detail, _overview
-from arm_ext.explainer import ExplainReport, Miss, NearMiss, Rejected, RuleReport
-from relay_passes.canonicalize import RULES
+from arm_ext.explainer import NAMES, ExplainReport, Miss, NearMiss, Rejected, RuleReport
 from tests.arm_ext.explained import explained
 from tests.arm_ext.models import mlp
 
@@ -44,7 +43,7 @@ def _rule(near: int = 0, rejected: int = 0, applied: int = 0) -> RuleReport:
 def test_a_model(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model]) == 0
     first, *blocks, hint = capsys.readouterr().out.rstrip().split("\n\n")
-    assert re.fullmatch(rf"m: 3 of {len(RULES)} rules applied, at 3 places", first)
+    assert re.fullmatch(rf"m: 5 of {len(NAMES)} rules applied, at 7 places", first)
     by_rule = {block.partition(":")[0]: block.splitlines() for block in blocks}
     assert by_rule["fold_batch_norm"][1:] == [
         "  applied   /conv1, /norm1",
@@ -84,12 +83,30 @@ def test_a_rule_that_was_not_tried(model: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.splitlines()[-1].startswith("Not tried: it changes last bits")
 
 
+def test_a_pass_in_full(model: str, capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", model, "--rule", "fuse:conv2d", "--target", "cortex-a76"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "fuse:conv2d"
+    assert lines[-7:-5] == ["Applied at 2 places:", "  /conv1, /norm1"]
+    assert lines[-4] == "Rejected at 2 places:"
+    assert invoke(["explain", model, "--rule", "fuse:conv9d"]) == 2
+    assert "did you mean fuse:conv" in capsys.readouterr().err
+
+
+def test_equal_reasons_of_different_nodes_are_one():
+    ends = tuple(Rejected(nodes=("/a",), reason=f"/next{i}: relax.exp is no step") for i in range(3))
+    report = ExplainReport(model="m", rules=(_rule().model_copy(update={"rejected": ends}),))
+    assert "  rejected  /next0: relax.exp is no step at /a; 2 more places" in _overview(
+        report, Path("m.onnx")
+    )
+
+
 def test_json_is_one_document(model: str, capsys: pytest.CaptureFixture[str]):
     assert invoke(["explain", model, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema_version"] == 1
     rules = {rule["rule"]: rule for rule in document["rules"]}
-    assert list(rules) == [rule.name for rule in RULES]
+    assert list(rules) == list(NAMES)
     assert rules["fold_batch_norm"]["applied"] == [["/conv1", "/norm1"]]
     assert rules["recognize_gelu"]["rejected"][0]["actual"] == "0.25"
     assert rules["merge_scales"]["near_misses"][0]["misses"][0]["found"] == "relax.add"

@@ -97,6 +97,13 @@ def unet_transposed(n: Cnn, x: Value) -> Value:
     return n.conv(up, 5)
 
 
+def one_axis(n: Cnn, x: Value) -> Value:
+    """Convolutions along one axis between transposes, as Conformers have them."""
+    tokens = n.then(op.permute_dims(n.then(op.reshape(x, (1, 63, 8))), [0, 2, 1]))
+    y = relu(n, n.then(op.nn.conv1d(tokens, n.const(8, 1, 5), padding=2, groups=8)))
+    return n.then(op.permute_dims(n.then(op.nn.conv1d(y, n.const(4, 8, 1))), [0, 2, 1]))
+
+
 def attention(n: Cnn, x: Value) -> Value:
     """Patches to tokens: what NCHW needs a transpose for is there already."""
     tokens = n.then(op.permute_dims(n.then(op.reshape(n.conv(x, 16), (1, 16, 63))), [0, 2, 1]))
@@ -144,10 +151,14 @@ NETS = {
     "unflattened": Net(unflattened, 1),
     "unet": Net(unet, 2),
     "unet_transposed": Net(unet_transposed, 2),
+    "one_axis": Net(one_axis, 0),
     "attention": Net(attention, 1),
     "next_block": Net(next_block, 2),
     "split_and_joined": Net(split_and_joined, 2),
 }
+
+
+LAYOUTS = ("NHWC", "OHWI")
 
 
 def calls(mod: tvm.IRModule, name: str) -> dict[str, relax.Call]:
@@ -165,10 +176,9 @@ def test_transposes_left(name: str):
     assert names.count("permute_dims") == case.ends + case.inside
     # Those inside are not at the ends; what moves no element is a reshape.
     assert names[1:-1].count("permute_dims") >= case.inside
-    convolutions = [*calls(out, "nn.conv2d").values(), *calls(out, "nn.conv2d_transpose").values()]
-    assert {(str(c.attrs.data_layout), str(c.attrs.kernel_layout)) for c in convolutions} == {
-        ("NHWC", "OHWI")
-    }
+    for operator, layouts in ("conv1d", ("NWC", "OWI")), ("conv2d", LAYOUTS), ("conv2d_transpose", LAYOUTS):
+        for call in calls(out, f"nn.{operator}").values():
+            assert (str(call.attrs.data_layout), str(call.attrs.kernel_layout)) == layouts
     np.testing.assert_array_equal(run(out, pixels()), run(mod, pixels()))
 
 

@@ -118,6 +118,14 @@ STEPS: dict[str, Step] = {
     "nn.batch_norm": lambda n, y: relax.TupleGetItem(
         n.then(op.nn.batch_norm(y, *[by_channel_1d(4)] * 4, axis=1, training=False)), 0
     ),
+    "nn.conv1d": lambda n, y: op.reshape(
+        n.then(
+            op.nn.conv1d(
+                n.then(op.reshape(y, (1, 8, 63))), n.const(8, 4, 5), groups=2, dilation=2, padding=(5, 3)
+            )
+        ),
+        (1, 8, 9, 7),
+    ),
     "nn.conv2d": lambda n, y: op.nn.conv2d(
         y, n.const(8, 4, 3, 2), groups=2, dilation=2, padding=(1, 0, 2, 1), strides=(2, 1)
     ),

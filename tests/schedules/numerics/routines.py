@@ -46,6 +46,9 @@ UNSIGNED = Per(float(np.float32(0.1)), 131, "uint8")
 ANY = Per(float(np.float32(0.0118281)), 255, "uint8")
 EIGHT_BITS = (POWER, ODD_POWER, BELOW_POWER, DECIMAL, UNSIGNED, ANY)
 WIDE = Per(float(np.float32(0.003)), -77, "int16")
+# Of probabilities: in s8, and what quantisers write in u8, not a power of two.
+PROBABILITIES = Per(1 / 256, -128, "int8")
+SHARES = Per(float(np.float32(1 / 255)), 0, "uint8")
 
 
 def run(routine: Routine, tensors: Sequence[Array], shape: Sequence[int], dtype: str) -> Array:
@@ -76,3 +79,19 @@ def quantized(value: Fraction, per: Per) -> int:
     info = np.iinfo(per.dtype)
     whole = round(binary32(value / Fraction(per.scale))) + per.zero_point
     return min(max(whole, int(info.min)), int(info.max))
+
+
+SOFTMAX_SHAPES = [((1,), 0), ((7, 9), -1), ((2, 31, 8), 1), ((3, 1), 1), ((4, 2, 5), 0)]
+
+
+def values(x: Per, shape: tuple[int, ...]) -> Array:
+    """Any values of a quantised tensor."""
+    info = np.iinfo(x.dtype)
+    return np.random.default_rng(3).integers(info.min, info.max + 1, shape).astype(x.dtype)
+
+
+def softmax_in_binary64(q: Array, axis: int, x: Per) -> Array:
+    """The real softmax of quantised values."""
+    real = (q.astype(np.float64) - x.zero_point) * x.scale
+    e = np.exp(real - real.max(axis, keepdims=True))
+    return np.asarray(e / e.sum(axis, keepdims=True))

@@ -9,42 +9,30 @@ from tests.schedules.numerics.routines import (
     DECIMAL,
     ODD_POWER,
     POWER,
+    PROBABILITIES,
+    SHARES,
+    SOFTMAX_SHAPES,
     UNSIGNED,
     WIDE,
-    Array,
     Per,
     run,
+    softmax_in_binary64,
+    values,
 )
-
-PROBABILITIES = Per(1 / 256, -128, "int8")
-# What quantisers write for probabilities in u8; not a power of two.
-SHARES = Per(float(np.float32(1 / 255)), 0, "uint8")
-SHAPES = [((1,), 0), ((7, 9), -1), ((2, 31, 8), 1), ((3, 1), 1), ((4, 2, 5), 0)]
-
-
-def values(x: Per, shape: tuple[int, ...]) -> Array:
-    info = np.iinfo(x.dtype)
-    return np.random.default_rng(3).integers(info.min, info.max + 1, shape).astype(x.dtype)
-
-
-def in_binary64(q: Array, axis: int, x: Per) -> Array:
-    real = (q.astype(np.float64) - x.zero_point) * x.scale
-    e = np.exp(real - real.max(axis, keepdims=True))
-    return np.asarray(e / e.sum(axis, keepdims=True))
 
 
 @pytest.mark.parametrize("x", [POWER, ODD_POWER, BELOW_POWER, DECIMAL, UNSIGNED], ids=str)
 @pytest.mark.parametrize("y", [PROBABILITIES, SHARES, WIDE], ids=str)
 def test_definition_is_within_a_unit_of_softmax(x: Per, y: Per):
     q = values(x, (200, 9))
-    expected = quantize(in_binary64(q, -1, x), y).astype(int)
+    expected = quantize(softmax_in_binary64(q, -1, x), y).astype(int)
     assert len(np.unique(expected)) > 9
     assert np.abs(softmax(q, -1, x, y).astype(int) - expected).max() <= 1
 
 
 @pytest.mark.parametrize("x", [POWER, BELOW_POWER, UNSIGNED], ids=str)
 @pytest.mark.parametrize("y", [PROBABILITIES, SHARES], ids=str)
-@pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
+@pytest.mark.parametrize(("shape", "axis"), SOFTMAX_SHAPES, ids=str)
 def test_routine_equals_numpy(x: Per, y: Per, shape: tuple[int, ...], axis: int):
     q = values(x, shape)
     routine = softmax_routine(shape, axis, x, y)

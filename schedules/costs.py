@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the graph side asks before it rewrites products: the kernels' estimates, and what their values cost to move."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedules.cores import Core
+from schedules.select import Choice, select
+from schedules.vocabulary import BIAS, LINEAR
+from schedules.workload import Operand, Step, Workload
+
+FLOAT = 4
+"""Bytes of a float32."""
+
+SPLIT_INSTRUCTIONS = 5.0
+"""Of an element that a split along the last axis copies: 4.3 to 6 are counted in parts of 9 to 192 columns."""
+
+SPLIT_CALL = 800.0
+"""Cycles of the calls and allocations around a split: 2.8 k instructions more are counted than for one call less."""
+
+BYTES_PER_CYCLE = 8.0
+"""Of values that lie beyond L2, on one core. Assumed, not measured."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Cycles on one core, and where its cache ends.
+
+    Attributes:
+        core: Whose.
+    """
+
+    core: Core
+
+    @property
+    def cache(self) -> int:
+        """Bytes that a value may have and still be in L2 when it is read again."""
+        return self.core.l2.size
+
+    def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
+        """Cycles of a float32 linear layer with constant weights, its data read; None if no kernel takes it.
+
+        Args:
+            data: Shape of the data.
+            columns: Of the weights.
+            bias: Whether there is one.
+        """
+        depth, shape = data[-1], (*data[:-1], columns)
+        operands = (
+            Operand(tuple(data), "float32", "input", 0),
+            Operand((depth, columns), "float32", "constant", 0),
+        )
+        steps = (Step(BIAS.name, Operand((columns,), "float32", "constant", 1)),) if bias else ()
+        choice = select(Workload(LINEAR.name, operands, (), steps, shape, "float32"), self.core)
+        return choice.estimate + self.moved(data) if isinstance(choice, Choice) else None
+
+    def split(self, shape: Sequence[int]) -> float:
+        """Cycles of splitting a float32 value along its last axis: it is written, read, and written in parts."""
+        elements = math.prod(shape)
+        copied = elements * SPLIT_INSTRUCTIONS / self.core.issue_width
+        return SPLIT_CALL + copied + 2 * self.moved(shape)
+
+    def moved(self, shape: Sequence[int]) -> float:
+        """Cycles of moving a float32 value once between L2 and what is beyond, if L2 does not hold it."""
+        size = math.prod(shape) * FLOAT
+        return size / BYTES_PER_CYCLE if size > self.cache else 0.0

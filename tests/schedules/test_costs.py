@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+
+import pytest
+
+from schedules.cores import CORES
+from schedules.costs import BYTES_PER_CYCLE, FLOAT, SPLIT_CALL, Costs
+from schedules.kernels import gemm_f32
+from tests.schedules.programs import linear
+
+CORE = CORES["neoverse-n2"]
+COSTS = Costs(CORE)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_layer_costs_what_its_kernel_estimates(bias: bool):
+    workload = linear(31, 9, 17, ["bias"] if bias else [], lead=(2,))
+    params = gemm_f32.default(workload, CORE)
+    assert COSTS.linear((2, 31, 17), 9, bias=bias) == gemm_f32.estimate(workload, params, CORE)
+
+
+def test_what_no_kernel_takes_has_no_estimate():
+    assert COSTS.linear((0, 17), 9, bias=True) is None
+
+
+def test_data_beyond_the_cache_is_read_at_the_pace_of_memory():
+    rows = CORE.l2.size // (16 * FLOAT)
+    assert COSTS.cache == CORE.l2.size
+    assert COSTS.moved((rows, 16)) == 0
+    assert COSTS.moved((rows + 1, 16)) == (rows + 1) * 16 * FLOAT / BYTES_PER_CYCLE
+    small = dataclasses.replace(CORE, l2=dataclasses.replace(CORE.l2, size=1))
+    apart = Costs(small).linear((31, 16), 9, bias=True)
+    assert apart is not None
+    assert apart - COSTS.moved((31, 16)) == pytest.approx(
+        (COSTS.linear((31, 16), 9, bias=True) or 0) + 31 * 16 * FLOAT / BYTES_PER_CYCLE
+    )
+    assert Costs(small).split((31, 16)) - COSTS.split((31, 16)) == 2 * Costs(small).moved((31, 16))
+
+
+# Columns of three products of this data, and whether one product and a split were counted to take fewer cycles.
+@pytest.mark.parametrize(
+    ("data", "columns", "wins"),
+    [
+        ((197, 192), 9, True),
+        ((197, 192), 13, True),
+        ((16, 128), 9, True),
+        ((128, 128), 33, True),
+        ((197, 192), 12, False),
+        ((197, 192), 192, False),
+        ((128, 128), 128, False),
+        ((197, 16), 9, False),
+        ((1, 128), 128, False),
+    ],
+)
+def test_combining_wins_where_it_was_counted_to(data: tuple[int, int], columns: int, wins: bool):
+    apart = COSTS.linear(data, columns, bias=True)
+    together = COSTS.linear(data, 3 * columns, bias=True)
+    assert apart is not None
+    assert together is not None
+    assert (together + COSTS.split((data[0], 3 * columns)) < 3 * apart) == wins
+    assert COSTS.split((1, 1)) > SPLIT_CALL
