@@ -2,14 +2,14 @@
 """The phase that makes every call a TensorIR kernel, and notes which kernel took which source nodes, and why."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import tvm
 from tvm import relax, tirx
 from tvm.relax.analysis import free_vars
 
 import schedules
-from arm_ext.report import GENERIC, Alternative, KernelCall
+from arm_ext.report import Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.sources import (
@@ -23,6 +23,7 @@ from relay_passes.sources import (
 )
 from relay_passes.upstream import run_upstream
 from schedules import generic
+from schedules.generic.families import GENERIC
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
@@ -61,7 +62,7 @@ def lower(
     numerics = _numerics_of_calls(mod["main"], routines)
     mod, done = _schedule(mod, symbols - ours, profile)
     kernels += [
-        _generic(symbol, sources.get(symbol, ()), numerics.get(symbol, "-"), rejected, done[symbol])
+        _scheduled(symbol, sources.get(symbol, ()), numerics.get(symbol, "-"), rejected, done[symbol])
         for symbol in symbols - ours
     ]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
@@ -98,25 +99,31 @@ def _numerics_of_calls(main: relax.Function, routines: Mapping[str, str]) -> dic
 
 def _schedule(
     mod: tvm.IRModule, symbols: Iterable[str], profile: Profile
-) -> tuple[tvm.IRModule, dict[str, str]]:
+) -> tuple[tvm.IRModule, dict[str, generic.Scheduled]]:
     """Make vector code of the loops that no kernel takes; returns for each function what was done."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
         scheduled = generic.schedule(mod[symbol], profile.tvm_target())
         mod.update_func(mod.get_global_var(symbol), scheduled.func)
-        done[symbol] = scheduled.done
+        done[symbol] = scheduled
     return mod, done
 
 
-def _generic(symbol: str, sources: Sequence[str], numerics: str, rejected: Rejected, done: str) -> KernelCall:
+def _scheduled(
+    symbol: str, sources: Sequence[str], numerics: str, rejected: Rejected, done: generic.Scheduled
+) -> KernelCall:
     alternatives = tuple(dict.fromkeys(a for source in sources for a in rejected.get(source, ())))
+    is_generic = done.kernel == GENERIC
     return KernelCall(
         symbol=symbol,
         sources=tuple(sources),
-        kernel=GENERIC,
+        kernel=done.kernel,
         numerics=numerics,
-        reason=done if alternatives else f"no hand-written kernel for this operator; {done}",
-        rejected=alternatives,
+        reason=f"no hand-written kernel for this operator; {done.done}"
+        if is_generic and not alternatives
+        else done.done,
+        rejected=(*alternatives, *_alternatives(done.rejected)),
+        estimated_cycles=None if done.cycles is None else round(done.cycles),
     )
 
 
@@ -201,4 +208,13 @@ def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice, numeric
         numerics=numerics,
         reason=choice.reason,
         rejected=_alternatives(choice.rejected),
+        params=asdict(choice.params),
+        estimated_cycles=round(choice.estimate),
+        runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),
+    )
+
+
+def _runner_up(option: schedules.Option) -> RunnerUp:
+    return RunnerUp(
+        kernel=option.kernel, params=asdict(option.params), estimated_cycles=round(option.estimate)
     )

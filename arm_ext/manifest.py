@@ -120,7 +120,12 @@ class Manifest(_Record):
 
 def manifest_schema() -> dict[str, object]:
     """Return the JSON schema of manifest.json, which ships as schemas/manifest.schema.json."""
+    return json_schema(Manifest)
+
+
+def json_schema(record: type[BaseModel]) -> dict[str, object]:
+    """Return the JSON schema of what a record is written as."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Manifest.model_json_schema(mode="serialization"),
+        **record.model_json_schema(mode="serialization"),
     }

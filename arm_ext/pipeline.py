@@ -21,7 +21,7 @@ from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
 from relay_passes.rules import scale_after_product
 from relay_passes.sources import bindings_of, global_callees
-from schedules.numerics import qdq
+from schedules.numerics.qdq import NUMERICS, Qdq
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Context:
         profile: The target.
         precision: What float operators compute in.
         without: Names of kernels that are not to be used.
+        numerics: What quantised operators compute.
         kept_layout: Written by `layout`: calls that keep the model's layout, and why.
         left_float: Written by `integerize`: calls of a quantised model that still compute in float, and why.
         kernels: Written by `lower`: one record a kernel.
@@ -40,6 +41,7 @@ class Context:
     profile: Profile
     precision: Precision = "fp32"
     without: tuple[str, ...] = ()
+    numerics: Qdq = NUMERICS
     kept_layout: list[LayoutCall] = field(default_factory=list)
     left_float: list[FloatCall] = field(default_factory=list)
     kernels: list[KernelCall] = field(default_factory=list)
@@ -59,7 +61,7 @@ def layout(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
 
 def integerize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Compute in integers what stands between dequantize and quantize."""
-    mod, left = relay_passes.integerize(mod, qdq.NUMERICS)
+    mod, left = relay_passes.integerize(mod, context.numerics)
     context.left_float += [FloatCall.of(call) for call in left]
     return mod
 
@@ -71,10 +73,11 @@ def precision(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     return relay_passes.to_half_precision(mod, "float16" if context.precision == "fp16" else "bfloat16")
 
 
-def fuse(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
+def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
     # int8 weights of float products stay int8: their scale goes where the epilogue finds it.
     mod = relay_passes.apply_rules(mod, (scale_after_product.RULE,))
+    mod = relay_passes.combine_matmuls(mod, schedules.VOCABULARY, schedules.Costs(context.profile.core))
     return relay_passes.fuse(mod, schedules.VOCABULARY)
 
 
@@ -92,11 +95,12 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
         relax.transform.ToNonDataflow(),
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
-        relax.transform.StaticPlanBlockMemory(),
     ]
     with context.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
+        mod = relay_passes.lend_workspaces(mod)
+        mod = relay_passes.run_upstream(mod, relax.transform.StaticPlanBlockMemory())
     mod = relay_passes.accept_offsets(relay_passes.plan_arena(mod))
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}

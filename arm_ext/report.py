@@ -3,11 +3,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from arm_ext.manifest import json_schema
 from relay_passes import KeptLayout, LeftFloat
+from schedules.generic import families
+from schedules.generic.families import GENERIC
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -21,8 +24,22 @@ class Alternative(BaseModel):
     reason: str
 
 
+class RunnerUp(BaseModel):
+    """What would run a workload if the kernel that does were not there, or had not these parameters."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kernel: str
+    params: dict[str, Any]
+    estimated_cycles: int
+
+
 class KernelCall(BaseModel):
-    """One kernel of model.so and the source nodes computed in it."""
+    """One kernel of model.so and the source nodes computed in it.
+
+    A kernel of ours has parameters and an estimate: cycles of one call on one core, by a model of the kernel that
+    compares what could run a workload.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -32,6 +49,18 @@ class KernelCall(BaseModel):
     numerics: str
     reason: str
     rejected: tuple[Alternative, ...] = ()
+    params: dict[str, Any] = {}
+    estimated_cycles: int | None = None
+    runner_up: RunnerUp | None = None
+
+    def next_best(self) -> str:
+        """Return the runner-up: its name, or the parameters that it has other ones of, and its estimate."""
+        if self.runner_up is None:
+            return "-"
+        own, other = self.params, self.runner_up.params
+        changed = ", ".join(f"{name} {value}" for name, value in other.items() if own.get(name) != value)
+        what = changed if self.runner_up.kernel == self.kernel else self.runner_up.kernel
+        return f"{what}: {self.runner_up.estimated_cycles:,}"
 
 
 class FloatCall(BaseModel):
@@ -106,7 +135,7 @@ class CompileReport(BaseModel):
         return ", ".join(f"{kernel} {n}" for kernel, n in count.most_common()) + " nodes"
 
     def text(self) -> str:
-        """Render one page: totals, a row a node, what a quantised model left in float, what kept its layout."""
+        """Render one page: totals, a row a node, a row a kernel, what was left in float, what kept its layout."""
         lines = [
             f"{self.model} for {self.target}: {len(self.nodes)} nodes, {len(self.kernels)} kernels, "
             f"{self.macs / 1e6:.2f} MMAC",
@@ -118,6 +147,9 @@ class CompileReport(BaseModel):
             for n in self.nodes
         ]
         lines += _columns(rows)
+        lines += ["", "Kernels, with estimated cycles of one call on one core, and what comes next:"]
+        choices = [(c.symbol, c.kernel, _count(c.estimated_cycles), c.next_best()) for c in self.kernels]
+        lines += _columns([("symbol", "kernel", "cycles", "runner-up"), *choices])
         head = ("node", "operator", "reason")
         if self.left_float:
             lines += ["", f"{len(self.left_float)} operators left in float:"]
@@ -128,6 +160,10 @@ class CompileReport(BaseModel):
                 [head, *((", ".join(c.sources), c.operator, c.reason) for c in self.kept_layout)]
             )
         return "\n".join(lines) + "\n"
+
+
+def _count(cycles: int | None) -> str:
+    return "-" if cycles is None else f"{cycles:,}"
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -194,8 +230,8 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float) -> NodeRow:
             reason=reason,
         )
     # A node that spreads over several kernels (weights prepared in one, used in another) is described by the first
-    # that a hand-written kernel serves, else by the first.
-    main = next((call for call in calls if call.kernel != GENERIC), calls[0])
+    # that a hand-written kernel serves, else by the first of a family, else by the first.
+    main = min(calls, key=lambda call: (call.kernel == GENERIC, call.kernel in families.NAMES))
     rejected = "; ".join(f"not {a.kernel}: {a.reason}" for a in main.rejected)
     return NodeRow(
         source=name,
@@ -209,4 +245,6 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float) -> NodeRow:
     )
 
 
-GENERIC = "generic"
+def report_schema() -> dict[str, object]:
+    """Return the JSON schema of report.json, which ships as schemas/report.schema.json."""
+    return json_schema(CompileReport)

@@ -15,6 +15,7 @@ from arm_ext.package import Selftest
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.report import FloatCall
 from arm_ext.target.profiles import baseline_host
+from schedules.numerics.qdq import NUMERICS, Qdq
 
 _SEED = 0
 _QUANTIZED_BYTES = 2  # of the widest integers that activations are quantised to
@@ -101,13 +102,14 @@ def run_on_host(
     inputs: Sequence[np.ndarray],
     precision: Precision = "fp32",
     without: tuple[str, ...] = (),
+    numerics: Qdq = NUMERICS,
 ) -> list[np.ndarray]:
     """Run an imported module on this machine.
 
     It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
     """
     profile = baseline_host()
-    *_, (_, planned) = run_phases(mod, Context(profile, precision, without))
+    *_, (_, planned) = run_phases(mod, Context(profile, precision, without, numerics))
     device = tvm.cpu()
     vm = relax.VirtualMachine(build(planned, profile), device)
     result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tvm import ir, tirx
+from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
@@ -38,6 +39,11 @@ def splat(value: float, dtype: str, lanes: int) -> ir.Expr:
     """A vector with the float constant in every lane; a scalar if `lanes` is 1."""
     scalar = tirx.FloatImm(dtype, value)
     return scalar if lanes == 1 else tirx.Broadcast(scalar, lanes)
+
+
+def in_root_block(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The body in a root block, which the passes that look for views in functions of one input insist on."""
+    return func.with_body(SBlockRealize([], True, SBlock([], [], [], "root", func.body)))
 
 
 class Function:

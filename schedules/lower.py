@@ -8,7 +8,9 @@ from types import MappingProxyType
 from tvm import relax, target, tirx
 
 from schedules.cores import Core
+from schedules.emit import in_root_block
 from schedules.kernel import Array, Rejection
+from schedules.one_axis import as_called, widened
 from schedules.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.vocabulary import VOCABULARY
@@ -64,9 +66,12 @@ def lower(
     parsed = parse(composite, spec, routines)
     if isinstance(parsed, Rejection):
         return Rejected((parsed,))
-    choice = select(parsed.workload, core, choose, without)
+    wide = widened(parsed)
+    choice = select(wide.workload, core, choose, without)
     if isinstance(choice, Rejected):
         return choice
     kernel = kernel_named(choice.kernel)
-    func = kernel.build(parsed.workload, choice.params).with_attr("target", target)
-    return Lowered(func, kernel.pack(parsed.workload, choice.params, parsed.constants), choice)
+    func = in_root_block(kernel.build(wide.workload, choice.params)).with_attr("target", target)
+    if wide is not parsed:
+        func = as_called(func, parsed.workload)
+    return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)

@@ -83,7 +83,7 @@ def magnitude_of(
 def _column_axis(anchor: ir.Call) -> int | None:
     """The axis of the weights that is not summed over."""
     match str(anchor.op.name):
-        case "relax.nn.conv2d":
+        case "relax.nn.conv1d" | "relax.nn.conv2d":
             return str(anchor.attrs.kernel_layout).index("O")
         case "relax.matmul" if len(anchor.args[1].ty.shape) == 2:
             return 1

@@ -12,6 +12,7 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from schedules.kernel import Rejection
+from schedules.kernels.broadcast_plan import affine_form
 from schedules.magnitude import magnitude_of, magnitude_of_run_time, magnitude_of_transposed
 from schedules.vocabulary import CompositeSpec, EpilogueStep
 from schedules.workload import Composite, Magnitude, Operand, Pad, Step, Workload
@@ -119,7 +120,7 @@ def parse(
         pad,
         _magnitude(anchor, operands, steps, reader),
     )
-    return Composite(workload, constants)
+    return Composite(replace(workload, affine=affine_form(workload, constants)), constants)
 
 
 def _steps(spec: CompositeSpec, bindings: Sequence[relax.VarBinding], reader: _Reader) -> tuple[Step, ...]:

@@ -1,5 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel for which workload on which core, and the reason."""
+"""Which kernel for which workload on which core, and the reason.
+
+Activations are NHWC. A blocked layout, [N, C / 8, H, W, 8] or C / 16, is no candidate: with the same tiles, where only
+the segments of a row differ, instructions and cycles by llvm-mca for Neoverse N2, against NHWC, are
+
+                                    float32                            int8, SMMLA
+                            C / 8           C / 16           C / 8           C / 16
+    3 x 3, 14, 128 to 256   +6.9 %, +7.8 %  +8.1 %, +11.2 %  +0.2 %, -0.1 %  +0.3 %,  0.0 %
+    1 x 1, 14, 96 to 576    +1.5 %, +3.5 %  +4.3 %,  +0.6 %  +3.5 %, +0.1 %   0.0 %,  0.0 %
+    1 x 1, 56, 64 to 256    +1.3 %, +3.4 %  +4.2 %,  +0.5 %  -0.2 %, +0.5 %  +9.5 %, +8.3 %
+
+A row's k is in more and shorter pieces, and the rest is alike: a tile of rows reads the same bytes, and the same lines
+but for those at its ends. Depthwise layers were not measured. Of a line they need a quarter (float32) or an eighth
+(int8) at a time; the four int8 rows of a 3 x 3 kernel at 112 x 96 are 43 KB, which L1 keeps until all is read.
+"""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -9,9 +23,11 @@ from schedules.cores import Core
 from schedules.kernel import Kernel, Match, Rejection
 from schedules.kernels import (
     attention_f32,
+    broadcast_s8,
     depthwise_f32,
     depthwise_s8,
     depthwise_s8_mlal,
+    depthwise_s8_patch,
     elementwise_s8,
     gemm_bf16,
     gemm_f16,
@@ -21,6 +37,9 @@ from schedules.kernels import (
     gemm_s8_sdot,
     gemm_w8,
     matmul_s8,
+    norm_f32,
+    norm_s8,
+    softmax_f32,
     softmax_s8,
     winograd_f32,
 )
@@ -34,18 +53,38 @@ KERNELS: tuple[Kernel, ...] = (
     winograd_f32,
     depthwise_f32,
     elementwise_s8,
+    broadcast_s8,
     depthwise_s8,
     gemm_s8_mmla,
     gemm_s8_sdot,
     depthwise_s8_mlal,
+    depthwise_s8_patch,
     gemm_s8_mlal,
     matmul_s8,
     attention_f32,
     softmax_s8,
+    norm_s8,
+    norm_f32,
+    softmax_f32,
 )
 
 Choose = Callable[[Workload, Core], Any]
 """A look-up of known good parameters, such as a tuning database: a kernel's `Params`, or None for "not known"."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What could run a workload.
+
+    Attributes:
+        kernel: Name of a kernel.
+        params: An instance of its `Params`.
+        estimate: Cycles of one call on one core, from the kernel's model.
+    """
+
+    kernel: str
+    params: Any
+    estimate: float
 
 
 @dataclass(frozen=True)
@@ -58,6 +97,9 @@ class Choice:
         estimate: Cycles of one call on one core, from the kernel's model.
         reason: Why it was taken.
         rejected: Every kernel that does not take the workload.
+        runner_up: The best of the other kernels that take it; if there is none, the best of this one's other
+            parameters, if it has any. Kernels prefer fewer instructions among estimates that tie, so that its estimate
+            may be a few percent lower.
     """
 
     kernel: str
@@ -65,6 +107,7 @@ class Choice:
     estimate: float
     reason: str
     rejected: tuple[Rejection, ...]
+    runner_up: Option | None = None
 
 
 @dataclass(frozen=True)
@@ -101,22 +144,36 @@ def select(
     matched = [(kernel, answer) for kernel, answer in answers if isinstance(answer, Match)]
     if not matched:
         return Rejected(rejected)
+    defaults = [_option(kernel, kernel.default(workload, core), workload, core) for kernel, _ in matched]
     known = choose(workload, core) if choose else None
-    if known is not None:
-        for kernel, answer in matched:
-            if isinstance(known, kernel.Params):
-                cycles = kernel.estimate(workload, known, core)
-                return Choice(kernel.NAME, known, cycles, f"{answer.reason}; chosen by look-up", rejected)
-        raise ValueError(
-            f"the look-up gave {known!r}, but only {[k.NAME for k, _ in matched]} take {workload}"
-        )
-    options = []
-    for kernel, answer in matched:
-        params = kernel.default(workload, core)
-        options.append(
-            Choice(kernel.NAME, params, kernel.estimate(workload, params, core), answer.reason, rejected)
-        )
-    return min(options, key=lambda choice: choice.estimate)
+    if known is None:
+        taken, how = min(defaults, key=_cycles), ""
+    else:
+        kernel = next((kernel for kernel, _ in matched if isinstance(known, kernel.Params)), None)
+        if kernel is None:
+            raise ValueError(
+                f"the look-up gave {known!r}, but only {[k.NAME for k, _ in matched]} take {workload}"
+            )
+        taken, how = _option(kernel, known, workload, core), "; chosen by look-up"
+    reason = next(answer.reason for kernel, answer in matched if taken.kernel == kernel.NAME) + how
+    others = [option for option in defaults if option.kernel != taken.kernel]
+    runner_up = min(others or _variants(taken, workload, core), key=_cycles, default=None)
+    return Choice(taken.kernel, taken.params, taken.estimate, reason, rejected, runner_up)
+
+
+def _option(kernel: Kernel, params: Any, workload: Workload, core: Core) -> Option:
+    return Option(kernel.NAME, params, kernel.estimate(workload, params, core))
+
+
+def _variants(taken: Option, workload: Workload, core: Core) -> list[Option]:
+    """What the kernel that was taken could do with other parameters."""
+    kernel = kernel_named(taken.kernel)
+    found = (params for params in kernel.candidates(workload, core) if params != taken.params)
+    return [_option(kernel, params, workload, core) for params in found]
+
+
+def _cycles(option: Option) -> float:
+    return option.estimate
 
 
 def _matches(kernel: Kernel, workload: Workload, core: Core, without: Collection[str]) -> Match | Rejection:

@@ -5,7 +5,7 @@ A composite is one anchor call followed by a chain of epilogue steps, each of wh
 `relu(add(matmul(x, W), b))` is the anchor `relax.matmul` with the steps `bias` and `relu`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -24,6 +24,7 @@ class EpilogueStep:
             value's leading axes. The operands of `relax.add` and `relax.multiply` may come in either order.
         required: Whether there is no composite without this step.
         retypes: Whether it may change the dtype.
+        registers: Vector registers that it keeps over all outputs.
     """
 
     name: str
@@ -32,6 +33,7 @@ class EpilogueStep:
     broadcast: Literal["last-axis", "per-channel", "same-shape", "scalar", "any", "contracted"] | None = None
     required: bool = False
     retypes: bool = False
+    registers: int = 0
 
     def __post_init__(self) -> None:
         if (self.operand is None) != (self.broadcast is None):
@@ -55,6 +57,7 @@ class CompositeSpec:
         permuted: Operands of the anchor whose `relax.permute_dims` may be part of it, each with how many of the
             anchor's last axes the axis that is contiguous before the permutation must be among.
         constant_dtype: Dtype of the constant operands; any if empty.
+        spare_registers: Vector registers that a kernel's tile leaves to steps that keep some.
     """
 
     name: str
@@ -66,6 +69,7 @@ class CompositeSpec:
     pad: bool = False
     permuted: tuple[tuple[int, int], ...] = ()
     constant_dtype: str = ""
+    spare_registers: int = 0
 
 
 BIAS = EpilogueStep("bias", "relax.add", operand="constant", broadcast="last-axis")
@@ -156,7 +160,7 @@ ATTENTION = CompositeSpec(
     permuted=((0, 1), (1, 2)),
 )
 
-# Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits.
+# Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits; an activation's table.
 _INTEGER_EPILOGUE = (
     EpilogueStep("offset", "relax.add", operand="constant", broadcast="per-channel"),
     EpilogueStep(
@@ -167,7 +171,12 @@ _INTEGER_EPILOGUE = (
         required=True,
         retypes=True,
     ),
+    # Beside the tile it would be loaded again for each 16 outputs: that is 3 to 5 % more instructions of a linear layer
+    # than by a loop of its own, in which it stays.
+    EpilogueStep("table", "qdq.table", operand="constant", broadcast="any", retypes=True, registers=16),
 )
+# Of 32, a tile of 16 accumulators, as few as hide the latency of loads, has its operands, and its requantisation four.
+_SPARE_REGISTERS = 8
 _8_BIT = ("int8", "uint8")
 
 CONV2D_S8 = CompositeSpec(
@@ -178,6 +187,7 @@ CONV2D_S8 = CompositeSpec(
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
     pad=True,
+    spare_registers=_SPARE_REGISTERS,
 )
 
 # The data's zero point is the anchor's own.
@@ -188,6 +198,7 @@ CONV2D_TRANSPOSE_S8 = CompositeSpec(
     dtypes=_8_BIT,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
+    spare_registers=_SPARE_REGISTERS,
 )
 
 LINEAR_S8 = CompositeSpec(
@@ -197,6 +208,7 @@ LINEAR_S8 = CompositeSpec(
     dtypes=_8_BIT,
     epilogue=_INTEGER_EPILOGUE,
     anchor_dtype="int32",
+    spare_registers=_SPARE_REGISTERS,
 )
 
 # Of two tensors of run time; the zero points are the anchor's own.
@@ -205,9 +217,10 @@ MATMUL_S8 = CompositeSpec(
     anchor="qdq.matmul",
     constant_operands=(),
     dtypes=_8_BIT,
-    epilogue=(_INTEGER_EPILOGUE[-1],),
+    epilogue=_INTEGER_EPILOGUE[1:],
     anchor_dtype="int32",
     permuted=((0, 2), (1, 2)),
+    spare_registers=_SPARE_REGISTERS,
 )
 
 # The second operand is the table of exponentials.
@@ -215,9 +228,31 @@ SOFTMAX_S8 = CompositeSpec(
     name="arm.softmax_s8", anchor="qdq.softmax", constant_operands=(1,), dtypes=_8_BIT, epilogue=()
 )
 
+# The other operands are gamma and beta in units of the output.
+NORMS_S8 = tuple(
+    CompositeSpec(
+        name=f"arm.{op}_s8", anchor=f"qdq.{op}", constant_operands=(1, 2), dtypes=_8_BIT, epilogue=()
+    )
+    for op in ("layer_norm", "rms_norm")
+)
+
+# Rows of float32.
+ROWS_F32 = (
+    CompositeSpec("arm.layer_norm", "relax.nn.layer_norm", (1, 2), ("float32",), ()),
+    CompositeSpec("arm.rms_norm", "relax.nn.rms_norm", (1,), ("float32",), ()),
+    CompositeSpec("arm.softmax", "relax.nn.softmax", (), ("float32",), ()),
+)
+
 ELEMENTWISE_S8 = tuple(
     CompositeSpec(name=f"arm.{op}_s8", anchor=f"qdq.{op}", constant_operands=(), dtypes=_8_BIT, epilogue=())
     for op in ("add", "subtract", "multiply", "table")
+)
+
+# Along one axis, computed as along two; see `schedules.one_axis`.
+CONV1D = tuple(
+    replace(spec, name=spec.name.replace("conv2d", "conv1d"), anchor="relax.nn.conv1d")
+    for spec in (*HALF_PRODUCTS, CONV2D, CONV2D_S8)
+    if spec.anchor == "relax.nn.conv2d"
 )
 
 VOCABULARY: tuple[CompositeSpec, ...] = (
@@ -225,6 +260,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *HALF_PRODUCTS,
     LINEAR_W8,
     LINEAR,
+    *CONV1D,
     CONV2D,
     CONV2D_TRANSPOSE,
     ATTENTION,
@@ -233,4 +269,6 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     LINEAR_S8,
     MATMUL_S8,
     SOFTMAX_S8,
+    *NORMS_S8,
+    *ROWS_F32,
 )

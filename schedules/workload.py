@@ -112,6 +112,7 @@ class Workload:
         output_dtype: Dtype of the result.
         pad: Border of operand 0 that is part of the composite.
         magnitude: Of the accumulators of an integer composite with constant weights.
+        affine: Shift and lift of the affine form of a function of 8-bit values and a constant; see `schedules.affine`.
     """
 
     composite: str
@@ -122,6 +123,7 @@ class Workload:
     output_dtype: str
     pad: Pad | None = None
     magnitude: Magnitude | None = None
+    affine: tuple[int, int] | None = None
 
     def step(self, name: str) -> Step | None:
         """The epilogue step of that name, or None."""

@@ -27,8 +27,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)
-        assert path.is_file(), f"{path} is missing; write it with --update-golden, and read it"
-        assert text == path.read_text(), f"{path} differs; if it should, run with --update-golden"
+        command = f"pytest '{request.node.nodeid}' --update-golden"
+        assert path.is_file(), f"{path} is missing; write it by `{command}`, and read it"
+        assert text == path.read_text(), f"{path} differs; if it should, write it by `{command}`"
 
     return check
 

@@ -9,7 +9,7 @@ from schedules.emit import i64
 from schedules.generic.expressions import step_of
 from schedules.generic.fusion import FUNCTION_COST, cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
-from schedules.generic.stages import Stage
+from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import transposed_blocks, transposition
 from schedules.generic.vector import Place, compute, store
 
@@ -21,10 +21,15 @@ FUNCTION_LANES = 8
 """The same where polynomials are computed, whose constants take half of the registers."""
 
 
+def stored_along(nest: Stage) -> Axis | None:
+    """The axis that a nest is stored contiguously along."""
+    return next((axis for axis in reversed(nest.axes) if step_of(nest.indices[0], axis.var) == 1), None)
+
+
 def emit(nest: Stage, place: Place, parallel: bool) -> str:
     """Emits a nest; returns what was done in a few words."""
     offset = nest.indices[0]
-    along = next((axis for axis in reversed(nest.axes) if step_of(offset, axis.var) == 1), None)
+    along = stored_along(nest)
     if along is None:
         with loops(nest.axes, parallel) as at:
             here = _moved(place, at)

@@ -12,14 +12,15 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.generic.expressions import lanes_of
+from schedules.intrinsics.exp_f32 import reduced
+from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels import activation_f32
-from schedules.kernels.activation_f32 import Vector
 
 
 def exp(v: Vector, x: ir.Expr) -> ir.Expr:
     """e**x."""
     near = v.minimum(v.maximum(x, activation_f32.EXP_LOW), activation_f32.EXP_HIGH)
-    scale, rest = v.reduced(near)
+    scale, rest = reduced(v, near, base_e=True)
     # The sum first: of two terms, infinity times a negative number would be one.
     return scale * T.Bind(rest + v.const(1))
 

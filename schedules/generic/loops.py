@@ -10,7 +10,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64
 from schedules.generic.stages import Axis
-from schedules.kernels.threads import PARALLEL_TASKS
+from schedules.kernels.threads import PARALLEL_TASKS, each_of
 
 
 @contextmanager
@@ -26,8 +26,7 @@ def loops(axes: Sequence[Axis], parallel: bool = False) -> Iterator[Mapping[ir.V
         if parallel and axes:
             while shared < len(axes) and math.prod(a.extent for a in axes[:shared]) < PARALLEL_TASKS:
                 shared += 1
-            task = stack.enter_context(T.parallel(i64(0), i64(math.prod(a.extent for a in axes[:shared]))))
-            rest = task
+            rest = stack.enter_context(each_of(math.prod(a.extent for a in axes[:shared]), parallel=True))
             for axis in reversed(axes[1:shared]):
                 at[axis.var] = T.Bind(tirx.floormod(rest, i64(axis.extent)))
                 rest = T.Bind(tirx.floordiv(rest, i64(axis.extent)))
@@ -53,14 +52,6 @@ def cover(extent: int, lanes: int) -> tuple[int, int | None]:
 
 @contextmanager
 def spread(count: int, parallel: bool) -> Iterator[ir.Expr]:
-    """A loop over `count` vectors; if parallel, in `PARALLEL_TASKS` equal runs."""
-    if not parallel or count < PARALLEL_TASKS:
-        with T.serial(i64(0), i64(count)) as index:
-            yield index
-        return
-    share = -(-count // PARALLEL_TASKS)
-    with T.parallel(i64(0), i64(-(-count // share))) as task:
-        first = T.Bind(task * i64(share))
-        stop = i64(share) if count % share == 0 else tirx.min(i64(share), i64(count) - first)
-        with T.serial(i64(0), stop) as inside:
-            yield T.Bind(first + inside)
+    """A loop over `count` vectors, shared by the threads if it is parallel and long enough for all of them."""
+    with each_of(count, parallel and count >= PARALLEL_TASKS) as index:
+        yield index

@@ -19,7 +19,7 @@ from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.generic.expressions import call_name, element
-from schedules.kernels.activation_f32 import Vector
+from schedules.intrinsics.vector_f32 import Vector
 
 ROUNDINGS = frozenset({"round", "nearbyint"})
 """TVM rounds half to even for both names."""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nests with a reduction: accumulators in registers, along an axis of the result or along one that is reduced.
 
+Sums of bytes are taken in 16 bits as far as these hold them, by one widening addition for eight bytes.
+
 Each element is reduced by one task, in an order that follows from the shapes alone.
 """
 
@@ -8,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tvm import ir, tirx
+from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
@@ -29,13 +32,10 @@ def emit(nest: Stage, place: Place, parallel: bool) -> str:
     """Emits a nest; returns what was done in a few words."""
     if nest.reduction is None:
         raise ValueError("a nest without a reduction")
-    along = _vector_axis(nest, nest.reduction)
-    if along is None:
-        return _Tile(nest, nest.reduction, None, place).emit(parallel)
-    return _Tile(nest, nest.reduction, along, place).emit(parallel)
+    return _Tile(nest, nest.reduction, vector_axis(nest, nest.reduction), place).emit(parallel)
 
 
-def _vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
+def vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
     """The axis along which most is contiguous: the one with the fewest loads and stores of single elements."""
     found = loads(reduction.term)
 
@@ -48,6 +48,23 @@ def _vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
 
     axes = [axis for axis in (*nest.axes, *reduction.axes) if axis.extent > 1]
     return min(axes, key=price, default=None)
+
+
+BYTES = 252
+"""Of them 16 bits hold the sum, whatever they are: 256 * 255 is below 2**16, 256 * 128 no more than 2**15."""
+
+UNROLL = 4
+"""Bytes of each lane that one iteration adds; it divides `BYTES`."""
+
+
+def byte_sum(nest: Stage) -> ir.Expr | None:
+    """The byte that a nest sums up in 32 bits along an axis that is long enough, or None."""
+    found = nest.reduction
+    if found is None or found.kind != "sum" or not isinstance(found.term, prim.Cast):
+        return None
+    byte = found.term.value
+    fits = element(found.term) == "int32" and element(byte) in {"int8", "uint8"}
+    return byte if fits and isinstance(byte, TensorLoad) and found.axes[-1].extent >= UNROLL else None
 
 
 class _Tile:
@@ -109,10 +126,45 @@ class _Tile:
         assert self.along is not None
         here = replace(place, at={**place.at, self.along.var: first}, along=self.along.var, lanes=self.lanes)
         acc = self._accumulators(rows, self.lanes, self.reduction.init)
-        with loops(self.reduction.axes) as at:
-            self._step(acc, replace(here, at={**here.at, **at}), rows, self.lanes)
+        byte = byte_sum(self.nest)
+        if byte is not None and self.row is None:
+            self._bytes(acc, here, byte)
+        else:
+            with loops(self.reduction.axes) as at:
+                self._step(acc, replace(here, at={**here.at, **at}), rows, self.lanes)
         for number, row in enumerate(self._rows(here, rows)):
             self._finish(_part(acc, number, self.lanes), row)
+
+    def _bytes(self, acc: tirx.Buffer, place: Place, byte: ir.Expr) -> None:
+        """Adds all bytes to the one accumulator."""
+        *others, last = self.reduction.axes
+        half = "int16" if element(byte) == "int8" else "uint16"
+
+        def some(inside: Place, first: ir.Expr, count: int) -> None:
+            part = T.alloc_buffer((self.lanes,), half, layout=None)
+            store(part, i64(0), tirx.const(0, half), self.lanes)
+
+            def add(start: ir.Expr, number: int) -> None:
+                for step in range(number):
+                    here = replace(inside, at={**inside.at, last.var: start + i64(step)})
+                    wide = tirx.Cast(f"{half}x{self.lanes}", splat(compute(byte, here), self.lanes))
+                    store(part, i64(0), _part(part, 0, self.lanes) + wide, self.lanes)
+
+            whole, rest = divmod(count, UNROLL)
+            with T.serial(i64(0), i64(whole)) as index:
+                add(T.Bind(first + index * i64(UNROLL)), UNROLL)
+            add(first + i64(whole * UNROLL), rest)
+            total = tirx.Cast(f"int32x{self.lanes}", _part(part, 0, self.lanes))
+            store(acc, i64(0), _part(acc, 0, self.lanes) + total, self.lanes)
+
+        with loops(others) as at:
+            inside = replace(place, at={**place.at, **at})
+            blocks, rest = divmod(last.extent, BYTES)
+            if blocks:
+                with T.serial(i64(0), i64(blocks)) as index:
+                    some(inside, T.Bind(index * i64(BYTES)), BYTES)
+            if rest:
+                some(inside, i64(blocks * BYTES), rest)
 
     def _element(self, place: Place, rows: int) -> None:
         """One element of the result for each row."""

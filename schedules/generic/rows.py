@@ -48,7 +48,12 @@ def share_rows(program: Program) -> Rows:
 
 
 def _shared(program: Program, depth: int) -> bool:
-    """Whether the first `depth` loops of all stages are the same rows of every tensor that one hands to another."""
+    """Whether the first `depth` loops of all stages are the same rows of every tensor that one hands to another.
+
+    Some stage keeps a loop: a row of one element has no vectors.
+    """
+    if not any(stage.reduction or len(stage.axes) > depth for stage in program.stages):
+        return False
     first = program.stages[0].axes
     written = {stage.target for stage in program.stages}
     for stage in program.stages:

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from tvm import ir, target, tirx
 from tvm.ir.expr import TensorLoad
-from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm_ffi import structural_equal
 
-from schedules.emit import i64, kernel_function
-from schedules.generic import elementwise, reduce
+from schedules.emit import i64, in_root_block, kernel_function
+from schedules.generic import elementwise, families, reduce
 from schedules.generic.expressions import UnsupportedError, element, loads
 from schedules.generic.fusion import cost, fuse, values_of
 from schedules.generic.nest import nests
@@ -20,7 +19,8 @@ from schedules.generic.parse import parse
 from schedules.generic.rows import Rows, share_rows
 from schedules.generic.stages import Program, Stage, shape_of
 from schedules.generic.vector import Place
-from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
+from schedules.kernel import Rejection
+from schedules.kernels.threads import PARALLEL_CYCLES, each_of
 
 _AARCH64 = "aarch64"
 
@@ -37,10 +37,16 @@ class Scheduled:
     Attributes:
         func: Scheduled, or as it was.
         done: What was done, or why nothing.
+        kernel: Name of its family; see `families`.
+        cycles: Of one call on one core, roughly; None where it is as it was.
+        rejected: Why it is of no family.
     """
 
     func: tirx.PrimFunc
     done: str
+    kernel: str = families.GENERIC
+    cycles: float | None = None
+    rejected: tuple[Rejection, ...] = ()
 
 
 def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
@@ -56,17 +62,15 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
             # As it is, so that the memory planner sees it.
             return Scheduled(func, "unscheduled: a copy of consecutive elements")
         rows = share_rows(program)
-        scheduled, done = _emitted(rows, _AARCH64 in str(target.attrs.get("mtriple", "")))
+        scheduled, emitter = _emitted(rows, _AARCH64 in str(target.attrs.get("mtriple", "")))
     except UnsupportedError as reason:
         return Scheduled(func, f"unscheduled: {reason}")
     kept = {str(name): func.attrs[name] for name in func.attrs.keys()} if func.attrs else {}  # noqa: SIM118
     scheduled = scheduled.without_attr("global_symbol").with_attrs({**kept, "tirx.noalias": True})
-    return Scheduled(scheduled.with_body(_in_block(scheduled.body)), done)
-
-
-def _in_block(body: tirx.Stmt) -> tirx.Stmt:
-    """The body in a root block, which the passes that look for views in functions of one input insist on."""
-    return SBlockRealize([], True, SBlock([], [], [], "root", body))
+    where = families.Where(math.prod(axis.extent for axis in rows.axes), emitter.neon)
+    kernel, rejected = families.name_of(emitter.nests, where)
+    cycles = where.rows * sum(_cycles(stage) for stage in rows.program.stages)
+    return Scheduled(in_root_block(scheduled), emitter.said(), kernel, cycles, rejected)
 
 
 def _is_reshape(program: Program) -> bool:
@@ -79,7 +83,7 @@ def _is_reshape(program: Program) -> bool:
     return len(found) == 1 and structural_equal(list(found[0].indices), list(found[0].value.indices))
 
 
-def _emitted(rows: Rows, neon: bool) -> tuple[tirx.PrimFunc, str]:
+def _emitted(rows: Rows, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
     program = rows.program
     flat = {
         tensor: tirx.decl_buffer((math.prod(shape_of(tensor)),), str(tensor.ty.dtype), tensor.name)
@@ -94,19 +98,24 @@ def _emitted(rows: Rows, neon: bool) -> tuple[tirx.PrimFunc, str]:
         else:
             emitter.allocate()
             emitter.stages({}, parallel=True)
-    where = f"rows of {' x '.join(str(axis.extent) for axis in rows.axes)}: " if rows.axes else ""
-    return function.prim_func, where + "; ".join(dict.fromkeys(emitter.done))
+    return function.prim_func, emitter
 
 
 @dataclass
 class _Emitter:
-    """Emits the body; `done` says what was done, nest by nest."""
+    """Emits the body; `done` says what was done, nest by nest, and `nests` are these."""
 
     rows: Rows
     flat: Mapping[ir.Var, tirx.Buffer]
     buffers: dict[ir.Var, tirx.Buffer]
     neon: bool
     done: list[str] = field(default_factory=list)
+    nests: list[Stage] = field(default_factory=list)
+
+    def said(self) -> str:
+        """What was done, as text."""
+        rows = " x ".join(str(axis.extent) for axis in self.rows.axes)
+        return (f"rows of {rows}: " if rows else "") + "; ".join(dict.fromkeys(self.done))
 
     def allocate(self) -> None:
         """Makes the tensors that live inside."""
@@ -119,6 +128,7 @@ class _Emitter:
         for stage in self.rows.program.stages:
             threads = parallel and _cycles(stage) >= PARALLEL_CYCLES
             for nest in nests(stage, self.flat, self.rows.axes):
+                self.nests.append(nest)
                 emit = reduce.emit if nest.reduction else elementwise.emit
                 self.done.append(emit(nest, Place(at, self.buffers, self.neon), threads))
 
@@ -127,18 +137,14 @@ class _Emitter:
         axes, program = self.rows.axes, self.rows.program
         count = math.prod(axis.extent for axis in axes)
         big = count * sum(_cycles(stage) for stage in program.stages) >= PARALLEL_CYCLES
-        share = -(-count // min(PARALLEL_TASKS, count)) if big else count
-        with (T.parallel if big else T.serial)(i64(0), i64(-(-count // share))) as task:
+        with each_of(count, big) as index:
             self.allocate()
-            first = T.Bind(task * i64(share))
-            stop = tirx.min(i64(share), i64(count) - first) if count % share else i64(share)
-            with T.serial(i64(0), stop) as inside:
-                at, rest = {}, T.Bind(first + inside)
-                for axis in reversed(axes[1:]):
-                    at[axis.var] = T.Bind(tirx.floormod(rest, i64(axis.extent)))
-                    rest = T.Bind(tirx.floordiv(rest, i64(axis.extent)))
-                at[axes[0].var] = rest
-                self.stages(at, parallel=False)
+            at, rest = {}, index
+            for axis in reversed(axes[1:]):
+                at[axis.var] = T.Bind(tirx.floormod(rest, i64(axis.extent)))
+                rest = T.Bind(tirx.floordiv(rest, i64(axis.extent)))
+            at[axes[0].var] = rest
+            self.stages(at, parallel=False)
 
 
 def _cycles(stage: Stage) -> float:

@@ -24,8 +24,8 @@ from schedules.generic.expressions import (
     uses,
     with_children,
 )
+from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels import table_tile
-from schedules.kernels.activation_f32 import Vector
 
 _LIMITS = {prim.Max: "maximum", prim.Min: "minimum"}
 
@@ -167,10 +167,8 @@ def _load(expr: TensorLoad, place: Place) -> ir.Expr:
 
 def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | None:
     """A load from a table of 256 bytes by a byte: TBL; None if it is something else."""
-    byte = _byte_index(expr.indices[0])
-    if not place.neon or byte is None or math.prod(int(d) for d in buffer.shape) != table_tile.SIZE:
-        return None
-    if str(buffer.dtype) not in {"int8", "uint8"} or place.lanes != table_tile.VECTOR or not place.bind:
+    byte = table_index(expr)
+    if not place.neon or byte is None or place.lanes != table_tile.VECTOR or not place.bind:
         return None
     table = table_tile.registers(buffer)
     value = _bound(compute(byte, place), place)
@@ -181,6 +179,13 @@ def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | N
         flip = tirx.Broadcast(tirx.IntImm("uint8", 128), place.lanes)
         value = tirx.reinterpret(f"uint8x{place.lanes}", value) ^ flip
     return T.Bind(table_tile.look_up16(table, value))
+
+
+def table_index(load: TensorLoad) -> ir.Expr | None:
+    """The byte by which a load looks up a table of 256 bytes, or None."""
+    tensor = load.source.ty
+    is_table = math.prod(int(d) for d in tensor.shape) == table_tile.SIZE
+    return _byte_index(load.indices[0]) if is_table and str(tensor.dtype) in {"int8", "uint8"} else None
 
 
 def _byte_index(offset: ir.Expr) -> ir.Expr | None:

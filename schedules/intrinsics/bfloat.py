@@ -78,6 +78,13 @@ def bits(buffer: tirx.Buffer) -> tirx.Buffer:
     return T.decl_buffer(buffer.shape, "int16", data=buffer.data, elem_offset=buffer.elem_offset, layout=None)
 
 
+def widened(x: ir.Expr) -> ir.Expr:
+    """float32x4 of four bfloat16 as int16x4, exactly: SHLL by 16, for any core."""
+    _check("widened", x, "int16x4")
+    high = tirx.Cast("int32x4", x) << tirx.Broadcast(tirx.IntImm("int32", 16), 4)
+    return tirx.reinterpret("float32x4", high)
+
+
 def rounded(x: ir.Expr) -> ir.Expr:
     """float32x8 to nearest even: BFCVTN, BFCVTN2."""
     _check("rounded", x, "float32x8")

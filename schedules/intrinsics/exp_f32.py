@@ -1,65 +1,104 @@
 # SPDX-License-Identifier: Apache-2.0
-"""2**y of four binary32 numbers in eleven instructions.
+"""Powers of two and of e in binary32, by polynomials: no call, no branch, no table but that of FEXPA.
 
-    n = rne(y), r = y - n (exact), 2**y = 2**n + (2**n * r) * p(r),  p(r) near (2**r - 1) / r on [-1/2, 1/2]
+    b**x = 2**n * 2**r,  n = y rounded to a multiple of a step,  r = y - n,  2**r = 1 + r p(r),  y = x log2(b)
 
-Adding 1.5 * 2**23 + 127 rounds y and leaves n + 127 in the low bits: 23 bits to the left it is 2**n. The coefficients
-of p minimise the greatest relative error of 2**r (Lawson's algorithm), which is 1.8 * 2**-24 once they are rounded.
+The step is 1, or 1/64 where SVE has FEXPA, which gives 2**n for these. Adding 1.5 * 2**23 * step + 127 rounds y, and
+leaves n + 127, in steps, in the low bits. For the base e, y is never rounded: log2(e) has two parts, and r is rounded
+once.
+
+The coefficients are fitted, by the tests' `fits.py`. Those of `EXP` make the greatest error of 2**r small, relative to
+2**r; those of `EXPM1` that of r p(r), relative to itself, for what subtracts 1; those of `FINE` are for r of 1/128.
 """
 
-from tvm import ir, tirx
+from collections.abc import Sequence
+
+from tvm import ir
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics import sve
+from schedules.intrinsics.vector_f32 import EXPONENT, Vector
 
 LOG2_E = 1.4426950408889634
 """exp(x) = 2**(x * log2(e))."""
 
-ERROR = 3 * 2.0**-24
-"""Bound of the relative error where the result is a normal number."""
+LOG2_E_HIGH = 1.44269502162933349609375
+"""Rounded to binary32."""
+
+LOG2_E_LOW = LOG2_E - LOG2_E_HIGH
+
+ERROR = 3.25 * 2.0**-24
+"""Bound of the relative error of `power` where the result is a normal number."""
 
 LEAST = -127.0
-"""Arguments below count as this: the bits of 2**LEAST are those of 0, so that what is below -126.5 gives 0."""
+"""Of `power`, lower exponents of 2 count as this: the bits of 2**LEAST are those of 0, so that what is below gives 0.
+From there up to -126, where numbers are not normal, a result is off by 2**-126 at most."""
 
-_SHIFTER = 12582912.0 + 127.0
-_COEFFICIENTS = (
+EXP = (
     0.6931470036506653,
     0.24022242426872253,
     0.05550733581185341,
     0.009671512991189957,
     0.0013264723820611835,
 )
-_MANTISSA = 23
+"""p of 2**r = 1 + r p(r), constant term first."""
+
+EXPM1 = (
+    0.6931472,
+    0.2402265,
+    0.05550355,
+    0.00961808,
+    0.0013392017,
+    0.00015454162,
+)
+"""The same, right relative to r p(r)."""
+
+FINE = (
+    0.6931489,
+    0.2402268,
+)
+"""The same for steps of 1/64."""
 
 
-def exp2(y: ir.Expr) -> ir.Expr:
-    """2**y for float32x4 y of at most 127.5; a NaN stays one.
+def power(v: Vector, x: ir.Expr, *, base_e: bool) -> ir.Var:
+    """b**x, where it is below 2**127.5; a NaN stays one.
 
-    Raises:
-        ValueError: y is no float32x4.
+    Args:
+        v: The vectors.
+        x: The exponent.
+        base_e: Whether b is e, else 2.
     """
-    if str(y.ty.dtype) != "float32x4":
-        raise ValueError(f"exp2: y is {y.ty.dtype}, expected float32x4")
-    y = T.Bind(fmax(y, _splat(LEAST)))
-    shifted = T.Bind(y + _splat(_SHIFTER))
-    bits = tirx.reinterpret("int32x4", shifted)
-    power = T.Bind(tirx.reinterpret("float32x4", bits << tirx.Broadcast(tirx.IntImm("int32", _MANTISSA), 4)))
-    # By fma with 1, an addition to LLVM: TVM would simplify (y + c) - c.
-    n = fma(shifted, _splat(1.0), _splat(-_SHIFTER))
-    r = T.Bind(y - T.Bind(n))
-    p = _splat(_COEFFICIENTS[-1])
-    for coefficient in reversed(_COEFFICIENTS[:-1]):
-        p = fma(p, r, _splat(coefficient))
-    return T.Bind(fma(T.Bind(power * r), p, power))
+    least = LEAST / LOG2_E if base_e else LEAST
+    scale, rest = reduced(v, v.maximum(x, least), base_e=base_e)
+    return v.fma(scale, rest, scale)
 
 
-def fma(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
-    """Of float32x4: a * b + c, rounded once, which is FMLA."""
-    return tirx.call_llvm_pure_intrin("float32x4", "llvm.fma.v4f32", a, b, c)
+def constants(*, base_e: bool, table: bool) -> tuple[float, ...]:
+    """What `power` takes, with FEXPA or without, that is worth being held in registers."""
+    base = (LEAST / LOG2_E, LOG2_E_HIGH, LOG2_E_LOW) if base_e else (LEAST,)
+    return (*base, _shifter(table), *(FINE if table else EXP))
 
 
-def fmax(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The greater of float32x4, NaN if either is: FMAX."""
-    return tirx.call_llvm_pure_intrin("float32x4", "llvm.maximum.v4f32", a, b)
+def _shifter(table: bool) -> float:
+    return 1.5 * 2.0 ** (EXPONENT - (sve.FEXPA_FRACTION if table else 0)) + 127
 
 
-def _splat(value: float) -> ir.Expr:
-    return tirx.Broadcast(tirx.FloatImm("float32", value), 4)
+def reduced(v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False) -> tuple[ir.Var, ir.Var]:
+    """(2**n, r p(r)) of b**x = 2**n (1 + r p(r)), where the power is from 2**-127 up to 2**128.
+
+    Args:
+        v: The vectors.
+        x: The exponent.
+        base_e: Whether b is e, else 2.
+        minus_one: Whether 1 is subtracted of the power, and so r p(r) has to be right to its last bits.
+    """
+    table = v.sve and not minus_one
+    shifter = _shifter(table)
+    # By FMA, which is FADD and FSUB: TVM would simplify (y + c) - c.
+    shifted = v.fma(x, v.const(LOG2_E_HIGH if base_e else 1.0), v.const(shifter))
+    minus_n = v.fma(shifted, v.const(-1.0), v.const(shifter))
+    inside = v.fma(x, v.const(LOG2_E_HIGH), minus_n) if base_e else T.Bind(x + minus_n)
+    r = v.fma(x, v.const(LOG2_E_LOW), inside) if base_e else inside
+    scale = T.Bind(sve.fexpa(v.bits(shifted))) if table else v.power(v.bits(shifted))
+    coefficients: Sequence[float] = EXPM1 if minus_one else FINE if table else EXP
+    return scale, T.Bind(r * v.polynomial(r, coefficients))

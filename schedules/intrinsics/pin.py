@@ -4,6 +4,9 @@
 Schedulers for cores that issue in order bring loads and products forward and leave sums for the end, until a tile
 that fits the register file spills. An empty `asm sideeffect` whose output is its input takes no instruction; loads
 and further ones stay on their side of it, and loops that hold one are not unrolled.
+
+A barrier does the same for all values at once: what was loaded before it is not kept for what follows. Of short loops
+one after another LLVM makes straight code, and would keep whole rows from one to the next, on the stack.
 """
 
 from collections.abc import Iterator
@@ -14,17 +17,24 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 _NAME = "arm_pin_int32x4"
 
+_BARRIER = "arm_barrier"
+
 _DEFINITION = f"""
 define linkonce_odr hidden <4 x i32> @{_NAME}(<4 x i32> %value) alwaysinline {{
   %pinned = call <4 x i32> asm sideeffect "", "=w,0"(<4 x i32> %value)
   ret <4 x i32> %pinned
+}}
+
+define linkonce_odr hidden void @{_BARRIER}() alwaysinline {{
+  call void asm sideeffect "", ""()
+  ret void
 }}
 """
 
 
 @contextmanager
 def pins() -> Iterator[None]:
-    """Opens a scope in which `pinned` may be emitted."""
+    """Opens a scope in which `pinned` and `barrier` may be emitted."""
     with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITION):
         yield
 
@@ -34,3 +44,8 @@ def pinned(value: ir.Expr) -> ir.Expr:
     if str(value.ty.dtype) != "int32x4":
         raise ValueError(f"pinned: the operand is {value.ty.dtype}, expected int32x4")
     return tirx.call_extern("int32x4", _NAME, value)
+
+
+def barrier() -> None:
+    """Emits a barrier."""
+    T.evaluate(tirx.call_extern("void", _BARRIER))

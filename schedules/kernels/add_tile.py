@@ -2,7 +2,8 @@
 """Sixteen values of two 8-bit tensors added, subtracted or multiplied in vector registers, in a form of `binary_forms`.
 
 Vector instructions for 16 outputs: 24 `Linear`; 24 `Scaled`, and 2 more for an odd zero point; 48 `Exact`, of which 4
-divide where there is no reciprocal. Narrower limits than the dtype's take one each.
+divide where there is no reciprocal. Narrower limits than the dtype's take one each. Where one of the two stays for many
+of the other, 10 of an `Affine` form with multipliers of 16 bits, 14 with those of 32.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from tvm import ir, tirx
 from schedules.emit import i64, load
 from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, shift_narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.vector import combine, high, low, unzip
-from schedules.kernels.binary_forms import Binary, Exact, Form, Linear, Scaled
+from schedules.kernels.binary_forms import Binary, Exact, Form, Linear, Op, Per, Scaled
 from schedules.kernels.requantize_tile import Requantization, clamp, requantize16
 
 INSTRUCTIONS: dict[type, float] = {Linear: 1.5, Scaled: 1.5, Exact: 3.0}
@@ -57,10 +58,40 @@ def _linear(
 ) -> ir.Expr:
     k, ma, mb = constants
     total = [(x + k) * ma + y * mb for x, y in zip(_words(a), _words(b), strict=True)]
+    return _shifted(total, form.shift, to)
+
+
+def affine16(
+    form: tuple[int, int], a: ir.Expr, m: Sequence[ir.Expr], k: Sequence[ir.Expr], to: Requantization
+) -> ir.Expr:
+    """The 16 values of a form of `schedules.affine`.
+
+    Args:
+        form: Its shift and lift.
+        a: 16 values of the operand that does not stay.
+        m: The multipliers of the other one, two int16x8 or four int32x4.
+        k: Four int32x4.
+        to: The output.
+    """
+    shift, lift = form
+    if not lift:
+        words = zip(_words(a), m, k, strict=True)
+        return _shifted([x * factor + start for x, factor, start in words], shift, to)
+    total = []
+    for index, part in enumerate((low, high)):
+        half = tirx.Cast("int16x8", part(a)) << tirx.Broadcast(tirx.IntImm("int16", lift), 8)
+        for at, quarter in enumerate((low, high), start=2 * index):
+            x, factor = (tirx.Cast("int32x4", quarter(v)) for v in (half, m[index]))
+            total.append(x * factor + k[at])
+    return _shifted(total, shift, to)
+
+
+def _shifted(total: Sequence[ir.Expr], shift: int, to: Requantization) -> ir.Expr:
+    """Four int32x4 shifted right by 17 to 24, rounding down, as 16 values, saturated."""
     halves = []
     for i in (0, 2):
         upper = tirx.reinterpret("int16x8", unzip(total[i], total[i + 1], "int16x8")[1])
-        halves.append(shift_narrow8(upper, form.shift - HALF_WORD, to.dtype))
+        halves.append(shift_narrow8(upper, shift - HALF_WORD, to.dtype))
     return clamp(combine(*halves), to)
 
 
@@ -72,23 +103,40 @@ def _scaled(what: Binary, form: Scaled, a: ir.Expr, b: ir.Expr, to: Requantizati
 
 
 def _exact(what: Binary, form: Exact, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
+    return real16(what.op, (real_words(a, what.a), real_words(b, what.b)), what.y.scale, form.reciprocal, to)
+
+
+def real_words(q: ir.Expr, per: Per) -> list[ir.Expr]:
+    """16 bytes as four float32x4, dequantised."""
+    return [fmulx(tirx.Cast("float32x4", word), _splat(per.scale)) for word in _words(q, per.zero_point)]
+
+
+def real16(
+    op: Op,
+    operands: tuple[Sequence[ir.Expr], Sequence[ir.Expr]],
+    scale: float,
+    reciprocal: float | None,
+    to: Requantization,
+) -> ir.Expr:
+    """The 16 values of a function of real numbers.
+
+    Args:
+        op: The function.
+        operands: Two of four float32x4.
+        scale: Of the output.
+        reciprocal: What is multiplied by instead of a division by it, or None.
+        to: The output.
+    """
     narrow = []
-    for pair in zip(_words(a, what.a.zero_point), _words(b, what.b.zero_point), strict=True):
-        real = [
-            fmulx(tirx.Cast("float32x4", value), _splat(per.scale))
-            for value, per in zip(pair, (what.a, what.b), strict=True)
-        ]
-        match what.op:
+    for a, b in zip(*operands, strict=True):
+        match op:
             case "add":
-                result = real[0] + real[1]
+                result = a + b
             case "subtract":
-                result = real[0] - real[1]
+                result = a - b
             case "multiply":
-                result = fmulx(*real)
-        if form.reciprocal is None:
-            scaled = tirx.Div(result, _splat(what.y.scale))
-        else:
-            scaled = fmulx(result, _splat(form.reciprocal))
+                result = fmulx(a, b)
+        scaled = tirx.Div(result, _splat(scale)) if reciprocal is None else fmulx(result, _splat(reciprocal))
         narrow.append(sqxtn16(fcvtns(scaled)))
     half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
     if to.zero_point:

@@ -11,7 +11,7 @@ sequence. Nothing is computed twice, and no order depends on tiles or threads.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, tirx
@@ -19,10 +19,12 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store, take
+from schedules.intrinsics import exp_f32, sve
 from schedules.intrinsics.exp_f32 import LOG2_E
 from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import copies, fmla_tile, heads_f32, panels_f32, softmax_row
+from schedules.kernels import copies, fmla_tile, heads_f32, panels_f32, softmax_row, threads, tiling
 from schedules.kernels.heads_f32 import Heads
 from schedules.kernels.panels_f32 import Matrix
 from schedules.workload import Workload
@@ -40,12 +42,14 @@ class Params:
     Attributes:
         rows: Rows of a register tile.
         vectors: Columns of a register tile, in vectors of four.
-        parallel: Whether heads are spread over the runtime's threads.
+        parallel: Whether heads, and the tiles of their rows, are spread over the runtime's threads.
+        sve: Whether instructions of SVE make the powers.
     """
 
     rows: int
     vectors: int
     parallel: bool = False
+    sve: bool = False
 
     def __post_init__(self) -> None:
         fmla_tile.check_registers(self.rows, self.vectors)
@@ -71,17 +75,17 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Every tile; several heads are spread over threads."""
-    parallel = math.prod(_heads(workload).lead) > 1
-    return tuple(Params(*tile, parallel) for tile in TILES)
+    """Every tile; threads are woken twice, to pack and to multiply."""
+    options = [Params(*tile, sve=sve.pays(core)) for tile in TILES]
+    least = 2 * threads.PARALLEL_CYCLES
+    return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Cycles of one call on one core with all loads in L1."""
     heads = _heads(workload)
     vectors = -(-heads.keys.columns // LANES)
-    softmax = heads.rows * vectors * sum(softmax_row.INSTRUCTIONS) / core.issue_width
-    total = softmax
+    total = heads.rows * vectors * sum(softmax_row.INSTRUCTIONS[params.sve]) / core.issue_width
     for b in (heads.keys, heads.values):
         # A load, a store and, of the keys, a permutation.
         total += 3 * b.depth * b.columns / LANES / core.issue_width
@@ -95,14 +99,15 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """The scale in every lane of a vector, to the base 2 where there is no mask; then the mask if it is constant."""
+    """Scale, to the base 2 where there is no mask, and constants in vectors; then the mask if it is constant."""
     scale, mask = workload.step("scale"), workload.step("mask")
     value = np.float32(1.0)
     if scale is not None and scale.operand is not None:
         value = constants[scale.operand.index].astype(np.float32).ravel()[0]
     if mask is None:
         value = np.float32(np.float64(value) * LOG2_E)
-    packed = [np.full(LANES, value, np.float32)]
+    values = np.array([value, *_constants(mask is not None, params)], np.float32)
+    packed = [values.repeat(LANES)]
     if mask is not None and mask.operand is not None and mask.operand.kind == "constant":
         packed.append(constants[mask.operand.index])
     return tuple(packed)
@@ -114,22 +119,23 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     mask = workload.step("mask")
     constant = [mask.operand] if mask and mask.operand and mask.operand.kind == "constant" else []
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [((LANES,), "float32"), *((operand.shape, operand.dtype) for operand in constant)]
+    values = 1 + len(_constants(mask is not None, params))
+    arguments += [((values * LANES,), "float32"), *((operand.shape, operand.dtype) for operand in constant)]
     arguments.append((workload.output_shape, workload.output_dtype))
-    with kernel_function("arm_attention_f32", arguments) as function:
+    with kernel_function("arm_attention_f32", arguments) as function, sve.functions(params.sve):
         buffers = function.buffers
         scale = buffers[len(workload.inputs)]
         tensors = [buffers[operand.index] for operand in heads_f32.operands(workload)[:3]]
         if mask is not None and mask.operand is not None:
             tensors.append(buffers[-2] if constant else buffers[mask.operand.index])
         emitter = _Emitter(heads, params, tensors, scale, buffers[-1])
-        with (T.parallel if params.parallel else T.serial)(i64(0), i64(math.prod(heads.lead))) as index:
-            emitter.head(index)
+        count = math.prod(heads.lead)
+        threads.each_packed(count, emitter.parts, params.parallel, emitter.pack, emitter.work)
     return function.prim_func
 
 
 class _Emitter:
-    """Emits one head, from the outside inwards."""
+    """Emits part of a head, from the outside inwards."""
 
     def __init__(
         self,
@@ -142,30 +148,39 @@ class _Emitter:
         self.heads, self.params, self.tensors = heads, params, tensors
         self.scale, self.output = scale, output
         self.vectors = -(-heads.keys.columns // LANES)
+        self.parts = max(1, heads.rows // params.rows) if params.parallel else 1
+        places = math.prod(heads.lead) if params.parallel else 1
+        self.sizes = [-(-b.columns // LANES) * LANES * b.depth for b in (heads.keys, heads.values)]
+        self.panels = [T.alloc_buffer((places * size,), "float32", layout=None) for size in self.sizes]
 
-    def head(self, index: ir.Expr) -> None:
-        """Packs keys and values of head `index`, then goes through its queries."""
+    def pack(self, index: ir.Expr, place: ir.Expr) -> None:
+        """Packs keys and values of head `index`."""
+        offsets = heads_f32.offsets(index, self.heads, len(self.tensors))[1:3]
+        matrices, to = (self.heads.keys, self.heads.values), [place * size for size in self.sizes]
+        for at, (b, offset) in enumerate(zip(matrices, offsets, strict=True)):
+            self.packed(self.tensors[1 + at], T.Bind(offset), b, (self.panels[at], T.Bind(to[at])))
+
+    def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
+        """Goes through a part of the queries of head `index`."""
         heads, rows = self.heads, self.params.rows
         offsets = [T.Bind(offset) for offset in heads_f32.offsets(index, heads, len(self.tensors))]
-        self.keys = self.packed(self.tensors[1], offsets[1], heads.keys)
-        self.values = self.packed(self.tensors[2], offsets[2], heads.values)
+        self.keys, self.values = (T.Bind(place * size) for size in self.sizes)
         output = T.Bind(index * (heads.rows * heads.values.columns))
-        full, rest = divmod(heads.rows, rows)
-        if full:
-            with T.serial(i64(0), i64(full)) as tile:
-                self.tile(offsets, output, T.Bind(tile * rows), rows)
-        if rest:
-            self.tile(offsets, output, i64(full * rows), rest)
+        block = part, self.parts
+        tiling.column_tiles(
+            heads.rows, rows, block, lambda at, count: self.tile(offsets, output, T.Bind(at * rows), count)
+        )
 
-    def packed(self, source: tirx.Buffer, start: ir.Expr, b: Matrix) -> tirx.Buffer:
+    def packed(
+        self, source: tirx.Buffer, start: ir.Expr, b: Matrix, place: tuple[tirx.Buffer, ir.Expr]
+    ) -> None:
         """All panels of a matrix: each as far from the last as its columns times the depth."""
-        panels = T.alloc_buffer((-(-b.columns // LANES) * LANES * b.depth,), "float32", layout=None)
+        panels, to = place
 
         def one(first: ir.Expr, columns: int, width: int) -> None:
-            panels_f32.pack(source, start + first * b.column, b, columns, width, panels, first * b.depth)
+            panels_f32.pack(source, start + first * b.column, b, columns, width, panels, to + first * b.depth)
 
         self.over(b.columns, one)
-        return panels
 
     def over(self, columns: int, body: Callable[[ir.Expr, int, int], None]) -> None:
         """Emits `body` for each panel: (first column, columns that are real, width)."""
@@ -187,7 +202,8 @@ class _Emitter:
         def score(first: ir.Expr, columns: int, width: int) -> None:
             zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * (width // LANES)
             depth = heads.keys.depth
-            acc = fmla_tile.multiply(self.tensors[0], queries, ((0, depth),), self.keys, first * depth, zero)
+            b = self.keys + first * depth
+            acc = fmla_tile.multiply(self.tensors[0], queries, ((0, depth),), self.panels[0], b, zero)
             scale = load(self.scale, i64(0), LANES)
             for r in range(count):
                 for v in range(width // LANES):
@@ -199,25 +215,33 @@ class _Emitter:
                     store(scores, value, column + r * pitch, LANES)
 
         self.over(heads.keys.columns, score)
-        shares = []
-        for r in range(count):
-            at = i64(r * pitch)
+        shares = T.alloc_buffer((count,), "float32", layout=None)
+        held = _constants(heads.mask is not None, self.params)
+        v = Vector(
+            LANES,
+            sve=self.params.sve,
+            held={c: load(self.scale, i64((1 + at) * LANES), LANES) for at, c in enumerate(held)},
+        )
+        # Of code for each row, LLVM would make the constants of 2**y in the first and keep them on the stack.
+        with T.serial(i64(0), i64(count)) as r:
+            at = T.Bind(r * pitch)
             copies.fill(scores, at + heads.keys.columns, pitch - heads.keys.columns, float("-inf"))
             top = softmax_row.greatest(scores, at, self.vectors)
-            base_e = heads.mask is not None
-            total = softmax_row.powers(scores, at, scores, at, self.vectors, top, base_e=base_e)
-            shares.append(T.Bind(tirx.FloatImm("float32", 1.0) / total))
+            place, base_e = (scores, at), heads.mask is not None
+            total = softmax_row.powers(*place, *place, self.vectors, top, base_e=base_e, v=v)
+            store(shares, tirx.FloatImm("float32", 1.0) / total, r, 1)
 
         def result(first: ir.Expr, columns: int, width: int) -> None:
             zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * (width // LANES)
             depth = heads.values.depth
             rows = [i64(r * pitch) for r in range(count)]
-            acc = fmla_tile.multiply(scores, rows, ((0, depth),), self.values, first * depth, zero)
+            b = self.values + first * depth
+            acc = fmla_tile.multiply(scores, rows, ((0, depth),), self.panels[1], b, zero)
             for r in range(count):
                 where = output + (row + r) * heads.values.columns + first
                 for at, lanes in copies.pieces(columns, LANES):
                     vector = acc.vload([i64(r * width + at // LANES * LANES)], "float32x4")
-                    value = T.Bind(vector * tirx.Broadcast(shares[r], LANES))
+                    value = T.Bind(vector * tirx.Broadcast(load(shares, i64(r), 1), LANES))
                     part = value if lanes == LANES else take(value, at % LANES, lanes)
                     store(self.output, part, where + at, lanes)
 
@@ -237,6 +261,10 @@ class _Emitter:
         copies.fill(stage, i64(0), LANES, 0)
         copies.copy(mask, at, stage, i64(0), lanes)
         return load(stage, i64(0), LANES)
+
+
+def _constants(masked: bool, params: Params) -> tuple[float, ...]:
+    return exp_f32.constants(base_e=masked, table=params.sve)
 
 
 def _panels(columns: int, width: int) -> tuple[tuple[int, int], tuple[int, int]]:

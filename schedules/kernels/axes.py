@@ -4,6 +4,8 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from tvm import ir, tirx
+
 
 @dataclass(frozen=True)
 class Span:
@@ -13,13 +15,13 @@ class Span:
         first: Index of the first.
         count: How many.
         outputs: Outputs of each.
-        valid: Which of the inputs that each reads are data and not border.
+        inputs: Those that a tap of some output meets and that are data, counted from the first that could be.
     """
 
     first: int
     count: int
     outputs: int
-    valid: tuple[bool, ...]
+    inputs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Axis:
         before: Border before the first input.
         after: Border after the last.
         step: Outputs that are computed together.
+        dilation: Inputs from a tap to the next.
+        late: Whether steps of one output find at run time which of their inputs are data.
     """
 
     size: int
@@ -41,31 +45,66 @@ class Axis:
     before: int
     after: int
     step: int
+    dilation: int = 1
+    late: bool = False
 
     @property
     def outputs(self) -> int:
         """How many there are."""
-        return (self.size + self.before + self.after - self.kernel) // self.stride + 1
+        return (self.size + self.before + self.after - self.reach) // self.stride + 1
+
+    @property
+    def reach(self) -> int:
+        """Inputs from the first tap to the last."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def met(self, outputs: int) -> list[int]:
+        """The inputs that taps of that many outputs meet."""
+        return sorted(
+            {o * self.stride + tap * self.dilation for o in range(outputs) for tap in range(self.kernel)}
+        )
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the last step computes again what the one before it did: where no border makes it another."""
+        return not (self.before or self.after) and self.outputs >= self.step
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
         """All steps; those of one kind that follow each other are one span."""
+        steps = -(-self.outputs // self.step)
+        if self.overlaps or self.late:
+            return (Span(0, steps, self.step, tuple(self.met(self.step))),)
         found: list[Span] = []
-        for index in range(-(-self.outputs // self.step)):
+        for index in range(steps):
             outputs = min(self.step, self.outputs - index * self.step)
             left = index * self.step * self.stride - self.before
-            valid = tuple(0 <= left + i < self.size for i in range((outputs - 1) * self.stride + self.kernel))
+            inputs = tuple(i for i in self.met(outputs) if 0 <= left + i < self.size)
             last = found[-1] if found else None
-            if last and (last.outputs, last.valid) == (outputs, valid):
-                found[-1] = Span(last.first, last.count + 1, outputs, valid)
+            if last and (last.outputs, last.inputs) == (outputs, inputs):
+                found[-1] = Span(last.first, last.count + 1, outputs, inputs)
             else:
-                found.append(Span(index, 1, outputs, valid))
+                found.append(Span(index, 1, outputs, inputs))
         return tuple(found)
+
+    def start(self, index: ir.Expr) -> ir.Expr:
+        """The first output of a step."""
+        first = index * self.step
+        if self.overlaps and self.outputs % self.step:
+            return tirx.min(first, tirx.IntImm("int64", self.outputs - self.step))
+        return first
+
+    def taps(self, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """From and to of the taps of one output that meet data."""
+        first = index * self.stride - self.before
+        start = tirx.max(tirx.IntImm("int64", 0), tirx.floordiv(self.dilation - 1 - first, self.dilation))
+        stop = tirx.floordiv(self.size + self.dilation - 1 - first, self.dilation)
+        return start, tirx.min(tirx.IntImm("int64", self.kernel), stop)
 
     def products(self, span: Span) -> int:
         """Products of one step, over all of its outputs; those with the border are none."""
         return sum(
-            span.valid[output * self.stride + tap]
+            output * self.stride + tap * self.dilation in span.inputs
             for output in range(span.outputs)
             for tap in range(self.kernel)
         )

@@ -8,6 +8,7 @@ code with constants where the data would be: there is no padded copy.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from tvm import ir, tirx
@@ -16,25 +17,23 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.sdot import FEATURE, sdot
-from schedules.intrinsics.vector import high, low, zip_halves
-from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import product_s8, threads, tiling
+from schedules.intrinsics.vector import high, low
+from schedules.kernel import Array, Match, Rejection
+from schedules.kernels import depthwise_bands, product_s8, threads
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, requantization, scalar
-from schedules.kernels.product_s8 import Product, flip
+from schedules.kernels.depthwise_bands import COLUMN_OVERHEAD, Block, bands, starts_of
+from schedules.kernels.depthwise_engines import CHANNELS, HALVES, Sdot
+from schedules.kernels.product_s8 import Product
 from schedules.kernels.requantize_tile import requantize16
 from schedules.kernels.windows import GROUP, Window
 from schedules.workload import Workload
 
 NAME = "depthwise_s8"
 
-CHANNELS = 8
-"""Channels that are computed together; the last eight overlap those before them where eight does not divide them."""
+ENGINE = Sdot()
 
-HALVES = 2
-"""Vectors of four channels' accumulators."""
-
-COLUMN_OVERHEAD = 6
-"""Scalar instructions and moves of a column."""
+KEPT_COLUMNS = 3
+"""Width of a kernel whose weights stay in registers with two columns of outputs."""
 
 
 @dataclass(frozen=True)
@@ -51,29 +50,13 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes depthwise convolutions with one output a channel, on cores with dotprod."""
-    product = product_s8.product_of(workload, NAME)
-    if isinstance(product, Rejection):
-        return product
-    channels = product.data[-1]
-    if workload.composite != "arm.conv2d_s8" or product.groups != channels or product.columns != 1:
-        grouped = f"{product.groups} groups of {product.columns} outputs for {channels} channels"
-        return Rejection(NAME, "not depthwise", "a group and an output each channel", grouped)
-    dilation = product_s8.pair(workload, "dilation")
-    if dilation != (1, 1):
-        return Rejection(NAME, "kernel is dilated", "(1, 1)", str(dilation))
-    if channels < CHANNELS:
-        return Rejection(NAME, "too few channels", f"{CHANNELS} or more", str(channels))
-    if FEATURE not in core.features:
-        return Rejection(NAME, "the core lacks a feature", FEATURE, core.name)
-    height, width = workload.operands[1].shape[1:3]
-    return Match(f"int8 depthwise {height} x {width} of {channels} channels")
+    """Takes small depthwise convolutions with one output a channel, on cores with dotprod."""
+    return depthwise_bands.matches(workload, core, NAME, FEATURE)
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Two columns for 3 x 3, whose weights stay in registers with them; one for larger kernels."""
-    height, width = workload.operands[1].shape[1:3]
-    unroll = 2 if height <= GROUP and width <= 3 else 1
+    """Two columns for 3 x 3, whose weights stay in registers with them; one for wider kernels."""
+    unroll = 2 if workload.operands[1].shape[2] <= KEPT_COLUMNS else 1
     return next(params for params in candidates(workload, core) if params.unroll == unroll)
 
 
@@ -95,9 +78,8 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def cost(workload: Workload, params: Params) -> Cost:
     """Instructions of one call; borders are taken to cost what the middle does."""
-    product = _product(workload)
-    window = _window(workload, product)
-    new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups)
+    product, window = _read(workload)
+    new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
     # Of a group of rows four loads and four permutations.
     column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
     # Accumulators start as copies; of an output row eight channels are requantised and stored.
@@ -106,171 +88,69 @@ def cost(workload: Workload, params: Params) -> Cost:
         window.band * 3 / 2
     )
     column += scalar(COLUMN_OVERHEAD / params.unroll)
-    bands = -(-window.output[0] // window.band) * window.data[0]
-    return column * (bands * len(_starts(window)) * window.output[1])
+    count = -(-window.output[0] // window.band) * window.data[0]
+    return column * (count * len(starts_of(window)) * window.output[1])
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """Weights [block][product][8 channels][4 rows]; offsets and multipliers [block][8 channels]; all flat."""
-    product = _product(workload)
-    window = _window(workload, product)
-    w = constants[workload.operands[1].index][:, :, :, 0].transpose(1, 2, 0)
+    product, window = _read(workload)
     offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
-    channels = np.array([range(start, start + CHANNELS) for start in _starts(window)])
-    products = list(window.products())
-    weights = np.zeros((len(channels), len(products), CHANNELS, GROUP), np.int8)
-    for index, (_, column, _, taps) in enumerate(products):
-        for row, tap in enumerate(taps):
-            if tap is not None:
-                weights[:, index, :, row] = w[tap, column][channels]
-    return weights.ravel(), offset[channels].ravel(), m[channels].ravel()
+    channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
+    # [block][8 channels][row][column]
+    w = constants[workload.operands[1].index][channels][..., 0]
+    weights = [ENGINE.pack(w[..., column], taps) for _, column, _, taps in window.products()]
+    return np.stack(weights, axis=1).ravel(), offset[channels].ravel(), m[channels].ravel()
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
-    product = _product(workload)
-    window = _window(workload, product)
-    blocks = len(_starts(window))
+    product, window = _read(workload)
+    blocks = len(starts_of(window))
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [((blocks * len(list(window.products())) * CHANNELS * GROUP,), "int8")]
     arguments += [((blocks * CHANNELS,), "int32"), ((blocks * CHANNELS,), "float32")]
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8", arguments) as function:
-        _Emitter(product, window, params, function.buffers).bands()
+        block = partial(_Block, product, window, params.unroll, function.buffers)
+        bands(window, params.parallel, block)
     return function.prim_func
 
 
-class _Emitter:
-    """Emits the parts of one kernel, from bands of rows inwards."""
+class _Block(Block):
+    """See `depthwise_bands.Block`."""
 
-    def __init__(
-        self, product: Product, window: Window, params: Params, buffers: Sequence[tirx.Buffer]
-    ) -> None:
-        self.product, self.window, self.params = product, window, params
-        self.x = buffers[0]
-        self.w, self.offset, self.m, self.output = buffers[-4:]
-        self.pitch = window.data[2] * window.data[3]
-
-    def bands(self) -> None:
-        """A task is one band of output rows; bands at the borders are code of their own."""
-        runs = self.window.runs()
-        bands = sum(count for _, count, _ in runs)
-        images = self.window.data[0]
-
-        def one(task: ir.Expr) -> None:
-            if images == 1:
-                self.run(runs, i64(0), task)
-            else:
-                self.run(runs, T.Bind(tirx.floordiv(task, bands)), T.Bind(tirx.floormod(task, bands)))
-
-        tiling.each(images * bands, self.params.parallel, one)
-
-    def run(
-        self, runs: Sequence[tuple[int, int, tuple[int, tuple[bool, ...]]]], image: ir.Expr, band: ir.Expr
-    ) -> None:
-        """Finds the kind of a band."""
-        first, count, (rows, valid) = runs[0]
-        if len(runs) == 1:
-            self.band(image, band, rows, valid)
-            return
-        with T.If(band < first + count):
-            with T.Then():
-                self.band(image, band, rows, valid)
-            with T.Else():
-                self.run(runs[1:], image, band)
-
-    def band(self, image: ir.Expr, band: ir.Expr, rows: int, valid: tuple[bool, ...]) -> None:
-        """All columns of a band, eight channels after eight."""
-        window = self.window
-        _, height, _, channels = window.data
-        out_h, out_w = window.output
-        top = band * (window.band * window.strides[0]) - window.pads[0]
-        source = T.Bind((image * height + top) * self.pitch)
-        target = T.Bind((image * out_h + band * window.band) * (out_w * channels))
-        with T.serial(i64(0), i64(len(_starts(window)))) as block:
-            start = T.Bind(tirx.min(block * CHANNELS, i64(channels - CHANNELS)))
-            _Block(self, rows, valid, (source + start, target + start), block).columns()
-
-
-class _Block:
-    """Eight channels of one band."""
+    lanes = VECTOR
 
     def __init__(
         self,
-        kernel: _Emitter,
+        product: Product,
+        window: Window,
+        unroll: int,
+        buffers: Sequence[tirx.Buffer],
         rows: int,
         valid: tuple[bool, ...],
         where: tuple[ir.Expr, ir.Expr],
         block: ir.Expr,
     ) -> None:
-        self.kernel, self.rows, self.valid, (self.source, self.target) = kernel, rows, valid, where
-        window = kernel.window
-        self.start = [load(kernel.offset, block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
-        self.m = [load(kernel.m, block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
+        self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
+        self.x, self.output, (self.source, self.target) = buffers[0], buffers[-1], where
+        w, offset, m = buffers[-4:-1]
+        self.start = [load(offset, block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
+        self.m = [load(m, block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
         products = list(window.products())
-        self.weights = {}
-        for index, (row, column, group, _) in enumerate(products):
-            if row < rows:
-                at = (block * len(products) + index) * (CHANNELS * GROUP)
-                self.weights[row, column, group] = [
-                    load(kernel.w, at + VECTOR * v, VECTOR) for v in range(HALVES)
-                ]
-        self.used = sorted({group for row in range(rows) for group, _ in window.cover(row)})
-
-    def columns(self) -> None:
-        """Border columns unrolled, the others in a loop that carries what neighbours share."""
-        window, unroll = self.kernel.window, self.kernel.params.unroll
-        first, last = window.inner_columns()
-        trips = (last - first) // unroll
-        loop_end = first + trips * unroll if trips > 1 else first
-        self.unrolled(range(first))
-        if trips > 1:
-            self.loop(first, trips)
-        self.unrolled(range(loop_end, window.output[1]))
-
-    def unrolled(self, outputs: range) -> None:
-        """Output columns as straight code; what lies outside of the data is a constant."""
-        window = self.kernel.window
-        known: dict[int, list[ir.Expr]] = {}
-        for x in outputs:
-            places = [x * window.strides[1] - window.pads[1] + column for column in range(window.kernel[1])]
-            for place in places:
-                if place not in known:
-                    known[place] = self.column(i64(place) if 0 <= place < window.data[2] else None)
-            self.outputs(i64(x), [known[place] for place in places])
-
-    def loop(self, first: int, trips: int) -> None:
-        """`trips` iterations of `unroll` output columns from `first`."""
-        window, unroll = self.kernel.window, self.kernel.params.unroll
-        stride, width = window.strides[1], window.kernel[1]
-        carried, parts = max(0, width - stride), HALVES * len(self.used)
-        state = T.alloc_buffer((max(1, carried) * parts * VECTOR,), "int8", layout=None)
-
-        def keep(column: int, values: Sequence[ir.Expr]) -> None:
-            for part, value in enumerate(values):
-                store(state, value, i64((column * parts + part) * VECTOR), VECTOR)
-
-        for column in range(carried):
-            keep(column, self.column(i64(first * stride - window.pads[1] + column)))
-        with T.serial(i64(0), i64(trips)) as trip:
-            x = T.Bind(trip * unroll + first)
-            left = T.Bind(x * stride - window.pads[1])
-            columns = [
-                [load(state, i64((column * parts + part) * VECTOR), VECTOR) for part in range(parts)]
-                for column in range(carried)
-            ]
-            for step in range(unroll):
-                while len(columns) < step * stride + width:
-                    columns.append(self.column(left + len(columns)))
-                self.outputs(x + step, columns[step * stride : step * stride + width])
-            for column in range(carried):
-                keep(column, columns[unroll * stride + column])
+        self.weights = {
+            (row, column, group): ENGINE.weights(w, (block * len(products) + index) * (CHANNELS * GROUP))
+            for index, (row, column, group, _) in enumerate(products)
+            if row < rows
+        }
+        self.used = sorted({group for row in range(rows) for group, _ in window.groups.cover(row)})
+        self.parts = HALVES * len(self.used)
 
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
-        """The groups of one input column, interleaved: two vectors each; None is a column of the border."""
-        kernel = self.kernel
-        channels, dtype = kernel.window.data[3], str(kernel.x.dtype)
-        pad = kernel.product.pad
+        """The groups of one input column, interleaved: two vectors each."""
+        channels, dtype, pad = self.window.data[3], str(self.x.dtype), self.product.pad
+        pitch = self.window.data[2] * channels
         border = tirx.Broadcast(tirx.IntImm(dtype, int(pad.value) if pad else 0), CHANNELS)
         loaded: dict[int, ir.Expr] = {}
 
@@ -279,61 +159,38 @@ class _Block:
             index = min(index, len(self.valid) - 1)
             if index not in loaded:
                 inside = place is not None and self.valid[index]
-                at = self.source + ((i64(0) if place is None else place) * channels + index * kernel.pitch)
-                loaded[index] = load(kernel.x, at, CHANNELS) if inside else border
+                at = self.source + ((i64(0) if place is None else place) * channels + index * pitch)
+                loaded[index] = load(self.x, at, CHANNELS) if inside else border
             return loaded[index]
 
         found = []
         for group in self.used:
-            first = kernel.window.groups[group]
-            upper, lower = (T.Bind(_zip(row(first + i), row(first + i + 1))) for i in (0, 2))
-            found += [T.Bind(flip(v, kernel.product.flipped)) for v in zip_halves(upper, lower, "int16x8")]
+            first = self.window.groups.firsts[group]
+            found += ENGINE.column([row(first + i) for i in range(GROUP)], self.product.flipped)
         return found
 
     def outputs(self, x: ir.Expr, columns: Sequence[Sequence[ir.Expr]]) -> None:
-        """One output column of the band."""
-        kernel, window = self.kernel, self.kernel.window
+        """Eight channels of one output column."""
         acc = []
         for row in range(self.rows):
             total = list(self.start)
             for column, values in enumerate(columns):
-                for group, _ in window.cover(row):
+                for group, _ in self.window.groups.cover(row):
                     weights, part = self.weights[row, column, group], HALVES * self.used.index(group)
                     for v in range(HALVES):
                         total[v] = T.Bind(sdot(total[v], weights[v], values[part + v]))
             acc.append(total)
-        channels, line = window.data[3], window.output[1] * window.data[3]
+        channels, line = self.window.data[3], self.window.output[1] * self.window.data[3]
         for row in range(0, self.rows, 2):
             below = min(row + 1, self.rows - 1)
             quarter = [*acc[row], *acc[below]]
-            values = T.Bind(requantize16(kernel.product.form, quarter, [*self.m, *self.m], kernel.product.to))
+            values = T.Bind(requantize16(self.product.form, quarter, [*self.m, *self.m], self.product.to))
             at = self.target + (x * channels + row * line)
-            store(kernel.output, low(values), at, CHANNELS)
+            store(self.output, low(values), at, CHANNELS)
             if below > row:
-                store(kernel.output, high(values), at + line, CHANNELS)
+                store(self.output, high(values), at + line, CHANNELS)
 
 
-def _zip(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """8 + 8 bytes, alternating."""
-    order = [index for lane in range(CHANNELS) for index in (lane, lane + CHANNELS)]
-    return tirx.Shuffle([a, b], order)
-
-
-def _product(workload: Workload) -> Product:
-    return taken(product_s8.product_of(workload, NAME), workload)
-
-
-def _window(workload: Workload, product: Product) -> Window:
-    shape = workload.operands[0].shape
-    (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
-    height, width = workload.operands[1].shape[1:3]
-    strides = product_s8.pair(workload, "strides")
-    return Window(
-        (shape[0], shape[1], shape[2], shape[3]), (height, width), strides, (top, left, bottom, right)
-    )
-
-
-def _starts(window: Window) -> list[int]:
-    """First channel of each block of eight."""
-    channels = window.data[3]
-    return [min(start, channels - CHANNELS) for start in range(0, channels, CHANNELS)]
+def _read(workload: Workload) -> tuple[Product, Window]:
+    product = depthwise_bands.product_of(workload, NAME)
+    return product, depthwise_bands.window_of(workload, product)

@@ -8,8 +8,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64, load, store, take
 from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels import activation_f32
-from schedules.kernels.activation_f32 import Vector
 from schedules.workload import Step
 
 INSTRUCTIONS = {
@@ -39,6 +39,8 @@ def finish(
     output: tirx.Buffer,
     offset: ir.Expr,
     residual: tirx.Buffer | None,
+    *,
+    sve: bool = False,
 ) -> None:
     """Applies all steps to one row of a tile and stores it.
 
@@ -50,6 +52,7 @@ def finish(
         output: Flat float32.
         offset: Where the row lies in the output, and so in the residual.
         residual: Flat float32 of the output's size; needed by a step "residual".
+        sve: Whether to take instructions of SVE, inside of `sve.functions`.
 
     Raises:
         ValueError: A step has no meaning here.
@@ -58,16 +61,17 @@ def finish(
         vector = acc.vload([i64(row + at - at % LANES)], "float32x4")
         value = T.Bind(vector if lanes == LANES else take(vector, at % LANES, lanes))
         for step in steps:
-            value = _apply(step, value, lanes, offset + at, residual)
+            value = _apply(step, value, Vector(lanes, sve=sve), offset + at, residual)
         store(output, value, offset + at, lanes)
 
 
-def _apply(step: Step, value: ir.Expr, lanes: int, offset: ir.Expr, residual: tirx.Buffer | None) -> ir.Expr:
-    vector = Vector(lanes)
+def _apply(
+    step: Step, value: ir.Expr, vector: Vector, offset: ir.Expr, residual: tirx.Buffer | None
+) -> ir.Expr:
     if step.name == "bias":
         return value
     if step.name == "residual" and residual is not None:
-        return value + load(residual, offset, lanes)
+        return value + load(residual, offset, vector.lanes)
     if step.name == "relu":
         return vector.maximum(value, 0.0)
     if step.name == "clip" and step.bounds is not None:

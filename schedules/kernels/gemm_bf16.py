@@ -100,9 +100,8 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     for tile in TILES:
         params = Params(*tile)
         if estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
-            row_tiles = -(-product.rows.count // params.rows) * product.groups
-            blocks = threads.column_blocks(row_tiles, _column_tiles(product, params))
-            params = Params(*tile, column_blocks=blocks, parallel=row_tiles * blocks > 1)
+            blocks, parallel = tiling.shares(product, params.rows, params.columns)  # type: ignore[arg-type] # as below
+            params = Params(*tile, column_blocks=blocks, parallel=parallel)
         found.append(params)
     return tuple(found)
 

@@ -7,8 +7,8 @@ are worth stands in `fmla_f16_tile`; bias, activation and residual are added in 
 int8 weights stay that in memory: each task widens the panel that it reads, and their scale meets the binary32 sum.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, tirx
@@ -20,10 +20,9 @@ from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.fmla_f16 import FEATURE, LANES, WIDENING_FEATURE
 from schedules.intrinsics.narrow import fma
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import copies, epilogue_half, fmla_f16_tile, half, product_f32, widen_s8
+from schedules.kernels import copies, epilogue_half, fmla_f16_tile, half, panel_choice, product_f32, widen_s8
 from schedules.kernels.panel_cut import Cut, Place, Tile
 from schedules.kernels.product_f32 import Product
-from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.workload import Workload
 
 NAME = "gemm_f16"
@@ -44,12 +43,6 @@ TILES = (
     (1, 8),
 )
 """(rows, vectors of eight columns) of the register tiles worth considering."""
-
-MODEL_ERROR = 0.03
-"""Estimates this close are taken as equal, and fewer instructions win."""
-
-ROW_OVERHEAD = 6
-"""Instructions that find a row of a tile where pixels are not at equal distances: two divisions by constants."""
 
 
 @dataclass(frozen=True)
@@ -89,53 +82,41 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
-    estimates = {params: estimate(workload, params, core) for params in candidates(workload, core)}
-    limit = min(estimates.values()) * (1 + MODEL_ERROR)
-    near = (params for params, cycles in estimates.items() if cycles <= limit)
-    return min(near, key=lambda params: instructions(workload, params))
+    return panel_choice.best(
+        candidates(workload, core),
+        lambda params: estimate(workload, params, core),
+        lambda params: instructions(workload, params),
+    )
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Every tile; a block's rows take half of L2 at most, and are fewer where threads need more tasks."""
-    product = _product(workload)
-    row_bytes = product.rows.depth * np.dtype(np.float16).itemsize
+    product, found = _product(workload), []
     widening = WIDENING_FEATURE in core.features
-    found = []
     for rows, vectors in TILES:
-        tiles = -(-product.rows.count // rows)
-        panels = -(-product.columns // (vectors * LANES)) * product.groups
-        l2_tiles = core.l2.size // 2 // row_bytes // rows
-        serial = Params(rows, vectors, max(1, min(l2_tiles, tiles)) * rows, parallel=False, widening=widening)
-        task_tiles = tiles // -(-PARALLEL_TASKS // panels)
-        block = max(1, min(l2_tiles, task_tiles)) * rows
-        spread = Params(rows, vectors, block, parallel=True, widening=widening)
-        big = estimate(workload, serial, core) >= PARALLEL_CYCLES
-        found.append(spread if big and tiles * panels > 1 else serial)
+        block = panel_choice.rows_in_l2(product, rows, "float16", core)
+        params = Params(rows, vectors, block, parallel=False, widening=widening)
+        cycles = estimate(workload, params, core)
+        if spread := panel_choice.rows_for_threads(_cut(product, params), cycles):
+            params = replace(params, row_block=spread, parallel=True)
+        found.append(params)
     return tuple(found)
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Cycles on one core with all loads in L1: those of the register tiles."""
-    product = _product(workload)
-    total = 0.0
-    for rows, width, count in _cut(product, params).register_tiles():
-        vectors, after = width // LANES, _after(workload, product, rows, width // WIDE_LANES)
-        total += count * fmla_f16_tile.cycles(
-            rows, vectors, product.rows.segments, after, core, widening=params.widening
-        )
-    return total + _widening_instructions(workload, params) / core.issue_width
+    return _widening_instructions(workload, params) / core.issue_width + sum(
+        count * fmla_f16_tile.cycles(rows, vectors, segments, after, core, widening=params.widening)
+        for rows, vectors, segments, after, count in _register_tiles(workload, params)
+    )
 
 
 def instructions(workload: Workload, params: Params) -> float:
     """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
-    product = _product(workload)
-    total = 0.0
-    for rows, width, count in _cut(product, params).register_tiles():
-        tile = fmla_f16_tile.instructions(
-            rows, width // LANES, product.rows.segments, widening=params.widening
-        )
-        total += count * (tile + _after(workload, product, rows, width // WIDE_LANES))
-    return total + _widening_instructions(workload, params)
+    return _widening_instructions(workload, params) + sum(
+        count * (fmla_f16_tile.instructions(rows, vectors, segments, widening=params.widening) + after)
+        for rows, vectors, segments, after, count in _register_tiles(workload, params)
+    )
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
@@ -261,8 +242,12 @@ def _widening_instructions(workload: Workload, params: Params) -> float:
     return cut.blocks * cut.padded_columns * product.rows.depth * widen_s8.INSTRUCTIONS["float16"]
 
 
-def _after(workload: Workload, product: Product, rows: int, vectors: int) -> float:
-    """Instructions of a tile besides its sum: where its rows lie, the epilogue of its vectors of four."""
-    (_, _, pixels), (_, line, pixel) = product.rows.shape, product.rows.strides
-    find = 0 if product.rows.shape[:2] == (1, 1) or line == pixels * pixel else ROW_OVERHEAD
-    return rows * (find + vectors * epilogue_half.instructions(workload.epilogue, workload.output_dtype))
+def _register_tiles(
+    workload: Workload, params: Params
+) -> Iterator[tuple[int, int, Sequence[tuple[int, int]], float, int]]:
+    """The kinds of register tile: rows, vectors, segments of k, instructions besides the sum, how many."""
+    product = _product(workload)
+    of_vector = epilogue_half.instructions(workload.epilogue, workload.output_dtype)
+    for rows, width, count in _cut(product, params).register_tiles():
+        after = rows * (panel_choice.finding(product) + width // WIDE_LANES * of_vector)
+        yield rows, width // LANES, product.rows.segments, after, count

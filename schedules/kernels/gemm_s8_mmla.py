@@ -14,14 +14,15 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.emit import i64, kernel_function, load
+from schedules.emit import i64, kernel_function
 from schedules.intrinsics.mmla import BLOCK, FEATURE
 from schedules.intrinsics.vector import high, low, unzip
 from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import mmla_rows, mmla_tile, product_s8, threads, tiling
+from schedules.kernels.columns_s8 import HEADER, Header, Panels
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, cheapest, requantization, scalar
 from schedules.kernels.product_s8 import Product
-from schedules.kernels.requantize_tile import requantize16
+from schedules.kernels.requantize_tile import Form, requantize16
 from schedules.workload import Workload
 
 NAME = "gemm_s8_mmla"
@@ -31,9 +32,6 @@ TILES = ((6, 4), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8), (1, 4))
 
 UNROLL = ((32, 8), (0, 4))
 """(at least as many k steps, k steps of a loop iteration): eight where the code left over for the rest is small."""
-
-HEADER = 2
-"""Vectors of a column pair beside its panel: offset and multiplier."""
 
 ROW_OVERHEAD = 12
 """Scalar instructions of a row of a tile: where it begins, and where it is stored."""
@@ -47,8 +45,8 @@ UNROLLED_STEPS = 8
 UNROLLED_TILE = 16
 """Accumulators that leave registers for both there."""
 
-SPILLS = 20
-"""Loads and stores of the stack in such code of larger tiles: 15 to 27 are seen with 18 to 24 accumulators."""
+SPILLS = 60
+"""Loads and stores of the stack in such code of larger tiles: 54 and more are seen with 24 accumulators."""
 
 HALF_ROWS = 4
 """Column pairs whose rows are eight bytes."""
@@ -132,7 +130,7 @@ def _product_cost(product: Product, params: Params) -> Cost:
         packing = Cost(*mmla_rows.instructions(product)) * row_pairs + scalar(
             BLOCK * row_pairs * ROW_OVERHEAD
         )
-        columns = _tile_cost(product, params, row_pairs) * _column_tiles(product, params)
+        columns = _tile_cost(product, params, row_pairs) * _panels(product, params).tiles
         total += (packing * params.column_blocks + columns) * tiles
     return total * product.groups
 
@@ -149,31 +147,28 @@ def _tile_cost(product: Product, params: Params, row_pairs: int) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Panels of weights; for each its columns' offsets, then multipliers, in the order of the accumulators' lanes."""
-    packed = [_packed(workload, product, params, constants) for product in _products(workload)]
-    return np.concatenate([b for b, _ in packed]), np.concatenate([header for _, header in packed])
-
-
-def _packed(
-    workload: Workload, product: Product, params: Params, constants: Sequence[Array]
-) -> tuple[Array, Array]:
-    width = _padded_columns(product, params)
-    weights = mmla_rows.packed_weights(product, product_s8.weights_by_column(workload, constants, product))
-    padded = np.zeros((product.groups, width, weights.shape[-1]), np.int8)
-    padded[:, : product.columns] = weights
-    panels = mmla_tile.pack_columns(padded.reshape(-1, weights.shape[-1]), params.column_pairs)
-    header = [
-        mmla_tile.in_blocks(tiling.by_group(values, product, width)).reshape(len(panels), -1).view(np.int8)
-        for values in product_s8.offsets_and_multipliers(workload, constants, product)
-    ]
-    return panels.ravel(), np.concatenate(header, axis=1).ravel()
+    """Panels of weights, and their headers."""
+    packed = []
+    for product in _products(workload):
+        by_column = product_s8.weights_by_column(workload, constants, product)
+        weights = mmla_rows.packed_weights(product, by_column)
+        packed.append(
+            _panels(product, params).pack(
+                workload,
+                constants,
+                weights,
+                lambda columns: mmla_tile.pack_columns(columns, params.column_pairs),
+                mmla_tile.in_blocks,
+            )
+        )
+    return tuple(np.concatenate(parts) for parts in zip(*packed, strict=True))
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
     products = _products(workload)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    sizes = [_sizes(product, params) for product in products]
+    sizes = [_panels(product, params).sizes for product in products]
     arguments += [((sum(each),), "int8") for each in zip(*sizes, strict=True)]
     arguments.append((workload.output_shape, workload.output_dtype))
     name = workload.composite.replace(".", "_") + "_mmla"
@@ -201,7 +196,7 @@ class _Emitter:
     ) -> None:
         self.product, self.params, self.x, self.before = product, params, x, before
         self.b, self.header, self.output = rest
-        self.steps = mmla_rows.steps_of(product)
+        self.panels, self.steps = _panels(product, params), mmla_rows.steps_of(product)
 
     def row_tile(self, group: ir.Expr, first: ir.Expr, count: int, block: ir.Expr) -> None:
         """Packs `count` rows from row `first` and multiplies them by a block of columns."""
@@ -224,23 +219,17 @@ class _Emitter:
     ) -> None:
         """One register tile, requantised and stored; `columns` of its columns are part of the result."""
         params, product, (group, first, count) = self.params, self.product, where
-        size = params.column_pairs * VECTOR
-        panel_index = T.Bind(group * _column_tiles(product, params) + tile)
-
-        def constants(number: int, dtype: str) -> list[ir.Expr]:
-            base = panel_index * (HEADER * size) + (number * size + self.before[1])
-            vectors = [load(self.header, base + VECTOR * c, VECTOR) for c in range(params.column_pairs)]
-            return [T.Bind(tirx.reinterpret(dtype, vector)) for vector in vectors]
-
+        index = T.Bind(group * self.panels.tiles + tile)
+        header = Header(self.panels, self.header, index, self.before[1])
         acc = mmla_tile.multiply(
             panel,
             i64(0),
             self.b,
-            panel_index * (size * self.steps) + self.before[0],
+            index * self.panels.weight_bytes + self.before[0],
             (pairs, params.column_pairs),
             self.steps,
             _unroll(self.steps),
-            constants(0, "int32x4"),
+            header.offsets(),
         )
         left = group * product.columns + tile * params.columns
 
@@ -250,21 +239,23 @@ class _Emitter:
                     self.output, value, product.target(first + row) + (left + at), min(lanes, columns - at)
                 )
 
-        self.rows_of(acc, pairs, constants(1, "float32x4"), put)
+        header.requantized(lambda form, m, addend: self.rows_of(acc, pairs, (form, m, addend), put))
 
     def rows_of(
         self,
         acc: tirx.Buffer,
         pairs: int,
-        m: Sequence[ir.Expr],
+        how: tuple[Form, Sequence[ir.Expr], Sequence[ir.Expr]],
         put: Callable[[int, ir.Expr, int, int], None],
     ) -> None:
         """Requantises a tile and hands each row to `put`: (row, values, first column, lanes)."""
+        form, m, addend = how
 
         def quarter(pair: int, first: int) -> ir.Expr:
             at = (pair * self.params.column_pairs + first) * 4
             block = [acc.vload([i64(at + 4 * c)], "int32x4") for c in range(4)]
-            return T.Bind(requantize16(self.product.form, block, m[first : first + 4], self.product.to))
+            own = slice(first, first + 4)
+            return T.Bind(requantize16(form, block, m[own], self.product.to, addend[own]))
 
         for pair in range(pairs if self.params.column_pairs == 8 else 0):
             even, odd = unzip(quarter(pair, 0), quarter(pair, 4), "int16x8")
@@ -286,20 +277,8 @@ def _unroll(steps: int) -> int:
     return next(unroll for least, unroll in UNROLL if steps >= least)
 
 
-def _sizes(product: Product, params: Params) -> tuple[int, int]:
-    """Bytes of the panels and of their headers."""
-    size = product.groups * _column_tiles(product, params) * params.column_pairs * VECTOR
-    return size * mmla_rows.steps_of(product), size * HEADER
-
-
-def _column_tiles(product: Product, params: Params) -> int:
-    """Tiles of the columns of one group."""
-    return -(-product.columns // params.columns)
-
-
-def _padded_columns(product: Product, params: Params) -> int:
-    """Columns of one group, padded to whole tiles."""
-    return _column_tiles(product, params) * params.columns
+def _panels(product: Product, params: Params) -> Panels:
+    return Panels(product, params.columns, params.column_pairs, mmla_rows.steps_of(product))
 
 
 def _row_tiles(product: Product, params: Params) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ A register tile loads 16 k of each of its rows as one vector and takes them by l
 are packed at compile time. Integer sums have no order: the result depends neither on tiles nor on threads.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +13,15 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.emit import i64, kernel_function, load
+from schedules.emit import i64, kernel_function
 from schedules.intrinsics.sdot import FEATURE
 from schedules.intrinsics.vector import high, low
 from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, product_s8, sdot_rows, sdot_tile, threads, tiling
+from schedules.kernels.columns_s8 import HEADER, Header, Panels
 from schedules.kernels.cost import VECTOR, VECTOR_PIPES, Cost, arithmetic, cheapest, requantization, scalar
 from schedules.kernels.product_s8 import Product
-from schedules.kernels.requantize_tile import requantize16
+from schedules.kernels.requantize_tile import Form, requantize16
 from schedules.kernels.sdot_rows import K_STEP
 from schedules.kernels.sdot_tile import LANES
 from schedules.workload import Workload
@@ -35,9 +36,6 @@ ROW_OVERHEAD = 12
 
 TILE_OVERHEAD = 8
 """Scalar instructions of a tile: where its constants and its outputs lie, and the loop over tiles."""
-
-HEADER = 2
-"""Vectors of four columns beside their panel: offset and multiplier."""
 
 LATENCY = 3
 """Cycles from one SDOT to the next on the same accumulator, as LLVM models Neoverse N2; the guides forward in one."""
@@ -119,7 +117,7 @@ def _product_cost(product: Product, params: Params) -> Cost:
     full, rest = divmod(product.rows.count, params.rows)
     for rows, tiles in ((params.rows, full), (rest, 1)):
         if rows and tiles:
-            columns = _tile_cost(product, params, rows) * _column_tiles(product, params)
+            columns = _tile_cost(product, params, rows) * _panels(product, params).tiles
             total += (row * (rows * params.column_blocks) + columns) * tiles
     return total * product.groups
 
@@ -137,31 +135,24 @@ def _tile_cost(product: Product, params: Params, rows: int) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Panels of weights; for each its columns' offsets, then multipliers."""
-    packed = [_packed(workload, product, params, constants) for product in _products(workload)]
-    return np.concatenate([b for b, _ in packed]), np.concatenate([header for _, header in packed])
-
-
-def _packed(
-    workload: Workload, product: Product, params: Params, constants: Sequence[Array]
-) -> tuple[Array, Array]:
-    width = _column_tiles(product, params) * params.columns
-    weights = sdot_rows.packed_weights(product, product_s8.weights_by_column(workload, constants, product))
-    padded = np.zeros((product.groups, width, weights.shape[-1]), np.int8)
-    padded[:, : product.columns] = weights
-    panels = sdot_tile.pack_columns(padded.reshape(-1, weights.shape[-1]), params.vectors)
-    header = [
-        tiling.by_group(values, product, width).reshape(len(panels), -1).view(np.int8)
-        for values in product_s8.offsets_and_multipliers(workload, constants, product)
-    ]
-    return panels.ravel(), np.concatenate(header, axis=1).ravel()
+    """Panels of weights, and their headers."""
+    packed = []
+    for product in _products(workload):
+        by_column = product_s8.weights_by_column(workload, constants, product)
+        weights = sdot_rows.packed_weights(product, by_column)
+        packed.append(
+            _panels(product, params).pack(
+                workload, constants, weights, lambda columns: sdot_tile.pack_columns(columns, params.vectors)
+            )
+        )
+    return tuple(np.concatenate(parts) for parts in zip(*packed, strict=True))
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
     products = _products(workload)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    sizes = [_sizes(product, params) for product in products]
+    sizes = [_panels(product, params).sizes for product in products]
     arguments += [((sum(each),), "int8") for each in zip(*sizes, strict=True)]
     arguments.append((workload.output_shape, workload.output_dtype))
     name = workload.composite.replace(".", "_") + "_sdot"
@@ -190,7 +181,7 @@ class _Emitter:
         self.product, self.params, self.x, self.before = product, params, x, before
         self.b, self.header, self.output = rest
         self.chunks = sdot_rows.chunks_of(product)
-        self.steps = len(sdot_rows.k_order(product)) // K_STEP
+        self.panels = _panels(product, params)
 
     def row_tile(self, group: ir.Expr, first: ir.Expr, count: int, block: ir.Expr) -> None:
         """Multiplies `count` rows from row `first` by a block of columns."""
@@ -217,30 +208,18 @@ class _Emitter:
     ) -> None:
         """One register tile, requantised and stored; `columns` of its columns are part of the result."""
         params, product, (group, first) = self.params, self.product, where
-        size = params.vectors * VECTOR
-        panel = T.Bind(group * _column_tiles(product, params) + tile)
-
-        def constants(number: int, dtype: str) -> list[ir.Expr]:
-            base = panel * (HEADER * size) + (number * size + self.before[1])
-            vectors = [load(self.header, base + VECTOR * v, VECTOR) for v in range(params.vectors)]
-            return [T.Bind(tirx.reinterpret(dtype, vector)) for vector in vectors]
-
+        index = T.Bind(group * self.panels.tiles + tile)
+        header = Header(self.panels, self.header, index, self.before[1])
         acc = sdot_tile.multiply(
             source,
             starts,
             self.b,
-            panel * (size * self.steps) + self.before[0],
+            index * self.panels.weight_bytes + self.before[0],
             self.chunks,
-            constants(0, "int32x4"),
+            header.offsets(),
             flipped=product.flipped,
         )
-        m = constants(1, "float32x4")
         left = group * product.columns + tile * params.columns
-
-        def quarter(places: Sequence[tuple[int, int]]) -> ir.Expr:
-            """Four accumulators, (row, vector), as 16 values."""
-            block = [acc.vload([i64((row * params.vectors + v) * LANES)], "int32x4") for row, v in places]
-            return T.Bind(requantize16(product.form, block, [m[v] for _, v in places], product.to))
 
         def put(row: int, value: ir.Expr, at: int, lanes: int) -> None:
             if at < columns:
@@ -248,13 +227,31 @@ class _Emitter:
                     self.output, value, product.target(first + row) + (left + at), min(lanes, columns - at)
                 )
 
-        for v in range(0, params.vectors // 4 * 4, 4):
-            for row in range(len(starts)):
+        header.requantized(lambda form, m, addend: self.rows_of(acc, len(starts), (form, m, addend), put))
+
+    def rows_of(
+        self,
+        acc: tirx.Buffer,
+        rows: int,
+        how: tuple[Form, Sequence[ir.Expr], Sequence[ir.Expr]],
+        put: Callable[[int, ir.Expr, int, int], None],
+    ) -> None:
+        """Requantises a tile and hands each row to `put`: (row, values, first column, lanes)."""
+        vectors, (form, m, addend) = self.params.vectors, how
+
+        def quarter(places: Sequence[tuple[int, int]]) -> ir.Expr:
+            """Four accumulators, (row, vector), as 16 values."""
+            block = [acc.vload([i64((row * vectors + v) * LANES)], "int32x4") for row, v in places]
+            own = [[each[v] for _, v in places] if each else [] for each in (m, addend)]
+            return T.Bind(requantize16(form, block, own[0], self.product.to, own[1]))
+
+        for v in range(0, vectors // 4 * 4, 4):
+            for row in range(rows):
                 put(row, quarter([(row, v + i) for i in range(4)]), LANES * v, VECTOR)
-        if params.vectors % 4:
-            v, last = params.vectors - 2, len(starts) - 1
-            for row in range(0, len(starts), 2):
-                below = min(row + 1, last)
+        if vectors % 4:
+            v = vectors - 2
+            for row in range(0, rows, 2):
+                below = min(row + 1, rows - 1)
                 values = quarter([(row, v), (row, v + 1), (below, v), (below, v + 1)])
                 put(row, low(values), LANES * v, VECTOR // 2)
                 if below > row:
@@ -265,12 +262,6 @@ def _products(workload: Workload) -> tuple[Product, ...]:
     return taken(product_s8.products_of(workload, NAME), workload)
 
 
-def _sizes(product: Product, params: Params) -> tuple[int, int]:
-    """Bytes of the panels and of their headers."""
-    size = product.groups * _column_tiles(product, params) * params.vectors * VECTOR
-    return size * (len(sdot_rows.k_order(product)) // K_STEP), size * HEADER
-
-
-def _column_tiles(product: Product, params: Params) -> int:
-    """Tiles of the columns of one group."""
-    return -(-product.columns // params.columns)
+def _panels(product: Product, params: Params) -> Panels:
+    steps = len(sdot_rows.k_order(product)) // K_STEP
+    return Panels(product, params.columns, params.vectors, steps)

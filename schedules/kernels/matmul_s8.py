@@ -13,7 +13,7 @@ and the accumulators start from the first three.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, tirx
@@ -22,7 +22,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import panel_tile, product_run_time_s8, tiling
+from schedules.kernels import panel_tile, product_run_time_s8, threads, tiling
 from schedules.kernels.panels_s8 import LANES, SDOT, SMMLA, VECTOR, Packer, Unit
 from schedules.kernels.product_run_time_s8 import Product
 from schedules.kernels.requantize_tile import INSTRUCTIONS, MAGIC_BITS, requantize16
@@ -38,9 +38,6 @@ TILES = {
 }
 """(vectors of rows, vectors of columns) of the register tiles worth considering, 8 or 16 columns."""
 
-PARALLEL_MACS = 1 << 20
-"""Matrices of fewer multiply-accumulates are not worth a task of their own."""
-
 
 @dataclass(frozen=True)
 class Params:
@@ -50,7 +47,7 @@ class Params:
         unit: "smmla" or "sdot".
         row_vectors: Vectors of rows of a register tile.
         column_vectors: Vectors of columns of a register tile.
-        parallel: Whether the matrices are spread over the runtime's threads.
+        parallel: Whether matrices, and the tiles of their rows, are spread over the runtime's threads.
     """
 
     unit: str
@@ -93,11 +90,10 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Every tile of every instruction that the core has."""
-    product = _product(workload)
-    macs = product.rows * product.columns * product.a.depth
-    parallel = math.prod(product.lead) > 1 and macs >= PARALLEL_MACS
-    return tuple(Params(unit.name, *tile, parallel) for unit in _units(core) for tile in TILES[unit.name])
+    """Every tile of every instruction that the core has; threads are woken twice, to pack and to multiply."""
+    options = [Params(unit.name, *tile) for unit in _units(core) for tile in TILES[unit.name]]
+    least = 2 * threads.PARALLEL_CYCLES
+    return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
@@ -122,29 +118,30 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """The multiplier, in every lane of a vector."""
+    """The multiplier, in every lane of a vector, and a 0."""
     requantize = workload.step("requantize")
     assert requantize is not None
     assert requantize.operand is not None
-    return (np.broadcast_to(constants[requantize.operand.index].ravel(), (LANES,)).astype(np.float32),)
+    m = np.float32(constants[requantize.operand.index].item())
+    return (np.array([m] * LANES + [0], np.float32),)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
     product = _product(workload)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [((LANES,), "float32"), (workload.output_shape, workload.output_dtype)]
+    arguments += [((LANES + 1,), "float32"), (workload.output_shape, workload.output_dtype)]
     name = f"{workload.composite.replace('.', '_')}_{params.unit}"
     with kernel_function(name, arguments) as function:
         a, b = (function.buffers[operand.index] for operand in workload.operands)
         emitter = _Emitter(product, params, (a, b), function.buffers[-2], function.buffers[-1])
-        with (T.parallel if params.parallel else T.serial)(i64(0), i64(math.prod(product.lead))) as index:
-            emitter.matrix(index)
+        count = math.prod(product.lead)
+        threads.each_packed(count, emitter.parts, params.parallel, emitter.pack, emitter.work)
     return function.prim_func
 
 
 class _Emitter:
-    """Emits one product of matrices, from the outside inwards."""
+    """Emits part of a product of matrices, from the outside inwards."""
 
     def __init__(
         self,
@@ -158,40 +155,47 @@ class _Emitter:
         self.a, self.b = operands
         self.m, self.output = m, output
         self.steps = -(-product.a.depth // self.unit.step)
-
-    def matrix(self, index: ir.Expr) -> None:
-        """Packs the columns of matrix `index` and multiplies each tile of rows by them."""
-        product, params = self.product, self.params
-        a, b = (T.Bind(offset) for offset in product_run_time_s8.offsets(index, product))
-        tiles = -(-product.columns // params.columns)
+        self.parts = max(1, product.rows // params.rows) if params.parallel else 1
+        self.column_tiles = -(-product.columns // params.columns)
+        tiles = self.column_tiles * (math.prod(product.lead) if params.parallel else 1)
         self.panels = T.alloc_buffer((tiles * self.panel_size,), "int8", layout=None)
         self.starts = T.alloc_buffer((tiles * params.column_vectors * LANES,), "int32", layout=None)
+
+    def pack(self, index: ir.Expr, place: ir.Expr) -> None:
+        """Packs the columns of matrix `index`."""
+        product, params = self.product, self.params
+        _, b = product_run_time_s8.offsets(index, product)
+        start, first = T.Bind(b), T.Bind(place * self.column_tiles)
         packer = Packer(self.unit, product.b, self.b, self.panels, params.column_vectors, rows=False)
-        tiling.column_tiles(
-            product.columns,
-            params.columns,
-            (i64(0), 1),
-            lambda tile, count: self.pack_columns(packer, b, tile, count),
-        )
+
+        def columns(tile: ir.Expr, count: int) -> None:
+            at = T.Bind(start + tile * (params.columns * product.b.line))
+            self.pack_columns(packer, at, first + tile, count)
+
+        tiling.column_tiles(product.columns, params.columns, (i64(0), 1), columns)
+
+    def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
+        """Multiplies each tile of a part of the rows of matrix `index` by its columns."""
+        product, params = self.product, self.params
+        a = T.Bind(product_run_time_s8.offsets(index, product)[0])
+        self.first_tile = T.Bind(place * self.column_tiles)
+        self.none = T.Bind(tirx.Cast("int64", self.m.vload([i64(LANES)], "float32")))
         first = index * (product.rows * product.columns)
-        full, rest = divmod(product.rows, params.rows)
-        if full:
-            with T.serial(i64(0), i64(full)) as tile:
-                row = T.Bind(tile * params.rows)
-                self.row_tile(a + row * product.a.line, T.Bind(first + row * product.columns), params.rows)
-        if rest:
-            row = i64(full * params.rows)
-            self.row_tile(a + row * product.a.line, T.Bind(first + row * product.columns), rest)
+
+        def rows(tile: ir.Expr, count: int) -> None:
+            row = T.Bind(tile * params.rows)
+            self.row_tile(a + row * product.a.line, T.Bind(first + row * product.columns), count)
+
+        tiling.column_tiles(product.rows, params.rows, (part, self.parts), rows)
 
     @property
     def panel_size(self) -> int:
         """Bytes of a panel of columns."""
         return self.steps * self.params.column_vectors * VECTOR
 
-    def pack_columns(self, packer: Packer, b: ir.Expr, tile: ir.Expr, count: int) -> None:
+    def pack_columns(self, packer: Packer, start: ir.Expr, tile: ir.Expr, count: int) -> None:
         """Packs a tile of columns, and keeps what its accumulators start from."""
         product, vectors = self.product, self.params.column_vectors
-        start = T.Bind(b + tile * (self.params.columns * product.b.line))
         sums = packer.pack(start, count, tile * self.panel_size)
         offset = product.offset + (MAGIC_BITS if product.form == "biased" else 0)
         for vector in range(vectors):
@@ -215,14 +219,16 @@ class _Emitter:
 
         def column_tile(tile: ir.Expr, columns: int) -> None:
             width = params.column_vectors
-            starts = [load(self.starts, (tile * width + c) * LANES, LANES) for c in range(width)]
+            own = T.Bind(self.first_tile + tile)
+            starts = [load(self.starts, (own * width + c) * LANES, LANES) for c in range(width)]
             acc = panel_tile.multiply(
                 unit,
                 (panel, i64(0)),
-                (self.panels, tile * self.panel_size),
+                (self.panels, own * self.panel_size),
                 (vectors, width),
                 self.steps,
                 lambda row, which, c: starts[c] - rows[row, which] if rows else starts[c],
+                self.none,
             )
             m = [load(self.m, i64(0), LANES)] * 4
 

@@ -14,6 +14,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.emit import i64
 from schedules.kernel import Array
 from schedules.kernels.product_f32 import Product
+from schedules.kernels.threads import each
 
 Tile = Callable[["Place", int, int, int], None]
 """Emits one register tile: (where, rows, width, columns), of whose width that many columns are part of the result."""
@@ -95,6 +96,10 @@ class Cut:
         """Blocks of rows."""
         return max(1, -(-self.tiles // (self.row_block // self.tile_rows)))
 
+    def panel_widths(self) -> list[int]:
+        """Columns of each panel of a group."""
+        return [self.width] * self.full_panels + [self.tail_width] * (self.tail_width > 0)
+
     def register_tiles(self) -> Iterator[tuple[int, int, int]]:
         """The kinds of register tile: (rows, width, how many)."""
         for rows, tiles in ((self.tile_rows, self.tiles), (self.rows % self.tile_rows, 1)):
@@ -123,7 +128,8 @@ class Cut:
     def tasks(self, *, parallel: bool, begin: Begin) -> None:
         """Emits a loop over all tasks, each one panel by one block of rows."""
         count = self.product.groups * self.blocks * self.panels
-        with (T.parallel if parallel else T.serial)(i64(0), i64(count)) as task:
+
+        def one(task: ir.Expr) -> None:
             row, panel = T.Bind(tirx.floordiv(task, self.panels)), T.Bind(tirx.floormod(task, self.panels))
             if self.product.groups == 1:
                 group, block = i64(0), row
@@ -133,6 +139,8 @@ class Cut:
                     T.Bind(tirx.floormod(row, self.blocks)),
                 )
             self._panel(group, block, panel, begin)
+
+        each(count, parallel, one)
 
     def _panel(self, group: ir.Expr, block: ir.Expr, panel: ir.Expr, begin: Begin) -> None:
         """A group's last panel is code of its own where it is narrower."""

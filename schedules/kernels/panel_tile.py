@@ -28,6 +28,9 @@ PER_CYCLE = 2
 UNROLL = 4
 """k steps of a loop iteration."""
 
+FEW_TRIPS = {"smmla": 2, "sdot": 4}
+"""Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
+
 Put = Callable[[int, ir.Expr, int, int], None]
 """Takes a piece of a row: (row, values, first column, how many)."""
 
@@ -55,6 +58,7 @@ def multiply(
     vectors: tuple[int, int],
     steps: int,
     start: Callable[[int, int, int], ir.Expr],
+    none: ir.Expr,
 ) -> tirx.Buffer:
     """Emits the sum over k of one tile.
 
@@ -65,6 +69,7 @@ def multiply(
         vectors: Of rows, of columns.
         steps: Of k.
         start: int32x4 that accumulator (row vector, which, column vector) starts from.
+        none: 0 that LLVM does not know to be it: it unrolls loops of few trips, and then spills accumulators.
 
     Returns:
         The accumulators, int32 [row vector][which][column vector][4], flat.
@@ -95,11 +100,11 @@ def multiply(
                     store(acc, value, at(row, which, column), LANES)
 
     full = steps // UNROLL
-    if full > 1:
-        with T.serial(i64(0), i64(full)) as outer:
+    if full:
+        with T.serial(i64(0), full + none if full <= FEW_TRIPS[unit.name] else i64(full)) as outer:
             for u in range(UNROLL):
                 step(outer * UNROLL + u)
-    for last in range(full * UNROLL if full > 1 else 0, steps):
+    for last in range(full * UNROLL, steps):
         step(i64(last))
     return acc
 

@@ -1,34 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """One row of a softmax in binary32: its greatest value, then the powers of two and their sum.
 
-Four vectors are on the way at once, each with a sum of its own, and the order of the sum is the same on every machine
-and thread count: lane l of sum u takes elements 16 i + 4 u + l.
+Both go through the row as `row_vectors.reduced` does, in an order that no machine or thread count changes.
 """
-
-from collections.abc import Callable
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, load, store
-from schedules.intrinsics.exp_f32 import LOG2_E, exp2, fmax
+from schedules.emit import load, store
+from schedules.intrinsics.exp_f32 import power
 from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.row_vectors import reduced, total
 
-UNROLL = 4
-"""Vectors on the way: the latency of FMAX and FADD over their throughput (2 to 4 cycles, two pipes)."""
-
-INSTRUCTIONS = (1.5, 18.0)
-"""For a vector of four: of the greatest value (half an LDP, FMAX); of the power (the load, FSUB, eleven, four copies of
-coefficients, FADD, a store)."""
+INSTRUCTIONS = {False: (1.5, 18.0), True: (1.5, 12.5)}
+"""For a vector of four, without SVE and with it: of the greatest value (half an LDP, FMAX); of the power (half an LDP,
+FSUB, eleven and four copies of coefficients, or nine and one of them, FADD, half an STP)."""
 
 
 def greatest(source: tirx.Buffer, at: ir.Expr, vectors: int) -> ir.Expr:
     """Emits the greatest of `4 * vectors` elements from `at`: float32, NaN if one is."""
 
-    def step(part: tirx.Buffer, vector: ir.Expr, u: int) -> None:
-        store(part, fmax(_part(part, u), load(source, at + vector * LANES, LANES)), i64(u * LANES), LANES)
+    def step(part: ir.Expr, first: ir.Expr, _fresh: int) -> ir.Expr:
+        return _greater(part, load(source, at + first, LANES))
 
-    parts = _reduced(vectors, float("-inf"), step, fmax)
+    parts = reduced(vectors * LANES, float("-inf"), step, _greater)
     return T.Bind(tirx.call_llvm_pure_intrin("float32", "llvm.vector.reduce.fmaximum.v4f32", parts))
 
 
@@ -41,6 +37,7 @@ def powers(
     top: ir.Expr,
     *,
     base_e: bool,
+    v: Vector | None = None,
 ) -> ir.Expr:
     """Emits target = b**(source - top), and the sum of what is stored.
 
@@ -52,53 +49,22 @@ def powers(
         vectors: A quarter of its length.
         top: float32 that no element is above.
         base_e: Whether b is e, else 2.
+        v: Vectors of four, best with the `constants` of powers held; plain ones if there are none.
 
     Returns:
         The sum: float32.
     """
-    top = tirx.Broadcast(top, LANES)
-    factor = tirx.Broadcast(tirx.FloatImm("float32", LOG2_E), LANES)
+    top, vectors_of_four = tirx.Broadcast(top, LANES), v or Vector(LANES)
 
-    def step(part: tirx.Buffer, vector: ir.Expr, u: int) -> None:
-        below = load(source, at + vector * LANES, LANES) - top
-        value = exp2(T.Bind(below * factor if base_e else below))
-        store(target, value, to + vector * LANES, LANES)
-        store(part, _part(part, u) + value, i64(u * LANES), LANES)
+    def step(part: ir.Expr, first: ir.Expr, _fresh: int) -> ir.Expr:
+        below = T.Bind(load(source, at + first, LANES) - top)
+        value = power(vectors_of_four, below, base_e=base_e)
+        store(target, value, to + first, LANES)
+        return part + value
 
-    parts = _reduced(vectors, 0.0, step, lambda a, b: a + b)
-    return total(parts)
+    return total(reduced(vectors * LANES, 0.0, step, lambda a, b: a + b))
 
 
-def total(vector: ir.Expr) -> ir.Expr:
-    """(v0 + v1) + (v2 + v3)."""
-    lanes = [tirx.Shuffle([vector], [lane]) for lane in range(LANES)]
-    return T.Bind((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]))
-
-
-def _part(parts: tirx.Buffer, u: int) -> ir.Expr:
-    return parts.vload([i64(u * LANES)], "float32x4")
-
-
-def _reduced(
-    vectors: int,
-    start: float,
-    step: Callable[[tirx.Buffer, ir.Expr, int], None],
-    join: Callable[[ir.Expr, ir.Expr], ir.Expr],
-) -> ir.Expr:
-    """Emits a reduction over vectors with `UNROLL` partial results, then their join: float32x4."""
-    used = min(UNROLL, vectors)
-    parts = T.alloc_buffer((used * LANES,), "float32", layout=None)
-    for u in range(used):
-        store(parts, tirx.Broadcast(tirx.FloatImm("float32", start), LANES), i64(u * LANES), LANES)
-    whole = vectors // UNROLL
-    if whole:
-        with T.serial(i64(0), i64(whole)) as outer:
-            for u in range(UNROLL):
-                step(parts, outer * UNROLL + u, u)
-    for u in range(vectors - whole * UNROLL):
-        step(parts, i64(whole * UNROLL + u), u)
-    values = [T.Bind(_part(parts, u)) for u in range(used)]
-    while len(values) > 1:
-        pairs = [T.Bind(join(a, b)) for a, b in zip(values[0::2], values[1::2], strict=False)]
-        values = pairs + values[len(pairs) * 2 :]
-    return values[0]
+def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """The greater of float32x4, NaN if either is: FMAX."""
+    return tirx.call_llvm_pure_intrin("float32x4", "llvm.maximum.v4f32", a, b)

@@ -3,13 +3,21 @@
 
     d = max - q;  S = sum of e[d];  y = saturate(rne(fl(e[d] / fl(fl(S) * ys))) + zy)
 
-Table entries of 32 bits are looked up one by one, as the vector instructions have no gather: their sum is taken on the
-way, and they are kept for the division, which goes four at a time.
+Table entries of 32 bits are looked up one by one where the vector instructions have no gather, which is in SVE: their
+sum is taken on the way, and they are kept for the division, which goes four at a time.
+
+FDIV of four takes as long as twenty other instructions. All values of a row have one divisor D, and with r = fl(1 / D)
+
+    q = fl(x * r), then twice  e = fma(-q, D, x), q = fma(e, r, q)
+
+is fl(x / D): the first q is within two units, the second within one, and then the third is the quotient rounded
+(Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). It takes that neither
+underflow nor overflow is near: x is 0 or from 1 to 2^30, and D from 2^30 times the scale up to the length times that.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, tirx
@@ -17,11 +25,12 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
-from schedules.intrinsics.narrow import fcvtns, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics import sve
+from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.vector import combine
 from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, tiling
-from schedules.kernels.threads import PARALLEL_CYCLES
+from schedules.kernels.threads import PARALLEL_CYCLES, each
 from schedules.workload import Workload
 
 NAME = "softmax_s8"
@@ -40,14 +49,16 @@ LANES = 4
 UNROLL = 8
 """Elements of one iteration of the sum."""
 
-LOOKED_UP = 3.5 + 5 / UNROLL
-"""Instructions of one entry: two loads, half an STP and an addition, and what closes the loop."""
+LOOKED_UP = {False: 3.5 + 5 / UNROLL, True: (3.5 + 5 / UNROLL) / LANES}
+"""Instructions of one entry, without a gather and with one: a load of the distance and of the entry, half an STP and an
+addition, and what closes the loop."""
 
-SHARED = 25 / VECTOR
-"""Instructions of one result: load, SCVTF, FDIV, FCVTNS, SQXTN of four; SQADD and SQXTN of eight; a store of 16."""
+SHARED = 41 / VECTOR
+"""Instructions of one result: load, SCVTF, five of the quotient, FCVTNS, SQXTN of four; SQADD and SQXTN of eight; a
+store of 16."""
 
-FDIV_CYCLES = 5
-"""Of four divisions (Arm Neoverse N2 software optimization guide, ASIMD FP divide, Q-form)."""
+SCALES = (2.0**-40, 2.0**40)
+"""Of the result; beyond them FDIV keeps to what underflows and overflows."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +67,11 @@ class Params:
 
     Attributes:
         parallel: Whether rows are spread over the runtime's threads.
+        gather: Whether SVE looks entries up.
     """
 
     parallel: bool
+    gather: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,8 +105,9 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """Threads where the call is long enough."""
-    rows = _rows(workload)
-    return Params(rows.count > 1 and estimate(workload, Params(parallel=False), core) >= PARALLEL_CYCLES)
+    serial = Params(parallel=False, gather=sve.pays(core))
+    large = estimate(workload, serial, core) >= PARALLEL_CYCLES
+    return replace(serial, parallel=large and _rows(workload).count > 1)
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -105,8 +119,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Cycles of one call on one core with all loads in L1."""
     rows = _rows(workload)
     # The greatest value: a load, SMAX; the distances: a load, SUB, a store.
-    instructions = rows.length * (5 / VECTOR + LOOKED_UP + SHARED)
-    return rows.count * max(instructions / core.issue_width, rows.length / LANES * FDIV_CYCLES)
+    return rows.count * rows.length * (5 / VECTOR + LOOKED_UP[params.gather] + SHARED) / core.issue_width
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
@@ -119,17 +132,20 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     rows = _rows(workload)
     x = workload.operands[0]
     arguments = [(x.shape, x.dtype), ((SIZE,), "int32"), (workload.output_shape, workload.output_dtype)]
-    with kernel_function("arm_softmax_s8", arguments) as function:
+    with kernel_function("arm_softmax_s8", arguments) as function, sve.functions(params.gather):
         data, table, output = function.buffers
-        with (T.parallel if params.parallel else T.serial)(i64(0), i64(rows.count)) as row:
+
+        def one(row: ir.Expr) -> None:
             at = T.Bind(row * rows.length)
             # Alive before and after the vectors below: sharing their bytes, it would be a lane of a vector register.
             total = T.alloc_buffer((1,), "int64", layout=None)
             store(total, i64(0), i64(0), 1)
             top = _greatest(data, at, rows)
             distances = _distances(data, at, rows, top)
-            entries = _entries(distances, rows, table, total)
+            entries = _entries(distances, rows, table, total, gather=params.gather)
             _shares(entries, total.vload([i64(0)], "int64"), rows, output, at)
+
+        each(rows.count, params.parallel, one)
     return function.prim_func
 
 
@@ -173,7 +189,9 @@ def _distances(data: tirx.Buffer, at: ir.Expr, rows: Rows, top: ir.Expr) -> tirx
     return distances
 
 
-def _entries(distances: tirx.Buffer, rows: Rows, table: tirx.Buffer, total: tirx.Buffer) -> tirx.Buffer:
+def _entries(
+    distances: tirx.Buffer, rows: Rows, table: tirx.Buffer, total: tirx.Buffer, *, gather: bool
+) -> tirx.Buffer:
     """The table entry of each value, int32, filled up to whole vectors; adds S to `total`, int64 [1]."""
     entries = T.alloc_buffer((-(-rows.length // VECTOR) * VECTOR,), "int32", layout=None)
 
@@ -187,23 +205,54 @@ def _entries(distances: tirx.Buffer, rows: Rows, table: tirx.Buffer, total: tirx
             terms = [sum(terms[u + 1 : u + 2], start=terms[u]) for u in range(0, len(terms), 2)]
         store(total, total.vload([i64(0)], "int64") + terms[0], i64(0), 1)
 
-    whole, rest = divmod(rows.length, UNROLL)
+    done = rows.length // LANES * LANES if gather else 0
+    if done:
+        _gathered(distances, done, table, entries, total)
+    whole, rest = divmod(rows.length - done, UNROLL)
     if whole:
         with T.serial(i64(0), i64(whole)) as outer:
             add(outer * UNROLL, UNROLL)
     if rest:
-        add(i64(whole * UNROLL), rest)
+        add(i64(rows.length - rest), rest)
     return entries
+
+
+def _gathered(
+    distances: tirx.Buffer, count: int, table: tirx.Buffer, entries: tirx.Buffer, total: tirx.Buffer
+) -> None:
+    """The entries of the first `count` values, a multiple of four, and their sum."""
+    sums = T.alloc_buffer((LANES,), "int64", layout=None)
+    store(sums, tirx.Broadcast(i64(0), LANES), i64(0), LANES)
+
+    def four(first: ir.Expr, u: int) -> None:
+        entry = T.Bind(sve.gathered(table, T.Bind(sve.widened(distances, first))))
+        store(entries, entry, first, LANES)
+        pairs = tirx.call_llvm_pure_intrin("int64x2", "llvm.aarch64.neon.saddlp.v2i64.v4i32", entry)
+        place = i64(u % 2 * (LANES // 2))
+        store(sums, sums.vload([place], "int64x2") + pairs, place, LANES // 2)
+
+    whole = count // VECTOR
+    with T.serial(i64(0), i64(whole)) as outer:
+        for u in range(LANES):
+            four(outer * VECTOR + u * LANES, u)
+    for u in range(count % VECTOR // LANES):
+        four(i64(whole * VECTOR + u * LANES), u)
+    store(
+        total,
+        tirx.call_llvm_pure_intrin("int64", "llvm.vector.reduce.add.v4i64", sums.vload([i64(0)], "int64x4")),
+        i64(0),
+        1,
+    )
 
 
 def _shares(entries: tirx.Buffer, total: ir.Expr, rows: Rows, output: tirx.Buffer, at: ir.Expr) -> None:
     """Divides a row's entries and stores them requantised."""
     whole = T.Bind(tirx.Cast("float32", total) * tirx.FloatImm("float32", rows.scale))
-    divisor = tirx.Broadcast(whole, LANES)
+    divide = _division(whole, exact=not SCALES[0] <= rows.scale <= SCALES[1])
 
     def step(first: ir.Expr, count: int) -> None:
         parts = [tirx.Cast("float32x4", load(entries, first + v, LANES)) for v in range(0, VECTOR, LANES)]
-        narrow = [sqxtn16(fcvtns(tirx.Div(part, divisor))) for part in parts]
+        narrow = [sqxtn16(fcvtns(divide(T.Bind(part)))) for part in parts]
         halves = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
         if rows.zero_point:
             zero_point = tirx.Broadcast(tirx.IntImm("int16", rows.zero_point), 8)
@@ -217,6 +266,23 @@ def _shares(entries: tirx.Buffer, total: ir.Expr, rows: Rows, output: tirx.Buffe
             step(outer * VECTOR, VECTOR)
     if left:
         step(i64(whole_vectors * VECTOR), left)
+
+
+def _division(by: ir.Expr, *, exact: bool) -> Callable[[ir.Expr], ir.Expr]:
+    """X / by of float32x4 x: by FDIV if `exact`, else by what equals it where nothing underflows or overflows."""
+    divisor = tirx.Broadcast(by, LANES)
+    if exact:
+        return lambda x: tirx.Div(x, divisor)
+    reciprocal = tirx.Broadcast(T.Bind(tirx.FloatImm("float32", 1.0) / by), LANES)
+    minus = tirx.Broadcast(T.Bind(-by), LANES)
+
+    def quotient(x: ir.Expr) -> ir.Expr:
+        q: ir.Expr = T.Bind(fmulx(x, reciprocal))
+        for _ in range(2):
+            q = T.Bind(fma(T.Bind(fma(q, minus, x)), reciprocal, q))
+        return q
+
+    return quotient
 
 
 def _rows(workload: Workload) -> Rows:

@@ -11,10 +11,15 @@ from schedules.emit import i64, store
 from schedules.kernel import Array
 from schedules.kernels import copies
 from schedules.kernels.product_s8 import Product
-from schedules.kernels.threads import PARALLEL_TASKS, column_blocks
+from schedules.kernels.threads import each as each  # also of those who cut by rows alone
+from schedules.kernels.threads import fewest, part, part_sizes
 
 RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
 """Emits the work on (group, first row, number of rows, block of columns)."""
+
+
+TILE_ROWS = 2
+"""What every tile costs beside its rows, in rows: the loads of weights, and an odd row is multiplied as a pair."""
 
 
 def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_tile: RowTile) -> None:
@@ -32,8 +37,8 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
 
     def one(task: ir.Expr) -> None:
         group, inside = _split(task, tiles * column_blocks, product.groups)
-        # Neighbouring tasks are blocks of one tile: these differ in size, tiles do not.
-        tile, block = _split(inside, column_blocks, tiles)
+        # Neighbouring tasks are tiles of one block of columns, whose weights a cache keeps.
+        block, tile = _split(inside, tiles, column_blocks)
         first = T.Bind(tile * rows)
         if full and rest:
             with T.If(tile < full):
@@ -47,24 +52,17 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
     each(tiles * column_blocks * product.groups, parallel, one)
 
 
-def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
-    """Emits a loop over `count` tasks; threads get runs of them, whose workspace is taken once a run."""
-    if not parallel:
-        with T.serial(i64(0), i64(count)) as index:
-            task(index)
-        return
-    shares = min(count, PARALLEL_TASKS)
-    with T.parallel(i64(0), i64(shares)) as share:
-        start, stop = _share(share, count, shares)
-        with T.serial(start, stop) as index:
-            task(index)
-
-
 def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
     """Column blocks for tiles of `rows` by `columns`, and whether there is more than one task to share."""
-    row_tiles = -(-product.rows.count // rows) * product.groups
-    blocks = column_blocks(row_tiles, -(-product.columns // columns))
-    return blocks, row_tiles * blocks > 1
+    full, rest = divmod(product.rows.count, rows)
+    row_tiles = [rows + TILE_ROWS] * full + [rest + TILE_ROWS] * (rest > 0)
+
+    def sizes(blocks: int) -> list[float]:
+        widths = part_sizes(product.columns, columns, blocks)
+        return np.outer(widths, row_tiles).ravel().tolist() * product.groups
+
+    blocks = fewest(range(1, max(1, product.columns // columns) + 1), sizes)
+    return blocks, len(row_tiles) * blocks * product.groups > 1
 
 
 def column_tiles(
@@ -81,7 +79,7 @@ def column_tiles(
     index, blocks = block
     full, rest = divmod(columns, width)
     if full:
-        start, stop = (i64(0), i64(full)) if blocks == 1 else _share(index, full, blocks)
+        start, stop = (i64(0), i64(full)) if blocks == 1 else part(index, full, blocks)
         with T.serial(i64(0), stop - start) as inside:
             tile(T.Bind(start + inside), width)
     if rest and blocks == 1:
@@ -120,13 +118,6 @@ def by_group(values: Array, product: Product, width: int) -> Array:
     padded = np.zeros((product.groups, width), values.dtype)
     padded[:, : product.columns] = values.reshape(product.groups, product.columns)
     return padded.ravel()
-
-
-def _share(index: ir.Expr, count: int, shares: int) -> tuple[ir.Expr, ir.Expr]:
-    """From and to of one of equal shares of `count`."""
-    if count == shares:
-        return index, index + 1
-    return tirx.floordiv(index * count, shares), tirx.floordiv((index + 1) * count, shares)
 
 
 def _split(index: ir.Expr, inner: int, outer: int) -> tuple[ir.Expr, ir.Expr]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a depthwise kernel walks its data: bands of output rows, groups of four input rows that one SDOT takes."""
+"""How depthwise kernels take input rows: in bands, and in groups that one instruction sums over."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +13,57 @@ Taps = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
+class Groups:
+    """How the input rows of a band of output rows are taken in groups.
+
+    Attributes:
+        height: Rows of the kernel.
+        stride: Input rows from an output row to the next.
+        band: Output rows that are computed together.
+        size: Input rows of a group.
+    """
+
+    height: int
+    stride: int
+    band: int
+    size: int = GROUP
+
+    @property
+    def rows(self) -> int:
+        """Input rows of the band."""
+        return (self.band - 1) * self.stride + self.height
+
+    @cached_property
+    def firsts(self) -> tuple[int, ...]:
+        """First input row of each group, from the band's first."""
+        if self.height > self.size:
+            return tuple(range(0, self.rows, self.size))
+        starts: list[int] = []
+        for first in range(0, self.band * self.stride, self.stride):
+            # Overlapping groups share the permutations of the rows that they share.
+            if not any(self._holds(start, first) for start in starts):
+                starts.append(first)
+        return tuple(starts)
+
+    def cover(self, row: int) -> list[tuple[int, Taps]]:
+        """The groups that output row `row` of a band needs, and the kernel rows that meet theirs."""
+        first = row * self.stride
+        inside = list(range(len(self.firsts)))
+        if self.height <= self.size:
+            inside = [next(g for g in inside if self._holds(self.firsts[g], first))]
+        found = []
+        for g in inside:
+            rows = (self.firsts[g] + i - first for i in range(self.size))
+            taps: Taps = tuple(y if 0 <= y < self.height else None for y in rows)
+            if any(tap is not None for tap in taps):
+                found.append((g, taps))
+        return found
+
+    def _holds(self, start: int, first: int) -> bool:
+        return start <= first and first + self.height <= start + self.size
+
+
+@dataclass(frozen=True)
 class Window:
     """A depthwise convolution of one multiplier and no dilation.
 
@@ -21,12 +72,14 @@ class Window:
         kernel: Rows and columns.
         strides: Of rows and columns.
         pads: Top, left, bottom, right.
+        rows: Output rows that are computed together; as many as whole groups of rows serve, two at least, if None.
     """
 
     data: tuple[int, int, int, int]
     kernel: tuple[int, int]
     strides: tuple[int, int]
     pads: tuple[int, int, int, int]
+    rows: int | None = None
 
     @property
     def output(self) -> tuple[int, int]:
@@ -40,46 +93,20 @@ class Window:
 
     @property
     def band(self) -> int:
-        """Output rows that are computed together: as many as whole groups of rows serve, two at least."""
+        """Output rows that are computed together."""
         spare = -(-self.kernel[0] // GROUP) * GROUP - self.kernel[0]
-        return max(2, spare // self.strides[0] + 1)
+        return self.rows or max(2, spare // self.strides[0] + 1)
 
     @cached_property
-    def groups(self) -> tuple[int, ...]:
-        """First input row of each group, from the band's first."""
-        height, stride = self.kernel[0], self.strides[0]
-        if height > GROUP:
-            return tuple(range(0, (self.band - 1) * stride + height, GROUP))
-        starts: list[int] = []
-        for first in range(0, self.band * stride, stride):
-            # Overlapping groups share the permutations of the rows that they share.
-            if not any(start <= first and first + height <= start + GROUP for start in starts):
-                starts.append(first)
-        return tuple(starts)
-
-    def cover(self, row: int) -> list[tuple[int, Taps]]:
-        """The groups that output row `row` of a band needs, and the kernel rows that meet theirs."""
-        height, first = self.kernel[0], row * self.strides[0]
-        inside = [
-            g
-            for g, s in enumerate(self.groups)
-            if height > GROUP or (s <= first and first + height <= s + GROUP)
-        ]
-        if height <= GROUP:
-            inside = inside[:1]
-        found = []
-        for g in inside:
-            rows = (self.groups[g] + i - first for i in range(GROUP))
-            taps: Taps = tuple(y if 0 <= y < height else None for y in rows)
-            if any(tap is not None for tap in taps):
-                found.append((g, taps))
-        return found
+    def groups(self) -> Groups:
+        """Of the input rows of a band."""
+        return Groups(self.kernel[0], self.strides[0], self.band)
 
     def products(self) -> Iterator[tuple[int, int, int, Taps]]:
         """(output row of the band, kernel column, group, taps) of each SDOT; the order in which weights are packed."""
         for column in range(self.kernel[1]):
             for row in range(self.band):
-                for group, taps in self.cover(row):
+                for group, taps in self.groups.cover(row):
                     yield row, column, group, taps
 
     def valid(self, band: int) -> tuple[int, tuple[bool, ...]]:

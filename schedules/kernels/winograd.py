@@ -15,8 +15,8 @@ import numpy as np
 from tvm import ir
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernel import Array
-from schedules.kernels.activation_f32 import Vector
 
 TAPS = 3
 """Rows and columns of the kernel."""

@@ -24,9 +24,9 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function
 from schedules.intrinsics.fmla import LANES
 from schedules.kernel import Array, Match, Rejection
-from schedules.kernels import copies, epilogue_f32, fmla_tile, product_f32
+from schedules.kernels import copies, epilogue_f32, fmla_tile, panel_choice, product_f32
 from schedules.kernels.cost import VECTOR_PIPES
-from schedules.kernels.gemm_f32 import MODEL_ERROR, TILES
+from schedules.kernels.gemm_f32 import TILES
 from schedules.kernels.threads import PARALLEL_CYCLES
 from schedules.kernels.winograd import INPUT_OPERATIONS, OUTPUT_OPERATIONS, TAPS
 from schedules.kernels.winograd_plan import Params as Params  # a kernel's own
@@ -45,6 +45,12 @@ Assumed: some 20 GB/s at 2.5 GHz."""
 
 TASK_PARTS = 4
 """Threads that blocks are shared by evenly."""
+
+MOST_NUMBERS = 2
+"""How much more than data and result, beside which they are alive, the numbers of a block may take."""
+
+LEAST_TILES = 8
+"""Of a block that is cut to that: a weight takes a cycle of two pipes of four lanes, and half a one to read."""
 
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
@@ -70,10 +76,11 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
-    estimates = {params: estimate(workload, params, core) for params in candidates(workload, core)}
-    limit = min(estimates.values()) * (1 + MODEL_ERROR)
-    near = (params for params, cycles in estimates.items() if cycles <= limit)
-    return min(near, key=lambda params: instructions(workload, params))
+    return panel_choice.best(
+        candidates(workload, core),
+        lambda params: estimate(workload, params, core),
+        lambda params: instructions(workload, params),
+    )
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -92,9 +99,13 @@ def _block(cut: Plan, core: Core, parallel: bool) -> int:
     """Tiles of a block: their numbers take half of L2, or as much as the weights, which each block reads."""
     weights = cut.products * cut.channels * cut.columns
     room = max(core.l2.size // 2 // np.dtype(np.float32).itemsize, weights)
-    fitting = room // (cut.input_pitch + cut.output_pitch) // cut.params.rows
+    pitch = cut.input_pitch + cut.output_pitch
+    fitting = room // pitch // cut.params.rows
     if fitting * cut.params.rows >= cut.tiles:
-        return cut.tiles
+        tensors = math.prod(cut.workload.operands[0].shape) + math.prod(cut.workload.output_shape)
+        parts = -(-cut.tiles * pitch // (MOST_NUMBERS * tensors))
+        part = -(-cut.tiles // parts // cut.params.rows) * cut.params.rows
+        return part if LEAST_TILES <= part < cut.tiles else cut.tiles
     sizes = [cut.params.rows * many for many in range(max(1, fitting), 0, -1)]
     even = (size for size in sizes if -(-cut.tiles // size) % TASK_PARTS == 0)
     return next(even, sizes[0]) if parallel else sizes[0]
@@ -166,9 +177,11 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         if cut.padded != data.shape:
             x = copies.padded(x, data.shape, cut.widths, 0)
         emitter = Stages(cut, x, function.buffers)
-        if cut.blocks == 1:
-            emitter.block(i64(0), params.parallel)
+        if params.parallel and cut.blocks >= TASK_PARTS:
+            with T.parallel(i64(0), i64(cut.blocks)) as block:
+                emitter.block(T.Bind(block * params.block), emitter.numbers(), parallel=False)
         else:
-            with (T.parallel if params.parallel else T.serial)(i64(0), i64(cut.blocks)) as block:
-                emitter.block(T.Bind(block * params.block), parallel=False)
+            numbers = emitter.numbers()
+            with T.serial(i64(0), i64(cut.blocks)) as block:
+                emitter.block(T.Bind(block * params.block), numbers, params.parallel)
     return function.prim_func

@@ -22,12 +22,19 @@ class Stages:
         self.u, self.bias, self.output = buffers[-3:]
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
 
-    def block(self, first: ir.Expr, parallel: bool) -> None:
+    def numbers(self) -> tuple[tirx.Buffer, tirx.Buffer]:
+        """Room for a block's transformed data and for its sums."""
+        pitches = (self.cut.input_pitch, self.cut.output_pitch)
+        v, m = (
+            T.alloc_buffer((self.cut.params.block * pitch,), "float32", scope="global", layout=None)
+            for pitch in pitches
+        )
+        return v, m
+
+    def block(self, first: ir.Expr, numbers: tuple[tirx.Buffer, tirx.Buffer], parallel: bool) -> None:
         """The tiles of one block, from tile `first`."""
-        cut = self.cut
+        cut, (v, m) = self.cut, numbers
         full = cut.params.block
-        v = T.alloc_buffer((full * cut.input_pitch,), "float32", scope="global", layout=None)
-        m = T.alloc_buffer((full * cut.output_pitch,), "float32", scope="global", layout=None)
         count = i64(full) if cut.blocks == 1 else T.Bind(tirx.min(i64(full), cut.tiles - first))
         _over(count, cut.channels, full, parallel, lambda tile, c: self.forth(first + tile, tile, c, v))
         self.multiply(v, m, count, parallel)

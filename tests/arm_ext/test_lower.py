@@ -9,9 +9,9 @@ from onnx import helper
 
 from arm_ext.frontends.onnx import import_onnx
 from arm_ext.lower import lower
-from arm_ext.report import GENERIC
 from arm_ext.target.profiles import resolve
 from relay_passes import canonicalize, fuse
+from schedules.generic import families
 from schedules.kernels import gemm_f32
 from schedules.vocabulary import LINEAR, VOCABULARY
 from tests.arm_ext.models import model
@@ -54,7 +54,6 @@ def test_the_report_says_why_no_kernel_takes_a_composite() -> None:
     _, kernels = lower(fuse(canonicalize(import_onnx(_attention(1)).mod), VOCABULARY), resolve("arm"))
     inside = {"scores0", "scale0", "mask0", "softmax0", "values0"}
     mine = [kernel for kernel in kernels if inside & set(kernel.sources)]
-    assert {kernel.kernel for kernel in mine} == {GENERIC}
+    assert families.GENERIC in {kernel.kernel for kernel in mine} <= {families.GENERIC, *families.NAMES}
     assert {name for kernel in mine for name in kernel.sources} >= inside
-    assert all("arm.attention" in a.reason for kernel in mine for a in kernel.rejected)
-    assert all(kernel.rejected for kernel in mine)
+    assert all(any("arm.attention" in a.reason for a in kernel.rejected) for kernel in mine)

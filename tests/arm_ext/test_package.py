@@ -10,12 +10,14 @@ import arm_ext.package
 from arm_ext.errors import UsageError
 from arm_ext.manifest import Manifest, manifest_schema
 from arm_ext.package import MANIFEST, SO, Selftest, load_package, writing
+from arm_ext.report import report_schema
 
-SCHEMA = Path(arm_ext.package.__file__).parent / "schemas" / "manifest.schema.json"
+SCHEMAS = Path(arm_ext.package.__file__).parent / "schemas"
 
 
-def test_shipped_schema_is_the_models():
-    assert json.loads(SCHEMA.read_text()) == manifest_schema()
+@pytest.mark.parametrize(("name", "schema"), [("manifest", manifest_schema()), ("report", report_schema())])
+def test_shipped_schemas_are_those_of_the_records(name: str, schema: dict[str, object]):
+    assert json.loads((SCHEMAS / f"{name}.schema.json").read_text()) == schema
 
 
 def test_selftest_survives_a_round_trip(tmp_path: Path):
@@ -69,5 +71,5 @@ def test_unknown_schema_version_is_refused(tmp_path: Path):
 
 def test_manifest_of_a_compile_fits_the_schema(digits_package: Path):
     document = json.loads((digits_package / MANIFEST).read_text())
-    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    jsonschema.validate(document, json.loads((SCHEMAS / "manifest.schema.json").read_text()))
     assert Manifest.model_validate(document).model_dump(mode="json") == document

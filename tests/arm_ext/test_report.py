@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 from pathlib import Path
 
-import numpy as np
+import jsonschema
 import onnx
 import pytest
 from onnx import helper
 
 import arm_ext
 from arm_ext import digits
-from arm_ext.package import REPORT_TEXT
-from arm_ext.report import FloatCall, build_report
+from arm_ext.package import REPORT_JSON, REPORT_TEXT
+from arm_ext.report import FloatCall, build_report, report_schema
 from relay_passes import LeftFloat
 from tests.arm_ext.models import mlp, model
 from tests.board.qdq_models import QdqModel
 
 
-def with_layer_norm() -> onnx.ModelProto:
-    """Layer norm, which no numerics defines in integers, beside a sigmoid, which is a table."""
+def with_log_softmax() -> onnx.ModelProto:
+    """Log softmax, which no numerics defines in integers, beside a sigmoid, which is a table."""
     model = QdqModel((1 / 32, 0), (1 / 8, 3), 1 / 256)
-    gamma = model.constant("gamma", np.ones(8, np.float32))
-    model.branch("Norm", "LayerNormalization", [model.quantized_input("Norm"), gamma])
+    model.branch("Norm", "LogSoftmax", [model.quantized_input("Norm")])
     model.branch("Gate", "Sigmoid", [model.quantized_input("Gate")])
     return model.build()
 
@@ -36,16 +36,36 @@ def test_integer_model_is_said_to_be_one(tmp_path: Path):
 
 
 def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
-    result = arm_ext.compile(with_layer_norm(), output=tmp_path / "p")
-    assert [(c.sources, c.operator) for c in result.report.left_float] == [(("Norm",), "nn.layer_norm")]
+    result = arm_ext.compile(with_log_softmax(), output=tmp_path / "p")
+    assert [(c.sources, c.operator) for c in result.report.left_float] == [(("Norm",), "nn.log_softmax")]
     nodes = {node.source: node.numerics for node in result.report.nodes}
     assert (nodes["Norm"], nodes["Gate"]) == ("float", "qdq")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
     _, left = text.split("1 operators left in float:\n")
-    assert "Norm  nn.layer_norm  no integer form of nn.layer_norm is defined" in left
+    assert "Norm  nn.log_softmax  no integer form of nn.log_softmax is defined" in left
     check = result.package.manifest.check
     assert check.relative_bound == 0.1
-    assert "1 operators are computed in float (nn.layer_norm)" in check.reason
+    assert "1 operators are computed in float (nn.log_softmax)" in check.reason
+
+
+def test_choice_and_runner_up_stand_in_the_report_with_their_estimates(tmp_path: Path):
+    result = arm_ext.compile(
+        digits.model_path("int8"), target="neoverse-n2", mattr="-sve,-sve2", output=tmp_path / "p"
+    )
+    call = next(call for call in result.report.kernels if call.kernel == "gemm_s8_mmla")
+    assert {"row_pairs", "column_pairs"} <= call.params.keys()
+    assert call.runner_up is not None
+    assert call.runner_up.kernel == "gemm_s8_sdot"
+    assert call.estimated_cycles < call.runner_up.estimated_cycles
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    _, kernels = text.split("Kernels, with estimated cycles of one call on one core, and what comes next:\n")
+    (line,) = (line for line in kernels.splitlines() if line.startswith(f"{call.symbol} "))
+    assert f"{call.estimated_cycles:,}" in line
+    assert line.endswith(f"gemm_s8_sdot: {call.runner_up.estimated_cycles:,}")
+    written = json.loads((tmp_path / "p" / REPORT_JSON).read_text())
+    jsonschema.validate(written, report_schema())
+    generic = [call for call in result.report.kernels if call.kernel == "generic"]
+    assert all((call.estimated_cycles, call.runner_up) == (None, None) for call in generic)
 
 
 def test_float_model_computes_in_float(tmp_path: Path):

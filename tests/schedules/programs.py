@@ -9,6 +9,7 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
+from arm_ext.target.profiles import resolve
 from arm_ext.target.toolchain import Linker
 from schedules.vocabulary import LINEAR
 from schedules.workload import Operand, Step, Workload
@@ -18,6 +19,9 @@ Array = np.ndarray[Any, Any]
 TRIPLE = "aarch64-linux-gnu"
 # Without SVE: LLVM puts it into NEON code for cores that have it.
 NEON = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "neoverse-n2", "mattr": ["-sve", "-sve2"]}
+NEON_CORE = resolve("neoverse-n2", "-sve,-sve2").core
+# With SVE of 128 bits.
+SVE_PROFILE = resolve("neoverse-n2")
 # What every board runs, and what it runs with one feature more.
 BASELINE = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "generic"}
 DOTPROD = {**BASELINE, "mattr": ["+dotprod"]}

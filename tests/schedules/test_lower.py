@@ -13,9 +13,9 @@ from schedules.vocabulary import MATMUL_S8
 from schedules.workload import Composite, Magnitude
 from tests.schedules.composites import composite, constant, tensor
 from tests.schedules.numerics.routines import Per
-from tests.schedules.programs import host, run_on_host
+from tests.schedules.programs import NEON_CORE, host, run_on_host
 
-CORE = schedules.CORES["neoverse-n2"]
+CORE = NEON_CORE
 X, Y = tensor((2, 7, 9)), tensor((2, 7, 5))
 W, B = constant((9, 5), 1), constant((5,), 2)
 

@@ -6,6 +6,7 @@ import pytest
 from schedules.cores import CORES
 from schedules.kernels import gemm_f32
 from schedules.select import KERNELS, Choice, Rejected, kernel_named, select
+from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear
 
 CORE = CORES["cortex-a76"]
@@ -19,6 +20,27 @@ def test_choice_carries_the_kernels_own_parameters_estimate_and_reason():
     assert choice.params == gemm_f32.default(WORKLOAD, CORE)
     assert choice.estimate == gemm_f32.estimate(WORKLOAD, choice.params, CORE)
     assert choice.reason == "float32 product 31 x 8 x 9"
+
+
+def test_runner_up_is_the_best_other_kernel():
+    workload = conv2d((1, 28, 28, 64), 64, (3, 3), ("bias",), padding=(1, 1, 1, 1))
+    choice = select(workload, CORE)
+    assert isinstance(choice, Choice)
+    assert (choice.kernel, choice.runner_up and choice.runner_up.kernel) == ("winograd_f32", "gemm_f32")
+    assert choice.runner_up.estimate == gemm_f32.estimate(workload, choice.runner_up.params, CORE)
+    assert choice.runner_up.estimate > choice.estimate
+    without = select(workload, CORE, without=["winograd_f32"])
+    assert isinstance(without, Choice)
+    assert (without.kernel, without.params) == ("gemm_f32", choice.runner_up.params)
+
+
+def test_runner_up_where_one_kernel_takes_it_has_other_parameters():
+    choice = select(WORKLOAD, CORE)
+    assert isinstance(choice, Choice)
+    assert choice.runner_up is not None
+    assert choice.runner_up.kernel == "gemm_f32"
+    others = [p for p in gemm_f32.candidates(WORKLOAD, CORE) if p != choice.params]
+    assert choice.runner_up.estimate == min(gemm_f32.estimate(WORKLOAD, p, CORE) for p in others)
 
 
 def test_every_kernel_says_why_it_does_not_take_a_workload():

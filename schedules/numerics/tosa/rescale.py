@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics `tosa`: RESCALE of TOSA 1.0 by a 32-bit multiplier and a shift, in integers throughout.
+"""RESCALE of TOSA 1.0: a product with a 32-bit multiplier, shifted right, in integers throughout.
 
-    q = saturate(((acc - input_zp) * multiplier + round >> shift) + zp)
+    rescale(value) = (value * multiplier + 2**(shift - 1)) >> shift
 
-with round = 2**(shift - 1), which rounds half up ("single"). With "double" rounding and a shift above 31, 2**30 more is
-added for acc >= input_zp and subtracted below it, which is TFLite's two-step rounding.
+which rounds half up (TOSA calls it SINGLE_ROUND). What follows adds the output's zero point, then saturates.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tvm import ir, tirx
-
-Rounding = Literal["single", "double"]
 
 MULTIPLIER_BITS = 31
 """A multiplier is a fraction in [0.5, 1) with this many bits."""
 
 MIN_SHIFT, MAX_SHIFT = 2, 62
 """Range of the shift (TOSA 1.0, apply_scale_32)."""
-
-DOUBLE_ROUND_SHIFT = 31
-"""Double rounding differs from single above this shift (TOSA 1.0, apply_scale_32)."""
-
-DOUBLE_ROUND = 1 << 30
-"""What double rounding adds away from zero (TOSA 1.0, apply_scale_32)."""
 
 
 @dataclass(frozen=True)
@@ -55,60 +46,61 @@ def scale_of(value: float) -> Scale:
     Raises:
         ValueError: The value is not positive, or 2**29 and above.
     """
-    if not value > 0 or not math.isfinite(value):
-        raise ValueError(f"a scale is positive and finite, not {value}")
-    fraction, exponent = math.frexp(value)
-    whole = math.floor(fraction * (1 << MULTIPLIER_BITS) + 0.5)
-    if whole == 1 << MULTIPLIER_BITS:
-        whole, exponent = whole >> 1, exponent + 1
-    shift = MULTIPLIER_BITS - exponent
-    excess = max(0, shift - MAX_SHIFT)
-    return Scale(whole >> excess, shift - excess)
+    multipliers, shift = scales_of(np.array(value, np.float64))
+    return Scale(int(multipliers), shift)
 
 
-def rescale(
-    acc: npt.NDArray[np.int32], scale: Scale, input_zp: int, zero_point: int, dtype: str, rounding: Rounding
-) -> npt.NDArray[Any]:
-    """Rescales accumulators, as defined above.
+def scales_of(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int32], int]:
+    """Multipliers for real numbers, and the one shift of all.
 
-    Args:
-        acc: int32.
-        scale: One scale for all.
-        input_zp: Subtracted before.
-        zero_point: Added after.
-        dtype: Integer dtype of the result, 32 bits at most.
-        rounding: "single" or "double".
+    The greatest has 31 bits; one that is smaller by 2**-n has n bits less. Channels whose weights differ that much
+    differ as much in what they add to an output.
 
     Raises:
-        ValueError: acc - input_zp does not fit in `shift` bits, where TOSA leaves the result undefined.
+        ValueError: One is negative or not finite, or none is positive, or one is 2**29 and above.
     """
-    value = acc.astype(np.int64) - input_zp
-    bound = 1 << min(scale.shift - 1, 31)
-    if value.size and (value.min() < -bound or value.max() >= bound):
-        raise ValueError(
-            f"accumulators from {value.min()} to {value.max()} exceed shift {scale.shift}: +-{bound}"
-        )
-    half = np.full(value.shape, 1 << (scale.shift - 1), np.int64)
-    if rounding == "double" and scale.shift > DOUBLE_ROUND_SHIFT:
-        half += np.where(value >= 0, DOUBLE_ROUND, -DOUBLE_ROUND)
-    info = np.iinfo(dtype)
-    whole = ((value * scale.multiplier + half) >> scale.shift) + zero_point
-    rescaled: npt.NDArray[Any] = np.clip(whole, info.min, info.max).astype(dtype)
-    return rescaled
+    if not (np.isfinite(values).all() and (values >= 0).all() and values.max(initial=0) > 0):
+        raise ValueError(f"scales are finite, not negative, and not all 0; these are {values}")
+    fraction, exponent = math.frexp(float(values.max()))
+    # Rounded up to the next power of two, the multiplier would have a bit more.
+    if math.floor(math.ldexp(fraction, MULTIPLIER_BITS) + 0.5) == 1 << MULTIPLIER_BITS:
+        exponent += 1
+    shift = min(MULTIPLIER_BITS - exponent, MAX_SHIFT)
+    if shift < MIN_SHIFT:
+        raise ValueError(f"scale {values.max()} is not below 2**{MULTIPLIER_BITS - MIN_SHIFT}")
+    return np.floor(np.ldexp(values, shift) + 0.5).astype(np.int32), shift
 
 
-def rescale_tir(
-    acc: ir.Expr, scale: Scale, input_zp: int, zero_point: int, dtype: str, rounding: Rounding
-) -> ir.Expr:
-    """`rescale` of one int32 accumulator, as an expression; it does not check that the accumulator fits."""
+def fits(value: npt.NDArray[np.integer[Any]] | int, shift: int) -> bool:
+    """Whether TOSA defines the result: values, or a bound of theirs, have at most `shift` bits, sign included."""
+    bound = 1 << min(shift - 1, 31)
+    least, greatest = (-value, value) if isinstance(value, int) else (int(value.min()), int(value.max()))
+    return -bound <= least and greatest < bound
 
-    def wide(value: int) -> ir.Expr:
-        return tirx.IntImm("int64", value)
 
-    value = tirx.Cast("int64", acc) - wide(input_zp)
-    half = wide(1 << (scale.shift - 1))
-    if rounding == "double" and scale.shift > DOUBLE_ROUND_SHIFT:
-        half = half + tirx.Select(value >= wide(0), wide(DOUBLE_ROUND), wide(-DOUBLE_ROUND))
-    info = np.iinfo(dtype)
-    scaled = tirx.shift_right(value * wide(scale.multiplier) + half, wide(scale.shift)) + wide(zero_point)
-    return tirx.Cast(dtype, tirx.max(tirx.min(scaled, wide(int(info.max))), wide(int(info.min))))
+def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.NDArray[np.int64]:
+    """Rescales integers, as defined above.
+
+    Args:
+        value: Of 32 bits.
+        multiplier: One for all, or some that broadcast.
+        shift: One for all.
+    """
+    product = np.asarray(value, np.int64) * np.asarray(multiplier, np.int64)
+    return (product + (1 << (shift - 1))) >> shift
+
+
+def rescale_tir(value: ir.Expr, multiplier: ir.Expr | int, shift: int) -> ir.Expr:
+    """`rescale` of one int32 value by one int32 multiplier, as an int64 expression."""
+    factor = wide(multiplier) if isinstance(multiplier, int) else tirx.Cast("int64", multiplier)
+    return tirx.shift_right(tirx.Cast("int64", value) * factor + wide(1 << (shift - 1)), wide(shift))
+
+
+def saturate_tir(value: ir.Expr, zero_point: int, low: int, high: int, dtype: str) -> ir.Expr:
+    """An int64 expression plus a zero point, within limits, as `dtype`."""
+    return tirx.Cast(dtype, tirx.max(tirx.min(value + wide(zero_point), wide(high)), wide(low)))
+
+
+def wide(value: int) -> ir.Expr:
+    """An int64 immediate."""
+    return tirx.IntImm("int64", value)

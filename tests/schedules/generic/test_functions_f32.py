@@ -7,7 +7,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64, kernel_function, load, store
 from schedules.generic.functions_f32 import FUNCTIONS
-from schedules.kernels.activation_f32 import Vector
+from schedules.intrinsics.vector_f32 import Vector
 from tests.schedules.programs import run_on_host
 
 LANES = 8

@@ -5,7 +5,7 @@ from tvm import tirx
 
 from schedules.emit import i64, kernel_function, load, store
 from schedules.generic import quotient
-from schedules.kernels.activation_f32 import Vector
+from schedules.intrinsics.vector_f32 import Vector
 from tests.schedules.programs import NEON, model_so
 
 LANES = 16

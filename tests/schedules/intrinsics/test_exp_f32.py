@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
-import pytest
 from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.emit import i64, kernel_function, load, store
-from schedules.intrinsics.exp_f32 import ERROR, exp2
+from schedules.intrinsics.exp_f32 import ERROR, EXPM1, FINE, power
+from schedules.intrinsics.vector_f32 import Vector
+from tests.schedules.kernels import fits
 from tests.schedules.programs import NEON, Array, assembly, run_on_host
 
 
@@ -13,7 +14,7 @@ def powers(count: int) -> tirx.PrimFunc:
     with kernel_function("powers", [((count,), "float32")] * 2) as function:
         x, y = function.buffers
         with T.serial(i64(0), i64(count // 4)) as i:
-            store(y, exp2(load(x, i * 4, 4)), i * 4, 4)
+            store(y, power(Vector(4), load(x, i * 4, 4), base_e=False), i * 4, 4)
     return function.prim_func
 
 
@@ -50,12 +51,13 @@ def test_nan_stays_nan():
     ]
 
 
+def test_coefficients_are_those_of_the_fit():
+    np.testing.assert_allclose(EXPM1, fits.expm1(5, 1 / 2), rtol=1e-6)
+    np.testing.assert_allclose(FINE, fits.expm1(1, 1 / 128), rtol=1e-6)
+    assert fits.expm1_error(np.array(EXPM1), 1 / 2) <= 2.0**-24
+
+
 def test_a_vector_takes_eleven_instructions():
     names = [line.split()[0] for line in assembly(powers(4), NEON).splitlines() if ".4s" in line]
     # FMAX, FADD, SHL, two FSUB (of the shift and for r), FMUL, and five FMLA.
     assert len([name for name in names if name not in ("dup", "mov", "movi")]) == 11
-
-
-def test_other_dtypes_are_refused():
-    with pytest.raises(ValueError, match="y is float16x8, expected float32x4"):
-        exp2(tirx.Var("h", "float16x8"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the coefficients of `schedules.kernels.activation_f32` are found; run it to print them."""
+"""How the coefficients of `exp_f32` and `activation_f32` are found, but for Lawson's `EXP`; run it to print them."""
 
 import math
 
@@ -18,14 +18,14 @@ def erf(x: Array) -> Array:
     return np.vectorize(math.erf)(x)
 
 
-def expm1(degree: int) -> Array:
-    """p of exp(r) = 1 + r p(r) on |r| <= ln 2 / 2 and 1 % more: interpolation at Chebyshev nodes."""
-    half = 1.01 * math.log(2) / 2
+def expm1(degree: int, largest: float) -> Array:
+    """p of 2**r = 1 + r p(r) on |r| <= largest and 1 % more: interpolation at Chebyshev nodes."""
+    half = 1.01 * largest
 
     def ratio(u: Array) -> Array:
-        # Even degrees have a node at 0, where the ratio is 1.
+        # Even degrees have a node at 0.
         r = np.where(u == 0, 1.0, u * half)
-        return np.where(u == 0, 1.0, np.expm1(r) / r)
+        return np.where(u == 0, math.log(2), np.expm1(r * math.log(2)) / r)
 
     unit = chebyshev.cheb2poly(chebyshev.chebinterpolate(ratio, degree))
     return unit / half ** np.arange(degree + 1)
@@ -56,10 +56,10 @@ def erf_ratio(degree: int) -> tuple[Array, Array]:
     return best[1] * shrink, best[2] * shrink
 
 
-def expm1_error(p: Array) -> float:
+def expm1_error(p: Array, largest: float) -> float:
     """Largest relative error of r p(r)."""
-    r = np.linspace(-math.log(2) / 2, math.log(2) / 2, 20_000)
-    return float(np.abs(r * polynomial.polyval(r, p) / np.expm1(r) - 1).max())
+    r = np.linspace(-largest, largest, 20_000)
+    return float(np.abs(r * polynomial.polyval(r, p) / np.expm1(r * math.log(2)) - 1).max())
 
 
 def erf_error(p: Array, q: Array) -> float:
@@ -70,5 +70,6 @@ def erf_error(p: Array, q: Array) -> float:
 
 
 if __name__ == "__main__":
-    for name, values in zip(("EXPM1", "ERF_P", "ERF_Q"), (expm1(5), *erf_ratio(5)), strict=True):
+    found = (expm1(5, 1 / 2), expm1(1, 1 / 128), *erf_ratio(5))
+    for name, values in zip(("EXPM1", "FINE", "ERF_P", "ERF_Q"), found, strict=True):
         print(name, [float(str(np.float32(value))) for value in values])  # noqa: T201 (its purpose)

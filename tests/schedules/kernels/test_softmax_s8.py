@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.board import Board
-from schedules.cores import CORES, Core
+from schedules.cores import Core
+from schedules.emit import i64, kernel_function, load, store
 from schedules.kernel import Match, Rejection
 from schedules.kernels import softmax_s8 as kernel
 from schedules.kernels.softmax_s8 import Params
@@ -14,9 +16,8 @@ from schedules.numerics.qdq.softmax import exponentials, softmax
 from schedules.workload import Operand, Workload
 from tests.schedules.numerics.routines import BELOW_POWER, DECIMAL, POWER, UNSIGNED, Per
 from tests.schedules.products import Case, check
-from tests.schedules.programs import BASELINE, NEON, assembly, loops
+from tests.schedules.programs import BASELINE, NEON, NEON_CORE, assembly, loops, model_so
 
-CORE = CORES["neoverse-n2"]
 PROBABILITIES = Per(1 / 256, -128, "int8")
 SHARES = Per(float(np.float32(1 / 255)), 0, "uint8")
 # Shares above the greatest value, which saturate; and a zero point in between.
@@ -67,35 +68,60 @@ def test_every_value_is_the_definitions(tmp_path: Path, board: Board):
     check(kernel, pairs, BASELINE, board, tmp_path)
 
 
+def test_the_quotient_without_a_division_is_the_quotient(tmp_path: Path, board: Board):
+    rng = np.random.default_rng(3)
+    rows, length = 64, 1024
+    x = np.floor(2.0 ** rng.uniform(0, 30, (rows, length))).astype(np.float32)
+    x[:, 0] = 0
+    by = (2.0 ** rng.uniform(-10, 60, rows)).astype(np.float32)
+    # Of the significand of all ones, the reciprocal is the least exact.
+    by[:2] = np.nextafter(np.float32(2), np.float32(1)), 2.0**31
+    with kernel_function(
+        "quotient", [(x.shape, "float32"), (by.shape, "float32"), (x.shape, "float32")]
+    ) as function:
+        source, divisors, target = function.buffers
+        with T.serial(i64(0), i64(rows)) as row:
+            divide = kernel._division(T.Bind(load(divisors, row, 1)), exact=False)
+            with T.serial(i64(0), i64(length // 4)) as at:
+                place = row * length + at * 4
+                store(target, divide(load(source, place, 4)), place, 4)
+    func = function.prim_func
+    assert func is not None
+    assert "fdiv v" not in assembly(func, NEON)
+    so = model_so(tmp_path / "model.so", [(func, [x, by], x.shape, "float32")], BASELINE)
+    (actual,) = board.load(so).run([x, by])
+    np.testing.assert_array_equal(actual, x / by[:, None])
+
+
 def test_inner_loops_have_no_stack_access():
     inner = loops(assembly(kernel.build(CASES[8].workload, Params(parallel=False)), NEON))
     for loop in inner:
         assert not [line for line in loop if "[sp" in line]
     sums = [loop for loop in inner if sum("ldrsw" in line for line in loop) == kernel.UNROLL]
     assert len(sums) == 1
-    assert len(sums[0]) <= kernel.LOOKED_UP * kernel.UNROLL
+    assert len(sums[0]) <= kernel.LOOKED_UP[False] * kernel.UNROLL
 
 
 def test_only_long_calls_are_spread_over_threads():
-    assert not kernel.default(CASES[5].workload, CORE).parallel
-    assert kernel.default(case((512, 128), DECIMAL, PROBABILITIES).workload, CORE).parallel
-    assert not kernel.default(case((40_000,), DECIMAL, PROBABILITIES).workload, CORE).parallel
+    assert not kernel.default(CASES[5].workload, NEON_CORE).parallel
+    assert kernel.default(case((512, 128), DECIMAL, PROBABILITIES).workload, NEON_CORE).parallel
+    assert not kernel.default(case((40_000,), DECIMAL, PROBABILITIES).workload, NEON_CORE).parallel
 
 
 def test_matches_says_what_it_saw():
-    answer = kernel.matches(CASES[7].workload, CORE)
+    answer = kernel.matches(CASES[7].workload, NEON_CORE)
     assert answer == Match("softmax of 6 rows of 16")
 
 
 def test_near_misses_name_limit_and_actual():
     good = CASES[2].workload
 
-    def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
+    def refused(workload: Workload, core: Core = NEON_CORE) -> tuple[str, str]:
         answer = kernel.matches(workload, core)
         assert isinstance(answer, Rejection)
         return answer.limit, answer.actual
 
-    assert refused(good, dataclasses.replace(CORE, neon=False)) == ("neon", CORE.name)
+    assert refused(good, dataclasses.replace(NEON_CORE, neon=False)) == ("neon", NEON_CORE.name)
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.softmax_s8", "arm.linear")
     assert refused(dataclasses.replace(good, output_dtype="int16")) == ("int8 or uint8", "uint8, int16")
     across = tuple((name, "1" if name == "axis" else value) for name, value in good.attributes)

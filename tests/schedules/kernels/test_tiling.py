@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import re
-
 import numpy as np
 import pytest
 from tvm import ir
@@ -8,7 +6,6 @@ from tvm import ir
 from schedules.emit import i64, kernel_function, load, store
 from schedules.kernels import tiling
 from schedules.kernels.product_s8 import Product, product_of
-from schedules.kernels.threads import PARALLEL_TASKS
 from tests.schedules.products import conv, linear
 from tests.schedules.programs import Array, run_on_host
 
@@ -47,17 +44,6 @@ def _counts(product: Product, rows: int, width: int, blocks: int, parallel: bool
 def test_every_element_is_of_one_tile(rows: int, columns: int, groups: int, blocks: int, parallel: bool):
     counts = _counts(_product(rows, columns, groups), 4, 4, blocks, parallel)
     np.testing.assert_array_equal(counts, np.ones_like(counts))
-
-
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 49, 1000])
-def test_tasks_are_shared_evenly(count: int):
-    with kernel_function("shares", [((1,), "int32"), ((count,), "int64")]) as function:
-        tiling.each(count, True, lambda task: store(function.buffers[1], task, task, 1))
-    assert re.findall(r"T.parallel\((?:T.int64\()?(\d+)", function.prim_func.script()) == [
-        str(min(count, PARALLEL_TASKS))
-    ]
-    output = run_on_host(function.prim_func, [np.zeros(1, np.int32)], (count,), "int64")
-    np.testing.assert_array_equal(output, np.arange(count))
 
 
 @pytest.mark.parametrize("count", range(1, 17))

@@ -15,7 +15,7 @@ from schedules.kernels.winograd_plan import Plan
 from schedules.select import Choice, select
 from schedules.workload import Workload
 from tests.schedules.float_cases import HALF_ULP, Case, conv2d
-from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
+from tests.schedules.programs import BASELINE, Array, model_so
 
 CORE = CORES["neoverse-n2"]
 AROUND = (1, 1, 1, 1)
@@ -99,19 +99,6 @@ def test_on_a_board(tmp_path: Path, board: Board):
         assert (np.abs(actual - case.expected) <= bound(case, params.outputs)).all()
 
 
-def test_products_are_fmla_without_stack_access():
-    workload = same((1, 28, 28, 128), 128, ("bias", "relu"))
-    params = winograd_f32.default(workload, CORE)
-    inner = loops(assembly(winograd_f32.build(workload, params), NEON))
-    # The transforms, which hold 36 values, are the loops with few FMLA.
-    hot = [loop for loop in inner if sum(line.startswith("fmla") for line in loop) > len(loop) / 2]
-    assert len(hot) >= 2
-    for loop in hot:
-        assert not [line for line in loop if "[sp" in line]
-    # 336 of 393: seven rows by three vectors by sixteen k.
-    assert max(sum(line.startswith("fmla") for line in loop) / len(loop) for loop in hot) >= 0.8
-
-
 # The 3 x 3 layers of stride 1 of ResNet-50.
 LAYERS = [(56, 64), (28, 128), (14, 256), (7, 512)]
 
@@ -144,7 +131,8 @@ def test_blocks_are_even_for_the_threads(side: int, channels: int, workers: int)
     params = winograd_f32.default(same((1, side, side, channels), channels), CORE)
     assert params.parallel
     blocks = Plan(same((1, side, side, channels), channels), params).blocks
-    assert blocks == 1 or blocks % workers == 0
+    # All threads share the stages of a few blocks; more of them are a task each.
+    assert blocks < winograd_f32.TASK_PARTS or blocks % workers == 0
 
 
 def test_matches_says_what_it_saw():

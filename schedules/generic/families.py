@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nests come out as whole vectors from end to end: they are kernels in their own right, and get a name.
+
+    elementwise    along the axis that is stored contiguously: every load is a vector or a splat, or TBL of a byte
+    transpose      read along another axis than written, in blocks that are turned in registers
+    pool           sums and extrema along an axis of the result, accumulators in registers: windows, whole planes
+    reduction      the same across lanes, over rows that are long beside the last steps
+
+What is left is generic: products, loads and stores of single elements, functions without vector code, short vectors.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir
+from tvm.ir.expr import TensorLoad
+from tvm.ir.prim import expr as prim
+from tvm_ffi import structural_equal
+
+from schedules.generic import elementwise, functions_f32, quotient, reduce
+from schedules.generic.expressions import (
+    CONDITIONAL,
+    FUNCTIONS,
+    call_name,
+    children,
+    element,
+    loads,
+    step_of,
+    uses,
+    walk,
+)
+from schedules.generic.fusion import values_of
+from schedules.generic.loops import lanes_for
+from schedules.generic.stages import Axis, Stage
+from schedules.generic.transpose import INTERLEAVED, transposition
+from schedules.generic.vector import table_index
+from schedules.kernel import Match, Rejection
+
+GENERIC = "generic"
+
+REGISTER_BITS = 128
+
+LONG_ROW = 4 * reduce.LANES
+"""Elements of a row that is reduced across lanes: as many as the folding of its vectors takes instructions."""
+
+SMALL = 256
+"""Elements of a result that no schedule would make matter."""
+
+_VECTOR_FUNCTIONS = frozenset(
+    (
+        *functions_f32.FUNCTIONS,
+        *quotient.ROUNDINGS,
+        *("sqrt", "rsqrt", "floor", "ceil", "trunc", "fabs", "reinterpret", CONDITIONAL, "likely"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
+    )
+)
+"""Of `expressions.FUNCTIONS` those that are instructions of vectors, or polynomials."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a nest is.
+
+    Attributes:
+        rows: How often it is run.
+        neon: Whether AArch64's own instructions may be used.
+    """
+
+    rows: int
+    neon: bool
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of nests.
+
+    Attributes:
+        name: As reports have it.
+        matches: Whether a nest is one, where it is.
+    """
+
+    name: str
+    matches: Callable[[Stage, Where], Match | Rejection]
+
+
+def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Rejection, ...]]:
+    """The name of a function of these nests, or "generic" and why some nest belongs to no family."""
+    names = set()
+    for nest in nests:
+        answers = {family.name: family.matches(nest, where) for family in FAMILIES}
+        taken = [name for name, answer in answers.items() if isinstance(answer, Match)]
+        if not taken:
+            return GENERIC, tuple(answer for answer in answers.values() if isinstance(answer, Rejection))
+        names.add(taken[0])
+    # What comes before and after a pool, or a transpose, is part of it.
+    return next((family.name for family in reversed(FAMILIES) if family.name in names), GENERIC), ()
+
+
+def _elementwise(nest: Stage, where: Where) -> Match | Rejection:
+    if nest.reduction:
+        return Rejection("elementwise", "it reduces", "no reduction", nest.reduction.kind)
+    along = elementwise.stored_along(nest)
+    turned = along is not None and transposition(nest, along) is not None
+    if turned:
+        return Rejection("elementwise", "it reads along another axis than it writes", "one axis", "two")
+    return _whole("elementwise", nest, along, where) or Match("elementwise")
+
+
+def _transpose(nest: Stage, where: Where) -> Match | Rejection:
+    along = elementwise.stored_along(nest)
+    read = None if nest.reduction or along is None else transposition(nest, along)
+    if along is None or read is None:
+        return Rejection(
+            "transpose", "it does not read along one axis and write along another", "two axes", "one"
+        )
+    if along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent:
+        return _whole("transpose", nest, read, where) or Match("interleaved")
+    short = min(along.extent, read.extent)
+    if short < REGISTER_BITS // _bits(nest.value) and nest.size * where.rows > SMALL:
+        return Rejection(
+            "transpose", "a block has no whole register", str(REGISTER_BITS // _bits(nest.value)), str(short)
+        )
+    return _whole("transpose", nest, read, where) or Match("blocks")
+
+
+def _pool(nest: Stage, where: Where) -> Match | Rejection:
+    along = _reduced_along("pool", nest)
+    if isinstance(along, Rejection):
+        return along
+    if nest.reduction and any(axis is along for axis in nest.reduction.axes):
+        return Rejection("pool", "it reduces across lanes", "along an axis of the result", "a reduced axis")
+    return _whole("pool", nest, along, where) or Match("pool")
+
+
+def _reduction(nest: Stage, where: Where) -> Match | Rejection:
+    along = _reduced_along("reduction", nest)
+    if isinstance(along, Rejection):
+        return along
+    if nest.reduction and not any(axis is along for axis in nest.reduction.axes):
+        return Rejection(
+            "reduction", "it does not reduce across lanes", "a reduced axis", "one of the result"
+        )
+    if along.extent < LONG_ROW and nest.work * where.rows > SMALL:
+        return Rejection("reduction", "rows are short", str(LONG_ROW), str(along.extent))
+    return _whole("reduction", nest, along, where) or Match("reduction")
+
+
+def _reduced_along(name: str, nest: Stage) -> Axis | Rejection:
+    if nest.reduction is None:
+        return Rejection(name, "it does not reduce", "a reduction", "none")
+    if nest.reduction.kind == "product" or _multiplies(nest.reduction.term):
+        return Rejection(name, "it multiplies what it reduces", "sum, max, min of one tensor", "a product")
+    along = reduce.vector_axis(nest, nest.reduction)
+    return along or Rejection(name, "every axis is of one step", "2 or more", "1")
+
+
+def _multiplies(expr: ir.Expr) -> bool:
+    """Whether an expression is a product of two tensors; a square is none."""
+    return any(
+        isinstance(inner, prim.Mul)
+        and loads(inner.a)
+        and loads(inner.b)
+        and not structural_equal(inner.a, inner.b)
+        for inner in walk(expr)
+    )
+
+
+def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Rejection | None:
+    """Why vectors along an axis are not whole, or None."""
+    if along is None:
+        few = nest.work * where.rows <= SMALL
+        return None if few else Rejection(name, "it stores single elements", "a contiguous axis", "none")
+    values = values_of(nest)
+    lanes = lanes_for(along.extent, elementwise.LANES)
+    widest = max(_bits(value) for value in values)
+    if lanes * widest < REGISTER_BITS and nest.work * where.rows > SMALL:
+        return Rejection(name, "vectors are shorter than a register", str(REGISTER_BITS), str(lanes * widest))
+    for value in values:
+        found = _single(value, along, lanes, where.neon)
+        if found is not None:
+            return Rejection(name, found, "vectors", "single elements")
+    return None
+
+
+def _single(expr: ir.Expr, along: Axis, lanes: int, neon: bool) -> str | None:
+    """What an expression computes lane by lane, or None; what its indices compute does not count."""
+    if isinstance(expr, TensorLoad):
+        if step_of(expr.indices[0], along.var) in {0, 1}:
+            return None
+        byte = table_index(expr) if neon and lanes == elementwise.LANES else None
+        return "it gathers single elements" if byte is None else _single(byte, along, lanes, neon)
+    name = call_name(expr)
+    if name == CONDITIONAL and uses(expr.args[0], along.var):
+        return "a condition changes inside of a vector"
+    if name in FUNCTIONS and name not in _VECTOR_FUNCTIONS:
+        return f"{name} has no vector code"
+    divides = isinstance(expr, (prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod))
+    if divides and "float" not in element(expr) and uses(expr, along.var):
+        return "integers are divided"
+    return next((found for child in children(expr) if (found := _single(child, along, lanes, neon))), None)
+
+
+def _bits(expr: ir.Expr) -> int:
+    return int("".join(filter(str.isdigit, element(expr))) or 8)
+
+
+FAMILIES = (
+    Family("elementwise", _elementwise),
+    Family("transpose", _transpose),
+    Family("reduction", _reduction),
+    Family("pool", _pool),
+)
+"""In the order of what gives a function its name, least first; a nest is of the first that takes it."""
+
+NAMES = tuple(family.name for family in FAMILIES)

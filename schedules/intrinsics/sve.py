@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SVE where NEON has no such instruction: FEXPA, FMAD, loads that extend each byte, gathers of words.
+
+Operands are vectors of 128 bits, NEON's own registers, which are the low part of SVE's. Whatever the length of those,
+the result is the same: arithmetic goes on all lanes, of which the low four are taken, and a load reads four elements
+(`PTRUE VL4`), never as many as fit. So nothing here takes 128 bits for granted, as LLVM's `vscale_range(1, 1)` would:
+with that, code is a little shorter (addresses in multiples of the length), and wrong on a machine of 256 bits.
+
+On such a machine NEON has as many pipes of 128 bits as SVE has bits (Neoverse V1: four by two of 256), and the upper
+half of each of these instructions is wasted there: `pays` is for cores of 128 bits alone.
+
+LLVM's intrinsics take scalable vectors, which TVM's lowering does not mix with others. They are called from functions
+of LLVM IR, which LLVM inlines; `functions` makes them known to the code inside of it.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+
+FEATURE = "sve"
+
+LANES = 4
+"""Words of a 128-bit register."""
+
+BITS = 128
+"""Length of the vectors of SVE on cores where these instructions take no longer than NEON's."""
+
+FEXPA_FRACTION = 6
+"""Bits of FEXPA's operand below the exponent."""
+
+_IR = """
+declare <vscale x 4 x float> @llvm.vector.insert.nxv4f32.v4f32(<vscale x 4 x float>, <4 x float>, i64)
+declare <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v4i32(<vscale x 4 x i32>, <4 x i32>, i64)
+declare <4 x float> @llvm.vector.extract.v4f32.nxv4f32(<vscale x 4 x float>, i64)
+declare <4 x i32> @llvm.vector.extract.v4i32.nxv4i32(<vscale x 4 x i32>, i64)
+declare <vscale x 4 x float> @llvm.aarch64.sve.fexpa.x.nxv4f32(<vscale x 4 x i32>)
+declare <vscale x 4 x float> @llvm.fma.nxv4f32(<vscale x 4 x float>, <vscale x 4 x float>, <vscale x 4 x float>)
+declare <vscale x 4 x i1> @llvm.aarch64.sve.ptrue.nxv4i1(i32)
+declare <vscale x 4 x i8> @llvm.masked.load.nxv4i8.p0(ptr, i32, <vscale x 4 x i1>, <vscale x 4 x i8>)
+declare <vscale x 4 x i32> @llvm.aarch64.sve.ld1.gather.uxtw.index.nxv4i32(<vscale x 4 x i1>, ptr, <vscale x 4 x i32>)
+
+define internal <4 x float> @arm_sve_fexpa(<4 x i32> %x) alwaysinline {
+  %a = call <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v4i32(<vscale x 4 x i32> poison, <4 x i32> %x, i64 0)
+  %y = call <vscale x 4 x float> @llvm.aarch64.sve.fexpa.x.nxv4f32(<vscale x 4 x i32> %a)
+  %low = call <4 x float> @llvm.vector.extract.v4f32.nxv4f32(<vscale x 4 x float> %y, i64 0)
+  ret <4 x float> %low
+}
+
+define internal <4 x float> @arm_sve_fma(<4 x float> %x, <4 x float> %y, <4 x float> %z) alwaysinline {
+  %a = call <vscale x 4 x float> @llvm.vector.insert.nxv4f32.v4f32(<vscale x 4 x float> poison, <4 x float> %x, i64 0)
+  %b = call <vscale x 4 x float> @llvm.vector.insert.nxv4f32.v4f32(<vscale x 4 x float> poison, <4 x float> %y, i64 0)
+  %c = call <vscale x 4 x float> @llvm.vector.insert.nxv4f32.v4f32(<vscale x 4 x float> poison, <4 x float> %z, i64 0)
+  %sum = call <vscale x 4 x float> @llvm.fma.nxv4f32(<vscale x 4 x float> %a, <vscale x 4 x float> %b, <vscale x 4 x float> %c)
+  %low = call <4 x float> @llvm.vector.extract.v4f32.nxv4f32(<vscale x 4 x float> %sum, i64 0)
+  ret <4 x float> %low
+}
+
+define internal <4 x i32> @arm_sve_ld1sb(ptr %from) alwaysinline {
+  %four = call <vscale x 4 x i1> @llvm.aarch64.sve.ptrue.nxv4i1(i32 4)
+  %bytes = call <vscale x 4 x i8> @llvm.masked.load.nxv4i8.p0(ptr %from, i32 1, <vscale x 4 x i1> %four, <vscale x 4 x i8> zeroinitializer)
+  %words = sext <vscale x 4 x i8> %bytes to <vscale x 4 x i32>
+  %low = call <4 x i32> @llvm.vector.extract.v4i32.nxv4i32(<vscale x 4 x i32> %words, i64 0)
+  ret <4 x i32> %low
+}
+
+define internal <4 x i32> @arm_sve_ld1b(ptr %from) alwaysinline {
+  %four = call <vscale x 4 x i1> @llvm.aarch64.sve.ptrue.nxv4i1(i32 4)
+  %bytes = call <vscale x 4 x i8> @llvm.masked.load.nxv4i8.p0(ptr %from, i32 1, <vscale x 4 x i1> %four, <vscale x 4 x i8> zeroinitializer)
+  %words = zext <vscale x 4 x i8> %bytes to <vscale x 4 x i32>
+  %low = call <4 x i32> @llvm.vector.extract.v4i32.nxv4i32(<vscale x 4 x i32> %words, i64 0)
+  ret <4 x i32> %low
+}
+
+define internal <4 x i32> @arm_sve_gather(ptr %base, <4 x i32> %index) alwaysinline {
+  %four = call <vscale x 4 x i1> @llvm.aarch64.sve.ptrue.nxv4i1(i32 4)
+  %a = call <vscale x 4 x i32> @llvm.vector.insert.nxv4i32.v4i32(<vscale x 4 x i32> poison, <4 x i32> %index, i64 0)
+  %found = call <vscale x 4 x i32> @llvm.aarch64.sve.ld1.gather.uxtw.index.nxv4i32(<vscale x 4 x i1> %four, ptr %base, <vscale x 4 x i32> %a)
+  %low = call <4 x i32> @llvm.vector.extract.v4i32.nxv4i32(<vscale x 4 x i32> %found, i64 0)
+  ret <4 x i32> %low
+}
+"""  # noqa: E501 (a line of LLVM IR)
+
+
+def pays(core: Core) -> bool:
+    """Whether kernels take these instructions on a core."""
+    return FEATURE in core.features and core.vector_bits == BITS
+
+
+def functions(wanted: bool = True) -> AbstractContextManager[Any]:
+    """A block inside of which the functions below may be called, if they are wanted."""
+    return T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _IR) if wanted else nullcontext()
+
+
+def fexpa(x: ir.Expr) -> ir.Expr:
+    """2**(k / 64) times 2**(e - 127), float32x4: k are the low six bits of an int32x4, e the eight above."""
+    _check("fexpa", x, "int32x4")
+    return tirx.call_pure_extern("float32x4", "arm_sve_fexpa", x)
+
+
+def fma(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
+    """Of float32x4: a * b + c, rounded once: FMAD or FMLA, whichever overwrites what is needed no more.
+
+    NEON has FMLA alone, which overwrites c: of a polynomial's coefficients it takes copies.
+    """
+    for operand in (a, b, c):
+        _check("fma", operand, "float32x4")
+    return tirx.call_pure_extern("float32x4", "arm_sve_fma", a, b, c)
+
+
+def widened(source: tirx.Buffer, offset: ir.Expr) -> ir.Expr:
+    """Four bytes as int32x4, with their sign if they are int8: LD1SB or LD1B. NEON takes a load and SSHLL twice."""
+    name = {"int8": "arm_sve_ld1sb", "uint8": "arm_sve_ld1b"}.get(str(source.dtype))
+    if name is None:
+        raise ValueError(f"widened: the source is {source.dtype}, expected int8 or uint8")
+    return tirx.call_extern("int32x4", name, tirx.address_of(source[offset]))
+
+
+def gathered(table: tirx.Buffer, index: ir.Expr) -> ir.Expr:
+    """table[index], int32x4, of an int32 buffer: LD1W. NEON takes four moves to a register, four loads, and INS."""
+    if str(table.dtype) != "int32":
+        raise ValueError(f"gathered: the table is {table.dtype}, expected int32")
+    _check("gathered", index, "int32x4")
+    return tirx.call_extern("int32x4", "arm_sve_gather", tirx.address_of(table[0]), index)
+
+
+def _check(name: str, value: ir.Expr, dtype: str) -> None:
+    if str(value.ty.dtype) != dtype:
+        raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arithmetic on vectors of binary32, which polynomials are made of."""
+
+from collections.abc import Mapping, Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import splat
+from schedules.intrinsics import sve
+from schedules.intrinsics.fmla import LANES
+
+EXPONENT = 23
+"""Bits below the exponent of a float32."""
+
+
+class Vector:
+    """Arithmetic on vectors of `lanes` float32, scalars if `lanes` is 1; each result is bound, and so computed once.
+
+    Attributes:
+        lanes: Elements.
+        sve: Whether vectors of four take instructions of SVE, inside of `sve.functions`.
+    """
+
+    def __init__(self, lanes: int, *, sve: bool = False, held: Mapping[float, ir.Expr] | None = None) -> None:
+        """Vectors of so many lanes, with constants that are variables.
+
+        LLVM makes a constant anew in each iteration of a loop, in three instructions, which it does with no variable.
+        """
+        self.sve = sve and lanes == LANES
+        self._held = held or {}
+        self.lanes = lanes
+        self._dtype = "float32" if lanes == 1 else f"float32x{lanes}"
+        self._integers = "int32" if lanes == 1 else f"int32x{lanes}"
+        self._suffix = "f32" if lanes == 1 else f"v{lanes}f32"
+
+    def const(self, value: float) -> ir.Expr:
+        """The value in every lane."""
+        return self._held.get(value, splat(value, "float32", self.lanes))
+
+    def fma(self, a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Var:
+        """The sum a * b + c, rounded once; of plain products and sums LLVM would choose which to contract."""
+        return T.Bind(sve.fma(a, b, c) if self.sve else self._call("fma", a, b, c))
+
+    def maximum(self, x: ir.Expr, bound: float) -> ir.Var:
+        """IEEE 754-2019 maximum, which is FMAX: a NaN stays a NaN."""
+        return T.Bind(self._call("maximum", x, self.const(bound)))
+
+    def minimum(self, x: ir.Expr, bound: float) -> ir.Var:
+        """IEEE 754-2019 minimum, which is FMIN: a NaN stays a NaN."""
+        return T.Bind(self._call("minimum", x, self.const(bound)))
+
+    def absolute(self, x: ir.Expr) -> ir.Var:
+        """Without its sign."""
+        return T.Bind(self._call("fabs", x))
+
+    def with_sign(self, x: ir.Expr, sign: ir.Expr) -> ir.Var:
+        """With the sign of `sign`."""
+        return T.Bind(self._call("copysign", x, sign))
+
+    def polynomial(self, x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
+        """Horner's scheme; constant term first."""
+        value: ir.Expr = self.const(coefficients[-1])
+        for coefficient in coefficients[-2::-1]:
+            value = self.fma(value, x, self.const(coefficient))
+        return value
+
+    def bits(self, x: ir.Expr) -> ir.Expr:
+        """As int32."""
+        return tirx.reinterpret(self._integers, x)
+
+    def power(self, biased: ir.Expr) -> ir.Var:
+        """2**(n - 127) of the low nine bits n of an int32: they become the exponent."""
+        shift = tirx.IntImm("int32", EXPONENT)
+        shifts = shift if self.lanes == 1 else tirx.Broadcast(shift, self.lanes)
+        return T.Bind(tirx.reinterpret(self._dtype, biased << shifts))
+
+    def _call(self, name: str, *operands: ir.Expr) -> ir.Expr:
+        return tirx.call_llvm_pure_intrin(self._dtype, f"llvm.{name}.{self._suffix}", *operands)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 depthwise convolution of any kernel: a patch of output pixels at a time, eight channels after eight.
+
+Input rows are taken in groups: four for SDOT, interleaved to [channel][4 rows]; two, or one, for SMULL and SMLAL, whose
+sum of two products fits 16 bits. All accumulators of a patch stay in registers while groups and taps pass: a vector of
+weights is loaded once a patch, and a column of a group once a row of taps. A kernel of one row is taken as one of one
+column, in bands of columns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.emit import kernel_function, load, store
+from schedules.intrinsics import sdot
+from schedules.intrinsics.vector import high, low
+from schedules.kernel import Array, Match, Rejection, taken
+from schedules.kernels import product_s8, threads
+from schedules.kernels.axes import Span
+from schedules.kernels.chains import chain_of
+from schedules.kernels.cost import VECTOR, Cost, arithmetic, cheapest, requantization, scalar
+from schedules.kernels.depthwise_engines import CHANNELS, ENGINES, HALVES, Engine
+from schedules.kernels.depthwise_field import Depthwise, Field, field_of, prepared
+from schedules.kernels.depthwise_patches import Place, patches
+from schedules.kernels.product_s8 import Product
+from schedules.kernels.requantize_tile import requantize16
+from schedules.kernels.windows import Groups, Taps
+from schedules.workload import Workload
+
+NAME = "depthwise_s8_patch"
+
+PATCHES = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1), (8, 1), (1, 6))
+"""Outputs along the axis that groups are cut of, and along the other."""
+
+REGISTERS = 32
+"""V0 to V31 (Arm ARM, AArch64 SIMD&FP register file)."""
+
+SPARE_REGISTERS = 4
+"""For weights, and for rows before they are interleaved."""
+
+PATCH_OVERHEAD = 8
+"""Scalar instructions of a patch: where its rows lie, the loop over channels."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        down: Outputs of a patch along the axis that groups are cut of.
+        across: Outputs along the other.
+        engine: What sums up products: a key of `ENGINES`.
+        parallel: Whether bands of patches are spread over the runtime's threads.
+    """
+
+    down: int
+    across: int
+    engine: str
+    parallel: bool = False
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
+    product = product_s8.product_of(workload, NAME)
+    if isinstance(product, Rejection):
+        return product
+    field = _field_or_why(workload, product)
+    if isinstance(field, Rejection):
+        return field
+    if not core.neon:
+        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+    height, width = workload.operands[1].shape[1:3]
+    return Match(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """The cheapest patch."""
+    return cheapest(candidates(workload, core), lambda params: cost(workload, params), core)
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Every patch whose accumulators, and the columns that pass, fit the registers."""
+    engine = "sdot" if sdot.FEATURE in core.features else f"mlal{chain_of(workload)}"
+    field = _field(workload)
+    options = [
+        Params(down, across, engine)
+        for down, across in PATCHES
+        if _fits(field, ENGINES[engine], down, across)
+    ]
+    return tuple(
+        replace(params, parallel=estimate(workload, params, core) >= threads.PARALLEL_CYCLES)
+        for params in options
+    )
+
+
+def _fits(field: Field, engine: Engine, down: int, across: int) -> bool:
+    if down > max(1, field.down.outputs) or across > max(1, field.across.outputs):
+        return False
+    if down > 1 and field.down.dilation > 1:
+        return False
+    passing = engine.registers * (across if field.across.kernel > 1 else 1)
+    return HALVES * down * across + passing <= REGISTERS - SPARE_REGISTERS
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    return cost(workload, params).cycles(core)
+
+
+def cost(workload: Workload, params: Params) -> Cost:
+    """Instructions of one call: of each patch and eight channels loads, products, requantisation, stores."""
+    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    groups = _groups(field, engine)
+    taps = [taps for row in range(groups.band) for _, taps in groups.cover(row)]
+    products = sum((engine.adding(tap) for tap in taps), Cost()) * field.across.kernel
+    columns = engine.loading(product.flipped) * len(groups.firsts)
+    outputs = params.down * params.across
+    total = Cost()
+    for rows in field.down.spans:
+        for span in field.across.spans:
+            patch = products * span.outputs + columns * len(span.inputs)
+            patch += scalar(len(taps) * field.across.kernel + PATCH_OVERHEAD)
+            patch += requantization(outputs * CHANNELS, product.form, product.to)
+            # Accumulators start as copies; the upper half of sixteen bytes is moved to be stored.
+            patch += arithmetic(outputs * (HALVES + 3 / 2))
+            total += patch * (rows.count * span.count)
+    calls = field.of.data[0] * len(field.blocks(CHANNELS))
+    return total * calls + (scalar(1) + arithmetic(1)) * (field.copied / VECTOR)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Weights as the engine reads them, [block][product]; offsets and multipliers [block][8 channels]; all flat.
+
+    Raises:
+        ValueError: The engine's sums do not hold for these weights.
+    """
+    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    w = constants[workload.operands[1].index][..., 0]
+    lanes = field.lanes_of(CHANNELS)
+    # [block][8 channels][down][across]
+    w = (w.transpose(0, 2, 1) if _is_turned(workload) else w)[lanes]
+    vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in _products(field, engine)]
+    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
+    return np.stack(vectors, axis=1).ravel(), offset[lanes].ravel(), m[lanes].ravel()
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
+    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    size = len(field.blocks(CHANNELS)) * CHANNELS
+    weights = len(_products(field, engine)) * engine.group * size
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [((weights,), "int8"), ((size,), "int32"), ((size,), "float32")]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    with kernel_function(f"arm_{NAME}", arguments) as function, engine.scope():
+        emitter = _Emitter(product, field, engine, function.buffers)
+        patches(field, CHANNELS, params.parallel, emitter.patch)
+    return function.prim_func
+
+
+class _Emitter:
+    """Emits patches."""
+
+    def __init__(
+        self, product: Product, field: Field, engine: Engine, buffers: Sequence[tirx.Buffer]
+    ) -> None:
+        self.product, self.field, self.engine = product, field, engine
+        self.products = _products(field, engine)
+        self.w, self.offset, self.m, self.output = buffers[-4:]
+        self.x = prepared(buffers[0], field, product.pad.value if product.pad else 0)
+
+    def patch(self, rows: Span, columns: Span, place: Place) -> None:
+        """Eight channels of one patch."""
+        across, groups = self.field.across, _groups(self.field, self.engine)
+        offsets = [load(self.offset, place.block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
+        acc = {(r, c): list(offsets) for r in range(rows.outputs) for c in range(columns.outputs)}
+        size = CHANNELS * self.engine.group
+        data: dict[tuple[int, int], Sequence[ir.Expr]] = {}
+        for index, (row, tap, group, taps) in enumerate(self.products):
+            if row >= rows.outputs:
+                continue
+            weights = self.engine.weights(self.w, (place.block * len(self.products) + index) * size)
+            for column in range(columns.outputs):
+                x = column * across.stride + tap * across.dilation
+                if (group, x) not in data:
+                    at = place.source + x * self.field.source[2]
+                    data[group, x] = self.group(at, groups.firsts[group], groups.rows)
+                acc[row, column] = self.engine.add(acc[row, column], weights, data[group, x], taps)
+        m = [load(self.m, place.block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
+        outputs = list(acc)
+        for first, second in zip(outputs[::2], [*outputs[1::2], outputs[-1]], strict=False):
+            values = [*acc[first], *acc[second]]
+            whole = T.Bind(requantize16(self.product.form, values, [*m, *m], self.product.to))
+            store(self.output, low(whole), self.at(place.target, first), CHANNELS)
+            if second != first:
+                store(self.output, high(whole), self.at(place.target, second), CHANNELS)
+
+    def at(self, target: ir.Expr, output: tuple[int, int]) -> ir.Expr:
+        """Where an output of the patch lies."""
+        _, down, across = self.field.target
+        return target + (output[0] * down + output[1] * across)
+
+    def group(self, at: ir.Expr, first: int, rows: int) -> Sequence[ir.Expr]:
+        """One column of one group, as the engine takes it."""
+        # Rows that no tap meets are any rows.
+        inside = [min(first + row, rows - 1) * self.field.down.dilation for row in range(self.engine.group)]
+        loaded = {row: load(self.x, at + row * self.field.source[1], CHANNELS) for row in set(inside)}
+        return self.engine.column([loaded[row] for row in inside], self.product.flipped)
+
+
+def _field_or_why(workload: Workload, product: Product) -> Field | Rejection:
+    channels = product.data[-1]
+    if workload.composite != "arm.conv2d_s8" or product.groups != channels:
+        grouped = f"{product.groups} groups of {channels} channels"
+        return Rejection(NAME, "not depthwise", "a group each channel", grouped)
+    images, height, width, _ = workload.operands[0].shape
+    (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
+    of = Depthwise(
+        (images, height, width, channels),
+        (workload.operands[1].shape[1], workload.operands[1].shape[2]),
+        product_s8.pair(workload, "strides"),
+        product_s8.pair(workload, "dilation"),
+        (top, left, bottom, right),
+        product.columns,
+    )
+    field = field_of(of, CHANNELS, turned=_is_turned(workload))
+    return field if isinstance(field, Field) else Rejection(NAME, *field)
+
+
+def _is_turned(workload: Workload) -> bool:
+    """Whether the kernel is one row."""
+    _, height, width, _ = workload.operands[1].shape
+    return height == 1 < width
+
+
+def _product(workload: Workload) -> Product:
+    return taken(product_s8.product_of(workload, NAME), workload)
+
+
+def _field(workload: Workload) -> Field:
+    return taken(_field_or_why(workload, _product(workload)), workload)
+
+
+def _cut(workload: Workload, params: Params) -> Field:
+    return _field(workload).cut(params.down, params.across)
+
+
+def _groups(field: Field, engine: Engine) -> Groups:
+    """Of the rows that a patch meets, or of every one that its dilation leaves."""
+    down = field.down
+    return Groups(down.kernel, down.stride, min(down.step, down.outputs), engine.group)
+
+
+def _products(field: Field, engine: Engine) -> list[tuple[int, int, int, Taps]]:
+    """(row of the patch, tap along `across`, group, taps) in the order in which they are computed."""
+    groups = _groups(field, engine)
+    cover = [(row, group, taps) for row in range(groups.band) for group, taps in groups.cover(row)]
+    return [
+        (row, tap, group, taps)
+        for each in range(len(groups.firsts))
+        for tap in range(field.across.kernel)
+        for row, group, taps in cover
+        if group == each
+    ]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From integer accumulators to quantised values: RESCALE, then the clamp that a relu or clip became.
+
+    m[c] / 2**shift ~ xs * ws[c] / (ys * n)         in binary64, rounded to 31 bits for the greatest channel
+    q               = saturate(rescale(acc) + zp)
+
+xs and ws are the scales of the factors, n is what an average divides by, as in the numerics `qdq`. An average that
+keeps its input's scale divides as AVG_POOL2D does, by a multiplier of its own for each n:
+
+    m / 2**shift = (2**30 + 1) * 2**k // n / 2**(30 + k)        k = bits of n - 1
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import te
+
+from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization, integer_bounds
+from schedules.numerics.routine import Routine, broadcast, routine
+from schedules.numerics.tosa.rescale import rescale, rescale_tir, saturate_tir, scales_of
+
+_ACCUMULATOR = "int32"
+
+
+def multipliers(
+    input_scale: float, weight_scale: Floats, output_scale: float, count: Floats
+) -> tuple[npt.NDArray[np.int32], int]:
+    """The multipliers, of the arguments' rank, and their shift.
+
+    Raises:
+        ValueError: A scale beyond what RESCALE can express.
+    """
+    factor = np.float64(input_scale) * weight_scale.astype(np.float64)
+    return scales_of(np.asarray(factor / (np.float64(output_scale) * count.astype(np.float64))))
+
+
+def divisors(count: Floats) -> tuple[npt.NDArray[np.int64], int]:
+    """The multipliers of AVG_POOL2D (TOSA 1.0, reciprocal_scale), of `count`'s shape, at the one shift of all.
+
+    Those of small counts exceed 32 bits there; at their own shift they do not.
+    """
+    n = count.astype(np.int64)
+    bits = np.ceil(np.log2(n)).astype(np.int64)
+    most = int(bits.max(initial=0))
+    return (((1 << 30) + 1 << bits) // n) << (most - bits), 30 + most
+
+
+def requantize(
+    acc: npt.NDArray[np.integer[Any]], m: npt.ArrayLike, shift: int, zero_point: int, low: int, high: int
+) -> npt.NDArray[np.int64]:
+    """Accumulators to values from `low` to `high`, as defined above; `m` broadcasts against `acc`."""
+    return np.asarray(np.clip(rescale(acc, m, shift) + zero_point, low, high))
+
+
+def requantize_routine(
+    acc: tuple[Sequence[int], str],
+    m: Array,
+    shift: int,
+    y: Quantization,
+    bounds: Bounds,
+    *,
+    average: bool = False,
+) -> Routine:
+    """`requantize` of a tensor of accumulators; the multipliers, of the accumulators' rank, are its constant.
+
+    Its attribute "average" is 1 where they are `divisors`.
+
+    Raises:
+        ValueError: Accumulators of more than 32 bits.
+    """
+    shape, dtype = acc
+    if dtype != _ACCUMULATOR:
+        raise ValueError(f"RESCALE takes accumulators of {_ACCUMULATOR}, not {dtype}")
+    low, high = integer_bounds(y, bounds)
+    total = te.placeholder(shape, dtype, "acc")
+    factor = te.placeholder(m.shape, str(m.dtype), "multiplier")
+    out = te.compute(
+        shape,
+        lambda *i: saturate_tir(
+            rescale_tir(total(*i), broadcast(factor, shape, i), shift), y.zero_point, low, high, y.dtype
+        ),
+        "requantize",
+    )
+    return routine(
+        "tosa.requantize",
+        [total, factor, out],
+        [m],
+        shift=shift,
+        zero_point=y.zero_point,
+        low=low,
+        high=high,
+        output_dtype=y.dtype,
+        average=int(average),
+    )

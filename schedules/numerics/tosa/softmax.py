@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax along one axis of an 8-bit tensor, from operators that TOSA has: tables of 8 bits, no division.
+
+    e[d] = min(rne(2**15 * exp(-d * xs)), 2**15 - 1)          d = max - q; TABLEs of its upper 8 bits, its lower 7
+    S    = sum of e along the axis                            REDUCE_SUM
+    z    = leading zeros of S                                 CLZ
+    n    = S << (z - 1)                                       from 2**30 to 2**31 - 1
+    r    = r[t], t = min((n - 2**30 + 2**21) >> 22, 255)      RESCALE to 8 bits, TABLE: 2**38 / n to 8 bits
+    R    = (r * ((2**24 - (n >> 15) * r) >> 2)) >> 14         a step of Newton's: 2**45 / n to 15 bits
+    q    = saturate(rescale((e * R) >> (30 - z), 1 / (2**16 * ys)) + zy)
+
+with r[t] = min(rne(2**8 / (1 + t / 256)), 255). q is within a unit of softmax.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, te, tirx
+
+from schedules.numerics.qdq.values import Array, Quantization, every_value, limits
+from schedules.numerics.routine import FUSED_ALONE, Routine, routine
+from schedules.numerics.tosa.rescale import rescale, rescale_tir, saturate_tir, scale_of
+
+_SHARE_BITS = 15
+_MOST = (1 << _SHARE_BITS) - 1
+MAX_LENGTH = (1 << 31) // (1 << _SHARE_BITS)
+"""Of the axis: the sum is an int32."""
+
+
+def exponentials(x: Quantization) -> Array:
+    """The table e, int32 [256].
+
+    Raises:
+        ValueError: x is not of 8 bits.
+    """
+    distance = np.arange(every_value(x.dtype).size, dtype=np.float64)
+    e = np.rint((_MOST + 1) * np.exp(-distance * x.scale))
+    return np.asarray(np.minimum(e, _MOST).astype(np.int32))
+
+
+def reciprocals() -> Array:
+    """The table r, int32 [256]."""
+    r = np.rint(256 / (1 + np.arange(256) / 256))
+    return np.asarray(np.minimum(r, 255).astype(np.int32))
+
+
+def output_scale(y: Quantization) -> float:
+    """What one unit of a share is in steps of the output."""
+    return 1 / (float(y.scale) * (1 << (_SHARE_BITS + 1)))
+
+
+def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
+    """Softmax of quantised values, as defined above."""
+    wide = q.astype(np.int64)
+    e = exponentials(x)[wide.max(axis, keepdims=True) - wide].astype(np.int64)
+    total = e.sum(axis, keepdims=True)
+    zeros = 31 - np.floor(np.log2(total)).astype(np.int64)
+    n = total << (zeros - 1)
+    r = reciprocals().astype(np.int64)[np.minimum((n - (1 << 30) + (1 << 21)) >> 22, 255)]
+    inverse = (r * (((1 << 24) - (n >> 15) * r) >> 2)) >> 14
+    share = (e * inverse) >> (30 - zeros)
+    scale = scale_of(output_scale(y))
+    whole = rescale(share, scale.multiplier, scale.shift) + y.zero_point
+    return np.asarray(np.clip(whole, *limits(y.dtype)).astype(y.dtype))
+
+
+def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
+    """`softmax` of a tensor; the tables are its constants, and its attributes are axis, and RESCALE's for y.
+
+    Raises:
+        ValueError: x is not of 8 bits, or the axis is longer than `MAX_LENGTH`.
+    """
+    axis %= len(shape)
+    if shape[axis] > MAX_LENGTH:
+        raise ValueError(f"softmax of {shape[axis]} elements; its sum holds {MAX_LENGTH}")
+    q = te.placeholder(shape, x.dtype, "q")
+    e = te.placeholder((256,), "int32", "exponentials")
+    r = te.placeholder((256,), "int32", "reciprocals")
+    rest = [*shape[:axis], *shape[axis + 1 :]]
+
+    def at(i: Sequence[ir.Expr], k: ir.Expr) -> ir.Expr:
+        return tirx.Cast("int32", q(*i[:axis], k, *i[axis:]))
+
+    k_max, k_sum = (te.reduce_axis((0, shape[axis]), name) for name in ("k_max", "k_sum"))
+    top = te.compute(rest, lambda *i: te.max(at(i, k_max), axis=k_max), "top")
+    total = te.compute(rest, lambda *i: te.sum(e(top(*i) - at(i, k_sum)), axis=k_sum), "total")
+    zeros = te.compute(rest, lambda *i: tirx.Cast("int32", tirx.clz(total(*i))), "zeros")
+    inverse = te.compute(rest, lambda *i: _inverse_tir(total(*i), zeros(*i), r), "inverse")
+    scale = scale_of(output_scale(y))
+
+    def value(*i: ir.Expr) -> ir.Expr:
+        others = (*i[:axis], *i[axis + 1 :])
+        product = e(top(*others) - at(others, i[axis])) * inverse(*others)
+        share = tirx.shift_right(product, _i32(30) - zeros(*others))
+        return saturate_tir(
+            rescale_tir(share, scale.multiplier, scale.shift), y.zero_point, *limits(y.dtype), y.dtype
+        )
+
+    out = te.compute(shape, value, "softmax")
+    return routine(
+        "tosa.softmax",
+        [q, e, r, out],
+        [exponentials(x), reciprocals()],
+        pattern=FUSED_ALONE,
+        axis=axis,
+        y_multiplier=scale.multiplier,
+        y_shift=scale.shift,
+        y_zero_point=y.zero_point,
+    )
+
+
+def _inverse_tir(total: ir.Expr, zeros: ir.Expr, reciprocal: te.Tensor) -> ir.Expr:
+    """R of the definition."""
+    n = tirx.shift_left(total, zeros - _i32(1))
+    t = tirx.shift_right(n - _i32(1 << 30) + _i32(1 << 21), _i32(22))
+    r = reciprocal(tirx.min(t, _i32(255)))
+    missing = _i32(1 << 24) - tirx.shift_right(n, _i32(15)) * r
+    return tirx.shift_right(r * tirx.shift_right(missing, _i32(2)), _i32(14))
+
+
+def _i32(value: int) -> ir.Expr:
+    return tirx.IntImm("int32", value)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+import functools
+
+import onnx
+import pytest
+
+from arm_ext.frontends.onnx import import_onnx
+from arm_ext.memory import memory_of
+from arm_ext.pipeline import Context, run_phases
+from arm_ext.target.profiles import resolve
+
+pytest.importorskip("torch", reason="the zoo is made with torch; pip install -e .[torch]")
+import zoo
+from architectures import mobilenet_v2, resnet50
+
+# The first stages, which have the widest layers.
+SHORT = {
+    "mobilenet_v2": (mobilenet_v2, mobilenet_v2.STAGES[:3]),
+    "resnet50": (resnet50, ((64, 2, 1), (128, 2, 2))),
+}
+ABOVE_LIVE = 1.10
+
+
+@functools.cache
+def short(name: str, quantized: bool) -> onnx.ModelProto:
+    if quantized:
+        return zoo.quantized_model(name, short(name, False))
+    module, stages = SHORT[name]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "STAGES", stages)
+        return zoo.float_model(name)
+
+
+@pytest.mark.parametrize("target", ["neoverse-n2", "cortex-a76"])
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("name", SHORT)
+def test_peak_is_near_what_is_alive_at_the_widest_point(name: str, quantized: bool, target: str):
+    imported = import_onnx(short(name, quantized))
+    modules = dict(run_phases(imported.mod, Context(resolve(target))))
+    memory = memory_of(modules["lower"], modules["plan"])
+    assert memory.peak_activation_bytes <= ABOVE_LIVE * memory.widest[0].live_bytes

@@ -1,0 +1,56 @@
+	ldp q3, q4, [x13, #-16]
+	sshll v5.8h, v3.8b, #0
+	sshll v6.8h, v4.8b, #0
+	ldp q7, q16, [x15, #-16]
+	sshll v17.8h, v7.8b, #0
+	sshll v18.8h, v16.8b, #0
+	sshll2 v3.8h, v3.16b, #0
+	sshll2 v7.8h, v7.16b, #0
+	sshll v19.4s, v5.4h, #0
+	mul v19.4s, v19.4s, v0.s[0]
+	sshll2 v5.4s, v5.8h, #0
+	mul v5.4s, v5.4s, v0.s[0]
+	saddw v20.4s, v1.4s, v17.4h
+	mla v19.4s, v20.4s, v2.s[0]
+	sshll v20.4s, v3.4h, #0
+	mul v20.4s, v20.4s, v0.s[0]
+	sshll2 v3.4s, v3.8h, #0
+	mul v3.4s, v3.4s, v0.s[0]
+	saddw2 v17.4s, v1.4s, v17.8h
+	mla v5.4s, v17.4s, v2.s[0]
+	saddw v17.4s, v1.4s, v7.4h
+	mla v20.4s, v17.4s, v2.s[0]
+	sshll v17.4s, v6.4h, #0
+	mul v17.4s, v17.4s, v0.s[0]
+	saddw2 v7.4s, v1.4s, v7.8h
+	mla v3.4s, v7.4s, v2.s[0]
+	saddw v7.4s, v1.4s, v18.4h
+	mla v17.4s, v7.4s, v2.s[0]
+	sshll2 v6.4s, v6.8h, #0
+	sshll2 v4.8h, v4.16b, #0
+	saddw2 v7.4s, v1.4s, v18.8h
+	sshll2 v16.8h, v16.16b, #0
+	mul v6.4s, v6.4s, v0.s[0]
+	mla v6.4s, v7.4s, v2.s[0]
+	sshll v7.4s, v4.4h, #0
+	uzp2 v5.8h, v19.8h, v5.8h
+	saddw v18.4s, v1.4s, v16.4h
+	mul v7.4s, v7.4s, v0.s[0]
+	mla v7.4s, v18.4s, v2.s[0]
+	sshll2 v4.4s, v4.8h, #0
+	sqshrn v5.8b, v5.8h, #7
+	mul v4.4s, v4.4s, v0.s[0]
+	uzp2 v3.8h, v20.8h, v3.8h
+	saddw2 v16.4s, v1.4s, v16.8h
+	mla v4.4s, v16.4s, v2.s[0]
+	uzp2 v6.8h, v17.8h, v6.8h
+	uzp2 v4.8h, v7.8h, v4.8h
+	sqshrn v6.8b, v6.8h, #7
+	sqshrn2 v5.16b, v3.8h, #7
+	sqshrn2 v6.16b, v4.8h, #7
+	stp q5, q6, [x14, #-16]
+	subs x16, x16, #1
+	add x15, x15, #32
+	add x14, x14, #32
+	add x13, x13, #32
+	b.ne .L0

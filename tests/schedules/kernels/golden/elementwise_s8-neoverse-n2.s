@@ -1,0 +1,56 @@
+	ldp q3, q4, [x13, #-16]
+	subs x16, x16, #1
+	add x13, x13, #32
+	ldp q17, q18, [x15, #-16]
+	add x15, x15, #32
+	sshll v6.8h, v4.8b, #0
+	sshll2 v4.8h, v4.16b, #0
+	sshll v5.8h, v3.8b, #0
+	sshll v19.8h, v17.8b, #0
+	sshll2 v3.8h, v3.16b, #0
+	sshll2 v17.8h, v17.16b, #0
+	sshll v16.4s, v6.4h, #0
+	saddw v20.4s, v1.4s, v19.4h
+	sshll v7.4s, v5.4h, #0
+	sshll2 v5.4s, v5.8h, #0
+	saddw2 v19.4s, v1.4s, v19.8h
+	mul v16.4s, v16.4s, v0.s[0]
+	mul v7.4s, v7.4s, v0.s[0]
+	mul v5.4s, v5.4s, v0.s[0]
+	sshll2 v6.4s, v6.8h, #0
+	mul v6.4s, v6.4s, v0.s[0]
+	mla v7.4s, v20.4s, v2.s[0]
+	sshll v20.4s, v3.4h, #0
+	sshll2 v3.4s, v3.8h, #0
+	mla v5.4s, v19.4s, v2.s[0]
+	saddw v19.4s, v1.4s, v17.4h
+	saddw2 v17.4s, v1.4s, v17.8h
+	mul v20.4s, v20.4s, v0.s[0]
+	mul v3.4s, v3.4s, v0.s[0]
+	uzp2 v5.8h, v7.8h, v5.8h
+	mla v20.4s, v19.4s, v2.s[0]
+	sshll v19.8h, v18.8b, #0
+	mla v3.4s, v17.4s, v2.s[0]
+	sshll2 v18.8h, v18.16b, #0
+	sqshrn v5.8b, v5.8h, #7
+	saddw v17.4s, v1.4s, v19.4h
+	saddw2 v19.4s, v1.4s, v19.8h
+	mla v16.4s, v17.4s, v2.s[0]
+	sshll v17.4s, v4.4h, #0
+	sshll2 v4.4s, v4.8h, #0
+	mla v6.4s, v19.4s, v2.s[0]
+	saddw v19.4s, v1.4s, v18.4h
+	saddw2 v18.4s, v1.4s, v18.8h
+	uzp2 v3.8h, v20.8h, v3.8h
+	mul v17.4s, v17.4s, v0.s[0]
+	mul v4.4s, v4.4s, v0.s[0]
+	sqshrn2 v5.16b, v3.8h, #7
+	uzp2 v6.8h, v16.8h, v6.8h
+	mla v17.4s, v19.4s, v2.s[0]
+	mla v4.4s, v18.4s, v2.s[0]
+	sqshrn v6.8b, v6.8h, #7
+	uzp2 v4.8h, v17.8h, v4.8h
+	sqshrn2 v6.16b, v4.8h, #7
+	stp q5, q6, [x14, #-16]
+	add x14, x14, #32
+	b.ne .L0

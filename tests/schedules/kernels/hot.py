@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A large call of each kernel, and its hottest loop as text: what golden assembly and counts of threads are of."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from tvm import tirx
+
+from arm_ext.target import profiles
+from schedules.cores import CORES
+from schedules.select import kernel_named
+from schedules.workload import Workload
+from tests.schedules.float_cases import conv2d
+from tests.schedules.half_cases import halved, weight_only
+from tests.schedules.kernels import test_attention_f32 as attention
+from tests.schedules.kernels import test_broadcast_s8 as broadcast
+from tests.schedules.kernels import test_elementwise_s8 as elementwise
+from tests.schedules.kernels import test_matmul_s8 as matmul
+from tests.schedules.kernels import test_norm_f32 as norm_f32
+from tests.schedules.kernels import test_norm_s8 as norm_s8
+from tests.schedules.kernels import test_softmax_f32 as softmax_f32
+from tests.schedules.kernels import test_softmax_s8 as softmax
+from tests.schedules.products import SHAPES, Quant, conv
+from tests.schedules.programs import BASELINE, NEON, assembly, linear, loops
+
+TARGETS = {name: {**BASELINE, "mcpu": name} for name in CORES} | {"neoverse-n2": NEON}
+
+MAC = r"[su]mmla|[su]dot|bfmmla|fmla|[su]ml[as]l2?|[su]mull2?"
+VECTOR = r"(?!mov)\w+ v\d+"  # arithmetic on vectors; loads and stores have q registers
+
+# As a network has it behind relu6: no odd zero point, whose last bit costs an instruction.
+RELU6 = Quant(zero_point=-128, border=-128)
+
+AROUND = (1, 1, 1, 1)
+
+
+@dataclass(frozen=True)
+class Hot:
+    """A large call.
+
+    Attributes:
+        kernel: Its name.
+        make: Makes what it computes.
+        floor: Least share of `work` in the hottest loop.
+        cores: That it is compiled for.
+        work: Regular expression of the mnemonics that the loop is there for.
+        spilled: Cores for which LLVM still keeps some vector of the loop on the stack.
+    """
+
+    kernel: str
+    make: Callable[[], Workload]
+    floor: float
+    cores: tuple[str, ...] = ("neoverse-n2", "cortex-a76")
+    work: str = MAC
+    spilled: tuple[str, ...] = ()
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What it computes."""
+        return self.make()
+
+    @cache  # noqa: B019 (there are as many as HOT has)
+    def function(self, core: str) -> tirx.PrimFunc:
+        """The kernel with its default parameters, on a core without its SVE."""
+        kernel, sve = kernel_named(self.kernel), "sve" in CORES[core].features
+        neon = profiles.resolve(core, "-sve,-sve2" if sve else None).core
+        return kernel.build(self.workload, kernel.default(self.workload, neon))
+
+    def share(self, loop: list[str]) -> float:
+        """Of `work` in a loop."""
+        return sum(re.match(rf"({self.work})\b", line) is not None for line in loop) / len(loop)
+
+    @cache  # noqa: B019 (as above)
+    def hottest(self, core: str) -> list[str]:
+        """The loop with the most work."""
+        found = loops(assembly(self.function(core), TARGETS[core]))
+        return max(found, key=lambda loop: self.share(loop) * len(loop))
+
+
+def normalised(loop: list[str]) -> str:
+    """Its text without numbers that depend on the code around it: those of labels."""
+    text = "\n".join(f"\t{line}" for line in loop) + "\n"
+    numbers: dict[str, str] = {}
+    return re.sub(
+        r"\.L[A-Za-z_]+\d+_\d+", lambda label: numbers.setdefault(label[0], f".L{len(numbers)}"), text
+    )
+
+
+N2, A76, OLD = ("neoverse-n2",), ("cortex-a76",), ("cortex-a53", "cortex-a72")
+
+# Floors are the shares when they were written, rounded down. Where there is nothing to multiply, all arithmetic on
+# vectors is the work.
+HOT = (
+    Hot("gemm_f32", lambda: linear(256, 256, 256, ("bias", "relu")), 0.85, (*N2, *A76, "cortex-a53")),
+    Hot("gemm_f16", lambda: halved(linear(256, 256, 256, ("bias", "relu")), "float16"), 0.87),
+    Hot("gemm_bf16", lambda: halved(linear(256, 256, 256, ("bias",)), "bfloat16", cast=False), 0.78, N2),
+    Hot("gemm_w8", lambda: weight_only(linear(256, 256, 256, ("bias",)), "float32"), 0.82),
+    Hot(
+        "winograd_f32", lambda: conv2d((1, 28, 28, 128), 128, (3, 3), ("bias", "relu"), padding=AROUND), 0.85
+    ),
+    Hot(
+        "depthwise_f32",
+        lambda: conv2d((1, 56, 56, 96), 96, (3, 3), ("bias",), padding=AROUND, groups=96),
+        0.6,
+        spilled=A76,
+    ),
+    Hot("gemm_s8_mmla", lambda: SHAPES["conv 3 x 3"]().workload, 0.81, N2),
+    Hot("gemm_s8_sdot", lambda: SHAPES["conv 3 x 3"]().workload, 0.86, (*A76, "cortex-a55")),
+    Hot("gemm_s8_mlal", lambda: SHAPES["gemm 256"]().workload, 0.9, OLD, MAC + "|sadalp"),
+    Hot("depthwise_s8", lambda: depthwise_s8(96), 0.26),
+    Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.69, OLD, MAC + "|saddw2?", spilled=("cortex-a72",)),
+    Hot("depthwise_s8_patch", lambda: depthwise_s8(96, (5, 5)), 0.29, spilled=A76),
+    Hot("matmul_s8", lambda: matmul.case((6,), (197, 64, 197)).workload, 0.8),
+    Hot("attention_f32", lambda: attention.Case((2,), (128, 64, 128, 64), scale=0.125).workload, 0.85),
+    Hot(
+        "elementwise_s8",
+        lambda: elementwise.workload("add", (elementwise.A, elementwise.B, elementwise.Y), (1 << 20,)),
+        0.75,
+        work=VECTOR,
+    ),
+    Hot(
+        "broadcast_s8",
+        lambda: broadcast.Case("add", ((1024, 1024), (1024,)), (broadcast.A, None, broadcast.Y)).workload,
+        0.55,
+        work=VECTOR,
+    ),
+    Hot("norm_f32", lambda: norm_f32.Case((512, 768)).workload, 0.5, work=VECTOR),
+    Hot(
+        "norm_s8",
+        lambda: norm_s8.case((512, 768), norm_s8.DECIMAL, norm_s8.FINE).workload,
+        0.79,
+        work=VECTOR,
+    ),
+    Hot("softmax_f32", lambda: softmax_f32.Case((512, 768)).workload, 0.68, work=VECTOR),
+    Hot(
+        "softmax_s8",
+        lambda: softmax.case((64, 1000), softmax.DECIMAL, softmax.PROBABILITIES).workload,
+        0.76,
+        work=VECTOR,
+    ),
+)
+
+
+def depthwise_s8(channels: int, size: tuple[int, int] = (3, 3)) -> Workload:
+    """Of 56 x 56 pixels."""
+    pads = (size[0] // 2, size[1] // 2) * 2
+    return conv((1, 56, 56, channels), channels, size, groups=channels, pads=pads, quant=RELU6).workload

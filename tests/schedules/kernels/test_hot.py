@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The innermost loop of each kernel: its text, its share of products, and that it leaves the stack alone.
+
+Its text is in golden/. LLVM comes with TVM's wheel: the text changes with a kernel, or with the version that is pinned.
+"""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from schedules.select import KERNELS
+from tests.schedules.kernels.hot import HOT, Hot, normalised
+
+LOOPS = [pytest.param(hot, core, id=f"{hot.kernel}-{core}") for hot in HOT for core in hot.cores]
+
+
+def test_every_kernel_has_one():
+    missing = sorted({kernel.NAME for kernel in KERNELS} - {hot.kernel for hot in HOT})
+    assert not missing, (
+        f"{', '.join(missing)} have no loop in tests/schedules/kernels/hot.py; add it, run "
+        "`pytest tests/schedules/kernels/test_hot.py --update-golden`, and read what it wrote"
+    )
+
+
+@pytest.mark.parametrize(("hot", "core"), LOOPS)
+def test_text(hot: Hot, core: str, golden: Callable[[str, str], None]):
+    golden(f"{hot.kernel}-{core}.s", normalised(hot.hottest(core)))
+
+
+@pytest.mark.parametrize(("hot", "core"), LOOPS)
+def test_no_vector_goes_to_the_stack(hot: Hot, core: str, request: pytest.FixtureRequest):
+    if core in hot.spilled:
+        request.applymarker(pytest.mark.xfail(reason="LLVM spills on this core", strict=True))
+    assert not [line for line in hot.hottest(core) if re.search(r"\b[qdsvz]\d+\b.*\[sp", line)]
+
+
+@pytest.mark.parametrize(("hot", "core"), LOOPS)
+def test_share_of_products(hot: Hot, core: str):
+    assert hot.share(hot.hottest(core)) >= hot.floor
+
+
+def test_labels_are_numbered_anew():
+    loop = ["adrp x8, .LCPI4_12", "ldr q0, [x8, :lo12:.LCPI4_12]", "b.ne .LBB4_7"]
+    assert normalised(loop) == "\tadrp x8, .L0\n\tldr q0, [x8, :lo12:.L0]\n\tb.ne .L1\n"

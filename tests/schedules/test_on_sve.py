@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kernel as LLVM compiles it for a core with SVE of 128 bits, of which it takes what it likes.
+
+The grids of shapes run without; here each kernel has a few of its cases with tails once more.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arm_ext.board import Board
+from schedules.numerics.qdq.binary import binary
+from schedules.numerics.qdq.values import dequantize
+from schedules.select import KERNELS, kernel_named
+from tests.schedules import float_cases, half_cases, products
+from tests.schedules.float_cases import conv2d
+from tests.schedules.half_cases import halved, weight_only
+from tests.schedules.kernels import (
+    test_attention_f32,
+    test_broadcast_s8,
+    test_elementwise_s8,
+    test_matmul_s8,
+    test_norm_f32,
+    test_norm_s8,
+    test_softmax_f32,
+    test_softmax_s8,
+)
+from tests.schedules.kernels import test_winograd_f32 as winograd
+from tests.schedules.kernels.test_binary_forms import A, B, Y
+from tests.schedules.products import MIXED, UNSIGNED, WIDE, conv
+from tests.schedules.programs import SVE_PROFILE, linear, model_so
+
+STEPS = ("bias", "residual", "relu", "clip")
+AROUND = (1, 1, 1, 1)
+
+
+def _products() -> list[products.Case]:
+    return [
+        products.linear((13,), 65, 17, quant=UNSIGNED),
+        conv((1, 9, 8, 3), 17, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0), quant=WIDE),
+        conv((1, 7, 7, 16), 24, (3, 3), groups=2, pads=AROUND, quant=MIXED),
+    ]
+
+
+def _depthwise() -> list[products.Case]:
+    return [
+        conv((2, 7, 9, 17), 17, (3, 3), groups=17, pads=AROUND, quant=UNSIGNED),
+        conv((1, 9, 13, 8), 8, (5, 5), groups=8, strides=(2, 2), pads=(1, 2, 2, 1), quant=MIXED),
+    ]
+
+
+def _floats() -> list[float_cases.Case]:
+    images = conv2d((1, 9, 8, 3), 17, (3, 3), STEPS, strides=(2, 2), padding=(0, 1, 1, 0))
+    return [float_cases.Case(workload) for workload in (linear(9, 31, 37, STEPS), images)]
+
+
+def _halves(dtype: str) -> list[half_cases.Case]:
+    images = conv2d((1, 7, 9, 16), 24, (3, 3), ("bias", "relu"), padding=AROUND)
+    return [half_cases.Case(halved(workload, dtype)) for workload in (linear(15, 57, 300, STEPS), images)]
+
+
+def _elementwise() -> list[products.Case]:
+    shape = (3, 11, 5)
+    add = test_elementwise_s8.workload("add", (A, B, Y), shape)
+    table = test_elementwise_s8.table(shape, "int8", "uint8")
+    a, b = (test_elementwise_s8.drawn(shape, of.dtype) for of in (A, B))
+    entries = test_elementwise_s8.drawn((256,), "uint8")
+    return [
+        products.Case(add, (a, b), (), binary("add", dequantize(a, A), dequantize(b, B), Y)),
+        products.Case(table, (a,), (entries,), entries[a.astype(int) + 128]),
+    ]
+
+
+def _depthwise_floats() -> list[float_cases.Case]:
+    return [
+        float_cases.Case(conv2d((2, 9, 7, 17), 17, (3, 3), STEPS, padding=AROUND, groups=17)),
+        float_cases.Case(conv2d((1, 8, 31, 5), 5, (5, 5), strides=(2, 2), groups=5)),
+    ]
+
+
+def _rows(case: Any, constants: Sequence[Any]) -> SimpleNamespace:
+    return SimpleNamespace(**vars(case) | {"inputs": [case.x], "constants": constants})
+
+
+CASES: dict[str, Callable[[], Sequence[Any]]] = {
+    "gemm_f32": _floats,
+    "gemm_f16": lambda: _halves("float16"),
+    "gemm_bf16": lambda: _halves("bfloat16"),
+    "gemm_w8": lambda: [half_cases.Case(weight_only(linear(13, 35, 31, STEPS), "float32"))],
+    "winograd_f32": lambda: [float_cases.Case(workload) for workload, _ in winograd.CASES[:2]],
+    "depthwise_f32": _depthwise_floats,
+    "elementwise_s8": _elementwise,
+    "broadcast_s8": lambda: [
+        test_broadcast_s8.Case("multiply", ((1, 7, 7, 24), (1, 1, 1, 24)), test_broadcast_s8.WIDE),
+        test_broadcast_s8.Case("add", ((7, 33), (33,)), (A, None, Y)),
+    ],
+    "depthwise_s8": _depthwise,
+    "gemm_s8_mmla": _products,
+    "gemm_s8_sdot": _products,
+    "depthwise_s8_mlal": _depthwise,
+    "gemm_s8_mlal": _products,
+    "matmul_s8": lambda: test_matmul_s8.CASES[2:4],
+    "attention_f32": lambda: [test_attention_f32.CASES[name] for name in ("tails", "causal")],
+    "softmax_s8": lambda: test_softmax_s8.CASES[3:5],
+    "depthwise_s8_patch": _depthwise,
+    "norm_s8": lambda: test_norm_s8.CASES[5:7],
+    "norm_f32": lambda: [_rows(case, case.constants) for case in test_norm_f32.CASES[5:8]],
+    "softmax_f32": lambda: [_rows(case, ()) for case in test_softmax_f32.CASES[3:6]],
+}
+
+
+def test_every_kernel_is_here():
+    assert set(CASES) == {kernel.NAME for kernel in KERNELS}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str, tmp_path: Path, sve_board: Board):
+    kernel, cases = kernel_named(name), CASES[name]()
+    calls = []
+    for case in cases:
+        params = kernel.default(case.workload, SVE_PROFILE.core)
+        arguments = [*case.inputs, *kernel.pack(case.workload, params, case.constants)]
+        func = kernel.build(case.workload, params)
+        calls.append((func, arguments, case.workload.output_shape, case.workload.output_dtype))
+    so = model_so(tmp_path / "model.so", calls, SVE_PROFILE.tvm_target())
+    outputs = sve_board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
+    for case, actual in zip(cases, outputs, strict=True):
+        # A kernel of integers has no bound: it is exact.
+        error = np.abs(actual.astype(np.float64) - case.expected.astype(np.float64))
+        assert (error <= getattr(case, "bound", 0)).all()
