@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from arm_ext.explainer import ExplainReport, explain
     from arm_ext.measure.bench import bench
     from arm_ext.measure.profile import CountReport
+    from arm_ext.measure.threads import ThreadReport
     from arm_ext.measure.times import TimeReport
     from arm_ext.package import Package, load_package
     from arm_ext.peers.compare import compare
@@ -31,6 +32,7 @@ __all__ = [
     "ExplainReport",
     "Package",
     "RunResult",
+    "ThreadReport",
     "TimeReport",
     "__version__",
     "bench",
@@ -50,6 +52,7 @@ _HOMES = {
     "arm_ext.explainer": ("ExplainReport", "explain"),
     "arm_ext.measure.bench": ("bench",),
     "arm_ext.measure.profile": ("CountReport",),
+    "arm_ext.measure.threads": ("ThreadReport",),
     "arm_ext.measure.times": ("TimeReport",),
     "arm_ext.package": ("Package", "load_package"),
     "arm_ext.peers.compare": ("compare",),

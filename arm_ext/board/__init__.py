@@ -16,7 +16,12 @@ _SESSION_SECONDS = 600.0
 
 
 def open_board(
-    spec: str, *, profile_cpu: str | None = None, counting: bool = False, timeout: float = _SESSION_SECONDS
+    spec: str,
+    *,
+    profile_cpu: str | None = None,
+    counting: bool = False,
+    threads: int = 1,
+    timeout: float = _SESSION_SECONDS,
 ) -> Board:
     """Opens a board; use it in a `with` statement.
 
@@ -24,6 +29,7 @@ def open_board(
         spec: "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key".
         profile_cpu: QEMU's CPU for a virtual board whose name leaves it open, as the package's profile has it.
         counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
+        threads: That models run on where they are counted; elsewhere the board has its own number.
         timeout: Seconds that a session, that is the use of one loaded model, may last.
 
     Raises:
@@ -32,7 +38,8 @@ def open_board(
     """
     parsed = parse_spec(spec)
     if parsed.kind == "virtual":
-        return VirtualBoard(parsed.cpu or profile_cpu or DEFAULT_CPU, counting=counting, timeout=timeout)
+        cpu = parsed.cpu or profile_cpu or DEFAULT_CPU
+        return VirtualBoard(cpu, counting=counting, threads=threads, timeout=timeout)
     if counting:
         raise UsageError(f"board {spec} counts no instructions; take virtual or virtual:CPU")
     if parsed.kind == "local":

@@ -32,13 +32,20 @@ class VirtualServer:
     """
 
     def __init__(
-        self, cpu: str = DEFAULT_CPU, *, counting: bool = False, tracker: str = "", key: str = ""
+        self,
+        cpu: str = DEFAULT_CPU,
+        *,
+        counting: bool = False,
+        threads: int = 1,
+        tracker: str = "",
+        key: str = "",
     ) -> None:
         """Starts the server; the first time, it is built.
 
         Args:
             cpu: QEMU's -cpu.
-            counting: Whether to load the plugin that counts; models then run on one thread.
+            counting: Whether to load the plugin that counts.
+            threads: That models run on where it counts; of several each is counted apart.
             tracker: "host:port" of a tracker on this machine to register with, or "".
             key: The key to register as.
 
@@ -53,13 +60,12 @@ class VirtualServer:
         def command(folder: Path) -> list[str]:
             dump = folder / "dump"
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
-            line += ["-plugin", f"{plugin},out={dump}"] if plugin else []
+            line += ["-plugin", f"{plugin},out={dump}{',by_thread=on' * (threads > 1)}"] if plugin else []
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
             return line + (["--tracker", tracker, "--key", key] if tracker else [])
 
-        # The plugin's counters are not atomic.
-        self._process = ServerProcess(command, {"TVM_NUM_THREADS": "1"} if counting else {})
+        self._process = ServerProcess(command, {"TVM_NUM_THREADS": str(threads)} if counting else {})
         self.dump = self._process.folder / "dump" if counting else None
         try:
             self.port = int(self._process.wait_for(_ready, _START_SECONDS))
@@ -81,12 +87,13 @@ class VirtualBoard(Board):
     emulated = True
     machines = ("aarch64",)
 
-    def __init__(self, cpu: str, *, counting: bool, timeout: float) -> None:
+    def __init__(self, cpu: str, *, counting: bool, threads: int, timeout: float) -> None:
         """Starts the board.
 
         Args:
             cpu: QEMU's -cpu.
             counting: Whether `LoadedModel.count` is wanted.
+            threads: That models run on where it counts.
             timeout: Seconds that a session may last.
 
         Raises:
@@ -94,7 +101,7 @@ class VirtualBoard(Board):
             UsageError: QEMU has no such CPU.
         """
         super().__init__(f"virtual:{cpu}")
-        self._server = VirtualServer(cpu, counting=counting)
+        self._server = VirtualServer(cpu, counting=counting, threads=threads)
         self._timeout = timeout
         self.dump = self._server.dump
 

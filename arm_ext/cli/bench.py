@@ -11,9 +11,13 @@ from arm_ext.errors import UsageError
 from arm_ext.measure.bench import bench as measure
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.profile import CountReport
+from arm_ext.measure.threads import ThreadReport
 from arm_ext.measure.times import TimeReport
 from arm_ext.peers.compare import compare, steps
 from arm_ext.peers.comparison import Comparison
+
+MAX_THREADS = 64
+"""That the counting plugin has counters for."""
 
 
 @click.command()
@@ -44,6 +48,14 @@ from arm_ext.peers.comparison import Comparison
     metavar="FILE.tflite",
     help="With --against: the same network for LiteRT, where PACKAGE is no TFLite file.",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(1, MAX_THREADS),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="On a virtual board: of the runtime. With several, the share of each thread is counted.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def bench(
     package: Path,
@@ -53,6 +65,7 @@ def bench(
     mattr: str | None,
     onnxruntime_model: Path | None,
     litert_model: Path | None,
+    threads: int,
     as_json: bool,
 ) -> None:
     """Measure PACKAGE on a board.
@@ -61,7 +74,9 @@ def bench(
     """
     given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
     models = {name: file for name, file in given.items() if file is not None}
-    report: TimeReport | CountReport | Comparison
+    report: TimeReport | CountReport | ThreadReport | Comparison
+    if against is not None and threads > 1:
+        raise UsageError("--against compares on one thread; leave out --threads")
     if against is not None:
         with progress("counting", steps(against)) as step:
             report = compare(
@@ -70,13 +85,15 @@ def bench(
     elif target or mattr or models:
         raise UsageError("--target, --mattr and a model for another runtime are for --against")
     else:
-        report = measure(package, board)
+        report = measure(package, board, threads=threads)
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     elif isinstance(report, Comparison):
         click.echo(_comparison(report))
     elif isinstance(report, TimeReport):
         click.echo(_times(report))
+    elif isinstance(report, ThreadReport):
+        click.echo(_threads(report))
     else:
         click.echo(f"{_totals(report)}\n\n{_symbols(report)}\n\n{report.note}")
 
@@ -92,6 +109,24 @@ def _times(report: TimeReport) -> str:
             "governor": report.governor,
         }
     )
+
+
+def _threads(report: ThreadReport) -> str:
+    totals = {
+        "instructions": f"{_millions(report.instructions)} of model.so per inference (emulated)",
+        "by thread": ", ".join(map(_millions, report.by_thread)),
+        "on several": f"{_percent(report.parallel_share)} of instructions",
+    }
+    rows = [("instructions", "least", "most", "spread", "kernel")]
+    for row in report.kernels:
+        total = sum(row.by_thread)
+        shares = _percent(min(row.by_thread) / total), _percent(max(row.by_thread) / total)
+        cells = ("", "", "one thread") if row.spread is None else (*shares, _percent(row.spread))
+        rows.append((f"{total:,}", *cells, row.symbol))
+    table = [
+        f"{count:>15}{least:>9}{most:>9}{spread:>12}  {name}" for count, least, most, spread, name in rows
+    ]
+    return "\n".join([_lines(totals), "", *table, "", report.note])
 
 
 def _totals(report: CountReport) -> str:

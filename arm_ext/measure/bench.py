@@ -8,26 +8,39 @@ from arm_ext.board.spec import parse_spec
 from arm_ext.errors import ArmExtError, UsageError
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.profile import CountReport, profile
+from arm_ext.measure.threads import ThreadReport, thread_report
 from arm_ext.measure.times import REPEATS, WARMUP, TimeReport, time_report
+from arm_ext.measure.trace import Trace
 from arm_ext.package import Package, load_package
 from schedules.cores import CORES, Core
 
 _GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 
-def bench(package: str | Path | Package, board: str = "virtual") -> CountReport | TimeReport:
+def bench(
+    package: str | Path | Package, board: str = "virtual", *, threads: int = 1
+) -> CountReport | ThreadReport | TimeReport:
     """Measure one inference: counts and a cycle estimate on a virtual board, times on a real one.
 
     Args:
         package: Folder, or an opened package.
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        threads: Of the runtime on a virtual board: with several, what is counted is the share of each.
 
     Raises:
-        UsageError: No such package or board name, or a package for a core that there is no model of.
+        UsageError: No such package or board name, a package for a core that there is no model of, or a number of
+            threads for a real board, whose runtime has its own (TVM_NUM_THREADS).
         EnvError: The board is out of reach or lacks a feature; QEMU without plugins; no llvm-mca.
     """
     pkg = package if isinstance(package, Package) else load_package(package)
-    if parse_spec(board).kind == "virtual":
+    virtual = parse_spec(board).kind == "virtual"
+    if threads > 1:
+        if not virtual:
+            raise UsageError(
+                f"board {board} has its own number of threads: TVM_NUM_THREADS in its environment"
+            )
+        return thread_report(_trace(pkg, board, threads), threads)
+    if virtual:
         # What may be missing is looked for before the board is started.
         return _count(pkg, board, _core(pkg), find_mca())
     return _time(pkg, board)
@@ -45,11 +58,16 @@ def _core(package: Package) -> Core:
 
 def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
     manifest = package.manifest
-    with open_board(board, profile_cpu=manifest.target.qemu_cpu, counting=True) as opened:
-        opened.require(manifest.target.features)
-        trace = opened.load(package.so).count(package.selftest().inputs)
+    trace = _trace(package, board, threads=1)
     working_set = manifest.memory.weight_bytes + manifest.memory.peak_activation_bytes
     return profile(trace, core, mca, macs=manifest.macs, working_set=working_set)
+
+
+def _trace(package: Package, board: str, threads: int) -> Trace:
+    target = package.manifest.target
+    with open_board(board, profile_cpu=target.qemu_cpu, counting=True, threads=threads) as opened:
+        opened.require(target.features)
+        return opened.load(package.so).count(package.selftest().inputs)
 
 
 def _time(package: Package, board: str) -> TimeReport:

@@ -2,7 +2,7 @@
 """The executed blocks of one inference on a virtual board, each with the kernel or library it belongs to."""
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,10 +51,12 @@ class Trace:
     Attributes:
         blocks: In the dump's order.
         base: Guest address at which model.so was loaded.
+        by_thread: Instructions of each kernel of model.so on each of the threads that ran any of its code.
     """
 
     blocks: tuple[Block, ...]
     base: int
+    by_thread: dict[str, tuple[int, ...]]
 
     @property
     def instructions(self) -> int:
@@ -66,7 +68,8 @@ class Trace:
         """Read the plugin's dump and attribute every block.
 
         Args:
-            dump: Lines `vaddr_hex count word word …`, then `#total N`, N being the dynamic instructions.
+            dump: Lines `vaddr_hex count word word …`, those of each thread behind a line `#thread INDEX` if threads
+                were counted apart, then `#total N`, N being the dynamic instructions.
             maps: Text of the guest's /proc/self/maps while model.so was loaded.
             so: The model.so that ran.
 
@@ -77,19 +80,27 @@ class Trace:
         images = Images(maps)
         model = _ModelImage(so, images)
         # The emulator may translate a block twice, and then counts it in two lines.
-        counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
-        for vaddr, count, words in read_blocks(dump):
-            counts[vaddr, words] += count
+        counts: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
+        for vaddr, count, words, thread in read_blocks(dump):
+            counts[vaddr, words][thread] += count
         blocks = []
-        for (vaddr, words), count in counts.items():
+        kernels: dict[str, Counter[int]] = defaultdict(Counter)
+        for (vaddr, words), by_thread in counts.items():
             image = images.at(vaddr)
             if image == MODEL_IMAGE:
                 model.check(vaddr, words)
                 symbol = model.kernel_at(vaddr)
+                for thread, count in by_thread.items():
+                    kernels[symbol][thread] += count * len(words)
             else:
                 symbol = image
-            blocks.append(Block(vaddr, count, words, image, symbol))
-        return cls(tuple(blocks), model.base)
+            blocks.append(Block(vaddr, by_thread.total(), words, image, symbol))
+        threads = sorted({thread for of in kernels.values() for thread in of})
+        return cls(
+            tuple(blocks),
+            model.base,
+            {symbol: tuple(of[thread] for thread in threads) for symbol, of in kernels.items()},
+        )
 
 
 def kernel_name(symbol: str) -> str:
@@ -97,9 +108,9 @@ def kernel_name(symbol: str) -> str:
     return symbol.removeprefix(_WRAPPER_PREFIX).removesuffix(_BODY_SUFFIX)
 
 
-def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-    """The blocks of a plugin's dump: guest address, how often it ran, its instructions."""
-    seen = 0
+def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
+    """The blocks of a plugin's dump: guest address, how often it ran, its instructions, and on which thread."""
+    seen = thread = 0
     total: int | None = None
     with dump.open() as lines:
         for number, line in enumerate(lines, 1):
@@ -107,8 +118,11 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...]]]:
                 if line.startswith("#total"):
                     total = int(line.split()[1])
                     continue
+                if line.startswith("#thread"):
+                    thread = int(line.split()[1])
+                    continue
                 vaddr, count, *words = line.split()
-                block = int(vaddr, 16), int(count), tuple(int(word, 16) for word in words)
+                block = int(vaddr, 16), int(count), tuple(int(word, 16) for word in words), thread
             except (ValueError, IndexError):
                 raise _damaged(dump, f"line {number} is not `vaddr count word …`") from None
             seen += block[1] * len(words)

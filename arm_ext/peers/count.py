@@ -112,7 +112,7 @@ def fetch(peer: Peer) -> Guest:
 def _blocks(dump: Path, maps: str) -> tuple[Block, ...]:
     images = Images(maps)
     counts: Counter[tuple[int, tuple[int, ...]]] = Counter()
-    for vaddr, count, words in read_blocks(dump):
+    for vaddr, count, words, _ in read_blocks(dump):
         counts[vaddr, words] += count
     return tuple(
         Block(vaddr, count, words, image := images.at(vaddr), image)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from arm_ext.cli import invoke
+from arm_ext.measure.threads import ThreadReport
 from arm_ext.peers.comparison import Comparison
 
 
@@ -22,11 +23,27 @@ def test_a_comparison_is_printed_as_json(digits_package: Path, capsys: pytest.Ca
     assert Comparison.model_validate(json.loads(capsys.readouterr().out)).schema_version == 1
 
 
+def test_threads_are_printed_as_a_table(digits_package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["bench", str(digits_package), "--threads", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "by thread" in out
+    assert "one thread" in out  # its layers are small
+    assert "arm_conv2d" in out
+
+
+def test_threads_are_printed_as_json(digits_package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["bench", str(digits_package), "--threads", "2", "--json"]) == 0
+    report = ThreadReport.model_validate(json.loads(capsys.readouterr().out))
+    assert report.threads == 2
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--against", "ort"], "unknown runtime 'ort'"),
         (["--mattr", "-sve"], "are for --against"),
+        (["--against", "litert", "--threads", "2"], "leave out --threads"),
+        (["--board", "local", "--threads", "2"], "its own number of threads"),
         (["--litert-model", "m.tflite"], "are for --against"),
         (["--against", "litert", "--litert-model", "gone.tflite"], "gone.tflite: cannot be read"),
     ],

@@ -20,6 +20,7 @@ TRACE = Trace(
         Block(0x9000, 8, words("nop", "ret"), "libc", "libc"),
     ),
     base=0x1000,
+    by_thread={"conv": (126,), "dense": (18,)},
 )
 INSTRUCTIONS = 2 + 31 * 4 + 9 * 2 + 8 * 2
 

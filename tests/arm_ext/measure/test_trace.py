@@ -92,6 +92,32 @@ def test_a_block_translated_twice_is_one(so: Path, tmp_path: Path) -> None:
     assert [(block.count, len(block.words)) for block in trace.blocks] == [(39, len(words)), (1, 1)]
 
 
+def test_threads_are_counted_apart(so: Path, tmp_path: Path) -> None:
+    (conv, conv_words), (relu, relu_words) = (code(so, f"__tvm_ffi_{name}") for name in ("conv", "relu"))
+    sections = {
+        0: [(BASE + conv, 7, conv_words), (BASE + relu, 2, relu_words)],
+        3: [(BASE + conv, 9, conv_words), (RUNTIME + 8, 31, [0xD503201F])],
+        4: [(RUNTIME + 8, 1, [0xD503201F])],  # it found no work
+    }
+    text, total = "", 0
+    for thread, blocks in sections.items():
+        *lines, last = dump(tmp_path / "dump", blocks).read_text().splitlines(keepends=True)
+        text += f"#thread {thread}\n" + "".join(lines)
+        total += int(last.split()[1])
+    (tmp_path / "dump").write_text(f"{text}#total {total}\n")
+    trace = Trace.parse(tmp_path / "dump", MAPS, so)
+    assert trace.instructions == total
+    assert [(block.vaddr, block.count) for block in trace.blocks] == [
+        (BASE + conv, 16),
+        (BASE + relu, 2),
+        (RUNTIME + 8, 32),
+    ]
+    assert trace.by_thread == {
+        "conv": (7 * len(conv_words), 9 * len(conv_words)),
+        "relu": (2 * len(relu_words), 0),
+    }
+
+
 def test_code_that_the_file_does_not_hold_is_a_defect(so: Path, tmp_path: Path) -> None:
     relu, words = code(so, "__tvm_ffi_relu")
     changed = dump(tmp_path / "dump", [(BASE + relu, 1, [words[0] ^ 1, *words[1:]])])
@@ -114,6 +140,7 @@ def test_model_so_must_be_mapped(so: Path, tmp_path: Path) -> None:
         ("400000 2 d503201f\n4000\n#total 2\n", "line 2"),
         ("400000 two d503201f\n#total 2\n", "line 1"),
         ("400000 2 d503201f\n#total\n", "line 2"),
+        ("#thread\n400000 2 d503201f\n#total 2\n", "line 1"),
     ],
 )
 def test_a_damaged_dump_is_refused(so: Path, tmp_path: Path, text: str, fault: str) -> None:

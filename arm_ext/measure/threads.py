@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each thread of one inference on a virtual board does: instructions of model.so, kernel by kernel."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from arm_ext.measure.trace import Trace
+
+NOTE = (
+    "Counts are of an emulator, exact, of code in model.so alone: the runtime's threads wait in loops of the "
+    "runtime. A kernel on one thread is one that is too small to gain from more."
+)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ThreadRow(_Record):
+    """A kernel.
+
+    Attributes:
+        symbol: Its name.
+        by_thread: Instructions of each thread, the caller's first.
+        share: Of all instructions in model.so.
+        spread: What the least busy thread does less than the busiest, as a share of what that does; None if it runs
+            on one thread.
+    """
+
+    symbol: str
+    by_thread: list[int]
+    share: float
+    spread: float | None
+
+
+class ThreadReport(_Record):
+    """One inference, warm.
+
+    Attributes:
+        threads: That the runtime has.
+        instructions: Of model.so, of all threads.
+        by_thread: Of each.
+        parallel_share: Share of the instructions that kernels on several threads have.
+        kernels: By instructions, most first.
+        note: What the figures are not.
+    """
+
+    schema_version: Literal[1] = 1
+    kind: Literal["threads"] = "threads"
+    threads: int
+    instructions: int
+    by_thread: list[int]
+    parallel_share: float
+    kernels: list[ThreadRow]
+    note: str = NOTE
+
+
+def thread_report(trace: Trace, threads: int) -> ThreadReport:
+    """Share out what a trace counted.
+
+    Args:
+        trace: Of a board that counts threads apart.
+        threads: That the runtime has.
+    """
+    total = sum(map(sum, trace.by_thread.values()))
+    rows = [
+        ThreadRow(
+            symbol=symbol, by_thread=[*counts], share=sum(counts) / total, spread=_spread(counts, threads)
+        )
+        for symbol, counts in trace.by_thread.items()
+    ]
+    return ThreadReport(
+        threads=threads,
+        instructions=total,
+        by_thread=[sum(column) for column in zip(*trace.by_thread.values(), strict=True)],
+        parallel_share=sum(row.share for row in rows if row.spread is not None),
+        kernels=sorted(rows, key=lambda row: (-row.share, row.symbol)),
+    )
+
+
+def _spread(counts: Sequence[int], threads: int) -> float | None:
+    if sum(map(bool, counts)) == 1:
+        return None
+    # A thread that is left without work ran no code of the model, and is none of `counts` if it never did.
+    least = min(counts) if len(counts) == threads else 0
+    return 1 - least / max(counts)
