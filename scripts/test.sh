@@ -11,4 +11,5 @@ ruff check .
 ruff format --check .
 clang-format --dry-run -Werror arm_ext/native/*.{cc,c,h}
 mypy
-PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt "$@"
+# One process a processor; a file's tests stay together, since they share what they compile.
+PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt -n auto --dist loadfile "$@"

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A functional model of Ethos-U55, U65 and U85: what a payload computes, from the payload's bytes alone."""
+
+from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import run
+
+__all__ = ["StreamError", "run"]

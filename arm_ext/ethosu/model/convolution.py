@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NPU_OP_CONV and NPU_OP_DEPTHWISE."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.memory import Integers
+from arm_ext.ethosu.model.output import ofm_shape, per_channel, scale_output, store
+from arm_ext.ethosu.model.registers import Registers
+from arm_ext.ethosu.model.weights import read_scales, read_weights
+from arm_ext.ethosu.model.window import Window, read_input, read_window
+
+if TYPE_CHECKING:
+    from arm_ext.ethosu.model.machine import Machine
+
+_RESET, _KEEP, _IFM2 = 0, 1, 2  # what U85's accumulators begin with
+_U55_BITS = (32, 40)  # accumulator widths by NPU_SET_ACC_FORMAT
+_U85_BITS = (32, 48)
+
+
+def conv(machine: "Machine") -> None:
+    """A convolution, or a matrix product with weights that are the second input (U85)."""
+    registers = machine.registers
+    depth = registers.size("ifm_depth")
+    window = read_window(machine, depth)
+    if registers.family == "u85" and machine.running.operand:
+        weights = _run_time_weights(machine, depth)
+    else:
+        machine.running.weights = read_weights(machine.memory, registers, machine.npu, "conv", depth)
+        weights = machine.running.weights.astype(np.int64)
+    # Sums of up to 2^40 are exact in binary64, whose matrix product is numpy's fastest.
+    taps = weights.astype(np.float64).transpose(1, 2, 3, 0)
+    rows, columns, channels = ofm_shape(registers)
+    total: NDArray[np.float64] = np.zeros((rows * columns, channels))
+    padded = window.padded().astype(np.float64)
+    for y, x, tap in window.taps(padded):
+        total += tap.reshape(-1, depth) @ taps[y, x]
+    accumulate(machine, total.reshape(rows, columns, channels).astype(np.int64))
+
+
+def depthwise(machine: "Machine") -> None:
+    """A depthwise convolution; each output channel sees the input channel of its number."""
+    registers = machine.registers
+    depth = registers.size("ofm_depth")
+    window = read_window(machine, depth)
+    machine.running.weights = read_weights(machine.memory, registers, machine.npu, "depthwise", depth)
+    total = _depthwise_sum(window, machine.running.weights[..., 0].astype(np.int64).transpose(1, 2, 0))
+    accumulate(machine, total)
+
+
+def _depthwise_sum(window: Window, taps: Integers) -> Integers:
+    total = np.zeros((*window.steps, taps.shape[2]), np.int64)
+    for y, x, tap in window.taps(window.padded()):
+        total += tap * taps[y, x]
+    return total
+
+
+def _run_time_weights(machine: "Machine", depth: int) -> Integers:
+    """The second input as weights: rows are output channels, columns input channels."""
+    values = read_input(machine, "ifm2", (1, machine.registers.size("ofm_depth"), depth))
+    return values.reshape(-1, 1, 1, depth)
+
+
+def accumulate(machine: "Machine", total: Integers) -> None:
+    """Adds to what U85's accumulators hold, and hands on what comes out unless it is kept for the next operation."""
+    registers = machine.registers
+    if registers.family == "u85":
+        source = registers.get("acc_format", "input")
+        if source == _KEEP:
+            if machine.accumulators is None or machine.accumulators.shape != total.shape:
+                raise StreamError(
+                    "an operation continues accumulators that no operation of its shape has left"
+                )
+            total = total + machine.accumulators
+        elif source == _IFM2:
+            total = total + read_input(machine, "ifm2", total.shape)
+        elif source != _RESET:
+            raise StreamError(f"source {source} of the accumulators is unknown")
+    total = _wrapped(total, registers)
+    machine.accumulators = total
+    if registers.family == "u85" and registers.get("acc_format", "no_output"):
+        return
+    if per_channel(registers):
+        machine.running.scales = read_scales(machine.memory, registers, machine.npu)
+    store(machine, scale_output(registers, total, machine.running.scales))
+
+
+def _wrapped(total: Integers, registers: Registers) -> Integers:
+    """As many low bits of the sums as an accumulator has."""
+    widths = _U85_BITS if registers.family == "u85" else _U55_BITS
+    code = registers.get("acc_format", "bits")
+    if code >= len(widths):
+        raise StreamError(f"accumulator format {code} is not modelled")
+    drop = 64 - widths[code]
+    return total << drop >> drop

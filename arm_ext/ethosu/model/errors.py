@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the model raises of a stream that it cannot run."""
+
+from arm_ext.errors import InternalError
+
+
+class StreamError(InternalError):
+    """A command stream or its weights is malformed, or addresses what is not there.
+
+    A stream comes out of the compiler, so that this is a defect of it unless the payload was altered.
+    """

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NPU_OP_POOL: maximum, average, sums, positions of maxima, and copies."""
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arm_ext.ethosu.model.convolution import accumulate
+from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.memory import Integers
+from arm_ext.ethosu.model.output import ofm_rounding, ofm_shape, scale_output, store
+from arm_ext.ethosu.model.scaling import rescale
+from arm_ext.ethosu.model.window import Window, read_window
+
+if TYPE_CHECKING:
+    from arm_ext.ethosu.model.machine import Machine
+
+_MAX, _AVERAGE, _REDUCE_SUM, _SUM, _NONE, _MIN, _ARGMAX_X, _ARGMAX_Y = range(8)
+_FAR = 1 << 62  # beyond every value
+_VALUE_BITS = 16
+_RECIPROCAL_BITS = {"u55": 31, "u65": 31, "u85": 30}  # width of a scale register less one
+
+
+def pool(machine: "Machine") -> None:
+    """A pooling operation; U55 and U65 have the first three."""
+    registers, mode = machine.registers, machine.running.operand
+    if registers.family != "u85" and mode > _REDUCE_SUM:
+        raise StreamError(f"pooling mode {mode} is not one of Ethos-{registers.family.upper()}")
+    if mode == _NONE:
+        accumulate(machine, np.zeros(ofm_shape(registers), np.int64))
+        return
+    reduces = mode == _REDUCE_SUM
+    window = read_window(machine, registers.size("ifm_depth" if reduces else "ofm_depth"))
+    if reduces:
+        accumulate(machine, _sum(window).sum(axis=2, keepdims=True))
+    elif mode == _SUM:
+        accumulate(machine, _sum(window))
+    elif mode == _AVERAGE:
+        _average(machine, window)
+    elif mode in (_MAX, _MIN):
+        accumulate(machine, _extreme(window, 1 if mode == _MAX else -1))
+    else:
+        _positions(machine, window)
+
+
+def _sum(window: Window) -> Integers:
+    return functools.reduce(np.add, (tap for *_, tap in window.taps(window.padded())))
+
+
+def _extreme(window: Window, sign: int) -> Integers:
+    taps = (tap for *_, tap in window.taps(window.padded(-sign * _FAR)))
+    return functools.reduce(np.maximum if sign > 0 else np.minimum, taps)
+
+
+def _positions(machine: "Machine", window: Window) -> None:
+    """Where the first maximum of each kernel lies, above 16 bits of the maximum itself."""
+    _, width = window.kernel.size
+    best: Integers = np.full((*window.steps, window.values.shape[2]), -_FAR)
+    found = np.zeros_like(best)
+    for y, x, tap in window.taps(window.padded(-_FAR)):
+        found = np.where(tap > best, y * width + x, found)
+        best = np.maximum(tap, best)
+    accumulate(machine, found << _VALUE_BITS | best & (1 << _VALUE_BITS) - 1)
+
+
+def _average(machine: "Machine", window: Window) -> None:
+    """An average: by NPU_SET_OFM_SCALE (U55 and U65 without padding), else over what the kernel sees of the input.
+
+    The division is a multiplication by a reciprocal, TOSA's `reciprocal_scale`.
+    """
+    registers = machine.registers
+    total = _sum(window)
+    padded = any(registers.get(f"ifm_pad_{side}") for side in ("top", "left", "bottom", "right"))
+    if not padded and registers.family != "u85":
+        store(machine, scale_output(registers, total, None))
+        return
+    scale, shift = registers.get("ofm_scale", "scale"), registers.get("ofm_scale", "shift")
+    if scale != 1 << shift:
+        raise StreamError(
+            f"an average over what a kernel sees is scaled by {scale} / 2^{shift}, which is not modelled"
+        )
+    count = window.coverage()
+    bits = np.frexp((count - 1).astype(np.float64))[1].astype(np.int64)
+    precision = _RECIPROCAL_BITS[registers.family]
+    reciprocal = ((np.int64(1) << precision) + 1 << bits) // np.maximum(count, 1)
+    store(machine, rescale(total, reciprocal, precision + bits, ofm_rounding(registers)))

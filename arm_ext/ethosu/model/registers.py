@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The registers that commands set and operations read."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from arm_ext.ethosu.model.commands import ADDRESS_BITS, fields
+from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.target.npu import Family
+
+
+@dataclass
+class Registers:
+    """What the commands so far have set.
+
+    Attributes:
+        family: Whose registers they are.
+        values: By name, parameter and data together.
+        read: Fields that were asked for since it was last emptied, as "register.field", with what they held.
+    """
+
+    family: Family
+    values: dict[str, int] = field(default_factory=dict)
+    read: dict[str, int] = field(default_factory=dict)
+
+    def get(self, name: str, key: str = "value") -> int:
+        """A field of a register, unsigned.
+
+        Raises:
+            StreamError: No command has set the register.
+        """
+        if name not in self.values:
+            raise StreamError(f"an operation uses NPU_SET_{name.upper()}, which no command has set")
+        first, width = fields(self.family)[name][key]
+        value = (self.values[name] >> first) & ((1 << width) - 1)
+        self.read[f"{name}.{key}"] = value
+        return value
+
+    @contextlib.contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Keeps `read` as it is, where something is decoded that stands for the fields it took."""
+        kept = dict(self.read)
+        yield
+        self.read.clear()
+        self.read.update(kept)
+
+    def address(self, name: str) -> int:
+        """A 40-bit address or length."""
+        return self.get(name, "high") << 32 | self.get(name, "low")
+
+    def stride(self, name: str) -> int:
+        """A 40-bit stride, signed."""
+        return signed(self.address(name), ADDRESS_BITS)
+
+    def size(self, name: str) -> int:
+        """A size whose register holds one less."""
+        return self.get(f"{name}_m1") + 1
+
+
+def signed(value: int, bits: int) -> int:
+    """A two's complement number of so many bits."""
+    return value - (1 << bits) if value >> (bits - 1) & 1 else value
+
+
+Input = Literal["ifm", "ifm2"]

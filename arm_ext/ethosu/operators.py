@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of an integer graph as the NPU side sees them: one record for what becomes one piece of TOSA.
+
+An `Operator`'s attributes by kind (integers unless noted; tensors are channels last, weights numpy arrays):
+
+    conv2d, depthwise_conv2d    weight [O, KH, KW, I]; strides, dilation (pairs); padding (top, left, bottom, right);
+                                groups; input_zero_point; and those of a sum
+    conv2d_transpose            weight [O, KH, KW, I]; strides, dilation, output_padding; padding; groups;
+                                input_zero_point; and those of a sum
+    linear                      weight [K, N] for data [..., K]; and those of a sum
+    matmul                      a_zero_point, b_zero_point for data [..., M, K] and [..., K, N]; and those of a sum
+    average_pool2d              kernel, strides (pairs); padding (top, left, bottom, right), which counts for nothing;
+                                input_zero_point; and, of those of a sum, zero_point, low, high: it keeps its scale
+    reduce_sum                  axes, keepdims; and those of a sum
+    a sum                       bias int64 (broadcasts to the output; it holds whatever the zero points add, but for
+                                input_zero_point's); magnitude: a bound of the accumulators; multiplier int32
+                                (broadcasts), shift, zero_point, low, high
+    add, subtract, multiply,
+    maximum, minimum            a_ and b_ zero_point, multiplier, shift; y_zero_point, y_multiplier, y_shift; low, high;
+                                a or b: an int32 array, for a constant operand
+    table                       table, 256 entries of the output's dtype
+    split                       index: which part of its call's the output is
+    softmax                     axis; exponentials, reciprocals (tables); y_zero_point, y_multiplier, y_shift
+    any other                   the Relax operator's name without "relax."; its call's attributes and further
+                                arguments are in `call`
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.ir import Call, Var
+
+from relay_passes.sources import Names
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """A value of run time.
+
+    Attributes:
+        var: The variable that holds it; what a tensor is known by.
+        shape: Static.
+        dtype: Of its elements.
+    """
+
+    var: Var
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """Of the variable."""
+        return str(self.var.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    """One operator.
+
+    Attributes:
+        kind: See the module.
+        nodes: The source nodes that it comes from.
+        inputs: Tensors that it reads.
+        output: The tensor that it computes.
+        attributes: See the module.
+        bindings: Every variable that is its own, the output the last.
+        call: The Relax call that gives it its kind.
+        macs: Multiply-accumulates.
+    """
+
+    kind: str
+    nodes: Names
+    inputs: tuple[Tensor, ...]
+    output: Tensor
+    attributes: Mapping[str, Any]
+    bindings: tuple[Var, ...]
+    call: Call
+    macs: int = 0
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A call that is no operator here.
+
+    Attributes:
+        nodes: Its source nodes.
+        operator: What it computes, such as "nn.layer_norm".
+        reason: Why, as a sentence without full stop.
+        limit: What is allowed, if it is a comparison.
+        actual: What is there instead.
+        macs: Multiply-accumulates.
+    """
+
+    nodes: Names
+    operator: str
+    reason: str
+    limit: object = None
+    actual: object = None
+    macs: int = 0
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An integer graph, read.
+
+    Attributes:
+        operators: In program order.
+        unread: What is left, in program order.
+        inputs: Parameters of the function.
+        results: Variables that the function returns.
+        reads: For every variable bound, in program order, those that its value reads.
+    """
+
+    operators: tuple[Operator, ...]
+    unread: tuple[Unread, ...]
+    inputs: tuple[Var, ...]
+    results: tuple[Var, ...]
+    reads: Mapping[Var, tuple[Var, ...]]

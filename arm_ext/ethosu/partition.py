@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators run on the NPU, in which parts: as large as they get without a path that leaves one and returns.
+
+claim      operators that meet the constraints, and that nobody sends to the CPU
+grow       parts of them that share values, and whose paths all stay inside
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tvm.ir import Var
+
+from arm_ext.ethosu.constraints import Violation, violation
+from arm_ext.ethosu.operators import Graph, Operator, Tensor
+from arm_ext.target.npu import Accelerator
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Operators that run on the NPU at one go.
+
+    Attributes:
+        operators: In program order.
+        inputs: What they read from outside, each once.
+        outputs: What is read of them outside.
+    """
+
+    operators: tuple[Operator, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates."""
+        return sum(operator.macs for operator in self.operators)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An operator that stays on the CPU.
+
+    Attributes:
+        operator: The operator.
+        why: The limit that it does not meet.
+    """
+
+    operator: Operator
+    why: Violation
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What a user sends where, by an operator's kind or a source node's name.
+
+    Attributes:
+        npu: Only these may go to the NPU, if there are any.
+        cpu: These stay on the CPU.
+    """
+
+    npu: frozenset[str] = frozenset()
+    cpu: frozenset[str] = frozenset()
+
+    def against(self, operator: Operator) -> Violation | None:
+        """Why a wish keeps an operator on the CPU."""
+        names = {operator.kind, *operator.nodes}
+        kept = sorted(names & self.cpu)
+        if kept:
+            return Violation(
+                "it was sent to the CPU", "--cpu-ops", kept[0], "leave it out of --cpu-ops", "command line"
+            )
+        if self.npu and not names & self.npu:
+            return Violation(
+                "it was not sent to the NPU", "--npu-ops", operator.kind, "add it", "command line"
+            )
+        return None
+
+
+def claim(
+    graph: Graph, npu: Accelerator, wishes: Wishes | None = None
+) -> tuple[list[Operator], list[Refused]]:
+    """The operators of a graph that may run on the NPU, and those that may not, in program order."""
+    wishes = wishes or Wishes()
+    taken, refused = [], []
+    for operator in graph.operators:
+        why = wishes.against(operator) or violation(operator, npu)
+        if why is None:
+            taken.append(operator)
+        else:
+            refused.append(Refused(operator, why))
+    return taken, refused
+
+
+def grow(graph: Graph, claimed: Collection[Operator]) -> tuple[Part, ...]:
+    """Convex parts of the claimed operators, without cycles among them and the CPU, in program order.
+
+    Every value has a level: even on the CPU, odd on the NPU, the least that no input exceeds. A path that leaves the
+    NPU and returns ends two levels up, so operators of one level may run at one go; those that share no value need not.
+    """
+    level = _levels(graph, claimed)
+    groups: list[list[Operator]] = []
+    for operator in (operator for operator in graph.operators if operator in claimed):
+        read = {tensor.var for tensor in operator.inputs}
+        joined = [
+            group
+            for group in groups
+            if level[group[0].output.var] == level[operator.output.var]
+            and any(other.output.var in read for other in group)
+        ]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(each for group in joined for each in group), operator])
+    order = {operator: at for at, operator in enumerate(graph.operators)}
+    return tuple(_part(graph, sorted(group, key=order.__getitem__)) for group in groups)
+
+
+def _levels(graph: Graph, claimed: Collection[Operator]) -> dict[Var, int]:
+    owner = {var: operator for operator in claimed for var in operator.bindings}
+    level: dict[Var, int] = dict.fromkeys(graph.inputs, 0)
+    for var, read in graph.reads.items():
+        operator = owner.get(var)
+        sources = read if operator is None else [tensor.var for tensor in operator.inputs]
+        least = max((level[source] for source in sources), default=0)
+        on_npu = operator is not None
+        level[var] = least if least % 2 == on_npu else least + 1
+    return level
+
+
+def _part(graph: Graph, operators: Sequence[Operator]) -> Part:
+    own = {var for operator in operators for var in operator.bindings}
+    inputs = {tensor.var: tensor for op in operators for tensor in op.inputs if tensor.var not in own}
+    outside = set(graph.results)
+    for var, read in graph.reads.items():
+        if var not in own:
+            outside.update(read)
+    outputs = tuple(operator.output for operator in operators if operator.output.var in outside)
+    return Part(tuple(operators), tuple(inputs.values()), outputs)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An integer graph of the numerics `tosa` as `Operator`s.
+
+requantize(add(conv2d(pad(x, zp), W), offset))    →    one conv2d with padding, bias and RESCALE
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
+
+from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
+from arm_ext.ethosu.sums import Array, average_of, shape_of, sum_of
+from relay_passes.sources import bindings_of, sources_of, union
+
+_BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.minimum")
+# Calls of their own kind that are parts of others, or compute in float.
+_NO_KIND = (
+    *("call_tir", "quantize", "dequantize", "astype"),
+    *("add", "subtract", "multiply", "maximum", "minimum", "matmul", "sum", "nn.conv2d"),
+)
+
+
+def read(mod: IRModule) -> Graph:
+    """Reads `main`, in A-normal form with static shapes, as the integerize phase leaves it."""
+    return _Reader(mod).graph()
+
+
+class _Reader:
+    """One function."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self._mod = mod
+        self._main = mod["main"]
+        self._definitions: dict[Var, Expr] = {b.var: b.value for b in bindings_of(self._main)}
+        self._results = tuple(_variables([self._main.body.body]))
+        self._uses = Counter(self._results)
+        for value in self._definitions.values():
+            self._uses.update(_read_by(value))
+
+    def graph(self) -> Graph:
+        """All operators, and the calls that are part of none."""
+        found: list[Operator] = []
+        covered: set[Var] = set()
+        # From the end: what an operator takes in is none of its own.
+        for var, value in reversed(self._definitions.items()):
+            if var not in covered and (operator := self._operator(var, value)):
+                found.insert(0, operator)
+                covered.update(operator.bindings)
+        left = {var: value for var, value in self._definitions.items() if var not in covered}
+        unread = [self._unread(var, value) for var, value in left.items() if isinstance(value, Call)]
+        reads = {var: tuple(_read_by(value)) for var, value in self._definitions.items()}
+        return Graph(tuple(found), tuple(unread), tuple(self._main.params), self._results, reads)
+
+    def routine(self, value: Expr) -> Mapping[str, Any] | None:
+        """The attributes of the routine that a call_tir calls."""
+        if not isinstance(value, Call) or getattr(value.op, "name", "") != "relax.call_tir":
+            return None
+        attrs = self._mod[value.args[0]].attrs
+        return dict(attrs.items()) if attrs and "numerics" in attrs else None
+
+    def single(self, expr: Expr) -> Call | None:
+        """The call that computes a variable, if nothing else reads it."""
+        value = self._definitions.get(expr) if isinstance(expr, Var) else None
+        return value if isinstance(value, Call) and self._uses[expr] == 1 else None
+
+    def _operator(self, var: Var, value: Expr) -> Operator | None:
+        if isinstance(value, TupleGetItem):
+            return self._part(var, value)
+        if not isinstance(value, Call) or not _is_integer(var):
+            return None
+        attrs = self.routine(value)
+        match None if attrs is None else str(attrs["numerics"]):
+            case None:
+                return _plain(var, value)
+            case "tosa.requantize":
+                return self._sum(var, value, attrs or {})
+            case name if name in _BINARY:
+                return _binary(var, value, attrs or {})
+            case "qdq.table":
+                x, table = value.args[1].fields
+                return _made("table", var, value, [x], {"table": table.value.numpy()})
+            case "tosa.softmax":
+                x, e, r = value.args[1].fields
+                tables = {"exponentials": e.value.numpy(), "reciprocals": r.value.numpy()}
+                return _made("softmax", var, value, [x], {**_integers(attrs or {}), **tables})
+        return None
+
+    def _part(self, var: Var, item: TupleGetItem) -> Operator | None:
+        """One part of a split; the split itself is its own in each."""
+        split = self._definitions.get(item.tuple_value)
+        if not isinstance(split, Call) or split.op.name != "relax.split" or not _is_integer(var):
+            return None
+        made = _made("split", var, split, [split.args[0]], {"index": int(item.index)})
+        return Operator(**{**vars(made), "bindings": (item.tuple_value, var)})
+
+    def _sum(self, var: Var, value: Call, attrs: Mapping[str, Any]) -> Operator | None:
+        total, multiplier = value.args[1].fields
+        chain = [(var, value)]
+        call, bias = self.single(total), np.zeros(1, np.int64)
+        if (
+            call is not None
+            and getattr(call.op, "name", "") == "relax.add"
+            and isinstance(call.args[1], GenericConst)
+        ):
+            chain.insert(0, (total, call))
+            total, bias = call.args[0], call.args[1].value.numpy().astype(np.int64)
+            call = self.single(total)
+        found = None if call is None else sum_of(call, self)
+        if call is None or found is None:
+            return None
+        if attrs["average"]:
+            found = average_of(found, bias)
+        chain = [*found.covered, (total, call), *chain]
+        bias = _flat(bias) + found.offset
+        return Operator(
+            kind=found.kind,
+            nodes=union(sources_of(each) for _, each in chain),
+            inputs=tuple(_tensor(x) for x in found.inputs),
+            output=_tensor(var),
+            attributes={
+                **_integers(attrs),
+                **found.attributes,
+                "multiplier": multiplier.value.numpy(),
+                "bias": bias,
+                "magnitude": found.reach + int(np.abs(bias).max(initial=0)),
+            },
+            bindings=tuple(each for each, _ in chain),
+            call=call,
+            macs=found.macs,
+        )
+
+    def _unread(self, var: Var, value: Call) -> Unread:
+        attrs = self.routine(value)
+        name = str(attrs["numerics"]) if attrs else str(getattr(value.op, "name", "")).removeprefix("relax.")
+        floats = sorted({str(x.ty.dtype) for x in (*_read_by(value), var) if _dtype(x).startswith("float")})
+        found = None if attrs or floats else sum_of(value, self)
+        macs = 0 if found is None else found.macs
+        if floats:
+            return Unread(
+                sources_of(value), name, "it computes in float", "integers", ", ".join(floats), macs
+            )
+        return Unread(
+            sources_of(value), name, "its sums are not requantised by an operator of their own", macs=macs
+        )
+
+
+def _plain(var: Var, value: Call) -> Operator | None:
+    """An operator that moves integers, or picks among them."""
+    name = str(getattr(value.op, "name", "")).removeprefix("relax.")
+    inputs = _read_by(value)
+    if name in _NO_KIND or not inputs or not all(_is_integer(x) for x in inputs):
+        return None
+    return _made(name, var, value, inputs, {})
+
+
+def _binary(var: Var, value: Call, attrs: Mapping[str, Any]) -> Operator:
+    fields = list(value.args[1].fields)
+    given = [name for name in "ab" if f"{name}_zero_point" in attrs]
+    held = [name for name in "ab" if name not in given]
+    constants = {name: c.value.numpy() for name, c in zip(held, fields[len(given) :], strict=True)}
+    kind = str(attrs["numerics"]).removeprefix("tosa.")
+    return _made(kind, var, value, fields[: len(given)], {**_integers(attrs), **constants})
+
+
+def _made(kind: str, var: Var, call: Call, inputs: Sequence[Expr], attributes: Mapping[str, Any]) -> Operator:
+    read_here = tuple(_tensor(x) for x in inputs)
+    return Operator(kind, sources_of(call), read_here, _tensor(var), attributes, (var,), call)
+
+
+def _integers(attrs: Mapping[str, Any]) -> dict[str, int]:
+    """The integers among a routine's attributes."""
+    return {
+        name: int(value) for name, value in attrs.items() if isinstance(value, int) and name != "op_pattern"
+    }
+
+
+def _flat(bias: Array) -> Array:
+    """A bias of the output's rank along the last axis alone, if it varies along no other."""
+    return bias.reshape(-1) if bias.size in (1, bias.shape[-1]) else bias
+
+
+def _tensor(var: Expr) -> Tensor:
+    return Tensor(var, shape_of(var), _dtype(var))
+
+
+def _dtype(var: Expr) -> str:
+    return str(getattr(var.ty, "dtype", ""))
+
+
+def _is_integer(var: Expr) -> bool:
+    return "int" in _dtype(var) and isinstance(var.ty, relax.TensorType)
+
+
+def _read_by(value: Expr) -> list[Var]:
+    """The variables that a bound value reads, in order; one that is read twice, twice."""
+    if isinstance(value, Call):
+        return list(_variables(value.args))
+    if isinstance(value, TupleGetItem):
+        return list(_variables([value.tuple_value]))
+    return list(_variables([value]))
+
+
+def _variables(exprs: Sequence[Expr]) -> list[Var]:
+    found: list[Var] = []
+    for expr in exprs:
+        if isinstance(expr, Var):
+            found.append(expr)
+        elif isinstance(expr, relax.Tuple):
+            found += _variables(list(expr.fields))
+    return found

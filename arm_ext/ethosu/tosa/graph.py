@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TOSA 1.0 graph under construction: values, constants, operators, and its flatbuffer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tosa_serializer as ts
+
+VERSION = (1, 0, 0)
+"""Of TOSA: the serialiser's default is a draft, which Vela rejects."""
+
+DTYPES: dict[str, Any] = {
+    "bool": ts.DType.BOOL,
+    "int8": ts.DType.INT8,
+    "int16": ts.DType.INT16,
+    "int32": ts.DType.INT32,
+    "int48": ts.DType.INT48,
+}
+"""TOSA's dtype by its name."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the graph.
+
+    Attributes:
+        name: Unique.
+        shape: Static.
+        dtype: A key of `DTYPES`.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class TosaGraph:
+    """Operators are added in the order in which they run."""
+
+    def __init__(self) -> None:
+        major, minor, patch = VERSION
+        self._serializer = ts.TosaSerializer(
+            targetMajor=major, targetMinor=minor, targetPatch=patch, targetDraft=False
+        )
+        self._tensors: dict[str, Any] = {}
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+
+    def input(self, shape: Sequence[int], dtype: str) -> Value:
+        """A value that the graph is given."""
+        return self._value(self._serializer.addPlaceholder(list(shape), DTYPES[dtype]), dtype)
+
+    def constant(self, array: npt.NDArray[Any]) -> Value:
+        """A constant; equal ones are the same value."""
+        dense = np.ascontiguousarray(array)
+        key = (str(dense.dtype), dense.shape, dense.tobytes())
+        if key not in self._constants:
+            tensor = self._serializer.addConst(list(dense.shape), DTYPES[key[0]], dense)
+            self._constants[key] = self._value(tensor, key[0])
+        return self._constants[key]
+
+    def scalar(self, value: int, dtype: str) -> Value:
+        """A constant of one element, as operators take their zero points."""
+        return self.constant(np.array([value], dtype))
+
+    def sizes(self, numbers: Sequence[int]) -> Value:
+        """A constant shape, as RESHAPE and its kind take it."""
+        array = np.array(numbers, np.int64)
+        key = ("shape", array.shape, array.tobytes())
+        if key not in self._constants:
+            shape = self._serializer.addConst([array.size], ts.DType.SHAPE, array)
+            self._constants[key] = Value(str(shape.name), (array.size,), "shape")
+        return self._constants[key]
+
+    def add(
+        self, operator: Any, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *attributes: Any
+    ) -> Value:
+        """Adds an operator with one output.
+
+        Args:
+            operator: Of `tosa_serializer.Op`.
+            inputs: In TOSA's order.
+            shape: Of the output.
+            dtype: Of the output.
+            attributes: What the serialiser asks of this operator, in its order.
+        """
+        out = self._value(self._serializer.addIntermediate(list(shape), DTYPES[dtype]), dtype)
+        record = ts.TosaSerializerAttribute()
+        record.setAttribute(operator, *attributes)
+        self._serializer.addOperator(operator, [value.name for value in inputs], [out.name], record)
+        return out
+
+    def output(self, value: Value) -> None:
+        """Makes a value one that the graph gives."""
+        self._serializer.addOutputTensor(self._tensors[value.name])
+
+    def serialize(self) -> bytes:
+        """The flatbuffer."""
+        return bytes(self._serializer.serialize())
+
+    def _value(self, tensor: Any, dtype: str) -> Value:
+        self._tensors[str(tensor.name)] = tensor
+        return Value(str(tensor.name), tuple(int(dim) for dim in tensor.shape), dtype)

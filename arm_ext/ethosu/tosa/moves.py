@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that move elements, or reduce them to their greatest or least."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tosa_serializer as ts
+from tvm.ir import GenericConst
+
+from arm_ext.ethosu.operators import Operator
+from arm_ext.ethosu.sums import integers
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, joined, of_rank, reshaped, sliced
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+
+def reshape(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """RESHAPE."""
+    return reshaped(graph, data, operator.output.shape)
+
+
+def permute_dims(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """TRANSPOSE."""
+    axes = operator.call.attrs.axes
+    order = (
+        list(range(len(data.shape)))[::-1] if axes is None else [a % len(data.shape) for a in integers(axes)]
+    )
+    return graph.add(ts.Op.TRANSPOSE, [data], operator.output.shape, data.dtype, order)
+
+
+def concat(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
+    """CONCAT, some of whose parts may be constants."""
+    runtime = list(data)
+    parts = [
+        graph.constant(field.value.numpy()) if isinstance(field, GenericConst) else runtime.pop(0)
+        for field in operator.call.args[0].fields
+    ]
+    return joined(graph, parts, int(operator.call.attrs.axis) % len(parts[0].shape))
+
+
+def split(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """One part of a split: SLICE."""
+    attrs, index = operator.call.attrs, operator.attributes["index"]
+    axis, start = int(attrs.axis) % len(data.shape), [0] * len(data.shape)
+    sections = attrs.indices_or_sections
+    if isinstance(sections, Sequence) or hasattr(sections, "__len__"):
+        start[axis] = [0, *integers(sections)][index]
+    else:
+        start[axis] = index * math.ceil(data.shape[axis] / int(sections))
+    return sliced(graph, data, start, operator.output.shape)
+
+
+def strided_slice(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """SLICE, of steps of 1."""
+    start = [0] * len(data.shape)
+    for axis, begin in begins_of(operator).items():
+        start[axis] = begin
+    return sliced(graph, data, start, operator.output.shape)
+
+
+def begins_of(operator: Operator) -> dict[int, int]:
+    """Where a strided_slice begins, by axis."""
+    data = operator.inputs[0]
+    _, axes, begin, *_ = operator.call.args
+    found = {}
+    for axis, first in zip(_numbers(axes), _numbers(begin), strict=True):
+        size = data.shape[axis % len(data.shape)]
+        found[axis % len(data.shape)] = min(max(first + size if first < 0 else first, 0), size)
+    return found
+
+
+def steps_of(operator: Operator) -> list[int]:
+    """The steps of a strided_slice."""
+    return _numbers(operator.call.args[4]) if len(operator.call.args) > 4 else [1]
+
+
+def _numbers(expr: Any) -> list[int]:
+    """Prim values of a tuple."""
+    return integers(expr.fields)
+
+
+def pad(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """PAD with a constant."""
+    attrs = operator.call.attrs
+    widths = graph.sizes(integers(attrs.pad_width))
+    value = graph.scalar(int(attrs.pad_value), data.dtype)
+    return graph.add(ts.Op.PAD, [data, widths, value], operator.output.shape, data.dtype)
+
+
+def reduce_extremum(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """REDUCE_MAX or REDUCE_MIN, axis by axis."""
+    axes = operator.call.attrs.axis
+    rank = len(data.shape)
+    kind = ts.Op.REDUCE_MAX if operator.kind == "max" else ts.Op.REDUCE_MIN
+    for axis in range(rank) if axes is None else (a % rank for a in integers(axes)):
+        shape = [1 if at == axis else size for at, size in enumerate(data.shape)]
+        data = graph.add(kind, [data], shape, data.dtype, axis, IGNORE_NAN)
+    return reshaped(graph, data, operator.output.shape)
+
+
+def broadcast_to(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """TILE of the axes of 1."""
+    out = operator.output.shape
+    full = of_rank(graph, data, len(out))
+    times = [size // own for size, own in zip(out, full.shape, strict=True)]
+    return graph.add(ts.Op.TILE, [full, graph.sizes(times)], out, data.dtype)
+
+
+def flip(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """REVERSE."""
+    axis = int(operator.call.attrs.axis) % len(data.shape)
+    return graph.add(ts.Op.REVERSE, [data], data.shape, data.dtype, axis)
+
+
+def resize_nearest(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """RESIZE by whole factors, each pixel repeated: the nearest of half-pixel and of asymmetric coordinates."""
+    rows, columns = (out // own for out, own in zip(operator.output.shape[1:3], data.shape[1:3], strict=True))
+    inputs = [
+        data,
+        graph.sizes([2 * rows, 2, 2 * columns, 2]),
+        graph.sizes([1 - rows, 1 - columns]),
+        graph.sizes([rows - 1, columns - 1]),
+    ]
+    return graph.add(ts.Op.RESIZE, inputs, operator.output.shape, data.dtype, ts.ResizeMode.NEAREST)

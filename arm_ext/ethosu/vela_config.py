@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Vela compiles for: system configuration, memory mode and options, as the text that it reads."""
+
+import configparser
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from arm_ext.errors import UsageError
+from arm_ext.names import near
+from arm_ext.target.npu import Accelerator
+
+# Width of a family's addresses (Vela's architecture_features.py), where nothing else limits the arena.
+_ADDRESS_BITS = {"u55": 32, "u65": 40, "u85": 40}
+
+
+@dataclass(frozen=True)
+class VelaOptions:
+    """How Vela compiles; None stands for what suits the accelerator.
+
+    Attributes:
+        system_config: Name of a [System_Config.…] section.
+        memory_mode: Name of a [Memory_Mode.…] section.
+        config: A vela.ini with both, other than Vela's own.
+        arena_cache_size: Bytes of SRAM to aim at; else what the memory mode says.
+        optimise: "Performance", or "Size" for the smallest arena.
+        separate_io: Inputs and outputs in regions of their own, which makes a COP2 container.
+    """
+
+    system_config: str | None = None
+    memory_mode: str | None = None
+    config: Path | None = None
+    arena_cache_size: int | None = None
+    optimise: Literal["Performance", "Size"] = "Performance"
+    separate_io: bool = False
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Options with the accelerator's defaults put in.
+
+    Attributes:
+        system_config: Name of the system configuration.
+        memory_mode: Name of the memory mode.
+        system: Vela's text of the accelerator, and of all configurations.
+        compiler: Vela's text of how to compile.
+    """
+
+    system_config: str
+    memory_mode: str
+    system: str
+    compiler: str
+
+
+def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
+    """What to tell Vela.
+
+    Raises:
+        UsageError: A configuration file, or a section in it, is not there.
+    """
+    system_config = options.system_config or npu.system_config
+    memory_mode = options.memory_mode or npu.memory_mode
+    ini = _read(options.config)
+    of_mode = _arena_cache_size(ini, system_config, memory_mode)
+    limit = options.arena_cache_size if options.arena_cache_size is not None else of_mode
+    header = (
+        f"[architecture]\nmacs={npu.macs // npu.cores}\ncores={npu.cores}\n"
+        f"[vela]\nsystem_config_name={system_config}\nmemory_mode_name={memory_mode}\n"
+    )
+    compiler = _compiler_options(options, 1 << _ADDRESS_BITS[npu.family] if limit is None else limit)
+    return Configuration(system_config, memory_mode, header + ini, compiler)
+
+
+def _read(path: Path | None) -> str:
+    """The text of a configuration file; Vela's own if none is named."""
+    if path is None:
+        files = importlib.metadata.files("ethos-u-vela") or ()
+        own = next(f for f in files if f.match("config_files/Arm/vela.ini"))
+        path = Path(str(own.locate()))
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise UsageError(f"Vela's configuration {path} cannot be read: {error.strerror}") from None
+
+
+def _arena_cache_size(ini: str, system_config: str, memory_mode: str) -> int | None:
+    """What the memory mode limits the arena to; both sections are checked for being there."""
+    parser = configparser.ConfigParser()
+    try:
+        parser.read_string(ini)
+    except configparser.Error as error:
+        raise UsageError(f"Vela's configuration is malformed: {error}") from None
+    for kind, name in (("System_Config", system_config), ("Memory_Mode", memory_mode)):
+        if f"{kind}.{name}" not in parser:
+            known = [s.split(".", 1)[1] for s in parser.sections() if s.startswith(f"{kind}.")]
+            raise UsageError(f"Vela's configuration has no [{kind}.{name}]; {near(name, known)}")
+    wanted = f"Memory_Mode.{memory_mode}"
+    seen: set[str] = set()
+    while wanted in parser and wanted not in seen:
+        section = parser[wanted]
+        if "arena_cache_size" in section:
+            return int(section["arena_cache_size"])
+        seen.add(wanted)
+        wanted = section.get("inherit", "")
+    return None
+
+
+def _compiler_options(options: VelaOptions, arena_limit: int) -> str:
+    separate = "separate_io_regions=true\n" if options.separate_io else ""
+    return (
+        f"[compiler]\nenable_db=true\noutput_format=Raw\ncop_format={'COP2' if options.separate_io else 'COP1'}\n"
+        f"[scheduler]\noptimize={options.optimise}\narena_size_limit={arena_limit}\ndisable_feature=\n{separate}"
+        "cpu_tensor_alignment=16\ntensor_allocator=HillClimb\n[graph]\n"
+    )

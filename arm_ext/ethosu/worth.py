@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a region gains on the NPU: Vela's cycles and the hand-over against the kernels' estimates.
+
+    there = NPU cycles / NPU clock + hand-over + bytes in and out / (CPU clock * bytes a cycle)
+    here  = CPU cycles / CPU clock
+
+All of it are estimates, of one core and of a memory that nobody else uses.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from arm_ext.ethosu.constraints import Violation
+from arm_ext.ethosu.partition import Part
+
+HANDOVER_SECONDS = 20e-6
+"""Taken for one submission and its completion: a call into a Linux driver, and an interrupt."""
+
+COPY_BYTES = 8
+"""Bytes a CPU cycle that copying into and out of the arena is taken to move, cache maintenance included."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What cycles are worth, in MHz."""
+
+    cpu: float
+    npu: float
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Estimated seconds of one inference of a region."""
+
+    here: float
+    there: float
+
+    @property
+    def gains(self) -> bool:
+        """Whether the NPU is faster."""
+        return self.there < self.here
+
+    def violation(self) -> Violation:
+        """Why a region that does not gain stays on the CPU."""
+        return Violation(
+            "the hand-over costs more than its region saves",
+            f"{1e6 * self.here:.1f} us, which the region takes on the CPU",
+            f"{1e6 * self.there:.1f} us",
+            "offload its neighbours too, or name it in --npu-ops",
+            "estimates of Vela and of the kernels",
+        )
+
+
+def worth(part: Part, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Worth:
+    """What a part takes here and there.
+
+    Args:
+        part: The operators; their inputs and outputs are copied.
+        npu_cycles: Vela's estimate.
+        cpu_cycles: The kernels' estimates.
+        clocks: MHz.
+    """
+    moved = sum(
+        math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor in (*part.inputs, *part.outputs)
+    )
+    copies = moved / COPY_BYTES / clocks.cpu
+    there = 1e-6 * (npu_cycles / clocks.npu + copies) + HANDOVER_SECONDS
+    return Worth(1e-6 * cpu_cycles / clocks.cpu, there)
