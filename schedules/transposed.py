@@ -162,7 +162,9 @@ Read = Callable[[ir.Expr], ir.Expr]
 
 
 def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Read) -> te.Tensor:
-    """The sums, as defined above, as plain loops.
+    """The sums, as defined above, as plain loops over the taps from the last to the first.
+
+    So no loop is subtracted in a quotient: TVM's FlattenBuffer takes (c - k) // d for k // -d + c // d.
 
     Args:
         x: [N, H, W, C].
@@ -178,9 +180,9 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
     depth, columns = geometry.data[3] // geometry.groups, geometry.weights[0]
     i = te.reduce_axis((0, depth), "i")
 
-    def meets(axis: Axis, output: ir.Expr, tap: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """The input that a tap of an output meets, and whether there is one."""
-        at = output + axis.before - tap * axis.dilation
+    def meets(axis: Axis, output: ir.Expr, back: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """The input that a tap, counted from the last, of an output meets, and whether there is one."""
+        at = output + (axis.before - (axis.kernel - 1) * axis.dilation) + back * axis.dilation
         place = tirx.floordiv(at, axis.stride)
         inside = tirx.all(at >= 0, place < axis.size)
         return place, inside if axis.stride == 1 else tirx.all(inside, tirx.floormod(at, axis.stride) == 0)
@@ -192,7 +194,8 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
         channel = i if geometry.groups == 1 else tirx.floordiv(o, columns) * depth + i
         column = o if geometry.groups == 1 else tirx.floormod(o, columns)
         # Weights of input channel c lie at c of all of them, whatever its group.
-        product = read(x(n, y, z, channel)) * tirx.Cast(dtype, w(column, ky, kx, channel))
+        tap = (axis.kernel - 1 - back for axis, back in zip(geometry.axes, (ky, kx), strict=True))
+        product = read(x(n, y, z, channel)) * tirx.Cast(dtype, w(column, *tap, channel))
         return te.sum(tirx.if_then_else(tirx.all(below, beside), product, tirx.const(0, dtype)), [ky, kx, i])
 
     return te.compute(geometry.output, value, "conv2d_transpose")

@@ -56,7 +56,8 @@ class Context:
     def call(self, routine: Routine, args: Sequence[Expr], like: Expr, dtype: str, *names: Names) -> Var:
         """Bind a call of `routine`; its result has the shape of `like`."""
         gvar = self._builder.add_func(routine.func, str(routine.func.attrs["numerics"]).replace(".", "_"))
-        constants = [relax.const(array) for array in routine.constants]
+        # Without a dtype, `const` takes int64 for int32.
+        constants = [relax.const(array, str(array.dtype)) for array in routine.constants]
         out = relax.TensorType(static_shape(like), dtype)
         return self.emit(relax.call_tir(gvar, [*args, *constants], out), *names)
 

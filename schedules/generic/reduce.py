@@ -64,7 +64,9 @@ def byte_sum(nest: Stage) -> ir.Expr | None:
         return None
     byte = found.term.value
     fits = element(found.term) == "int32" and element(byte) in {"int8", "uint8"}
-    return byte if fits and isinstance(byte, TensorLoad) and found.axes[-1].extent >= UNROLL else None
+    # No axes are left of those that are 1 long.
+    is_long = bool(found.axes) and found.axes[-1].extent >= UNROLL
+    return byte if fits and isinstance(byte, TensorLoad) and is_long else None
 
 
 class _Tile:

@@ -2,11 +2,11 @@
 import pytest
 
 from schedules.transposed import Axis, Geometry
-from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SPARSE
+from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SINGLE, SPARSE
 
 # Strides and dilations with a common divisor.
 DILATED = Geometry((1, 4, 5, 1), (1, 3, 3, 1), (2, 4), (1, 0, 1, 2), (0, 1), (4, 6), 1)
-ALL = [*GEOMETRIES.values(), GROUPED, SPARSE, DILATED]
+ALL = [*GEOMETRIES.values(), GROUPED, SINGLE, SPARSE, DILATED]
 
 
 @pytest.mark.parametrize("geometry", ALL, ids=str)

@@ -105,6 +105,7 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
     "mean over columns": (lambda x: op.mean(x, axis=[2, 3]), [((1, 5, 7, 9), F32)]),
     "sum of bytes": (lambda x: op.sum(op.astype(x, "int32"), axis=-1), [((5, 131), "int8")]),
     "sum of all": (lambda x: op.sum(op.astype(x, "int32")), [((5, 13), "int8")]),
+    "sum of bytes, one each": (lambda x: op.sum(op.astype(x, "int32"), axis=-1), [((5, 1), "int8")]),
     "max": (lambda x: op.max(x, axis=[1]), [((3, 19, 5), F32)]),
     "prod": (lambda x: op.prod(x, axis=[0]), [((5, 9), F32)]),
     "argmax": (lambda x: op.argmax(x, axis=1), [((5, 19), F32)]),

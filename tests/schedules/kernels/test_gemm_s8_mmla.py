@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from arm_ext.board import Board, open_board
@@ -9,7 +11,7 @@ from schedules.cores import CORES
 from schedules.kernel import Match, Rejection
 from schedules.kernels import gemm_s8_mmla as kernel
 from schedules.kernels.gemm_s8_mmla import TILES, Params
-from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
+from schedules.kernels.threads import PARALLEL_CYCLES, SPREADS, part_sizes, spread
 from tests.schedules.products import CONVOLUTIONS, I8MM, LINEAR, SHAPES, Case, check, conv, linear
 from tests.schedules.programs import NEON, assembly, loops
 
@@ -76,14 +78,17 @@ def test_estimates_are_close_to_what_was_counted(name: str):
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_calls_that_are_worth_it_have_tasks_for_the_threads(name: str):
+def test_calls_that_are_worth_it_have_even_shares_for_the_threads(name: str):
     workload = SHAPES[name]().workload
+    *rows, columns = workload.output_shape
     for params in kernel.candidates(workload, CORE):
         serial = Params(params.row_pairs, params.column_pairs)
         assert params.parallel == (kernel.estimate(workload, serial, CORE) >= PARALLEL_CYCLES)
-        rows = workload.output_shape[0] if len(workload.output_shape) == 2 else None
-        if params.parallel and rows:
-            assert -(-rows // params.rows) * params.column_blocks >= PARALLEL_TASKS
+        if params.parallel:
+            full, rest = divmod(math.prod(rows), params.rows)
+            tiles = [params.rows] * full + [rest] * (rest > 0)
+            tasks = np.outer(part_sizes(columns, params.columns, params.column_blocks), tiles).ravel()
+            assert all(spread(tasks.tolist(), threads) <= limit for threads, limit in SPREADS.items())
 
 
 def test_default_ties_with_the_lowest_estimate():

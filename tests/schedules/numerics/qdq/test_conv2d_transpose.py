@@ -5,7 +5,7 @@ import pytest
 from schedules.numerics.qdq.conv2d_transpose import accumulators, conv2d_transpose_routine
 from schedules.transposed import Geometry
 from tests.schedules.numerics.routines import BELOW_POWER, ODD_POWER, UNSIGNED, WIDE, Per, run
-from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SPARSE
+from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SINGLE, SPARSE
 
 
 def _by_hand(x: np.ndarray, w: np.ndarray, geometry: Geometry) -> np.ndarray:
@@ -21,16 +21,16 @@ def _by_hand(x: np.ndarray, w: np.ndarray, geometry: Geometry) -> np.ndarray:
     return out
 
 
-@pytest.mark.parametrize("name", ["3 by 3", "uneven", "grouped", "sparse"])
+@pytest.mark.parametrize("name", ["3 by 3", "uneven", "grouped", "single", "sparse"])
 def test_definition(name: str):
-    geometry = {**GEOMETRIES, "grouped": GROUPED, "sparse": SPARSE}[name]
+    geometry = {**GEOMETRIES, "grouped": GROUPED, "single": SINGLE, "sparse": SPARSE}[name]
     rng = np.random.default_rng(5)
     x, w = rng.integers(-128, 128, geometry.data), rng.integers(-128, 128, geometry.weights)
     np.testing.assert_array_equal(accumulators(x, w, 7, geometry), _by_hand(x - 7, w, geometry))
 
 
 @pytest.mark.parametrize("per", [BELOW_POWER, ODD_POWER, UNSIGNED, WIDE], ids=str)
-@pytest.mark.parametrize("geometry", [*GEOMETRIES.values(), GROUPED, SPARSE], ids=str)
+@pytest.mark.parametrize("geometry", [*GEOMETRIES.values(), GROUPED, SINGLE, SPARSE], ids=str)
 def test_routine_equals_numpy(geometry: Geometry, per: Per):
     rng = np.random.default_rng(3)
     x, w = rng.choice(per.every, geometry.data), rng.integers(-128, 128, geometry.weights).astype(np.int8)

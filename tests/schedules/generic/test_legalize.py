@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+import itertools
+import math
+
+import numpy as np
+import pytest
+from tvm import relax, tirx
+from tvm.relax import op
+
+from schedules.generic import LEGALIZE, schedule
+from schedules.numerics.qdq.conv2d_transpose import accumulators
+from schedules.transposed import Geometry
+from tests.schedules.generic.operators import run
+from tests.schedules.programs import host
+from tests.schedules.transposed_cases import SINGLE
+
+
+def _legalized(geometry: Geometry) -> tirx.PrimFunc:
+    builder = relax.BlockBuilder()
+    x, w = (
+        relax.Var(n, relax.TensorType(s, "float32"))
+        for n, s in (("x", geometry.data), ("w", geometry.weights))
+    )
+    with builder.function("main", [x, w]):
+        given = {
+            name: getattr(geometry, name)
+            for name in ("strides", "padding", "output_padding", "dilation", "groups")
+        }
+        layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
+        builder.emit_func_output(builder.normalize(op.nn.conv2d_transpose(x, w, **given, **layouts)))
+    with host():
+        mod = relax.transform.FuseTIR()(relax.transform.LegalizeOps(LEGALIZE)(builder.get()))
+    (func,) = [func for func in mod.functions.values() if isinstance(func, tirx.PrimFunc)]
+    return func
+
+
+# A line of two inputs, whose last vector of outputs begins at a constant.
+LINES = [
+    Geometry(
+        (1, 1, 2, 1), (1, 1, kernel, 1), (stride, stride), (0, 0, 0, 0), (extra, extra), (1, dilation), 1
+    )
+    for kernel, stride, dilation, extra in itertools.product((2, 3, 4), (2, 3), (1, 2), (0, 1))
+]
+
+
+@pytest.mark.parametrize("geometry", [SINGLE, *LINES], ids=str)
+def test_few_outputs_are_the_definitions_as_legalized_and_as_scheduled(geometry: Geometry):
+    shapes = (geometry.data, geometry.weights)
+    x, w = (np.arange(1, math.prod(shape) + 1, dtype="float32").reshape(shape) for shape in shapes)
+    expected = accumulators(x, w.astype(np.int64), 0, geometry)
+    func = _legalized(geometry)
+    outputs = run([func, schedule(func, host()).func], [x, w, np.full(geometry.output, 99, "float32")])
+    for *_, actual in outputs:
+        np.testing.assert_array_equal(actual, expected)
