@@ -9,21 +9,11 @@ import tvm
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
+from arm_ext.codegen import allocations
 from arm_ext.manifest import Memory, WideLayer
 from relay_passes.sources import bindings_of, sources_of
 
 _WIDEST = 5
-
-# The head of TVM's own TensorIR pipeline: from blocks with buffers of their own to sized allocations.
-_ALLOCATIONS = tvm.transform.Sequential(
-    [
-        tvm.s_tir.transform.LowerInitBlock(),
-        tvm.s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
-        tvm.s_tir.transform.ConvertBlocksToOpaque(),
-        tvm.s_tir.transform.CompactBufferAllocation(),
-        tvm.s_tir.transform.LowerOpaqueBlock(),
-    ]
-)
 
 
 def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
@@ -75,7 +65,7 @@ def _constants(main: relax.Function) -> Iterator[int]:
 
 def _workspace(func: tirx.PrimFunc) -> int:
     """Return the bytes of a kernel's own buffers, all scopes together: an upper bound, since LLVM may drop some."""
-    lowered = _ALLOCATIONS(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
+    lowered = allocations(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
     by_scope = tvm.s_tir.analysis.calculate_allocated_bytes(lowered)
     return sum(int(size) for sizes in by_scope.values() for size in sizes.values())
 

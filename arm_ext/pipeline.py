@@ -15,6 +15,7 @@ from tvm import relax
 
 import relay_passes
 import schedules
+from arm_ext import codegen
 from arm_ext.lower import lower
 from arm_ext.manifest import Precision
 from arm_ext.report import FloatCall, KernelCall, LayoutCall
@@ -162,7 +163,9 @@ def build(planned: tvm.IRModule, profile: Profile) -> relax.VMExecutable:
     lowered = tvm.transform.Sequential(passes)(planned)
     with target:
         # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).
-        return relax.build(lowered, target, relax_pipeline=None, exec_mode="compiled")
+        return relax.build(
+            lowered, target, relax_pipeline=None, tir_pipeline=codegen.registered(), exec_mode="compiled"
+        )
 
 
 def _dump(folder: Path | None, number: int, name: str, mod: tvm.IRModule) -> None:

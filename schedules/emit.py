@@ -41,9 +41,14 @@ def splat(value: float, dtype: str, lanes: int) -> ir.Expr:
     return scalar if lanes == 1 else tirx.Broadcast(scalar, lanes)
 
 
+EXACT = "exact_buffers"
+"""Attribute of functions whose buffers are as large as they need: no pass has to look for smaller ones."""
+
+
 def in_root_block(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The body in a root block, which the passes that look for views in functions of one input insist on."""
-    return func.with_body(SBlockRealize([], True, SBlock([], [], [], "root", func.body)))
+    body = SBlockRealize([], True, SBlock([], [], [], "root", func.body))
+    return func.with_body(body).with_attr(EXACT, True)
 
 
 class Function:

@@ -24,7 +24,7 @@ from schedules.kernels.activation_f32 import Vector
 from schedules.kernels.axes import Span
 from schedules.kernels.depthwise_field import Depthwise, Field, field_of, prepared
 from schedules.kernels.depthwise_patches import Place, patches
-from schedules.kernels.fmla_tile import FMLA_PER_CYCLE
+from schedules.kernels.fmla_tile import FMLA_LATENCY, FMLA_PER_CYCLE
 from schedules.kernels.threads import PARALLEL_CYCLES
 from schedules.workload import Workload
 
@@ -48,6 +48,9 @@ BORDER = 7
 
 LOOP_OVERHEAD = 3
 """Instructions that close one loop iteration: the weights' pointer, the count, the branch."""
+
+REORDERED = 160
+"""Instructions in flight, so that short patches overlap (MicroOpBufferSize of LLVM's model of the Neoverse N2)."""
 
 WIDENING = {"float32": 0, "float16": 1, "bfloat16": 1}
 """Instructions that make a vector of the data binary32: FCVTL, or SHLL."""
@@ -90,13 +93,11 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     field = _field(workload)
     down, across = field.down, field.across
     width = min(across.kernel, FEW_COLUMNS)
+    shares = down.kernel > 1 and down.stride == down.dilation == 1 and not down.late
     found = []
-    for rows, columns in PATCHES:
+    for rows, columns in dict.fromkeys((min(r, down.outputs), min(c, across.outputs)) for r, c in PATCHES):
         needed = rows * columns + (columns - 1) * across.stride + 2 * width
-        # A patch of one row, or as much as there is of it.
-        fits = rows <= max(1, down.outputs) and columns <= max(2, across.outputs) and down.kernel > 1
-        tall = rows > 1 and (down.stride > 1 or down.dilation > 1 or down.late or not fits)
-        if needed <= REGISTERS - SPARE_REGISTERS and not tall:
+        if needed <= REGISTERS - SPARE_REGISTERS and (rows == 1 or shares):
             found.append((rows, columns))
     options = [Params(rows, columns) for rows, columns in found]
     return tuple(
@@ -110,9 +111,9 @@ def instructions(workload: Workload, params: Params) -> float:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core with all loads in L1: the slower of dispatch and FMLA pipes."""
-    total, products = _patches(workload, params)
-    return max(total / core.issue_width, products / FMLA_PER_CYCLE)
+    """Cycles of one call on one core with all loads in L1: the slowest of dispatch, FMLA pipes and sums."""
+    total, products, waits = _patches(workload, params)
+    return max(total / core.issue_width, products / FMLA_PER_CYCLE, waits)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
@@ -266,8 +267,8 @@ def _field(workload: Workload) -> Field:
     return taken(_field_or_why(workload), workload)
 
 
-def _patches(workload: Workload, params: Params) -> tuple[float, float]:
-    """(instructions, FMLA) of one call."""
+def _patches(workload: Workload, params: Params) -> tuple[float, float, float]:
+    """(instructions, FMLA, cycles of one FMLA waiting for another on its accumulator) of one call."""
     field = _field(workload).cut(params.rows, params.columns)
     # What a loop leaves out at the borders is what code of its own would.
     down, across = replace(field.down, late=False), field.across
@@ -277,7 +278,7 @@ def _patches(workload: Workload, params: Params) -> tuple[float, float]:
         after = 1 + epilogue_half.instructions(workload.epilogue, workload.output_dtype)
     else:
         after = 1 + epilogue_f32.instructions(workload.epilogue) + epilogue_f32.STORE
-    total, products = 0.0, 0.0
+    total, products, waits = 0.0, 0.0, 0.0
     for rows in down.spans:
         for columns in across.spans:
             fmla = down.products(rows) * across.products(columns)
@@ -289,7 +290,9 @@ def _patches(workload: Workload, params: Params) -> tuple[float, float]:
                 + (1 + loop) * len(rows.inputs)
                 + rows.outputs
             )
+            chain = FMLA_LATENCY * fmla / (rows.outputs * columns.outputs)
             total += inside * rows.count * columns.count
             products += fmla * rows.count * columns.count
+            waits += chain * min(1, inside / REORDERED) * rows.count * columns.count
     calls = field.of.data[0] * len(field.blocks(LANES))
-    return total * calls + 2 * field.copied / LANES, products * calls
+    return total * calls + 2 * field.copied / LANES, products * calls, waits * calls

@@ -163,6 +163,19 @@ def test_matches_says_what_it_saw_and_is_chosen():
     assert choice.kernel == "depthwise_f32"
 
 
+def test_two_rows_are_taken_of_data_narrower_than_a_patch():
+    workload = depthwise((25, 5), 64, (3, 3), "bias", "relu", padding=(1, 1, 1, 1))
+    assert depthwise_f32.default(workload, CORE) == Params(2, 5)
+
+
+def test_few_long_sums_are_slower_than_a_matrix_product():
+    # A row has room for 5 accumulators of 40 products each; FMLA wait for each other.
+    workload = depthwise((49, 10), 1, (10, 4), multiplier=64, strides=(2, 2), padding=(4, 1, 5, 1))
+    choice = select(workload, CORE)
+    assert isinstance(choice, Choice)
+    assert choice.kernel == "gemm_f32"
+
+
 @pytest.mark.parametrize(
     ("workload", "limit", "actual"),
     [
