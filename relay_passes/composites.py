@@ -13,6 +13,10 @@ class EpilogueStep(Protocol):
         """The Relax operator, or the name of a numerics' routine."""
 
     @property
+    def also(self) -> Sequence[str]:
+        """What may stand in the operator's place, such as the same routine of another numerics."""
+
+    @property
     def operand(self) -> str | None:
         """Kind of the other tensor: "constant", "tensor", "any", or None if there is none."""
 

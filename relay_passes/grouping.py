@@ -223,17 +223,21 @@ def _no_step(
 ) -> _Misfit:
     """Why `follower` is none of `steps`."""
     for step, misfit in zip(steps, misfits, strict=True):
-        if step.op == op and misfit is not None:
+        if _is_of(step, op) and misfit is not None:
             return _Misfit(f"{_name(follower)}: {misfit.reason}", misfit.limit, misfit.actual)
-    known = any(step.op == op for step in spec.epilogue)
+    known = any(_is_of(step, op) for step in spec.epilogue)
     what = "may not follow here, or not again" if known else f"is no step of {spec.name}"
     return _Misfit(f"{_name(follower)}: {op} {what}")
+
+
+def _is_of(step: EpilogueStep, op: str | None) -> bool:
+    return op == step.op or op in step.also
 
 
 def _misfit(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> _Misfit | None:
     """Why `follower`, a call of `op`, is not this step on `value`, or None."""
     call, shape = follower.value, static_shape(value)
-    if op != step.op:
+    if not _is_of(step, op):
         return _Misfit("is another operator", step.op, op)
     if shape is None:
         return _Misfit("shape is not static")

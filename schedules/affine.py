@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schedules.kernels.binary_forms import SHIFTS, WORD, Op, Per
+from schedules.kernels.binary_forms import SHIFTS, WORD, Binary, Op, Per, Rescaled
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize, every_value
+from schedules.numerics.tosa import Scale, rescale
+from schedules.numerics.tosa.binary import Term, Terms, of_terms
 
+Array = npt.NDArray[Any]
 Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float32]
+Reals = npt.NDArray[np.float64]
 
 LIFT = 7
 """By what SSHLL shifts a byte left in 16 bits, so that multipliers of 16 bits have more to the right of the point."""
@@ -51,20 +54,80 @@ class Stay:
     y: Per
     limits: tuple[int, int]
 
-    def values(self, stays: Floats) -> Ints:
-        """The results for each real number that stays, [numbers, 256], in ascending order of the tensor's values."""
+    @property
+    def dtype(self) -> str:
+        """Of what stays."""
+        return "float32"
+
+    def every(self, b: Per) -> Array:
+        """What stands for each value of a tensor of 8 bits that stays, ascending."""
+        return dequantize(every_value(b.dtype), b)
+
+    def real(self, stays: Array) -> Reals:
+        """What the operator takes of them."""
+        return stays.astype(np.float64).ravel()
+
+    def pair(self, b: Per) -> Binary:
+        """The function of two tensors of run time."""
+        return Binary(self.op, *self.ordered(self.x, b), self.y, *self.limits)
+
+    def ordered(self, own: Any, other: Any) -> tuple[Any, Any]:
+        """What belongs to the tensor and to what stays as first and second operand."""
+        return (own, other) if self.first else (other, own)
+
+    def values(self, stays: Array) -> Ints:
+        """The results for each number that stays, [numbers, 256], in ascending order of the tensor's values."""
         x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], stays.reshape(-1, 1)
         with np.errstate(over="ignore"):  # what overflows saturates
-            a, b = (x, other) if self.first else (other, x)
-            q = binary(self.op, a, b, self.y)
+            q = binary(self.op, *self.ordered(x, other), self.y)
         return np.clip(q.astype(np.int64), *self.limits)
 
-    def ratios(self, stays: Floats) -> npt.NDArray[np.float64]:
+    def ratios(self, stays: Array) -> Reals:
         """By how much the result grows with the tensor's value, in steps of both, for each number that stays."""
-        real = stays.astype(np.float64).ravel()
+        real = self.real(stays)
         sign = -1 if self.op == "subtract" and not self.first else 1
         slope = real if self.op == "multiply" else np.full(real.shape, float(sign))
         return slope * (self.x.scale / self.y.scale)
+
+
+@dataclass(frozen=True)
+class RescaledStay(Stay):
+    """A function of the numerics `tosa`, whose scales are as in `Rescaled`; what stays are integers.
+
+    Attributes:
+        own: The RESCALE of the tensor.
+        term: Of what stays: a tensor's values, or a constant's, which are rescaled already.
+        result: The RESCALE of the result.
+    """
+
+    own: Scale
+    term: Term
+    result: Scale
+
+    @property
+    def dtype(self) -> str:
+        """Of what stays."""
+        return "int32"
+
+    def every(self, b: Per) -> Array:
+        """The values of a tensor of 8 bits that stays, ascending."""
+        return every_value(b.dtype)
+
+    def real(self, stays: Array) -> Reals:
+        """What the operator takes of them, rescaled."""
+        whole = stays.astype(np.int64).ravel() - self.term.zero_point
+        return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
+
+    def pair(self, b: Per) -> Binary:
+        """The function of two tensors of run time."""
+        scales = (*self.ordered(self.own, self.term.scale), self.result)
+        return Rescaled(self.op, *self.ordered(self.x, b), self.y, *self.limits, scales)
+
+    def values(self, stays: Array) -> Ints:
+        """The results for each number that stays, [numbers, 256], in ascending order of the tensor's values."""
+        values = self.ordered(every_value(self.x.dtype)[None, :], stays.reshape(-1, 1))
+        terms = Terms(*self.ordered(Term(self.x.zero_point, self.own), self.term), self.result)
+        return of_terms(self.op, values, terms, self.y, self.limits).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -84,19 +147,19 @@ class Affine:
     k: npt.NDArray[np.int32]
 
 
-def of_constant(stay: Stay, constant: Floats) -> Affine | None:
+def of_constant(stay: Stay, constant: Array) -> Affine | None:
     """The form of each number of a constant; None where some have none."""
-    return _of_bytes(stay, np.asarray(constant, np.float32).tobytes())
+    return _of_bytes(stay, np.asarray(constant, stay.dtype).tobytes())
 
 
 def of_values(stay: Stay, b: Per) -> Affine | None:
     """The form of each value, ascending, of a tensor of 8 bits; None where some have none."""
-    return of_constant(stay, dequantize(every_value(b.dtype), b))
+    return of_constant(stay, stay.every(b))
 
 
 @lru_cache(maxsize=256)
 def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
-    numbers, inverse = np.unique(np.frombuffer(content, np.float32), return_inverse=True)
+    numbers, inverse = np.unique(np.frombuffer(content, stay.dtype), return_inverse=True)
     ratios = stay.ratios(numbers)
     if not np.isfinite(ratios).all():
         return None
@@ -119,7 +182,7 @@ def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
     return None
 
 
-def _intervals(stay: Stay, numbers: Floats, nearest: Ints, lift: int, shift: int) -> tuple[Ints, Ints] | None:
+def _intervals(stay: Stay, numbers: Array, nearest: Ints, lift: int, shift: int) -> tuple[Ints, Ints] | None:
     """M and k of each number, or None if one has none."""
     q, a = stay.values(numbers), every_value(stay.x.dtype).astype(np.int64) << lift
     m, k, left = nearest.copy(), np.zeros_like(nearest), np.arange(len(q))

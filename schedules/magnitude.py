@@ -27,7 +27,7 @@ def magnitude(
         column_axis: Of `weights`.
         data_dtype: A key of `RANGES`.
         offset: One number a column, or one for all; None is 0.
-        multiplier: The same, float32.
+        multiplier: The same.
     """
     return _magnitude([weights], column_axis, RANGES[data_dtype], offset, multiplier)
 
@@ -76,8 +76,16 @@ def magnitude_of(
         axis,
         x.dtype,
         constants[offset.index] if offset is not None else None,
-        constants[multiplier.index],
+        _multiplier(steps, constants),
     )
+
+
+def _multiplier(steps: Sequence[Step], constants: Sequence[Array]) -> Array:
+    """The real multipliers of the step that requantises; integers stand for parts of 2**shift."""
+    step = next(step for step in steps if step.name == "requantize")
+    assert step.operand is not None
+    shift = int(dict(step.parameters).get("shift", 0))
+    return np.asarray(np.ldexp(constants[step.operand.index].astype(np.float64), -shift))
 
 
 def _column_axis(anchor: ir.Call) -> int | None:
@@ -121,7 +129,7 @@ def magnitude_of_transposed(
         0,
         (least - zero, most - zero),
         constants[offset.index] if offset is not None else None,
-        constants[multiplier.index],
+        _multiplier(steps, constants),
     )
 
 
@@ -140,7 +148,7 @@ def magnitude_of_run_time(
     for operand, zero in zip(operands, zero_points, strict=True):
         info = np.iinfo(operand.dtype)
         total *= max(zero - int(info.min), int(info.max) - zero)
-    scaled = total * np.abs(constants[requantize.operand.index].astype(np.float64)).max(initial=0.0)
+    scaled = total * np.abs(_multiplier(steps, constants)).max(initial=0.0)
     return Magnitude(_power_above(total), _power_above(float(scaled)))
 
 

@@ -168,7 +168,9 @@ def _pad(call: ir.Call) -> Pad | None:
 
 
 def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> bool:
-    if reader.name(call) != spec.op or not any(value.same_as(arg) for arg in tensors_of(call)):
+    if reader.name(call) not in (spec.op, *spec.also):
+        return False
+    if not any(value.same_as(arg) for arg in tensors_of(call)):
         return False
     others = _other_tensors(call, value)
     if spec.operand is None or not others:

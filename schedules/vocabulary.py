@@ -16,6 +16,7 @@ class EpilogueStep:
     Attributes:
         name: What kernels call it.
         op: The Relax operator, or the name of a numerics' routine, such as "qdq.requantize".
+        also: What may stand in the operator's place, such as the same routine of another numerics.
         operand: Kind of its second operand: "constant", "tensor" for a value computed at run time, or "any" of
             both. None where the call has no second tensor; bounds such as those of `relax.clip` are prim values.
         broadcast: Shape of the second operand: "last-axis" has as many elements as the value's last axis and
@@ -34,6 +35,7 @@ class EpilogueStep:
     required: bool = False
     retypes: bool = False
     registers: int = 0
+    also: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if (self.operand is None) != (self.broadcast is None):
@@ -170,6 +172,7 @@ _INTEGER_EPILOGUE = (
         broadcast="per-channel",
         required=True,
         retypes=True,
+        also=("tosa.requantize",),
     ),
     # Beside the tile it would be loaded again for each 16 outputs: that is 3 to 5 % more instructions of a linear layer
     # than by a loop of its own, in which it stays.
@@ -228,6 +231,11 @@ SOFTMAX_S8 = CompositeSpec(
     name="arm.softmax_s8", anchor="qdq.softmax", constant_operands=(1,), dtypes=_8_BIT, epilogue=()
 )
 
+# Beside it the table of reciprocals.
+TOSA_SOFTMAX_S8 = CompositeSpec(
+    name="arm.tosa_softmax_s8", anchor="tosa.softmax", constant_operands=(1, 2), dtypes=_8_BIT, epilogue=()
+)
+
 # The other operands are gamma and beta in units of the output.
 NORMS_S8 = tuple(
     CompositeSpec(
@@ -244,8 +252,11 @@ ROWS_F32 = (
 )
 
 ELEMENTWISE_S8 = tuple(
-    CompositeSpec(name=f"arm.{op}_s8", anchor=f"qdq.{op}", constant_operands=(), dtypes=_8_BIT, epilogue=())
-    for op in ("add", "subtract", "multiply", "table")
+    CompositeSpec(name, anchor, constant_operands=(), dtypes=_8_BIT, epilogue=())
+    for name, anchor in (
+        *((f"arm.{op}_s8", f"qdq.{op}") for op in ("add", "subtract", "multiply", "table")),
+        *((f"arm.tosa_{op}_s8", f"tosa.{op}") for op in ("add", "subtract", "multiply")),
+    )
 )
 
 # Along one axis, computed as along two; see `schedules.one_axis`.
@@ -269,6 +280,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     LINEAR_S8,
     MATMUL_S8,
     SOFTMAX_S8,
+    TOSA_SOFTMAX_S8,
     *NORMS_S8,
     *ROWS_F32,
 )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding to integers and saturating to narrower ones: FCVTNS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD; FMULX, FMLA."""
+"""Rounding to integers and saturating to narrower ones: FCVTNS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD; FMULX, FMLA.
+
+Of products of 32-bit integers the upper half: SQDMULH, SQRDMULH; rounding shifts: SRSHR, SQRSHRN.
+"""
 
 from tvm import ir, tirx
 
@@ -35,6 +38,28 @@ def shift_narrow8(x: ir.Expr, shift: int, dtype: str) -> ir.Expr:
     name = {"int8": "sqshrn", "uint8": "sqshrun"}[dtype]
     amount = tirx.IntImm("int32", shift)
     return tirx.call_llvm_pure_intrin(f"{dtype}x8", f"llvm.aarch64.neon.{name}.v8i8", x, amount)
+
+
+def sqdmulh(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """int32x4 floor(a * b / 2**31), saturating where both are -2**31."""
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqdmulh.v4i32", a, b)
+
+
+def sqrdmulh(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """int32x4 floor((a * b + 2**30) / 2**31), saturating where both are -2**31."""
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqrdmulh.v4i32", a, b)
+
+
+def srshr(x: ir.Expr, shift: int) -> ir.Expr:
+    """int32x4 shifted right by 1 to 32, rounding half up."""
+    amount = tirx.Broadcast(tirx.IntImm("int32", -shift), 4)
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.srshl.v4i32", x, amount)
+
+
+def sqrshrn16(x: ir.Expr, shift: int) -> ir.Expr:
+    """int32x4 shifted right by 1 to 16, rounding half up, to int16x4, saturating."""
+    amount = tirx.IntImm("int32", shift)
+    return tirx.call_llvm_pure_intrin("int16x4", "llvm.aarch64.neon.sqrshrn.v4i16", x, amount)
 
 
 def sqadd16(a: ir.Expr, b: ir.Expr) -> ir.Expr:

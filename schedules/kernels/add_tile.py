@@ -2,22 +2,44 @@
 """Sixteen values of two 8-bit tensors added, subtracted or multiplied in vector registers, in a form of `binary_forms`.
 
 Vector instructions for 16 outputs: 24 `Linear`; 24 `Scaled`, and 2 more for an odd zero point; 48 `Exact`, of which 4
-divide where there is no reciprocal. Narrower limits than the dtype's take one each. Where one of the two stays for many
-of the other, 10 of an `Affine` form with multipliers of 16 bits, 14 with those of 32.
+divide where there is no reciprocal; 44 `Steps`, 20 `Product`. Narrower limits than the dtype's take one
+each. Where one of the two stays for many of the other, 10 of an `Affine` form with multipliers of 16 bits, 14 with
+those of 32.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import add, mul, sub
 
 from tvm import ir, tirx
 
 from schedules.emit import i64, load
 from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, shift_narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.vector import combine, high, low, unzip
-from schedules.kernels.binary_forms import Binary, Exact, Form, Linear, Op, Per, Scaled
+from schedules.kernels.binary_forms import (
+    Binary,
+    Exact,
+    Form,
+    Linear,
+    Op,
+    Per,
+    Product,
+    Rescaled,
+    Scaled,
+    Steps,
+)
 from schedules.kernels.requantize_tile import Requantization, clamp, requantize16
+from schedules.kernels.rescale_tile import rescale32
+from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa.rescale import MULTIPLIER_BITS
 
-INSTRUCTIONS: dict[type, float] = {Linear: 1.5, Scaled: 1.5, Exact: 3.0}
+INSTRUCTIONS: dict[type, float] = {Linear: 1.5, Scaled: 1.5, Exact: 3.0, Steps: 2.75, Product: 1.25}
 """Vector instructions of one output."""
+
+_OF: dict[Op, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {"add": add, "subtract": sub, "multiply": mul}
+
+_DYADIC = MULTIPLIER_BITS - 1
+"""A multiplier of one bit, the uppermost, is a scale that is a power of two."""
 
 HALF_WORD = 16
 """Bits that taking the upper halves of words shifts out."""
@@ -51,6 +73,9 @@ def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequen
             return _scaled(what, form, a, b, to)
         case Exact():
             return _exact(what, form, a, b, to)
+        case Steps():
+            assert isinstance(what, Rescaled)
+            return _steps(what, a, b, to)
 
 
 def _linear(
@@ -102,6 +127,22 @@ def _scaled(what: Binary, form: Scaled, a: ir.Expr, b: ir.Expr, to: Requantizati
     return requantize16("fused", acc, [_splat(form.m)] * 4, to, [_splat(form.addend)] * 4)
 
 
+def _steps(what: Rescaled, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
+    own_a, own_b, own_y = what.scales
+    words = [_words(a, what.a.zero_point), _words(b, what.b.zero_point)]
+    steps = [[_rescaled(w, s) for w in part] for part, s in zip(words, (own_a, own_b), strict=True)]
+    acc = [_OF[what.op](x, y) for x, y in zip(*steps, strict=True)]
+    m = tirx.reinterpret("float32x4", _int_splat(own_y.multiplier))
+    return requantize16("rescale", acc, [m] * 4, replace(to, shift=own_y.shift))
+
+
+def _rescaled(word: ir.Expr, scale: Scale) -> ir.Expr:
+    lift = _DYADIC - scale.shift
+    if scale.multiplier == 1 << _DYADIC and lift >= 0:
+        return word << _int_splat(lift) if lift else word
+    return rescale32(word, _int_splat(scale.multiplier), scale.shift)
+
+
 def _exact(what: Binary, form: Exact, a: ir.Expr, b: ir.Expr, to: Requantization) -> ir.Expr:
     return real16(what.op, (real_words(a, what.a), real_words(b, what.b)), what.y.scale, form.reciprocal, to)
 
@@ -129,13 +170,7 @@ def real16(
     """
     narrow = []
     for a, b in zip(*operands, strict=True):
-        match op:
-            case "add":
-                result = a + b
-            case "subtract":
-                result = a - b
-            case "multiply":
-                result = fmulx(a, b)
+        result = fmulx(a, b) if op == "multiply" else _OF[op](a, b)
         scaled = tirx.Div(result, _splat(scale)) if reciprocal is None else fmulx(result, _splat(reciprocal))
         narrow.append(sqxtn16(fcvtns(scaled)))
     half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
@@ -150,6 +185,10 @@ def _words(x: ir.Expr, zero_point: int = 0) -> list[ir.Expr]:
     if zero_point:
         halves = [half - tirx.Broadcast(tirx.IntImm("int16", zero_point), 8) for half in halves]
     return [tirx.Cast("int32x4", part(half)) for half in halves for part in (low, high)]
+
+
+def _int_splat(value: int) -> ir.Expr:
+    return tirx.Broadcast(tirx.IntImm("int32", value), 4)
 
 
 def _splat(value: float) -> ir.Expr:

@@ -13,7 +13,10 @@ but only 65536 pairs of values, and each form below is taken only if it gives th
 - `Scaled`, of products: da * db is an integer, requantised by one fused multiply-add as in `requantize_fused`.
 - `Exact`: the definition step by step, dividing by a multiplication where that is equal for all pairs.
 
-Dyadic scales end in ties, which `Linear` cannot turn to even: they take `Exact`.
+Dyadic scales end in ties, which `Linear` cannot turn to even: they take `Exact`. The numerics `tosa` rounds them half
+up, as `Linear` does; where that has no constants, as for near ties of short decimals, and for products:
+
+- `Steps`: the definition, RESCALE by RESCALE; `Product`, where only one of them does anything.
 """
 
 from dataclasses import dataclass
@@ -24,10 +27,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from schedules.kernels import rescale_tile
 from schedules.kernels.requantize_fused import LARGEST_EXPONENT, constants_of, decompose
 from schedules.kernels.requantize_tile import MAGIC_LIMIT
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize, every_value
+from schedules.numerics.tosa import Scale, rescale
+from schedules.numerics.tosa.binary import Term, Terms, of_terms
 
 Op = Literal["add", "subtract", "multiply"]
 
@@ -83,6 +89,36 @@ class Binary:
 
 
 @dataclass(frozen=True)
+class Rescaled(Binary):
+    """A function of the numerics `tosa`; the scales of a and b, real, are in steps of y.
+
+    Attributes:
+        scales: Of the RESCALEs of a, of b and of the result.
+    """
+
+    scales: tuple[Scale, Scale, Scale]
+
+    def definition(self) -> Ints:
+        """The value for every pair, [256, 256]."""
+        pairs = every_value(self.a.dtype)[:, None], every_value(self.b.dtype)[None, :]
+        a, b, y = self.scales
+        found = Terms(Term(self.a.zero_point, a), Term(self.b.zero_point, b), y)
+        return of_terms(self.op, pairs, found, self.y, (self.low, self.high)).astype(np.int64)
+
+    def exact(self) -> bool:
+        """Whether `Steps` is the definition: no RESCALE's operand exceeds what its shift takes."""
+        bounds = []
+        for per, scale in zip((self.a, self.b), self.scales, strict=False):
+            whole = every_value(per.dtype).astype(np.int64) - per.zero_point
+            bits = int(np.abs(whole).max()).bit_length()
+            if not rescale_tile.exact(scale.shift, bits):
+                return False
+            bounds.append(int(np.abs(rescale(whole, scale.multiplier, scale.shift)).max()))
+        result = bounds[0] * bounds[1] if self.op == "multiply" else bounds[0] + bounds[1]
+        return result < 1 << (WORD - 1) and rescale_tile.exact(self.scales[2].shift, result.bit_length())
+
+
+@dataclass(frozen=True)
 class Linear:
     """See the module; the constants are int32 as stored."""
 
@@ -118,13 +154,25 @@ class Exact:
     reciprocal: float | None
 
 
-Form = Linear | Scaled | Exact
+@dataclass(frozen=True)
+class Steps:
+    """See the module; of `Rescaled`."""
+
+
+@dataclass(frozen=True)
+class Product(Steps):
+    """See the module; of `Rescaled`."""
+
+
+Form = Linear | Scaled | Exact | Steps
 
 
 @lru_cache(maxsize=1024)
 def form_of(what: Binary) -> Form:
     """The cheapest form that is proven equal; see the module."""
     q = what.definition()
+    if isinstance(what, Rescaled):
+        return Product() if what.op == "multiply" else _linear(what, q) or Steps()
     found = _scaled(what, q) if what.op == "multiply" else _linear(what, q)
     return found or Exact(_reciprocal(what, q))
 

@@ -5,13 +5,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schedules.affine import Affine, Floats, Stay, of_constant, of_values
+from schedules.affine import Affine, Array, RescaledStay, Stay, of_constant, of_values
 from schedules.kernel import Rejection
-from schedules.kernels.binary_forms import OPS, Binary, Per
+from schedules.kernels import binary_workload
+from schedules.kernels.binary_forms import Binary, Per, Rescaled
+from schedules.kernels.binary_workload import BINARY, is_rescaled, per_of, scale_of
 from schedules.kernels.requantize_tile import Requantization
+from schedules.numerics import tosa
+from schedules.numerics.tosa.binary import Term
 from schedules.workload import Workload
-
-BINARY = {f"arm.{op}_s8": op for op in OPS}
 
 VECTOR = 16
 """Bytes of a vector register."""
@@ -73,10 +75,9 @@ class Plan:
         """The function of two tensors of run time."""
         if self.other is None:
             raise ValueError("one of the two is a constant")
-        a, b = (self.stay.x, self.other) if self.stay.first else (self.other, self.stay.x)
-        return Binary(self.stay.op, a, b, self.stay.y, *self.stay.limits)
+        return self.stay.pair(self.other)
 
-    def affine(self, constants: Sequence[Floats]) -> Affine | None:
+    def affine(self, constants: Sequence[Array]) -> Affine | None:
         """M and k of each value of the other operand, or of each element of it if it is constant."""
         return of_values(self.stay, self.other) if self.other else of_constant(self.stay, constants[0])
 
@@ -104,13 +105,25 @@ def read(workload: Workload) -> Plan | Rejection:
     if other and outer and repeats * inner < LEAST:
         return _no("what stays does so for few elements", f"{LEAST} or more", str(repeats * inner))
     plan = Plan(stay, whole, other, outer, repeats, inner, workload.affine)
-    if other is None:
+    if other is not None:
+        form = of_values(stay, other) if repeats >= FEW else None
+        plan = replace(plan, form=(form.shift, form.lift)) if form else plan
+    return plan if plan.form else _without_form(plan)
+
+
+def _without_form(plan: Plan) -> Plan | Rejection:
+    """A plan that is computed step by step, if that is exact."""
+    if not isinstance(plan.stay, RescaledStay):
         return plan
-    form = of_values(stay, other) if repeats >= FEW else None
-    return replace(plan, form=(form.shift, form.lift)) if form else plan
+    if plan.other is None:
+        return _no("a constant has no affine form", "one for each of its numbers", "none")
+    what = plan.what
+    if isinstance(what, Rescaled) and not what.exact():
+        return _no(*binary_workload.overflow(what))
+    return plan
 
 
-def affine_form(workload: Workload, constants: Sequence[Floats]) -> tuple[int, int] | None:
+def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, int] | None:
     """Shift and lift of the affine form of a function of a tensor and a constant, where it is one and has one."""
     kinds = [operand.kind for operand in workload.operands]
     if workload.composite not in BINARY or kinds.count("constant") != 1:
@@ -124,24 +137,23 @@ def affine_form(workload: Workload, constants: Sequence[Floats]) -> tuple[int, i
 
 def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
     """The function for operand `whole`, and how the other one is quantised."""
-    attributes = dict(workload.attributes)
-
-    def per(name: str, dtype: str) -> Per:
-        return Per(float(attributes[f"{name}_scale"]), int(attributes[f"{name}_zero_point"]), dtype)
-
+    attributes, other = dict(workload.attributes), None
     # A constant is read after the tensor, whichever comes first in the function.
-    quantised = [name for name in "ab" if f"{name}_scale" in attributes]
+    quantised = [name for name in "ab" if f"{name}_zero_point" in attributes]
     names = quantised if len(quantised) > 1 else quantised * len(workload.operands)
     dtypes = [operand.dtype for operand in workload.operands]
-    stay = Stay(
-        BINARY[workload.composite],
-        names[whole] == "a",
-        per(names[whole], dtypes[whole]),
-        per("y", workload.output_dtype),
-        (int(attributes["low"]), int(attributes["high"])),
+    own, y = per_of(workload, names[whole], dtypes[whole]), per_of(workload, "y", workload.output_dtype)
+    limits = int(attributes["low"]), int(attributes["high"])
+    what = BINARY[workload.composite], names[whole] == "a", own, y, limits
+    if len(quantised) > 1:
+        other = per_of(workload, names[1 - whole], dtypes[1 - whole])
+    if not is_rescaled(workload):
+        return Stay(*what), other
+    # A constant is in the steps that the operator takes.
+    term = (
+        Term(other.zero_point, scale_of(workload, names[1 - whole])) if other else Term(0, tosa.scale_of(1))
     )
-    other = 1 - whole
-    return stay, per(names[other], dtypes[other]) if len(quantised) > 1 else None
+    return RescaledStay(*what, scale_of(workload, names[whole]), term, scale_of(workload, "y")), other
 
 
 def _axes(shape: Sequence[int], other: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], int, int]:

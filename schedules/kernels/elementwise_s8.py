@@ -17,14 +17,14 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.kernel import Array, Match, Rejection
 from schedules.kernels import add_tile, copies, table_tile, tiling
-from schedules.kernels.binary_forms import OPS, Binary, Linear, Per, form_of
+from schedules.kernels.binary_forms import Linear, Rescaled, form_of
+from schedules.kernels.binary_workload import BINARY, binary_of, overflow
 from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.workload import Workload
 
 NAME = "elementwise_s8"
 
 TABLE = "arm.table_s8"
-BINARY = {f"arm.{op}_s8": op for op in OPS}
 
 VECTOR = 16
 """Bytes of a vector register."""
@@ -74,27 +74,11 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
     shapes = [operand.shape for operand in workload.operands]
     if any(shape != workload.output_shape for shape in shapes):
         return Rejection(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)))
-    op = BINARY[workload.composite]
-    form = type(form_of(binary_of(workload))).__name__.lower()
-    return Match(f"{op} of {elements} bytes, form {form}")
-
-
-def binary_of(workload: Workload) -> Binary:
-    """What a workload of `BINARY` computes."""
-    attributes = dict(workload.attributes)
-
-    def per(name: str, dtype: str) -> Per:
-        return Per(float(attributes[f"{name}_scale"]), int(attributes[f"{name}_zero_point"]), dtype)
-
-    a, b = workload.operands
-    return Binary(
-        BINARY[workload.composite],
-        per("a", a.dtype),
-        per("b", b.dtype),
-        per("y", workload.output_dtype),
-        int(attributes["low"]),
-        int(attributes["high"]),
-    )
+    what = binary_of(workload)
+    if isinstance(what, Rescaled) and not what.exact():
+        return Rejection(NAME, *overflow(what))
+    form = type(form_of(what)).__name__.lower()
+    return Match(f"{what.op} of {elements} bytes, form {form}")
 
 
 def default(workload: Workload, core: Core) -> Params:

@@ -22,7 +22,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import panel_tile, product_run_time_s8, threads, tiling
+from schedules.kernels import panel_tile, product_run_time_s8, requantize_step, threads, tiling
 from schedules.kernels.panels_s8 import LANES, SDOT, SMMLA, VECTOR, Packer, Unit
 from schedules.kernels.product_run_time_s8 import Product
 from schedules.kernels.requantize_tile import INSTRUCTIONS, MAGIC_BITS, requantize16
@@ -119,11 +119,8 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """The multiplier, in every lane of a vector, and a 0."""
-    requantize = workload.step("requantize")
-    assert requantize is not None
-    assert requantize.operand is not None
-    m = np.float32(constants[requantize.operand.index].item())
-    return (np.array([m] * LANES + [0], np.float32),)
+    m = requantize_step.multipliers(workload, constants)
+    return (np.concatenate([np.repeat(m, LANES), np.zeros(1, np.float32)]),)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:

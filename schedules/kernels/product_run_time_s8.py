@@ -13,9 +13,10 @@ from tvm import ir, tirx
 
 from schedules.emit import i64
 from schedules.kernel import Rejection
+from schedules.kernels import requantize_step
 from schedules.kernels.panels_s8 import Lines
 from schedules.kernels.product_s8 import FLIP
-from schedules.kernels.requantize_tile import Form, Requantization, form_of
+from schedules.kernels.requantize_tile import Form, Requantization
 from schedules.workload import Operand, Workload
 
 COMPOSITE = "arm.matmul_s8"
@@ -73,6 +74,9 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         return Rejection(kernel, "operands are not of 8 bits", "int8 or uint8", ", ".join(dtypes))
     if any(operand.kind == "constant" for operand in workload.operands):
         return Rejection(kernel, "an operand is a constant", "inputs", "constant")
+    misfit = requantize_step.misfit(workload)
+    if misfit is not None:
+        return Rejection(kernel, *misfit)
     if requantize is None or requantize.operand is None or math.prod(requantize.operand.shape) != 1:
         return Rejection(
             kernel, "accumulators are not requantised per tensor", "one multiplier", str(requantize)
@@ -90,8 +94,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     scattered = next((x for x, line in zip((a, b), lines, strict=True) if 1 not in (line.line, line.k)), None)
     if scattered is not None:
         return Rejection(kernel, "neither rows nor columns are contiguous", "1 of 2", str(scattered.axes))
-    zero_point, low, high = (int(requantize.parameter(p)) for p in ("zero_point", "low", "high"))
-    limit = workload.magnitude
+    to, form = requantize_step.quantization(workload)
     return Product(
         lead=lead,
         rows=a.seen[-2],
@@ -100,10 +103,8 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         b=lines[1],
         steps=tuple(zip(_steps(a, len(lead)), _steps(b, len(lead)), strict=True)),
         offset=a.seen[-1] * za * zb,
-        to=Requantization(zero_point, low, high, workload.output_dtype),
-        form=form_of((1 << limit.accumulator) - 1, (1 << limit.scaled) - 1, zero_point)
-        if limit
-        else "convert",
+        to=to,
+        form=form,
     )
 
 

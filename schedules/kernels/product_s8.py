@@ -15,11 +15,11 @@ import numpy as np
 from tvm import ir, tirx
 
 from schedules.kernel import Array, Rejection
-from schedules.kernels import copies, phases
+from schedules.kernels import copies, phases, requantize_step
 from schedules.kernels import rows as implicit
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.phases import Kernels
-from schedules.kernels.requantize_tile import MAGIC_BITS, Form, Requantization, form_of
+from schedules.kernels.requantize_tile import MAGIC_BITS, Form, Requantization
 from schedules.kernels.rows import Rows
 from schedules.transposed import Geometry
 from schedules.workload import Pad, Workload
@@ -103,7 +103,7 @@ def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Reject
         return Rejection(kernel, *problem)
     # With the border that stands for 0, the zero point's share is the same for all outputs of a phase.
     pad = phases.pad_of(geometry, int(attributes["x_zero"]))
-    shape, how = pad.padded(x.shape) if pad else x.shape, _quantization(workload)
+    shape, how = pad.padded(x.shape) if pad else x.shape, requantize_step.quantization(workload)
     return tuple(
         Product(
             part.rows,
@@ -136,7 +136,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         return Rejection(kernel, *misfit)
     x, w = workload.operands
     flipped = x.dtype == "uint8"
-    to, form = _quantization(workload)
+    to, form = requantize_step.quantization(workload)
     if workload.composite == "arm.linear_s8":
         depth, columns = w.shape
         data = (math.prod(x.shape) // depth, depth)
@@ -157,8 +157,9 @@ def _misfit(workload: Workload) -> tuple[str, str, str] | None:
     """Why a workload is no product: reason, limit and actual value."""
     x, w = workload.operands
     requantize, offset = workload.step("requantize"), workload.step("offset")
-    if requantize is None or requantize.operand is None:
-        return "accumulators are not requantised", "requantize", workload.output_dtype
+    misfit = requantize_step.misfit(workload)
+    if misfit is not None or requantize is None:
+        return misfit
     if x.dtype not in ("int8", "uint8") or w.dtype != "int8":
         return "operands are not of 8 bits", "int8 or uint8 by int8", f"{x.dtype} by {w.dtype}"
     if w.kind != "constant":
@@ -186,17 +187,6 @@ def _misfit(workload: Workload) -> tuple[str, str, str] | None:
     return None
 
 
-def _quantization(workload: Workload) -> tuple[Requantization, Form]:
-    """The output's quantisation, and the cheapest form that is exact for the workload's accumulators."""
-    requantize = workload.step("requantize")
-    assert requantize is not None
-    zero_point, low, high = (int(requantize.parameter(p)) for p in ("zero_point", "low", "high"))
-    limit = workload.magnitude
-    # The magnitude's bounds are strict.
-    form = form_of((1 << limit.accumulator) - 1, (1 << limit.scaled) - 1, zero_point) if limit else "convert"
-    return Requantization(zero_point, low, high, workload.output_dtype), form
-
-
 def pair(workload: Workload, attribute: str) -> tuple[int, int]:
     """A convolution's attribute of two integers."""
     rows, columns = ast.literal_eval(dict(workload.attributes)[attribute])
@@ -216,7 +206,7 @@ def weights_by_column(workload: Workload, constants: Sequence[Array], product: P
 def offsets_and_multipliers(
     workload: Workload, constants: Sequence[Array], product: Product
 ) -> tuple[Array, Array]:
-    """What accumulators start from, int32, and their multipliers, float32; both [groups * columns]."""
+    """What accumulators start from, int32, and their multipliers, as float32; both [groups * columns]."""
     total = product.groups * product.columns
     offset = np.zeros(total, np.int64)
     step = workload.step("offset")
@@ -229,11 +219,7 @@ def offsets_and_multipliers(
         offset = offset + shift * weights.sum(-1).ravel()
     if product.form == "biased":
         offset = offset + MAGIC_BITS
-    requantize = workload.step("requantize")
-    assert requantize is not None
-    assert requantize.operand is not None
-    m = _by_column(constants[requantize.operand.index], total)
-    return offset.astype(np.int32), m.astype(np.float32)
+    return offset.astype(np.int32), _by_column(requantize_step.multipliers(workload, constants), total)
 
 
 def _by_column(values: Array, columns: int) -> Array:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From int32 accumulators to 8-bit values in vector registers: the requantisation of the numerics `qdq`.
+"""From int32 accumulators to 8-bit values in vector registers: the requantisation of either numerics.
+
+Of `qdq`, that is
 
     q = saturate(rne(fl(fl(acc) * m)) + zp)
 
@@ -13,6 +15,8 @@ Four forms compute it, each exact under a condition on the accumulators that is 
 - "fused": as "biased", but a base and an addend for each channel leave a single FMLA; exact for the channels for
   which `requantize_fused.fused_constants` proves it.
 
+The form "rescale" is the one of `tosa`: see `rescale_tile`.
+
 FMULX instead of FMUL: LLVM would contract the product and the addition into one rounding. An odd zero point inside
 the constant would turn ties the wrong way, so its last bit is added after the rounding.
 """
@@ -25,8 +29,9 @@ from tvm import ir, tirx
 
 from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.vector import combine
+from schedules.kernels.rescale_tile import rescale16
 
-Form = Literal["fused", "biased", "magic", "convert"]
+Form = Literal["fused", "biased", "magic", "convert", "rescale"]
 
 MAGIC = 12582912.0
 """1.5 * 2**23: the binary32 numbers from 2**23 to 2**24 are the integers."""
@@ -40,8 +45,17 @@ BIASED_LIMIT = 1 << 22
 MAGIC_LIMIT = 1 << 15
 """|acc * m| + |zp| below this fits the 16 bits that are kept."""
 
-INSTRUCTIONS: dict[Form, float] = {"fused": 0.75, "biased": 1.0, "magic": 1.0, "convert": 1.25}
+INSTRUCTIONS: dict[Form, float] = {
+    "fused": 0.75,
+    "biased": 1.0,
+    "magic": 1.0,
+    "convert": 1.25,
+    "rescale": 0.75,
+}
 """Vector instructions of one output (three to five an accumulator of four)."""
+
+SEPARATE: tuple[Form, ...] = ("convert", "rescale")
+"""Forms that add the zero point to 16-bit integers, as part of `INSTRUCTIONS`; of the others that is its last bit."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +67,18 @@ class Requantization:
         low: Least value.
         high: Greatest value.
         dtype: "int8" or "uint8".
+        shift: Of the form "rescale".
     """
 
     zero_point: int
     low: int
     high: int
     dtype: str
+    shift: int = 0
 
 
 def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:
-    """The cheapest form that is exact.
+    """The cheapest form of `qdq` that is exact.
 
     Args:
         accumulator: Bound of |acc|, bias included.
@@ -86,13 +102,16 @@ def requantize16(
     Args:
         form: How.
         acc: Four int32x4.
-        m: Four float32x4: the multipliers.
+        m: Four float32x4: the multipliers; of the form "rescale" the bits of integers.
         to: The output.
         addend: Four float32x4 of the form "fused", unused by the others.
     """
     if form == "convert":
         narrow = [sqxtn16(fcvtns(tirx.Cast("float32x4", a) * s)) for a, s in zip(acc, m, strict=True)]
         half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+        extra = to.zero_point
+    elif form == "rescale":
+        half = rescale16(acc, [tirx.reinterpret("int32x4", factor) for factor in m], to.shift)
         extra = to.zero_point
     else:
         extra = to.zero_point & 1
@@ -106,7 +125,7 @@ def requantize16(
             tirx.Cast("int16x8", combine(bits[2], bits[3])),
         ]
     if extra:
-        add = sqadd16 if form == "convert" else (lambda a, b: a + b)
+        add = sqadd16 if form in SEPARATE else (lambda a, b: a + b)
         half = [add(h, tirx.Broadcast(tirx.IntImm("int16", extra), 8)) for h in half]
     value = combine(narrow8(half[0], to.dtype), narrow8(half[1], to.dtype))
     return clamp(value, to)

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of 8-bit rows, to the bit as the numerics `qdq` defines it.
+"""Softmax of 8-bit rows, to the bit as a numerics defines it.
 
-    d = max - q;  S = sum of e[d];  y = saturate(rne(fl(e[d] / fl(fl(S) * ys))) + zy)
+    d = max - q;  S = sum of e[d];  y = e[d] / S in units of the result
 
 Table entries of 32 bits are looked up one by one where the vector instructions have no gather, which is in SVE: their
-sum is taken on the way, and they are kept for the division, which goes four at a time.
-
-FDIV of four takes as long as twenty other instructions. All values of a row have one divisor D, and with r = fl(1 / D)
-
-    q = fl(x * r), then twice  e = fma(-q, D, x), q = fma(e, r, q)
-
-is fl(x / D): the first q is within two units, the second within one, and then the third is the quotient rounded
-(Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). It takes that neither
-underflow nor overflow is near: x is 0 or from 1 to 2^30, and D from 2^30 times the scale up to the length times that.
+sum is taken on the way, and they are kept for the division, which goes four at a time: `softmax_quotient` of the
+numerics `qdq`, `softmax_rescaled` of `tosa`.
 """
 
 import math
@@ -26,16 +19,19 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import sve
-from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
-from schedules.intrinsics.vector import combine
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import copies, tiling
+from schedules.kernels import copies, rescale_tile, softmax_quotient, softmax_rescaled, tiling
+from schedules.kernels.requantize_tile import Requantization
 from schedules.kernels.threads import PARALLEL_CYCLES, each
+from schedules.magnitude import RANGES
+from schedules.numerics.tosa import Scale
 from schedules.workload import Workload
 
 NAME = "softmax_s8"
 
 COMPOSITE = "arm.softmax_s8"
+
+RESCALED = "arm.tosa_softmax_s8"
 
 SIZE = 256
 """Distances of two 8-bit values."""
@@ -56,9 +52,6 @@ addition, and what closes the loop."""
 SHARED = 41 / VECTOR
 """Instructions of one result: load, SCVTF, five of the quotient, FCVTNS, SQXTN of four; SQADD and SQXTN of eight; a
 store of 16."""
-
-SCALES = (2.0**-40, 2.0**40)
-"""Of the result; beyond them FDIV keeps to what underflows and overflows."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +75,14 @@ class Rows:
         count: How many.
         length: Of each.
         dtype: Of the data.
-        scale: Of the result.
+        scale: Of the result; a RESCALE of the numerics `tosa`.
         zero_point: Of the result.
     """
 
     count: int
     length: int
     dtype: str
-    scale: float
+    scale: float | Scale
     zero_point: int
 
 
@@ -123,7 +116,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """The table of exponentials as it is."""
+    """The tables as they are: exponentials, and reciprocals of the numerics `tosa`."""
     return tuple(constants)
 
 
@@ -131,9 +124,13 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
     rows = _rows(workload)
     x = workload.operands[0]
-    arguments = [(x.shape, x.dtype), ((SIZE,), "int32"), (workload.output_shape, workload.output_dtype)]
-    with kernel_function("arm_softmax_s8", arguments) as function, sve.functions(params.gather):
-        data, table, output = function.buffers
+    tables = [((SIZE,), "int32") for operand in workload.operands if operand.kind == "constant"]
+    arguments = [(x.shape, x.dtype), *tables, (workload.output_shape, workload.output_dtype)]
+    with (
+        kernel_function(workload.composite.replace(".", "_"), arguments) as function,
+        sve.functions(params.gather),
+    ):
+        data, table, *others, output = function.buffers
 
         def one(row: ir.Expr) -> None:
             at = T.Bind(row * rows.length)
@@ -143,7 +140,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
             top = _greatest(data, at, rows)
             distances = _distances(data, at, rows, top)
             entries = _entries(distances, rows, table, total, gather=params.gather)
-            _shares(entries, total.vload([i64(0)], "int64"), rows, output, at)
+            sixteen = _sixteen(total.vload([i64(0)], "int64"), rows, others, str(output.dtype))
+            _shares(entries, sixteen, rows, output, at)
 
         each(rows.count, params.parallel, one)
     return function.prim_func
@@ -245,19 +243,24 @@ def _gathered(
     )
 
 
-def _shares(entries: tirx.Buffer, total: ir.Expr, rows: Rows, output: tirx.Buffer, at: ir.Expr) -> None:
+Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
+"""From four int32x4 entries to 16 results."""
+
+
+def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:
+    """Emits what a row has in common; `others` are the tables beside that of exponentials."""
+    if isinstance(rows.scale, Scale):
+        low, high = RANGES[dtype]
+        to = Requantization(rows.zero_point, low, high, dtype, rows.scale.shift)
+        return softmax_rescaled.sixteen(total, others[0], rows.scale, to)
+    return softmax_quotient.sixteen(total, rows.scale, rows.zero_point, dtype)
+
+
+def _shares(entries: tirx.Buffer, sixteen: Sixteen, rows: Rows, output: tirx.Buffer, at: ir.Expr) -> None:
     """Divides a row's entries and stores them requantised."""
-    whole = T.Bind(tirx.Cast("float32", total) * tirx.FloatImm("float32", rows.scale))
-    divide = _division(whole, exact=not SCALES[0] <= rows.scale <= SCALES[1])
 
     def step(first: ir.Expr, count: int) -> None:
-        parts = [tirx.Cast("float32x4", load(entries, first + v, LANES)) for v in range(0, VECTOR, LANES)]
-        narrow = [sqxtn16(fcvtns(divide(T.Bind(part)))) for part in parts]
-        halves = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
-        if rows.zero_point:
-            zero_point = tirx.Broadcast(tirx.IntImm("int16", rows.zero_point), 8)
-            halves = [sqadd16(half, zero_point) for half in halves]
-        value = T.Bind(combine(*(narrow8(half, str(output.dtype)) for half in halves)))
+        value = T.Bind(sixteen([load(entries, first + v, LANES) for v in range(0, VECTOR, LANES)]))
         tiling.store_part(output, value, at + first, count)
 
     whole_vectors, left = divmod(rows.length, VECTOR)
@@ -268,29 +271,12 @@ def _shares(entries: tirx.Buffer, total: ir.Expr, rows: Rows, output: tirx.Buffe
         step(i64(whole_vectors * VECTOR), left)
 
 
-def _division(by: ir.Expr, *, exact: bool) -> Callable[[ir.Expr], ir.Expr]:
-    """X / by of float32x4 x: by FDIV if `exact`, else by what equals it where nothing underflows or overflows."""
-    divisor = tirx.Broadcast(by, LANES)
-    if exact:
-        return lambda x: tirx.Div(x, divisor)
-    reciprocal = tirx.Broadcast(T.Bind(tirx.FloatImm("float32", 1.0) / by), LANES)
-    minus = tirx.Broadcast(T.Bind(-by), LANES)
-
-    def quotient(x: ir.Expr) -> ir.Expr:
-        q: ir.Expr = T.Bind(fmulx(x, reciprocal))
-        for _ in range(2):
-            q = T.Bind(fma(T.Bind(fma(q, minus, x)), reciprocal, q))
-        return q
-
-    return quotient
-
-
 def _rows(workload: Workload) -> Rows:
     return taken(_read(workload), workload)
 
 
 def _read(workload: Workload) -> Rows | Rejection:
-    if workload.composite != COMPOSITE:
+    if workload.composite not in (COMPOSITE, RESCALED):
         return Rejection(NAME, "composite is no softmax of integers", COMPOSITE, workload.composite)
     x, output = workload.operands[0], workload.output_dtype
     if not {x.dtype, output} <= {"int8", "uint8"}:
@@ -301,10 +287,18 @@ def _read(workload: Workload) -> Rows | Rejection:
         return Rejection(NAME, "not along the last axis", str(last), str(axis))
     if 0 in x.shape:
         return Rejection(NAME, "a dimension is 0", "1 or more", str(x.shape))
+    scale: float | Scale
+    if workload.composite == RESCALED:
+        scale = Scale(int(attributes["y_multiplier"]), int(attributes["y_shift"]))
+        if not rescale_tile.exact(scale.shift, softmax_rescaled.BITS):
+            least = f"{softmax_rescaled.BITS} or more"
+            return Rejection(NAME, "a RESCALE of that shift may overflow", least, str(scale.shift))
+    else:
+        scale = float(np.float32(attributes["y_scale"]))
     return Rows(
         count=math.prod(x.shape[:-1]),
         length=x.shape[-1],
         dtype=x.dtype,
-        scale=float(np.float32(attributes["y_scale"])),
+        scale=scale,
         zero_point=int(attributes["y_zero_point"]),
     )

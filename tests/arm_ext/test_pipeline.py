@@ -12,6 +12,7 @@ from arm_ext.pipeline import PHASES, Context, run_phases
 from arm_ext.target.profiles import resolve
 from relay_passes.sources import bindings_of, unnamed_calls
 from schedules.kernels import gemm_f32, winograd_f32
+from schedules.numerics import qdq, tosa
 from tests.arm_ext.models import mlp, model, residual_cnn
 
 MODELS = {
@@ -47,6 +48,18 @@ def test_memory_of_a_known_model():
     assert memory.widest[0].live_bytes == hidden + out
     # Packing may pad panels of B; it never drops weights.
     assert memory.weight_bytes >= 4 * (31 * 9 + 9 + 9 * 7)
+
+
+def test_both_numerics_of_integers_have_the_same_kernels():
+    kernels = {}
+    for numerics in (qdq.NUMERICS, tosa.NUMERICS):
+        context = Context(resolve("neoverse-n2"), numerics=numerics)
+        for _ in run_phases(import_onnx(digits.model_path("int8")).mod, context):
+            pass
+        kernels[numerics.name] = {kernel.sources: kernel.kernel for kernel in context.kernels}
+    heavy = {sources: name for sources, name in kernels["qdq"].items() if name.endswith(("_mmla", "_s8"))}
+    assert len(heavy) > 2
+    assert heavy.items() <= kernels["tosa"].items()
 
 
 @pytest.mark.parametrize("name", ["digits_fp32", "digits_int8"])

@@ -29,6 +29,7 @@ class Step:
     required: bool = False
     retypes: bool = False
     registers: int = 0
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

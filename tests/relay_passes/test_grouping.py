@@ -230,6 +230,14 @@ def test_integers_are_one_composite_with_their_pad_and_their_routine() -> None:
     assert len(operators(fused["main"])) == 1
 
 
+def test_a_routine_may_stand_in_the_place_of_another() -> None:
+    mod = _convolution(numerics="tosa.requantize")
+    assert _inside(fuse(mod, (INTEGER,))) == []
+    either = dataclasses.replace(REQUANTIZE, also=("tosa.requantize",))
+    spec = dataclasses.replace(INTEGER, epilogue=(INTEGER.epilogue[0], either))
+    assert _inside(fuse(mod, (spec,))) == _inside(fuse(_convolution(), (spec,))) == [["nn.pad", *CALLS]]
+
+
 @pytest.mark.parametrize("changes", [{"readers": 2}, {"mode": "reflect"}], ids=str)
 def test_a_pad_that_is_needed_elsewhere_or_is_no_constant_stays(changes: dict[str, Any]) -> None:
     assert _inside(fuse(_convolution(**changes), (INTEGER,))) == [CALLS]

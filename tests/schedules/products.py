@@ -2,7 +2,7 @@
 """Integer convolutions and linear layers as workloads, with data that reaches every rule of the definition."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ from arm_ext.board import Board
 from schedules.kernel import Array, Kernel
 from schedules.magnitude import magnitude
 from schedules.numerics.qdq import requantize
+from schedules.numerics.tosa import requantize as tosa_requantize
+from schedules.numerics.tosa import scales_of
 from schedules.workload import Operand, Pad, Step, Workload
 from tests.schedules.programs import BASELINE, model_so
 
@@ -29,6 +31,7 @@ class Quant:
         border: Value of padding, the data's zero point.
         bounds: Least and greatest output, where a clamp was absorbed.
         scale: Of the multipliers, whose parts of a power of two make ties.
+        numerics: "qdq" or "tosa".
     """
 
     x: str = "int8"
@@ -37,6 +40,7 @@ class Quant:
     border: int = 5
     bounds: tuple[int, int] | None = None
     scale: float = 1.0
+    numerics: str = "qdq"
 
 
 SIGNED = Quant()
@@ -166,20 +170,8 @@ def _case(
     spread = float(np.abs(acc).max(initial=1))
     m = (quant.scale * rng.uniform(100, 500, per_column) / spread).astype(np.float32)
     m[..., ::3] = 2.0 ** np.floor(np.log2(m[..., ::3]))
-    low, high = quant.bounds or (np.iinfo(quant.y).min, np.iinfo(quant.y).max)
-    expected = requantize(
-        (acc + offset).astype(np.int32), m, quant.zero_point, quant.y, (int(low), int(high))
-    )
-    parameters = (
-        ("high", int(high)),
-        ("low", int(low)),
-        ("output_dtype", quant.y),
-        ("zero_point", quant.zero_point),
-    )
-    steps = (
-        Step("offset", Operand(offset.shape, "int32", "constant", 1)),
-        Step("requantize", Operand(m.shape, "float32", "constant", 2), None, parameters),
-    )
+    step, multipliers, expected = requantized((acc + offset).astype(np.int32), m, 2, quant)
+    steps = (Step("offset", Operand(offset.shape, "int32", "constant", 1)), step)
     workload = Workload(
         composite,
         (Operand(x.shape, quant.x, "input", 0), Operand(w.shape, "int8", "constant", 0)),
@@ -190,12 +182,33 @@ def _case(
         pad,
         magnitude(w, column_axis, quant.x, offset, m),
     )
-    return Case(workload, (x,), (w, offset, m), expected)
+    return Case(workload, (x,), (w, offset, multipliers), expected)
+
+
+def requantized(acc: Array, m: Array, index: int, quant: Quant) -> tuple[Step, Array, Array]:
+    """The step that requantises, its constant, of that index, for real multipliers m, and what it gives."""
+    low, high = (int(end) for end in quant.bounds or (np.iinfo(quant.y).min, np.iinfo(quant.y).max))
+    parameters: dict[str, Any] = {
+        "high": high,
+        "low": low,
+        "output_dtype": quant.y,
+        "zero_point": quant.zero_point,
+    }
+    if quant.numerics == "qdq":
+        expected = requantize(acc, m, quant.zero_point, quant.y, (low, high))
+    else:
+        m, shift = scales_of(m.astype(np.float64))
+        parameters |= {"average": 0, "shift": shift}
+        expected = tosa_requantize(acc, m, shift, quant.zero_point, low, high).astype(quant.y)
+    operand = Operand(m.shape, str(m.dtype), "constant", index)
+    return Step("requantize", operand, None, tuple(sorted(parameters.items()))), m, expected
 
 
 # Every form of requantisation with every kind of data and output.
 WIDE = Quant(zero_point=7, scale=500.0)
 QUANTS = (SIGNED, UNSIGNED, WIDE, MIXED)
+# The same by RESCALE: shifts above and below 32, and one that leaves few of an accumulator's bits.
+RESCALED = tuple(replace(quant, numerics="tosa") for quant in (*QUANTS, replace(SIGNED, scale=2.0**-5)))
 
 LINEAR = tuple(
     linear(rows, depth, columns, quant=QUANTS[index % len(QUANTS)])

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import itertools
 
 import numpy as np
@@ -68,7 +69,7 @@ def _conv(layout: str) -> relax.Expr:
 CONSTANTS = (
     np.arange(6, dtype=np.int8).reshape(W.shape),
     np.array([[[[5, 6, 7]]]], np.int32),
-    np.array([[[[1, 2, 4]]]], np.float32),
+    np.array([[[[0.25, 0.5, 1]]]], np.float32),
 )
 
 
@@ -79,6 +80,14 @@ def test_columns_of_a_convolution_are_where_its_layout_says():
     weights = (CONSTANTS[0].reshape(turned.shape), *CONSTANTS[1:])
     found = magnitude_of(_conv("IHWO"), (X, turned), _steps((1, 1, 1, 3)), weights)
     assert found == magnitude(weights[0], 3, "int8", CONSTANTS[1], CONSTANTS[2])
+
+
+def test_integer_multipliers_are_parts_of_a_power_of_two():
+    offset, last = _steps((1, 1, 1, 3))
+    rescaled = dataclasses.replace(last, parameters=(("shift", 33),))
+    integers = (CONSTANTS[2] * 2.0**30).astype(np.int32)
+    found = magnitude_of(_conv("OHWI"), (X, W), (offset, rescaled), (*CONSTANTS[:2], integers))
+    assert found == magnitude(CONSTANTS[0], 0, "int8", CONSTANTS[1], CONSTANTS[2] / 8)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from tests.schedules.kernels import (
     test_norm_f32,
     test_norm_s8,
     test_softmax_f32,
+    test_softmax_rescaled,
     test_softmax_s8,
 )
 from tests.schedules.kernels import test_winograd_f32 as winograd
@@ -105,7 +106,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "gemm_s8_mlal": _products,
     "matmul_s8": lambda: test_matmul_s8.CASES[2:4],
     "attention_f32": lambda: [test_attention_f32.CASES[name] for name in ("tails", "causal")],
-    "softmax_s8": lambda: test_softmax_s8.CASES[3:5],
+    "softmax_s8": lambda: [*test_softmax_s8.CASES[3:5], test_softmax_rescaled.CASES[4]],
     "depthwise_s8_patch": _depthwise,
     "norm_s8": lambda: test_norm_s8.CASES[5:7],
     "norm_f32": lambda: [_rows(case, case.constants) for case in test_norm_f32.CASES[5:8]],

@@ -15,9 +15,10 @@ CORE = CORES["neoverse-n2"]
 def test_names_are_unique_and_operators_exist():
     assert len({spec.name for spec in VOCABULARY}) == len(VOCABULARY)
     for spec in VOCABULARY:
-        for op in (spec.anchor, *(step.op for step in spec.epilogue)):
+        steps = [op for step in spec.epilogue for op in (step.op, *step.also)]
+        for op in (spec.anchor, *steps):
             # What a numerics defines is no operator.
-            assert op.startswith("qdq.") or tvm.ir.Op.get(op).name == op
+            assert op.startswith(("qdq.", "tosa.")) or tvm.ir.Op.get(op).name == op
 
 
 def test_kernels_take_the_whole_epilogue_of_float_products():

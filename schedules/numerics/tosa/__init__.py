@@ -5,6 +5,17 @@ Each definition is what its TOSA operators give, so that a region computes the s
 """
 
 from schedules.numerics.tosa.numerics import NUMERICS, Tosa
+from schedules.numerics.tosa.requantize import requantize
 from schedules.numerics.tosa.rescale import Scale, fits, rescale, rescale_tir, scale_of, scales_of
 
-__all__ = ["NUMERICS", "Scale", "Tosa", "fits", "rescale", "rescale_tir", "scale_of", "scales_of"]
+__all__ = [
+    "NUMERICS",
+    "Scale",
+    "Tosa",
+    "fits",
+    "requantize",
+    "rescale",
+    "rescale_tir",
+    "scale_of",
+    "scales_of",
+]

@@ -141,8 +141,13 @@ def binary(
     bounds: Bounds = (None, None),
 ) -> Array:
     """The function of two tensors, as defined above; they broadcast. What stands for a constant is not read."""
-    found = terms(op, operands, y)
-    low, high = integer_bounds(y, bounds)
+    return of_terms(op, values, terms(op, operands, y), y, integer_bounds(y, bounds))
+
+
+def of_terms(
+    op: Op, values: tuple[Array, Array], found: Terms, y: Quantization, bounds: tuple[int, int]
+) -> Array:
+    """`binary` by its parameters; of y the zero point and the dtype, and the least and greatest value."""
 
     def real(term: Term, value: Array) -> Array:
         if term.constant is not None:
@@ -154,7 +159,7 @@ def binary(
 
     result = getattr(np, op)(real(found.a, values[0]), real(found.b, values[1]))
     whole = rescale(result, found.y.multiplier, found.y.shift) + y.zero_point
-    return np.asarray(np.clip(whole, low, high).astype(y.dtype))
+    return np.asarray(np.clip(whole, *bounds).astype(y.dtype))
 
 
 def binary_routine(

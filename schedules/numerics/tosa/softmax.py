@@ -12,7 +12,7 @@
 with r[t] = min(rne(2**8 / (1 + t / 256)), 255). q is within a unit of softmax.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tvm import ir, te, tirx
@@ -21,9 +21,9 @@ from schedules.numerics.qdq.values import Array, Quantization, every_value, limi
 from schedules.numerics.routine import FUSED_ALONE, Routine, routine
 from schedules.numerics.tosa.rescale import rescale, rescale_tir, saturate_tir, scale_of
 
-_SHARE_BITS = 15
-_MOST = (1 << _SHARE_BITS) - 1
-MAX_LENGTH = (1 << 31) // (1 << _SHARE_BITS)
+SHARE_BITS = 15
+_MOST = (1 << SHARE_BITS) - 1
+MAX_LENGTH = (1 << 31) // (1 << SHARE_BITS)
 """Of the axis: the sum is an int32."""
 
 
@@ -46,7 +46,7 @@ def reciprocals() -> Array:
 
 def output_scale(y: Quantization) -> float:
     """What one unit of a share is in steps of the output."""
-    return 1 / (float(y.scale) * (1 << (_SHARE_BITS + 1)))
+    return 1 / (float(y.scale) * (1 << (SHARE_BITS + 1)))
 
 
 def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
@@ -85,7 +85,7 @@ def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantiz
     top = te.compute(rest, lambda *i: te.max(at(i, k_max), axis=k_max), "top")
     total = te.compute(rest, lambda *i: te.sum(e(top(*i) - at(i, k_sum)), axis=k_sum), "total")
     zeros = te.compute(rest, lambda *i: tirx.Cast("int32", tirx.clz(total(*i))), "zeros")
-    inverse = te.compute(rest, lambda *i: _inverse_tir(total(*i), zeros(*i), r), "inverse")
+    inverse = te.compute(rest, lambda *i: inverse_tir(total(*i), zeros(*i), r), "inverse")
     scale = scale_of(output_scale(y))
 
     def value(*i: ir.Expr) -> ir.Expr:
@@ -109,8 +109,8 @@ def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantiz
     )
 
 
-def _inverse_tir(total: ir.Expr, zeros: ir.Expr, reciprocal: te.Tensor) -> ir.Expr:
-    """R of the definition."""
+def inverse_tir(total: ir.Expr, zeros: ir.Expr, reciprocal: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
+    """R of the definition, for S, z and the look-up r, in int32."""
     n = tirx.shift_left(total, zeros - _i32(1))
     t = tirx.shift_right(n - _i32(1 << 30) + _i32(1 << 21), _i32(22))
     r = reciprocal(tirx.min(t, _i32(255)))

@@ -13,6 +13,7 @@ from tests.schedules.programs import BASELINE, assembly, model_so
 
 FLOATS = np.array([0.5, 1.5, -0.5, -2.5, 3e9, -3e9, 2.0**24 + 2, -0.0], np.float32)
 WORDS = np.array([32767, 32768, -32768, -32769, 2**31 - 1, -(2**31), 0, -1], np.int32)
+FACTORS = np.array([1 << 30, 2**31 - 1, 5, 1 << 30], np.int32)
 HALVES = np.array([127, 128, -128, -129, 32767, -32768, 255, 256], np.int16)
 
 # (instruction, what emits it, inputs, what it should give)
@@ -42,6 +43,30 @@ CASES: dict[str, tuple[str, Callable[..., ir.Expr], list[np.ndarray], np.ndarray
         lambda x: narrow.narrow8(x, "uint8"),
         [HALVES],
         np.clip(HALVES, 0, 255).astype(np.uint8),
+    ),
+    "sqdmulh": (
+        "sqdmulh",
+        narrow.sqdmulh,
+        [WORDS[4:], FACTORS],
+        np.array([2**30 - 1, -(2**31) + 1, 0, -1], np.int32),
+    ),
+    "sqrdmulh": (
+        "sqrdmulh",
+        narrow.sqrdmulh,
+        [WORDS[4:], FACTORS],
+        np.array([2**30, -(2**31) + 1, 0, 0], np.int32),
+    ),
+    "srshr": (
+        "srshr",
+        lambda x: narrow.srshr(x, 17),
+        [WORDS[4:]],
+        np.array([1 << 14, -(1 << 14), 0, 0], np.int32),
+    ),
+    "sqrshrn16": (
+        "sqrshrn",
+        lambda x: narrow.sqrshrn16(x, 1),
+        [WORDS[2:6]],
+        np.array([-(1 << 14), -(1 << 14), 32767, -32768], np.int16),
     ),
     "sqadd16": (
         "sqadd",

@@ -13,10 +13,12 @@ from schedules.kernels import broadcast_s8
 from schedules.kernels.binary_forms import Per
 from schedules.kernels.broadcast_plan import affine_form
 from schedules.kernels.broadcast_s8 import Params
+from schedules.numerics import tosa
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize
 from schedules.workload import Operand, Workload
 from tests.schedules.kernels.test_binary_forms import A, B, U, Y, per
+from tests.schedules.kernels.test_binary_workload import of_routine
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
 
 CORE = CORES["neoverse-n2"]
@@ -52,7 +54,14 @@ class Case:
     """A call and what it computes by definition."""
 
     def __init__(
-        self, op: str, shapes, pers: Pers, params: Params = SERIAL, low: int = -128, steps: float = 0.0
+        self,
+        op: str,
+        shapes,
+        pers: Pers,
+        params: Params = SERIAL,
+        low: int = -128,
+        steps: float = 0.0,
+        numerics: str = "qdq",
     ) -> None:
         rng = np.random.default_rng(5)
         values = [
@@ -67,9 +76,19 @@ class Case:
                 for v in values
             ]
         constant = next((v for v, of in zip(values, pers, strict=False) if of is None), None)
-        self.workload = workload(op, shapes, pers, constant, low)
-        real = [v if of is None else dequantize(v, of) for v, of in zip(values, pers, strict=False)]
-        self.expected = np.maximum(binary(op, *real, pers[2]), np.array(low, pers[2].dtype))
+        if numerics == "qdq":
+            self.workload = workload(op, shapes, pers, constant, low)
+            real = [v if of is None else dequantize(v, of) for v, of in zip(values, pers, strict=False)]
+            expected = binary(op, *real, pers[2])
+        else:
+            operands = [v if of is None else of for v, of in zip(values, pers, strict=False)]
+            self.workload = of_routine(op, shapes, operands, pers[2], low)
+            found = tosa.binary.terms(op, tuple(operands), pers[2])
+            expected = tosa.binary.binary(op, tuple(values), tuple(operands), pers[2])
+            if constant is not None:
+                constant = found.b.constant if found.a.constant is None else found.a.constant
+                self.workload = replace(self.workload, affine=affine_form(self.workload, [constant]))
+        self.expected = np.maximum(expected, np.array(low, pers[2].dtype))
         self.inputs = [v for v, of in zip(values, pers, strict=False) if of is not None]
         self.constants = [] if constant is None else [constant]
         self.func = broadcast_s8.build(self.workload, params)
@@ -121,6 +140,27 @@ def test_constants_on_a_board(op: str, tmp_path: Path, board: Board):
         for shapes in (((7, 33), (33,)), ((9,), (9,)))
     ]
     check(board, tmp_path, cases)
+
+
+@pytest.mark.parametrize("op", ["add", "subtract", "multiply"])
+def test_rescaled_operands_on_a_board(op: str, tmp_path: Path, board: Board):
+    last, both = SHAPES[0], ((65, 33), (65, 33))
+    cases = [Case(op, shapes, WIDE, numerics="tosa") for shapes in SHAPES[:5]]
+    cases += [Case(op, SHAPES[6], (U, B, Y), low=-20, numerics="tosa"), Case(op, last, TIES, numerics="tosa")]
+    cases += [
+        Case(op, last, (A, None, Y), numerics="tosa"),
+        Case(op, last[::-1], (None, U, Y), numerics="tosa"),
+        Case(op, both, (TIES[0], None, TIES[2]), Params(parallel=True), steps=2.0**-5, numerics="tosa"),
+    ]
+    assert all(isinstance(broadcast_s8.matches(case.workload, CORE), Match) for case in cases)
+    check(board, tmp_path, cases)
+
+
+@pytest.mark.parametrize("op", ["add", "multiply"])
+@pytest.mark.parametrize("pers", [TIES, (A, B, Y), (A, None, Y)], ids=str)
+def test_rescaled_operands_have_an_affine_form_even_with_ties(op: str, pers: Pers):
+    taken = Case(op, ((5, 9), (9,)), pers, numerics="tosa").workload
+    assert broadcast_s8.matches(taken, CORE) == Match(f"{op}, 5 times a run of 9, form affine")
 
 
 @pytest.mark.parametrize("pers", [(A, B, Y), WIDE, TIES], ids=str)

@@ -9,13 +9,17 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.kernel import Match, Rejection
-from schedules.kernels import elementwise_s8
+from schedules.kernels import add_tile, elementwise_s8
+from schedules.kernels.binary_forms import Linear, Product, Steps, form_of
+from schedules.kernels.binary_workload import BINARY, binary_of
 from schedules.kernels.elementwise_s8 import TABLE, Params
+from schedules.numerics import tosa
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.table import look_up
 from schedules.numerics.qdq.values import dequantize
 from schedules.workload import Operand, Workload
 from tests.schedules.kernels.test_binary_forms import A, B, U, V, Y, per
+from tests.schedules.kernels.test_binary_workload import of_routine
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
 
 CORE = CORES["neoverse-n2"]
@@ -31,6 +35,13 @@ def workload(op: str, pers: Sequence, shape: Sequence[int], low: int | None = No
         attributes |= {f"{name}_scale": repr(of.scale), f"{name}_zero_point": str(of.zero_point)}
     operands = tuple(Operand(tuple(shape), of.dtype, "input", i) for i, of in enumerate((a, b)))
     return Workload(f"arm.{op}_s8", operands, tuple(sorted(attributes.items())), (), tuple(shape), y.dtype)
+
+
+def rescaled(op: str, pers: Sequence, shape: Sequence[int], low: int | None = None) -> Workload:
+    """The same of the numerics `tosa`, as its routine says."""
+    a, b, y = pers
+    least = int(np.iinfo(y.dtype).min) if low is None else low
+    return of_routine(op, (tuple(shape), tuple(shape)), (a, b), y, least)
 
 
 def table(shape: Sequence[int], x: str, y: str) -> Workload:
@@ -67,15 +78,74 @@ OPERANDS = [
 ]
 
 
+def every_pair(pers: Sequence) -> list[Array]:
+    """Two tensors [256, 257] of all pairs of values."""
+    a, b, _ = pers
+    info = [np.iinfo(of.dtype) for of in (a, b)]
+    qa = np.repeat(np.arange(info[0].min, info[0].max + 1), 257).astype(a.dtype).reshape(256, 257)
+    qb = np.tile(np.r_[info[1].min : info[1].max + 1, 0], 256).astype(b.dtype).reshape(256, 257)
+    return [qa, qb]
+
+
+# No word has the constants of near ties: short decimals with zero points at the ends.
+DECIMALS = (per(0.093, 35, "uint8"), per(0.033, 171, "uint8"), per(0.054, 71, "uint8"))
+RESCALED = [
+    *OPERANDS,
+    ("add", DECIMALS, None),
+    ("subtract", DECIMALS, 7),
+    ("add", (per(0.044, -128), per(0.044, 127), per(0.07, -7)), None),
+    ("multiply", (POWER, POWER, per(2.0**-8, 0)), -5),
+]
+
+
+@pytest.mark.parametrize(("op", "pers", "low"), RESCALED, ids=str)
+def test_every_pair_of_rescaled_values_on_a_board(
+    op: str, pers: Sequence, low: int | None, tmp_path: Path, board: Board
+):
+    case, inputs = rescaled(op, pers, (256, 257), low), every_pair(pers)
+    expected = tosa.binary.binary(op, tuple(inputs), pers[:2], pers[2])
+    expected = expected if low is None else np.maximum(expected, low)
+    assert isinstance(elementwise_s8.matches(case, CORE), Match)
+    check(board, tmp_path, [call(case, Params(2), inputs)], [expected])
+
+
+def test_sums_are_rescaled_in_one_word_where_that_is_exact():
+    assert isinstance(form_of(binary_of(rescaled("add", (A, B, Y), (3,)))), Linear)
+    # Half up, which the form does: ties are no hindrance.
+    assert isinstance(form_of(binary_of(rescaled("add", OPERANDS[2][1], (3,)))), Linear)
+    assert isinstance(form_of(binary_of(rescaled("add", DECIMALS, (3,)))), Steps)
+    assert form_of(binary_of(rescaled("multiply", (A, B, Y), (3,)))) == Product()
+
+
+@pytest.mark.parametrize(
+    ("op", "pers", "instructions"),
+    [("add", (A, B, Y), 24), ("add", DECIMALS, 44), ("multiply", (A, B, Y), 20)],
+    ids=str,
+)
+def test_vector_instructions_of_sixteen_rescaled_outputs(op: str, pers: Sequence, instructions: int):
+    case = rescaled(op, pers, (4096,))
+    assert add_tile.INSTRUCTIONS[type(form_of(binary_of(case)))] == instructions / 16
+    loop = max(loops(assembly(elementwise_s8.build(case, Params(2)), NEON)), key=len)
+    assert not [line for line in loop if "[sp" in line]
+    # Beside them LDP of each input, STP, three pointers, the count and the branch.
+    assert len(loop) == 2 * instructions + 8
+
+
+def test_a_rescale_that_overflows_is_refused():
+    good = rescaled("add", (A, B, Y), (3,))
+    large = dict(good.attributes) | {"y_shift": "20"}
+    answer = elementwise_s8.matches(dataclasses.replace(good, attributes=tuple(sorted(large.items()))), CORE)
+    assert isinstance(answer, Rejection)
+    assert answer.reason == "a RESCALE of that shift may overflow"
+
+
 @pytest.mark.parametrize(("op", "pers", "low"), OPERANDS, ids=str)
 def test_every_pair_of_values_on_a_board(
     op: str, pers: Sequence, low: int | None, tmp_path: Path, board: Board
 ):
     a, b, y = pers
     case = workload(op, pers, (256, 257), low)
-    info = [np.iinfo(of.dtype) for of in (a, b)]
-    qa = np.repeat(np.arange(info[0].min, info[0].max + 1), 257).astype(a.dtype).reshape(256, 257)
-    qb = np.tile(np.r_[info[1].min : info[1].max + 1, 0], 256).astype(b.dtype).reshape(256, 257)
+    qa, qb = every_pair(pers)
     expected = binary(op, dequantize(qa, a), dequantize(qb, b), y)
     expected = expected if low is None else np.maximum(expected, low)
     check(board, tmp_path, [call(case, Params(2), [qa, qb])], [expected])
@@ -153,9 +223,7 @@ def test_near_misses_name_limit_and_actual():
     row = dataclasses.replace(good.operands[1], shape=(9,))
     fixed = dataclasses.replace(good.operands[1], kind="constant", dtype="float32")
     near = {
-        ("arm.add_s8, arm.subtract_s8, arm.multiply_s8, arm.table_s8", "arm.linear"): dataclasses.replace(
-            good, composite="arm.linear"
-        ),
+        (", ".join((*BINARY, TABLE)), "arm.linear"): dataclasses.replace(good, composite="arm.linear"),
         ("int8, uint8", "int16, int8"): dataclasses.replace(good, output_dtype="int16"),
         ("1 or more", "(0, 9)"): dataclasses.replace(good, output_shape=(0, 9)),
         ("one shape", "(2, 9) and (9,)"): dataclasses.replace(good, operands=(good.operands[0], row)),

@@ -13,9 +13,8 @@ from schedules.kernels import matmul_s8 as kernel
 from schedules.kernels.matmul_s8 import TILES, Params
 from schedules.magnitude import magnitude_of_run_time
 from schedules.numerics.qdq.matmul import accumulators
-from schedules.numerics.qdq.requantize import requantize
-from schedules.workload import Operand, Step, Workload
-from tests.schedules.products import I8MM, Case, check
+from schedules.workload import Operand, Workload
+from tests.schedules.products import I8MM, Case, Quant, check, requantized
 from tests.schedules.programs import DOTPROD, NEON, assembly, loops
 
 CORE, OLD_CORE = CORES["neoverse-n2"], CORES["cortex-a76"]
@@ -33,6 +32,7 @@ def case(
     axes: tuple[tuple[int, ...], tuple[int, ...]] = ((), ()),
     b_lead: Sequence[int] | None = None,
     spread: float = 160,
+    numerics: str = "qdq",
 ) -> Case:
     """[*lead, M, K] by [*b_lead, K, N]; a `spread` above 128 saturates some outputs."""
     m, k, n = sizes
@@ -48,8 +48,8 @@ def case(
         seen.append(values.transpose(order) if order else values)
     acc = accumulators(*seen, *zeros)
     scale = np.full((1,) * acc.ndim, spread / max(1, np.abs(acc).max()), np.float32)
-    parameters = (("high", 127), ("low", -127), ("output_dtype", "int8"), ("zero_point", 5))
-    steps = (Step("requantize", Operand(scale.shape, "float32", "constant", 0), None, parameters),)
+    step, m, expected = requantized(acc, scale, 0, Quant(zero_point=5, bounds=(-127, 127), numerics=numerics))
+    steps = (step,)
     workload = Workload(
         "arm.matmul_s8",
         (operands[0], operands[1]),
@@ -58,10 +58,9 @@ def case(
         acc.shape,
         "int8",
         None,
-        magnitude_of_run_time(operands, zeros, steps, [scale]),
+        magnitude_of_run_time(operands, zeros, steps, [m]),
     )
-    expected = requantize(acc, scale, 5, "int8", (-127, 127))
-    return Case(workload, tuple(inputs), (scale,), expected)
+    return Case(workload, tuple(inputs), (m,), expected)
 
 
 CASES = [
@@ -76,11 +75,18 @@ CASES = [
     case((2, 3), (5, 16, 8), b_lead=(3,)),
     case((2, 1), (5, 33, 8), b_lead=(2,)),
     case((), (2, 300, 16), zeros=(-128, -128)),
+    case((2, 2), (31, 65, 17), zeros=(-128, 127), numerics="tosa"),
+    case((1, 2), (13, 17, 33), zeros=(131, 255), dtypes=("uint8", "uint8"), spread=1e6, numerics="tosa"),
 ]
 
 
 def test_the_cases_reach_every_form():
-    assert {kernel._product(each.workload).form for each in CASES} == {"biased", "magic", "convert"}
+    assert {kernel._product(each.workload).form for each in CASES} == {
+        "biased",
+        "magic",
+        "convert",
+        "rescale",
+    }
 
 
 @pytest.mark.isa("i8mm")
@@ -158,7 +164,7 @@ def test_near_misses_name_limit_and_actual():
     assert refused(empty)[0] == "1 or more"
     scattered = case((2, 3), (4, 5, 6), axes=((3, 1, 0, 2), ())).workload
     assert refused(scattered) == ("1 of 2", "(3, 1, 0, 2)")
-    assert refused(dataclasses.replace(good, epilogue=()))[0] == "one multiplier"
+    assert refused(dataclasses.replace(good, epilogue=()))[0] == "requantize"
 
 
 def test_params_that_cannot_be():

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RESCALE of the numerics `tosa` in vector registers, exact, without products of 64 bits.
+
+    rescale(acc) = (acc * m + 2**(shift - 1)) >> shift
+
+SQDMULH gives t = floor(acc * m / 2**31). Floors nest: with n = shift - 31 >= 1,
+
+    rescale(acc) = floor((acc * m / 2**31 + 2**(n - 1)) / 2**n) = floor((t + 2**(n - 1)) / 2**n)
+
+since 2**(n - 1) is an integer, and that is a rounding shift of t, which SQRSHRN narrows in the same step. This holds
+for every accumulator: m is not negative, so that SQDMULH never saturates. A scale of 1/2 and more has a shift of at
+most 31. SQRDMULH then gives, of an accumulator shifted left by k = 31 - shift,
+
+    floor((acc * 2**k * m + 2**30) / 2**31) = floor((acc * m + 2**(shift - 1)) / 2**shift)
+
+which needs |acc| <= 2**shift. `exact` says so.
+"""
+
+from collections.abc import Sequence
+
+from tvm import ir, tirx
+
+from schedules.intrinsics.narrow import sqdmulh, sqrdmulh, sqrshrn16, sqxtn16, srshr
+from schedules.intrinsics.vector import combine
+
+PRODUCT_SHIFT = 31
+"""What SQDMULH and SQRDMULH shift out."""
+
+NARROWING = range(1, 17)
+"""Shifts of SQRSHRN from 32 bits to 16."""
+
+
+def exact(shift: int, accumulator: int | None) -> bool:
+    """Whether `rescale16` is the definition for |acc| < 2**accumulator; None for every accumulator of 32 bits."""
+    return shift > PRODUCT_SHIFT or (accumulator is not None and accumulator <= shift)
+
+
+def rescale16(acc: Sequence[ir.Expr], m: Sequence[ir.Expr], shift: int) -> list[ir.Expr]:
+    """Four int32x4 accumulators, rescaled, as two int16x8 that are saturated.
+
+    Args:
+        acc: Four int32x4.
+        m: Four int32x4: the multipliers, not negative.
+        shift: Of all of them.
+    """
+    narrow = [_rescaled(a, factor, shift) for a, factor in zip(acc, m, strict=True)]
+    return [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+
+
+def rescale32(x: ir.Expr, m: ir.Expr, shift: int) -> ir.Expr:
+    """An int32x4 rescaled by another, of multipliers, not narrowed; what exceeds 32 bits is undefined."""
+    rest = shift - PRODUCT_SHIFT
+    if rest > 0:
+        return srshr(sqdmulh(x, m), rest)
+    return sqrdmulh(x << tirx.Broadcast(tirx.IntImm("int32", -rest), 4) if rest else x, m)
+
+
+def _rescaled(acc: ir.Expr, m: ir.Expr, shift: int) -> ir.Expr:
+    rest = shift - PRODUCT_SHIFT
+    return sqrshrn16(sqdmulh(acc, m), rest) if rest in NARROWING else sqxtn16(rescale32(acc, m, shift))

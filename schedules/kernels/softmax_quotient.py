@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a softmax of 8-bit rows as the numerics `qdq` defines it: shares of a sum by division.
+
+    y = saturate(rne(fl(e[d] / fl(fl(S) * ys))) + zy)
+
+FDIV of four takes as long as twenty other instructions. All values of a row have one divisor D, and with r = fl(1 / D)
+
+    q = fl(x * r), then twice  e = fma(-q, D, x), q = fma(e, r, q)
+
+is fl(x / D): the first q is within two units, the second within one, and then the third is the quotient rounded
+(Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). It takes that neither
+underflow nor overflow is near: x is 0 or from 1 to 2^30, and D from 2^30 times the scale up to the length times that.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.vector import combine
+
+LANES = 4
+"""Words of a vector register."""
+
+SCALES = (2.0**-40, 2.0**40)
+"""Of the result; beyond them FDIV keeps to what underflows and overflows."""
+
+
+def sixteen(
+    total: ir.Expr, scale: float, zero_point: int, dtype: str
+) -> Callable[[Sequence[ir.Expr]], ir.Expr]:
+    """Emits what a row has in common, and returns what makes 16 results of four int32x4 exponentials.
+
+    Args:
+        total: Their sum, int64.
+        scale: Of the result.
+        zero_point: Of the result.
+        dtype: Of the result.
+    """
+    whole = T.Bind(tirx.Cast("float32", total) * tirx.FloatImm("float32", scale))
+    divide = division(whole, exact=not SCALES[0] <= scale <= SCALES[1])
+
+    def divided(parts: Sequence[ir.Expr]) -> ir.Expr:
+        narrow = [sqxtn16(fcvtns(divide(T.Bind(tirx.Cast("float32x4", part))))) for part in parts]
+        halves = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+        if zero_point:
+            extra = tirx.Broadcast(tirx.IntImm("int16", zero_point), 8)
+            halves = [sqadd16(half, extra) for half in halves]
+        return combine(*(narrow8(half, dtype) for half in halves))
+
+    return divided
+
+
+def division(by: ir.Expr, *, exact: bool) -> Callable[[ir.Expr], ir.Expr]:
+    """X / by of float32x4 x: by FDIV if `exact`, else by what equals it where nothing underflows or overflows."""
+    divisor = tirx.Broadcast(by, LANES)
+    if exact:
+        return lambda x: tirx.Div(x, divisor)
+    reciprocal = tirx.Broadcast(T.Bind(tirx.FloatImm("float32", 1.0) / by), LANES)
+    minus = tirx.Broadcast(T.Bind(-by), LANES)
+
+    def quotient(x: ir.Expr) -> ir.Expr:
+        q: ir.Expr = T.Bind(fmulx(x, reciprocal))
+        for _ in range(2):
+            q = T.Bind(fma(T.Bind(fma(q, minus, x)), reciprocal, q))
+        return q
+
+    return quotient
