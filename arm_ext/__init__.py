@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from arm_ext.board import Board, open_board
     from arm_ext.compiler import CompileResult, compile
     from arm_ext.doctor import Diagnosis, diagnose
+    from arm_ext.ethosu.options import NpuOptions
     from arm_ext.explainer import ExplainReport, explain
     from arm_ext.measure.bench import bench
     from arm_ext.measure.profile import CountReport
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from arm_ext.peers.compare import compare
     from arm_ext.peers.comparison import Comparison
     from arm_ext.runner import RunResult, run
+    from arm_ext.verifier import VerifyReport, verify
 
 __version__ = "0.1.0"
 
@@ -30,10 +32,12 @@ __all__ = [
     "CountReport",
     "Diagnosis",
     "ExplainReport",
+    "NpuOptions",
     "Package",
     "RunResult",
     "ThreadReport",
     "TimeReport",
+    "VerifyReport",
     "__version__",
     "bench",
     "compare",
@@ -43,12 +47,14 @@ __all__ = [
     "load_package",
     "open_board",
     "run",
+    "verify",
 ]
 
 _HOMES = {
     "arm_ext.board": ("Board", "open_board"),
     "arm_ext.compiler": ("CompileResult", "compile"),
     "arm_ext.doctor": ("Diagnosis", "diagnose"),
+    "arm_ext.ethosu.options": ("NpuOptions",),
     "arm_ext.explainer": ("ExplainReport", "explain"),
     "arm_ext.measure.bench": ("bench",),
     "arm_ext.measure.profile": ("CountReport",),
@@ -58,6 +64,7 @@ _HOMES = {
     "arm_ext.peers.compare": ("compare",),
     "arm_ext.peers.comparison": ("Comparison",),
     "arm_ext.runner": ("RunResult", "run"),
+    "arm_ext.verifier": ("VerifyReport", "verify"),
 }
 
 

@@ -1,33 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.compile`: a model in, a package out."""
 
-import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 import tvm
 
-import arm_ext
 from arm_ext import package
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.load import import_model
 from arm_ext.macs import count_macs
-from arm_ext.manifest import (
-    Calibration,
-    Check,
-    Linker,
-    Manifest,
-    Memory,
-    ModelInfo,
-    Precision,
-    TargetInfo,
-    Tensor,
-    Versions,
-)
+from arm_ext.make_manifest import Compiled, make_manifest
+from arm_ext.manifest import Calibration, Memory, Numerics, Precision
 from arm_ext.memory import memory_of
 from arm_ext.package import Package
 from arm_ext.pipeline import PHASES, Context, build, run_phases
@@ -38,11 +29,16 @@ from arm_ext.selftest import check_of, make_selftest, random_inputs
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.target.toolchain import Linker as LinkStep
-from arm_ext.target.toolchain import LinkerRecord
 from schedules.kernels import winograd_f32
+from schedules.numerics import qdq, tosa
 
-# Steps around PHASES, for a progress display.
-STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
+if TYPE_CHECKING:
+    from arm_ext.offloading import Divider
+
+# Steps around PHASES, for a progress display; "npu" is for models that are divided.
+STEPS = ("import", *(phase.name for phase in PHASES), "npu", "link", "verify", "self-test", "package")
+
+_NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
 
 
 # By LLVM's names, Armv8.2-A's arithmetic on binary16 and Armv8.6-A's products of bfloat16. Without them each
@@ -69,6 +65,7 @@ def compile(
     calibration: Method = "minmax",
     precision: Precision = "fp32",
     winograd: bool = True,
+    npu: NpuOptions | str | None = None,
     inputs: Sequence[np.ndarray] | None = None,
     memory_budget: int | None = None,
     dump_phases: str | Path | None = None,
@@ -89,6 +86,7 @@ def compile(
             in fp32; in "bf16" it is products alone.
         winograd: Whether float convolutions may be computed by Winograd's transforms, whose rounding errors are
             some four times those of a plain sum.
+        npu: An Ethos-U for parts of a quantised model, such as "ethos-u65-256", or that and how to divide.
         inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
         memory_budget: Largest peak of activation memory allowed, in bytes.
         dump_phases: Folder for each phase's module as TVMScript.
@@ -97,47 +95,69 @@ def compile(
 
     Raises:
         UsageError: An argument or the model file is wrong.
-        ModelError: The model holds what cannot be compiled, or exceeds the memory budget.
-        EnvError: The linker is missing or fails.
+        ModelError: The model holds what cannot be compiled, or exceeds a budget, or stays on the CPU against a wish.
+        EnvError: The linker, or Vela, is missing or fails.
         InternalError: The result fails the compiler's own checks.
     """
     profile = resolve(target, mattr)
+    numerics: Numerics = "qdq" if npu is None else "tosa"
+    divider = None if npu is None else _divider(npu)
     with package.writing(Path(output)) as folder:
         progress("import")
         imported, calibrated = _import(model, shapes or {}, quantize, calibration)
         _check_precision(precision, imported, profile)
-        context = Context(profile, precision, () if winograd else (winograd_f32.NAME,))
+        if divider is not None:
+            divider.check(imported)
+        context = Context(profile, precision, () if winograd else (winograd_f32.NAME,), _NUMERICS[numerics])
         modules = _run(imported, context, Path(dump_phases) if dump_phases else None, progress)
+        macs = count_macs(imported.mod)
+        memory = memory_of(modules["lower"], modules["plan"])
+        _check_budget(memory, memory_budget)
+        offloaded = None
+        if divider is not None:
+            progress("npu")
+            offloaded = divider.divide(imported.nodes, macs, modules["integerize"], modules["lower"], context)
         compiled = build_report(
             imported.name,
             profile.name,
             imported.nodes,
-            count_macs(imported.mod),
+            macs,
             context.kernels,
             context.left_float,
             context.kept_layout,
+            None if offloaded is None else offloaded.report,
         )
-        memory = memory_of(modules["lower"], modules["plan"])
-        _check_budget(memory, memory_budget)
-        progress("link")
-        executable = build(modules["plan"], profile)
-        linker = executable.export_library(str(folder / package.SO), fcompile=LinkStep(profile.triple, cc))
-        progress("verify")
-        check_isa(folder / package.SO, profile.features)
-        progress("self-test")
         test_inputs = list(inputs) if inputs is not None else random_inputs(imported.inputs)
-        make_selftest(imported, test_inputs, precision, context.without).save(folder / package.SELFTEST)
+        progress("link")
+        # The self-test compiles the model for this machine, which takes about as long: each has a core.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            pending = beside.submit(
+                make_selftest, imported, test_inputs, precision, context.without, context.numerics
+            )
+            executable = build(modules["plan"], profile)
+            linker = executable.export_library(
+                str(folder / package.SO), fcompile=LinkStep(profile.triple, cc)
+            )
+            progress("verify")
+            check_isa(folder / package.SO, profile.features)
+            progress("self-test")
+            selftest = pending.result()
+        selftest.save(folder / package.SELFTEST)
         progress("package")
-        manifest = _manifest(
-            imported,
-            calibrated,
-            profile,
-            precision,
-            memory,
-            compiled.macs,
-            check_of(imported, precision, context.left_float),
-            linker,
-            package.file_sha256(folder / package.SO),
+        manifest = make_manifest(
+            Compiled(
+                imported,
+                calibrated,
+                profile,
+                precision,
+                numerics,
+                memory,
+                compiled.macs,
+                check_of(imported, precision, context.left_float),
+                linker,
+                package.file_sha256(folder / package.SO),
+                None if offloaded is None else offloaded.write(folder, test_inputs),
+            )
         )
         package.write_manifest(folder, manifest)
         (folder / package.REPORT_JSON).write_text(compiled.model_dump_json(indent=2) + "\n")
@@ -155,6 +175,14 @@ def _import(
     if samples is None:
         return import_model(model, static), None
     return import_quantized(model, Path(samples), method, static)
+
+
+def _divider(npu: NpuOptions | str) -> "Divider":
+    require_packages()
+    # Not above: the packages that it needs may be missing where there is no NPU.
+    from arm_ext.offloading import Divider
+
+    return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
 
 def _check_precision(precision: Precision, model: ImportedModel, profile: Profile) -> None:
@@ -194,48 +222,4 @@ def _check_budget(memory: Memory, budget: int | None) -> None:
     raise ModelError(
         f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
         f"alive at the widest layers:\n{widest}"
-    )
-
-
-def _manifest(
-    imported: ImportedModel,
-    calibrated: Calibration | None,
-    profile: Profile,
-    precision: Precision,
-    memory: Memory,
-    macs: int,
-    check: Check,
-    linker: LinkerRecord,
-    so_sha256: str,
-) -> Manifest:
-    def tensors(specs: Sequence[arm_ext.frontends.TensorSpec]) -> list[Tensor]:
-        return [Tensor(name=spec.name, shape=list(spec.shape), dtype=spec.dtype) for spec in specs]
-
-    return Manifest(
-        so_sha256=so_sha256,
-        model=ModelInfo(
-            name=imported.name, format=imported.format, sha256=imported.sha256, calibration=calibrated
-        ),
-        inputs=tensors(imported.inputs),
-        outputs=tensors(imported.outputs),
-        target=TargetInfo(
-            profile=profile.name,
-            core=profile.core.name,
-            triple=profile.triple,
-            cpu=profile.core.llvm_cpu,
-            features=list(profile.features),
-            qemu_cpu=profile.qemu_cpu,
-            mca_cpu=profile.core.mca_cpu,
-        ),
-        precision=precision,
-        versions=Versions(
-            arm_ext=arm_ext.__version__,
-            tvm=importlib.metadata.version("apache-tvm"),
-            tvm_ffi=importlib.metadata.version("apache-tvm-ffi"),
-            llvm=str(tvm.get_global_func("target.llvm_version_major")()),
-            linker=Linker(name=linker.name, version=linker.version),
-        ),
-        memory=memory,
-        macs=macs,
-        check=check,
     )

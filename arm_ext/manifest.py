@@ -11,6 +11,7 @@ SCHEMA_VERSION: Literal[1] = 1
 
 
 Precision = Literal["fp32", "fp16", "bf16"]
+Numerics = Literal["qdq", "tosa"]
 
 
 class _Record(BaseModel):
@@ -92,6 +93,52 @@ class Memory(_Record):
     widest: list[WideLayer]
 
 
+class NpuFile(_Record):
+    """A file of the package; sha256 is of its bytes."""
+
+    path: str
+    sha256: str
+
+
+class NpuMemory(_Record):
+    """Bytes that a region wants: its payload's areas, and by Vela's estimate at most in each memory of the system."""
+
+    weight_bytes: int
+    scratch_bytes: int
+    fast_bytes: int
+    peak_bytes: dict[str, int]
+
+
+class NpuRegion(_Record):
+    """A part of the model for the NPU: its payload, the TOSA graph that was compiled, the source nodes computed in it.
+
+    `values` are its inputs and outputs in the self-test, as the CPU computes them (.npz, computed on the host).
+    Inputs and outputs are in the payload's order, named after the values of the integer graph. `cycles` are Vela's
+    estimate.
+    """
+
+    payload: NpuFile
+    tosa: NpuFile
+    values: NpuFile
+    sources: list[str]
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    macs: int
+    cycles: int
+    memory: NpuMemory
+
+
+class Npu(_Record):
+    """What was compiled for the NPU, by which version of Vela and for which of its configurations."""
+
+    accelerator: str
+    vela: str
+    tosa_tools: str
+    system_config: str
+    memory_mode: str
+    regions: list[NpuRegion]
+
+
 class Check(_Record):
     """How `run --check` compares outputs with `expected`, and why that bound.
 
@@ -103,7 +150,10 @@ class Check(_Record):
 
 
 class Manifest(_Record):
-    """manifest.json; so_sha256 is of model.so, and precision what float operators compute in."""
+    """manifest.json; so_sha256 is of model.so.
+
+    `precision` is what float operators compute in, `numerics` what quantised ones do.
+    """
 
     schema_version: Literal[1] = SCHEMA_VERSION
     so_sha256: str
@@ -112,10 +162,12 @@ class Manifest(_Record):
     outputs: list[Tensor]
     target: TargetInfo
     precision: Precision = "fp32"
+    numerics: Numerics = "qdq"
     versions: Versions
     memory: Memory
     macs: int
     check: Check
+    npu: Npu | None = None
 
 
 def manifest_schema() -> dict[str, object]:

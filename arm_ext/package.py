@@ -2,6 +2,7 @@
 """The artefact: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz."""
 
 import hashlib
+import io
 import json
 import shutil
 import tempfile
@@ -14,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from arm_ext.errors import UsageError
-from arm_ext.manifest import Manifest
+from arm_ext.manifest import Manifest, NpuFile
 
 SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "model.so",
@@ -57,6 +58,33 @@ class Selftest:
 
 
 @dataclass(frozen=True)
+class RegionValues:
+    """Inputs of a region, and the outputs that the CPU computes of them, in the payload's order."""
+
+    inputs: list[np.ndarray]
+    outputs: list[np.ndarray]
+
+    def to_bytes(self) -> bytes:
+        """Return them as .npz (numpy stamps no time into it)."""
+        file = io.BytesIO()
+        arrays = {"input": self.inputs, "output": self.outputs}
+        named = {f"{role}_{i}": value for role, values in arrays.items() for i, value in enumerate(values)}
+        np.savez_compressed(file, **named)  # type: ignore[arg-type]
+        return file.getvalue()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "RegionValues":
+        """Return what `to_bytes` wrote."""
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            arrays = dict(found)
+        inputs, outputs = (
+            [arrays[f"{role}_{i}"] for i in range(sum(name.startswith(role) for name in arrays))]
+            for role in ("input", "output")
+        )
+        return RegionValues(inputs, outputs)
+
+
+@dataclass(frozen=True)
 class Package:
     """A package on disk."""
 
@@ -80,6 +108,21 @@ class Package:
             raise UsageError(
                 f"{self.path / SELFTEST}: cannot be read ({err}); compile the model again"
             ) from err
+
+    def read(self, file: NpuFile) -> bytes:
+        """Read a file that the manifest has the hash of.
+
+        Raises:
+            UsageError: It is missing or altered.
+        """
+        path = self.path / file.path
+        try:
+            content = path.read_bytes()
+        except OSError as err:
+            raise UsageError(f"{path}: cannot be read ({err.strerror}); compile the model again") from err
+        if hashlib.sha256(content).hexdigest() != file.sha256:
+            raise UsageError(f"{path}: is not what was compiled; compile the model again")
+        return content
 
 
 def load_package(path: str | Path) -> Package:

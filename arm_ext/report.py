@@ -2,12 +2,14 @@
 """CompileReport: for each source node where it runs, by which kernel, and why not elsewhere."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from arm_ext.manifest import json_schema
+from arm_ext.npu_report import NpuReport, Where
+from arm_ext.text import columns
 from relay_passes import KeptLayout, LeftFloat
 from schedules.generic import families
 from schedules.generic.families import GENERIC
@@ -101,13 +103,13 @@ class LayoutCall(BaseModel):
 
 
 class NodeRow(BaseModel):
-    """One source node."""
+    """One source node. What the NPU computes has its CPU kernels too; "cpu+npu" is in part on each."""
 
     model_config = ConfigDict(frozen=True)
 
     source: str
     op: str
-    where: Literal["cpu", "folded"]
+    where: Where | Literal["folded"]
     symbols: tuple[str, ...]
     kernel: str
     numerics: str
@@ -128,6 +130,7 @@ class CompileReport(BaseModel):
     kernels: tuple[KernelCall, ...]
     left_float: tuple[FloatCall, ...] = ()
     kept_layout: tuple[LayoutCall, ...] = ()
+    npu: NpuReport | None = None
 
     def summary(self) -> str:
         """Return how many source nodes each kernel serves: "linear_f32 13, generic 40, folded 12 nodes"."""
@@ -146,17 +149,19 @@ class CompileReport(BaseModel):
             (n.source, n.op, n.where, n.kernel, n.numerics, f"{100 * n.mac_share:.1f}", n.reason)
             for n in self.nodes
         ]
-        lines += _columns(rows)
+        lines += columns(rows)
+        if self.npu is not None:
+            lines += ["", *self.npu.text()]
         lines += ["", "Kernels, with estimated cycles of one call on one core, and what comes next:"]
         choices = [(c.symbol, c.kernel, _count(c.estimated_cycles), c.next_best()) for c in self.kernels]
-        lines += _columns([("symbol", "kernel", "cycles", "runner-up"), *choices])
+        lines += columns([("symbol", "kernel", "cycles", "runner-up"), *choices])
         head = ("node", "operator", "reason")
         if self.left_float:
             lines += ["", f"{len(self.left_float)} operators left in float:"]
-            lines += _columns([head, *((", ".join(c.sources), c.operator, c.why()) for c in self.left_float)])
+            lines += columns([head, *((", ".join(c.sources), c.operator, c.why()) for c in self.left_float)])
         if self.kept_layout:
             lines += ["", f"{len(self.kept_layout)} operators left in the model's layout, not channels-last:"]
-            lines += _columns(
+            lines += columns(
                 [head, *((", ".join(c.sources), c.operator, c.reason) for c in self.kept_layout)]
             )
         return "\n".join(lines) + "\n"
@@ -164,15 +169,6 @@ class CompileReport(BaseModel):
 
 def _count(cycles: int | None) -> str:
     return "-" if cycles is None else f"{cycles:,}"
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    # The last column is free text and is not padded.
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    return [
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in rows
-    ]
 
 
 def build_report(
@@ -183,6 +179,7 @@ def build_report(
     kernels: Iterable[KernelCall],
     left_float: Iterable[FloatCall] = (),
     kept_layout: Iterable[LayoutCall] = (),
+    npu: NpuReport | None = None,
 ) -> CompileReport:
     """Join what the phases recorded into one row a source node.
 
@@ -194,6 +191,7 @@ def build_report(
         kernels: The kernels, with their source nodes.
         left_float: What a quantised model computes in float.
         kept_layout: What is not channels-last.
+        npu: What an NPU computes.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}
@@ -202,7 +200,7 @@ def build_report(
             by_source.setdefault(source, []).append(call)
     total = sum(macs.values())
     rows = tuple(
-        _row(name, op, by_source.get(name, []), macs.get(name, 0) / total if total else 0.0)
+        _row(name, op, by_source.get(name, []), macs.get(name, 0) / total if total else 0.0, npu)
         for name, op in nodes.items()
     )
     return CompileReport(
@@ -213,21 +211,23 @@ def build_report(
         kernels=calls,
         left_float=tuple(left_float),
         kept_layout=tuple(kept_layout),
+        npu=npu,
     )
 
 
-def _row(name: str, op: str, calls: list[KernelCall], share: float) -> NodeRow:
+def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuReport | None) -> NodeRow:
+    where: Where
+    where, why = npu.where(name) if npu else ("cpu", "")
     if not calls:
-        reason = "constant at compile time, or needs no computation"
         return NodeRow(
             source=name,
             op=op,
-            where="folded",
+            where="npu" if where == "npu" else "folded",
             symbols=(),
             kernel="-",
             numerics="-",
             mac_share=share,
-            reason=reason,
+            reason=why if where == "npu" else "constant at compile time, or needs no computation",
         )
     # A node that spreads over several kernels (weights prepared in one, used in another) is described by the first
     # that a hand-written kernel serves, else by the first of a family, else by the first.
@@ -236,12 +236,12 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float) -> NodeRow:
     return NodeRow(
         source=name,
         op=op,
-        where="cpu",
+        where=where,
         symbols=tuple(call.symbol for call in calls),
         kernel=main.kernel,
         numerics=main.numerics,
         mac_share=share,
-        reason="; ".join(filter(None, [main.reason, rejected])),
+        reason="; ".join(filter(None, [why, main.reason, rejected])),
     )
 
 

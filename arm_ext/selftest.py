@@ -14,7 +14,7 @@ from arm_ext.manifest import Check, Precision
 from arm_ext.package import Selftest
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.report import FloatCall
-from arm_ext.target.profiles import baseline_host
+from arm_ext.target.profiles import Profile, baseline_host
 from schedules.numerics.qdq import NUMERICS, Qdq
 
 _SEED = 0
@@ -61,9 +61,10 @@ def make_selftest(
     inputs: list[np.ndarray],
     precision: Precision = "fp32",
     without: tuple[str, ...] = (),
+    numerics: Qdq = NUMERICS,
 ) -> Selftest:
     """Compute `expected` through the same phases on this machine, and `source` by the source's runtime."""
-    expected = run_on_host(model.mod, inputs, precision, without)
+    expected = run_on_host(model.mod, inputs, precision, without, numerics)
     return Selftest(inputs, expected, *model.reference(inputs))
 
 
@@ -110,6 +111,11 @@ def run_on_host(
     """
     profile = baseline_host()
     *_, (_, planned) = run_phases(mod, Context(profile, precision, without, numerics))
+    return run_planned(planned, profile, inputs)
+
+
+def run_planned(planned: tvm.IRModule, profile: Profile, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Run on this machine what the last phase left."""
     device = tvm.cpu()
     vm = relax.VirtualMachine(build(planned, profile), device)
     result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))

@@ -25,6 +25,7 @@ _VERBS = {
     "explain": "Tell what each graph rewrite did to a model, and where and why it did not apply.",
     "run": "Run a package on a board, and check its numbers.",
     "targets": "List the target profiles.",
+    "verify": "Show that a package's payloads for an NPU compute what they should, without the NPU.",
 }
 
 

@@ -3,13 +3,14 @@
 
 import json
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 from rich.table import Table
 
 from arm_ext import digits
 from arm_ext.cli.console import Shape, command, progress, stdout
+from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.compiler import STEPS, CompileResult
 from arm_ext.compiler import compile as compile_model
 from arm_ext.manifest import Precision
@@ -18,7 +19,7 @@ from arm_ext.quant.static import Method
 SCHEMA_VERSION = 1
 
 
-@click.command()
+@click.command(cls=NpuCommand)
 @click.argument("model", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--target", default="arm", show_default=True, help="Profile to compile for; see `arm-ext targets`."
@@ -67,6 +68,7 @@ SCHEMA_VERSION = 1
 @click.option(
     "--dump-phases", type=click.Path(path_type=Path), metavar="DIR", help="Write each phase as TVMScript."
 )
+@npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def compile(
@@ -83,6 +85,7 @@ def compile(
     dump_phases: Path | None,
     cc: str | None,
     as_json: bool,
+    **npu: Any,
 ) -> None:
     """Compile MODEL (ONNX or TFLite, float or quantised) into a package.
 
@@ -101,6 +104,7 @@ def compile(
             calibration=calibration,
             precision=precision,
             winograd=winograd,
+            npu=read_npu_options(npu),
             inputs=None if model else [digits.held_out()[0][:1]],
             memory_budget=memory_budget,
             dump_phases=dump_phases,
@@ -137,6 +141,7 @@ def _table(result: CompileResult) -> Table:
         "outputs": ", ".join(tensor.spec().describe() for tensor in manifest.outputs),
         "target": f"{manifest.target.profile}: {manifest.target.cpu}, {' '.join(manifest.target.features)}",
         "kernels": result.report.summary(),
+        **({} if result.report.npu is None else {"npu": result.report.npu.summary()}),
         "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
         f"{manifest.memory.weight_bytes:,} of weights",
     }

@@ -165,8 +165,8 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         lambda dilation: dilation == (1, 1), "no dilation", _TOSA,
     ),
     Constraint(
-        ("nn.max_pool2d",), "its layout is another", "NHWC", facts.layout,
-        lambda layout: layout == "NHWC", "a pool of two spatial axes", _TOSA,
+        ("nn.max_pool2d", "image.resize2d"), "its layout is another", "NHWC", facts.layout,
+        lambda layout: layout == "NHWC", "put it between convolutions", _TOSA,
     ),
     Constraint(
         ("matmul",), "an operand of the product is broadcast", "leading axes that agree",

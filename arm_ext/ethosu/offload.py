@@ -2,19 +2,22 @@
 """From an integer graph to compiled regions: claim, grow, emit, compile, and weigh against the CPU.
 
 What Vela does not compile although the constraints allow it is found by compiling its operators one by one; they stay
-on the CPU with Vela's words, and the rest grows again.
+on the CPU with Vela's words, and the rest grows again. Of a region that does not gain, operators that are dearer on the
+NPU than on the CPU are taken out, and the rest grows again; where none is, the whole region stays on the CPU. Every
+round leaves fewer operators, so there is a last one.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from arm_ext.ethosu.constraints import Violation
+from arm_ext.ethosu.layers import cycles_by_operator
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
 from arm_ext.ethosu.partition import Part, Refused, Wishes, claim, grow
 from arm_ext.ethosu.tosa import emit
 from arm_ext.ethosu.vela import Compiled, Io, VelaError, compile_network
 from arm_ext.ethosu.vela_config import VelaOptions
-from arm_ext.ethosu.worth import Clocks, Worth, worth
+from arm_ext.ethosu.worth import Clocks, Worth, dearer, worth
 from arm_ext.target.npu import Accelerator
 
 
@@ -60,6 +63,7 @@ class Offloader:
         wishes: What goes where whatever it costs.
         clocks: What cycles are worth.
         cpu_cycles: What an operator takes on the CPU.
+        weigh: Whether regions must gain.
     """
 
     npu: Accelerator
@@ -67,27 +71,37 @@ class Offloader:
     wishes: Wishes
     clocks: Clocks
     cpu_cycles: Callable[[Operator], float]
+    weigh: bool = True
     _probed: dict[bytes, str | None] = field(default_factory=dict)
+    _compiled: dict[bytes, Compiled] = field(default_factory=dict)
 
     def divide(self, graph: Graph) -> Offload:
         """The regions that gain, and the reason of every operator that is in none."""
         claimed, refused = claim(graph, self.npu, self.wishes)
-        done: list[Region] = []
         while True:
-            done = []
-            failed = [why for part in grow(graph, claimed) for why in self._compile(part, done)]
-            if not failed:
+            regions: list[Region] = []
+            lost = [why for part in grow(graph, claimed) for why in self._compile(part, regions)]
+            lost = lost or [why for region in regions for why in self._losses(region)]
+            if not lost:
                 break
-            refused += failed
-            lost = {refusal.operator for refusal in failed}
-            claimed = [operator for operator in claimed if operator not in lost]
-        kept = [region for region in done if region.worth.gains or self._wished(region.part)]
-        for region in done:
-            if region not in kept:
-                refused += [Refused(operator, region.worth.violation()) for operator in region.part.operators]
+            refused += lost
+            gone = {refusal.operator for refusal in lost}
+            claimed = [operator for operator in claimed if operator not in gone]
         order = {operator: at for at, operator in enumerate(graph.operators)}
         refused.sort(key=lambda refusal: order[refusal.operator])
-        return Offload(tuple(kept), tuple(refused), graph.unread)
+        return Offload(tuple(regions), tuple(refused), graph.unread)
+
+    def _losses(self, region: Region) -> list[Refused]:
+        """What is taken out of a region that does not gain."""
+        if region.worth.gains or not self.weigh or self._wished(region.part):
+            return []
+        there = cycles_by_operator(region.part, region.compiled.layers)
+        dear = [
+            Refused(operator, why)
+            for operator in region.part.operators
+            if (why := dearer(there[operator], self.cpu_cycles(operator), self.clocks))
+        ]
+        return dear or [Refused(operator, region.worth.violation()) for operator in region.part.operators]
 
     def _wished(self, part: Part) -> bool:
         return bool(self.wishes.npu) and any(self.wishes.npu & {op.kind, *op.nodes} for op in part.operators)
@@ -118,9 +132,11 @@ class Offloader:
         return None if said is None else _vela_says(said)
 
     def _vela(self, part: Part, tosa: bytes) -> Compiled:
-        return compile_network(
-            tosa, "TOSA", self.npu, self.options, inputs=_ios(part.inputs), outputs=_ios(part.outputs)
-        )
+        if tosa not in self._compiled:
+            self._compiled[tosa] = compile_network(
+                tosa, "TOSA", self.npu, self.options, inputs=_ios(part.inputs), outputs=_ios(part.outputs)
+            )
+        return self._compiled[tosa]
 
 
 def _ios(tensors: Sequence[Tensor]) -> list[Io]:

@@ -13,7 +13,7 @@ from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
-from arm_ext.ethosu.sums import Array, average_of, shape_of, sum_of
+from arm_ext.ethosu.sums import Array, average_of, over_windows, shape_of, sum_of
 from relay_passes.sources import bindings_of, sources_of, union
 
 _BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.minimum")
@@ -112,7 +112,7 @@ class _Reader:
         found = None if call is None else sum_of(call, self)
         if call is None or found is None:
             return None
-        if attrs["average"]:
+        if attrs["average"] and over_windows(found):
             found = average_of(found, bias)
         chain = [*found.covered, (total, call), *chain]
         bias = _flat(bias) + found.offset
@@ -143,6 +143,9 @@ class _Reader:
             return Unread(
                 sources_of(value), name, "it computes in float", "integers", ", ".join(floats), macs
             )
+        if attrs:
+            reason, limit = "no TOSA form of its kind is known here", "one of the operator table"
+            return Unread(sources_of(value), name, reason, limit, name)
         return Unread(
             sources_of(value), name, "its sums are not requantised by an operator of their own", macs=macs
         )

@@ -187,6 +187,12 @@ def _total(call: Call, reader: Reader) -> Sum | None:
     )
 
 
+def over_windows(total: Sum) -> bool:
+    """Whether a sum is over rows and columns of images."""
+    given, (data, *_) = total.attributes, total.inputs
+    return "axes" not in given or (given["axes"] == (1, 2) and len(shape_of(data)) == 4)
+
+
 def average_of(total: Sum, bias: Array) -> Sum:
     """The average that divides a sum over a window by how many of its elements are inside of the data.
 

@@ -1,14 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Vela's compiler in process: a TOSA or TFLite flatbuffer to a payload and what Vela estimates of it."""
 
-import contextlib
-import ctypes
 import importlib.metadata
 import io
-import os
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +13,7 @@ from ethosu import regor
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.payload import Kind, Payload, Region, Tensor
+from arm_ext.ethosu.stdout import stdout_to
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.target.npu import Accelerator
 
@@ -27,6 +23,10 @@ _IDENTIFIERS = {"TOSA": b"TOSA", "TFLITE": b"TFL3"}  # of a flatbuffer, at byte 
 
 # Regions of separate inputs and outputs; scratch and fast scratch are as Vela's model says.
 _INPUT_REGION, _OUTPUT_REGION = 3, 4
+
+
+# Columns of the performance table, in the order of LayerCost's fields.
+_LAYER_FIGURES = ("op_cycles", "npu_cycles", "mac_count", "staging_usage", "source_id")
 
 
 class VelaError(ModelError):
@@ -62,6 +62,7 @@ class LayerCost:
         npu_cycles: Of the MAC and elementwise engines alone.
         macs: Multiply-accumulates.
         staging_bytes: Fast memory in use while it runs.
+        source: Which operator of the network it comes from; a number that its other operations share.
     """
 
     operator: str
@@ -70,6 +71,7 @@ class LayerCost:
     npu_cycles: int
     macs: int
     staging_bytes: int
+    source: int
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def compile_network(
     config = configuration(npu, options or VelaOptions())
     said = io.BytesIO()
     try:
-        with _stdout_to(said):
+        with stdout_to(said):
             model = regor.compile(npu.vela_name, network, format_, config.system, options=config.compiler)
     except RuntimeError as error:
         raise VelaError(_failure(npu, str(error), said)) from None
@@ -158,23 +160,6 @@ def _failure(npu: Accelerator, error: str, said: io.BytesIO) -> str:
         part.strip() for part in (error, said.getvalue().decode(errors="replace")) if part.strip()
     )
     return f"Vela {vela_version()} for {npu.name}: {text}"
-
-
-@contextlib.contextmanager
-def _stdout_to(said: io.BytesIO) -> Iterator[None]:
-    """Takes what Vela's C++ prints, since standard output holds results alone."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    with tempfile.TemporaryFile() as file:
-        os.dup2(file.fileno(), 1)
-        try:
-            yield
-        finally:
-            ctypes.CDLL(None).fflush(None)
-            os.dup2(kept, 1)
-            os.close(kept)
-            file.seek(0)
-            said.write(file.read())
 
 
 def _payload(
@@ -204,6 +189,8 @@ def _tensors(compiled: Sequence[Any], named: Sequence[Io] | None, role: str) -> 
     """Where Vela has put the inputs or outputs, under the names and types that the network has for them."""
     if named is None:
         named = [Io(f"{role}{i}", f"int{8 * t.element_size}", tuple(t.shape)) for i, t in enumerate(compiled)]
+    if role == "output" and len(compiled) < len(named):
+        raise VelaError(f"Vela {vela_version()} keeps {len(compiled)} of {len(named)} outputs")
     if len(named) != len(compiled):
         raise ValueError(f"Vela has {len(compiled)} {role}s, the caller names {len(named)}")
     tensors = []
@@ -236,7 +223,7 @@ def _layers(tables: Mapping[str, Any]) -> tuple[LayerCost, ...]:
         LayerCost(
             row["operator"],
             row["name"],
-            *(int(float(row[key] or 0)) for key in ("op_cycles", "npu_cycles", "mac_count", "staging_usage")),
+            *(int(float(row[key] or 0)) for key in _LAYER_FIGURES),
         )
         for row in rows
     )

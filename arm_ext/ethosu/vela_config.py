@@ -14,6 +14,8 @@ from arm_ext.target.npu import Accelerator
 # Width of a family's addresses (Vela's architecture_features.py), where nothing else limits the arena.
 _ADDRESS_BITS = {"u55": 32, "u65": 40, "u85": 40}
 
+_HZ_PER_MHZ = 1e6
+
 
 @dataclass(frozen=True)
 class VelaOptions:
@@ -23,7 +25,7 @@ class VelaOptions:
         system_config: Name of a [System_Config.…] section.
         memory_mode: Name of a [Memory_Mode.…] section.
         config: A vela.ini with both, other than Vela's own.
-        arena_cache_size: Bytes of SRAM to aim at; else what the memory mode says.
+        arena_cache_size: Bytes of SRAM to aim at, where the memory mode does not say less.
         optimise: "Performance", or "Size" for the smallest arena.
         separate_io: Inputs and outputs in regions of their own, which makes a COP2 container.
     """
@@ -45,12 +47,14 @@ class Configuration:
         memory_mode: Name of the memory mode.
         system: Vela's text of the accelerator, and of all configurations.
         compiler: Vela's text of how to compile.
+        core_mhz: The NPU's clock in the system configuration.
     """
 
     system_config: str
     memory_mode: str
     system: str
     compiler: str
+    core_mhz: float
 
 
 def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
@@ -62,14 +66,18 @@ def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
     system_config = options.system_config or npu.system_config
     memory_mode = options.memory_mode or npu.memory_mode
     ini = _read(options.config)
-    of_mode = _arena_cache_size(ini, system_config, memory_mode)
-    limit = options.arena_cache_size if options.arena_cache_size is not None else of_mode
+    sections = _sections(ini, system_config, memory_mode)
+    limits = [_arena_cache_size(sections, memory_mode), options.arena_cache_size]
+    limit = min((size for size in limits if size is not None), default=1 << _ADDRESS_BITS[npu.family])
     header = (
         f"[architecture]\nmacs={npu.macs // npu.cores}\ncores={npu.cores}\n"
         f"[vela]\nsystem_config_name={system_config}\nmemory_mode_name={memory_mode}\n"
     )
-    compiler = _compiler_options(options, 1 << _ADDRESS_BITS[npu.family] if limit is None else limit)
-    return Configuration(system_config, memory_mode, header + ini, compiler)
+    compiler = _compiler_options(options, limit)
+    clock = sections[f"System_Config.{system_config}"].getfloat("core_clock")
+    if clock is None:
+        raise UsageError(f"Vela's configuration has no core_clock in [System_Config.{system_config}]")
+    return Configuration(system_config, memory_mode, header + ini, compiler, clock / _HZ_PER_MHZ)
 
 
 def _read(path: Path | None) -> str:
@@ -84,8 +92,8 @@ def _read(path: Path | None) -> str:
         raise UsageError(f"Vela's configuration {path} cannot be read: {error.strerror}") from None
 
 
-def _arena_cache_size(ini: str, system_config: str, memory_mode: str) -> int | None:
-    """What the memory mode limits the arena to; both sections are checked for being there."""
+def _sections(ini: str, system_config: str, memory_mode: str) -> configparser.ConfigParser:
+    """The configuration, which both sections are in."""
     parser = configparser.ConfigParser()
     try:
         parser.read_string(ini)
@@ -95,6 +103,11 @@ def _arena_cache_size(ini: str, system_config: str, memory_mode: str) -> int | N
         if f"{kind}.{name}" not in parser:
             known = [s.split(".", 1)[1] for s in parser.sections() if s.startswith(f"{kind}.")]
             raise UsageError(f"Vela's configuration has no [{kind}.{name}]; {near(name, known)}")
+    return parser
+
+
+def _arena_cache_size(parser: configparser.ConfigParser, memory_mode: str) -> int | None:
+    """What the memory mode, or one that it inherits from, limits the arena to."""
     wanted = f"Memory_Mode.{memory_mode}"
     seen: set[str] = set()
     while wanted in parser and wanted not in seen:

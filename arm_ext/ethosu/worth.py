@@ -53,6 +53,26 @@ class Worth:
         )
 
 
+def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Violation | None:
+    """Why an operator of a region that does not gain stays on the CPU, if it is the dearer one there.
+
+    Args:
+        npu_cycles: Vela's estimate.
+        cpu_cycles: The kernels' estimate.
+        clocks: MHz.
+    """
+    there, here = npu_cycles / clocks.npu, cpu_cycles / clocks.cpu
+    if there <= here:
+        return None
+    return Violation(
+        "it takes longer on the NPU, where its region does not gain",
+        f"{here:.1f} us, which it takes on the CPU",
+        f"{there:.1f} us",
+        "name it in --npu-ops",
+        "estimates of Vela and of the kernels",
+    )
+
+
 def worth(part: Part, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Worth:
     """What a part takes here and there.
 

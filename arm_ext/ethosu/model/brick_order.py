@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from arm_ext.ethosu.model.errors import StreamError
+
 Traversal = Literal["depth_first", "part_kernel", "depthwise"]
 Positions = NDArray[np.int64]
 
@@ -114,6 +116,8 @@ def u85_order(volume: Volume, stream: int) -> Positions:
 def u85_fast_order(volume: Volume) -> Positions:
     """As `u55_order`, of U85's fast code: one stream, in which the others take turns."""
     v = volume
+    if v.traversal == "depthwise":
+        raise StreamError("the fast weight code has no order of depthwise weights")
     if v.streams == 1:
         return u85_order(v, 0)
     rounding, _, ifm_ublock = _u85_units(v)

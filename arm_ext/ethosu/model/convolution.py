@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arm_ext.ethosu.model.errors import StreamError
-from arm_ext.ethosu.model.memory import Integers
+from arm_ext.ethosu.model.memory import Integers, element
 from arm_ext.ethosu.model.output import ofm_shape, per_channel, scale_output, store
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.model.weights import read_scales, read_weights
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 _RESET, _KEEP, _IFM2 = 0, 1, 2  # what U85's accumulators begin with
 _U55_BITS = (32, 40)  # accumulator widths by NPU_SET_ACC_FORMAT
 _U85_BITS = (32, 48)
+_WIDEST = 2  # bytes of an element that the MAC engine takes
 
 
 def conv(machine: "Machine") -> None:
     """A convolution, or a matrix product with weights that are the second input (U85)."""
     registers = machine.registers
     depth = registers.size("ifm_depth")
-    window = read_window(machine, depth)
+    window = _input(machine, depth)
     if registers.family == "u85" and machine.running.operand:
+        if window.kernel.size != (1, 1):
+            raise StreamError(f"weights that are an input have a kernel of {window.kernel.size}, not 1 x 1")
         weights = _run_time_weights(machine, depth)
     else:
         machine.running.weights = read_weights(machine.memory, registers, machine.npu, "conv", depth)
@@ -45,10 +48,17 @@ def depthwise(machine: "Machine") -> None:
     """A depthwise convolution; each output channel sees the input channel of its number."""
     registers = machine.registers
     depth = registers.size("ofm_depth")
-    window = read_window(machine, depth)
+    window = _input(machine, depth)
     machine.running.weights = read_weights(machine.memory, registers, machine.npu, "depthwise", depth)
     total = _depthwise_sum(window, machine.running.weights[..., 0].astype(np.int64).transpose(1, 2, 0))
     accumulate(machine, total)
+
+
+def _input(machine: "Machine", depth: int) -> Window:
+    dtype, _ = element(machine.registers, "ifm")
+    if dtype.itemsize > _WIDEST:
+        raise StreamError(f"a convolution's input is {dtype}")
+    return read_window(machine, depth)
 
 
 def _depthwise_sum(window: Window, taps: Integers) -> Integers:

@@ -141,7 +141,10 @@ def _scaled(registers: Registers, mode: int, a: Integers, b: Integers) -> tuple[
         return a * registers.get("opa_scale", "scale"), b * registers.get("opb_scale")
     if choice not in (_OPERAND_A_32, _OPERAND_B_32):
         raise StreamError(f"input scaling mode {choice} is unknown")
-    headroom = _HEADROOM[element(registers, "ifm")[0].itemsize]
+    size = element(registers, "ifm")[0].itemsize
+    if size not in _HEADROOM:
+        raise StreamError(f"inputs of {size} bytes an element are rescaled, which 8 and 16 bits alone are")
+    headroom = _HEADROOM[size]
     multiplier, shift = registers.get("opa_scale", "scale"), registers.get("opa_scale", "shift")
     code = registers.get("ifm_precision", "round")
     if code >= len(U55_ROUNDING):

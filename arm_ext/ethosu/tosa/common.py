@@ -2,7 +2,7 @@
 """Pieces that several operators are made of."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,35 @@ def sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]
     return graph.add(ts.Op.SLICE, [x, graph.sizes(start), graph.sizes(size)], size, x.dtype)
 
 
+def unsliced(graph: TosaGraph, x: Value) -> Value:
+    """A copy of a value that is a slice, perhaps reshaped; any other itself."""
+    made = graph.made(x)
+    while made is not None and made.operator == ts.Op.RESHAPE:
+        made = graph.made(made.inputs[0])
+    return copied(graph, x) if made is not None and made.operator == ts.Op.SLICE else x
+
+
+def copied(graph: TosaGraph, x: Value) -> Value:
+    """A copy of 8-bit values that Vela makes: it takes TABLE for a function like any other."""
+    info = np.iinfo(x.dtype)
+    every = graph.constant(np.arange(info.min, info.max + 1).astype(x.dtype))
+    return looked_up(graph, x, every)
+
+
+def looked_up(graph: TosaGraph, x: Value, entries: Value) -> Value:
+    """TABLE, before the transpositions and reshapes that its input is made by.
+
+    Of a transposition and a table after it, Vela 5.2 makes one command, and that wrong: it puts the table beyond a
+    shared RAM of 16 KiB, forgets it if two transpositions cancel, and on Ethos-U85 if another table stands before.
+    """
+    made = graph.made(x)
+    if made is not None and made.operator in (ts.Op.RESHAPE, ts.Op.TRANSPOSE):
+        source, *rest = made.inputs
+        first = looked_up(graph, source, entries)
+        return graph.add(made.operator, [first, *rest], x.shape, entries.dtype, *made.attributes)
+    return graph.add(ts.Op.TABLE, [x, entries], x.shape, entries.dtype)
+
+
 def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:
     """CONCAT of several values."""
     if len(parts) == 1:
@@ -92,6 +121,20 @@ def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:
     shape = list(parts[0].shape)
     shape[axis] = sum(part.shape[axis] for part in parts)
     return graph.add(ts.Op.CONCAT, parts, shape, parts[0].dtype, axis)
+
+
+def over_images(
+    graph: TosaGraph, data: Value, padding: Sequence[int], windows: Callable[[Value], Value]
+) -> Value:
+    """An operator over windows; applied to each image of a batch by itself if there is a padding.
+
+    Of several images that are a slice of a tensor, Vela 5.2 forgets the padding in front.
+    """
+    if data.shape[0] == 1 or not any(padding):
+        return windows(data)
+    one = (1, *data.shape[1:])
+    starts = [(image, *[0] * (len(one) - 1)) for image in range(data.shape[0])]
+    return joined(graph, [windows(sliced(graph, data, start, one)) for start in starts], 0)
 
 
 def of_rank(graph: TosaGraph, x: Value, rank: int) -> Value:

@@ -8,7 +8,7 @@ import numpy as np
 import tosa_serializer as ts
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, clamped, of_rank, rescale
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, looked_up, of_rank, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale
 
@@ -22,34 +22,24 @@ _OPERATORS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 def binary(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
-    """RESCALE of each operand, the operator, RESCALE of the result."""
+    """RESCALE of each operand, the operator on int32, RESCALE of the result.
+
+    The definition saturates the operands of a maximum or minimum; to saturate the result is the same.
+    """
     given, out, runtime = operator.attributes, operator.output, list(data)
-    extremum = operator.kind in ("maximum", "minimum")
-    dtype = out.dtype if extremum else "int32"
     operands = []
     for name in "ab":
         if name in given:
-            array = given[name] + given["y_zero_point"] if extremum else given[name]
-            value = graph.constant(array.astype(dtype))
+            value = graph.constant(given[name].astype(np.int32))
         else:
-            zero = given["y_zero_point"] if extremum else 0
-            value = _rescaled(graph, runtime.pop(0), given, name, dtype, zero)
+            zero_point = given[f"{name}_zero_point"]
+            value = rescale(graph, runtime.pop(0), _scale(given, name), "int32", input_zero_point=zero_point)
         operands.append(of_rank(graph, value, len(out.shape)))
     kind, attributes = _OPERATORS[operator.kind]
     shift = [graph.scalar(0, "int8")] if operator.kind == "multiply" else []
-    value = graph.add(kind, [*operands, *shift], out.shape, dtype, *attributes)
-    if not extremum:
-        value = rescale(graph, value, _scale(given, "y"), out.dtype, zero_point=given["y_zero_point"])
+    value = graph.add(kind, [*operands, *shift], out.shape, "int32", *attributes)
+    value = rescale(graph, value, _scale(given, "y"), out.dtype, zero_point=given["y_zero_point"])
     return clamped(graph, value, given)
-
-
-def _rescaled(
-    graph: TosaGraph, x: Value, given: Mapping[str, Any], name: str, dtype: str, zero_point: int
-) -> Value:
-    scale, own = _scale(given, name), given[f"{name}_zero_point"]
-    if scale == ONE and own == zero_point and dtype == x.dtype:
-        return x
-    return rescale(graph, x, scale, dtype, input_zero_point=own, zero_point=zero_point)
 
 
 def _scale(given: Mapping[str, Any], name: str) -> Scale:
@@ -59,4 +49,4 @@ def _scale(given: Mapping[str, Any], name: str) -> Scale:
 def table(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """TABLE of 256 entries."""
     entries = graph.constant(np.asarray(operator.attributes["table"]))
-    return graph.add(ts.Op.TABLE, [data, entries], data.shape, operator.output.dtype)
+    return looked_up(graph, data, entries)

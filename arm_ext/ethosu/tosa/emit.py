@@ -7,11 +7,14 @@ from tvm.ir import Var
 
 from arm_ext.ethosu.operators import Operator, Tensor
 from arm_ext.ethosu.tosa import elementwise, moves, pooling, products
+from arm_ext.ethosu.tosa.common import copied, unsliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from arm_ext.ethosu.tosa.softmax import softmax
 
 Emitter = Callable[..., Value]
 """Adds one operator to a graph: of the graph, the `Operator` and the values of its inputs, the value of its output."""
+
+_RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten")
 
 EMITTERS: Mapping[str, Emitter] = {
     "conv2d": products.conv2d,
@@ -24,10 +27,7 @@ EMITTERS: Mapping[str, Emitter] = {
     **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum"), elementwise.binary),
     "table": elementwise.table,
     "softmax": softmax,
-    **dict.fromkeys(
-        ("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten"),
-        moves.reshape,
-    ),
+    **dict.fromkeys(_RESHAPES, moves.reshape),
     "permute_dims": moves.permute_dims,
     "concat": moves.concat,
     "split": moves.split,
@@ -42,9 +42,22 @@ EMITTERS: Mapping[str, Emitter] = {
 }
 """By an operator's kind."""
 
+_READ_SLICES = (
+    *_RESHAPES,
+    *("add", "subtract", "multiply", "maximum", "minimum", "table", "concat", "split", "strided_slice"),
+    *("conv2d", "depthwise_conv2d", "linear", "average_pool2d", "nn.max_pool2d"),
+)
+"""Kinds that Vela 5.2 lets read a part of a tensor; of others it forgets that it is a part."""
+
+
+_WRITE_SLICES = ("concat", "nn.pad")
+_TO_INT32 = ("conv2d_transpose", "reduce_sum", "softmax", "maximum", "minimum")
+
 
 def emit(operators: Sequence[Operator], inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bytes:
     """The TOSA 1.0 flatbuffer of operators that meet the constraints.
+
+    Values that an operator computes are named after its output, "name/1", so that Vela's words lead back to it.
 
     Args:
         operators: In program order.
@@ -53,9 +66,35 @@ def emit(operators: Sequence[Operator], inputs: Sequence[Tensor], outputs: Seque
     """
     graph = TosaGraph()
     values: dict[Var, Value] = {tensor.var: graph.input(tensor.shape, tensor.dtype) for tensor in inputs}
+    apart: set[Var] = set()
     for operator in operators:
+        graph.scope = operator.output.name
         data = [values[tensor.var] for tensor in operator.inputs]
+        if _rescaled_apart(operator) or (operator.kind in _RESHAPES and operator.inputs[0].var in apart):
+            apart.add(operator.output.var)
+        if operator.kind in _WRITE_SLICES:
+            data = [
+                copied(graph, value) if tensor.var in apart else value
+                for tensor, value in zip(operator.inputs, data, strict=True)
+            ]
+        if operator.kind not in _READ_SLICES:
+            data = [unsliced(graph, value) for value in data]
         values[operator.output.var] = EMITTERS[operator.kind](graph, operator, *data)
+    forgotten = _forgotten(operators)
     for tensor in outputs:
-        graph.output(values[tensor.var])
+        graph.scope, value = tensor.name, values[tensor.var]
+        graph.output(copied(graph, value) if tensor.var in forgotten else value)
     return graph.serialize()
+
+
+def _rescaled_apart(operator: Operator) -> bool:
+    """Whether its last RESCALE may be a command of its own, which Vela 5.2 lets write no part of a tensor."""
+    with_constant = operator.kind in ("add", "subtract", "multiply") and len(operator.inputs) == 1
+    return with_constant or operator.kind in _TO_INT32
+
+
+def _forgotten(operators: Sequence[Operator]) -> set[Var]:
+    """Values that Vela 5.2 may forget to keep as outputs: it joins moves, and those of a product's operands."""
+    moving = (*_RESHAPES, "permute_dims")
+    product = any(operator.kind == "matmul" for operator in operators)
+    return {tensor.var for op in operators if product or op.kind in moving for tensor in op.inputs}

@@ -37,15 +37,36 @@ class Value:
     dtype: str
 
 
+@dataclass(frozen=True)
+class Made:
+    """How a value was computed.
+
+    Attributes:
+        operator: Of `tosa_serializer.Op`.
+        inputs: In TOSA's order.
+        attributes: In the serialiser's order.
+    """
+
+    operator: Any
+    inputs: tuple[Value, ...]
+    attributes: tuple[Any, ...]
+
+
 class TosaGraph:
-    """Operators are added in the order in which they run."""
+    """Operators are added in the order in which they run.
+
+    Attributes:
+        scope: What names of computed values begin with, up to a slash: Vela tells of them by these names.
+    """
 
     def __init__(self) -> None:
+        self.scope = ""
         major, minor, patch = VERSION
         self._serializer = ts.TosaSerializer(
             targetMajor=major, targetMinor=minor, targetPatch=patch, targetDraft=False
         )
         self._tensors: dict[str, Any] = {}
+        self._made: dict[str, Made] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
 
     def input(self, shape: Sequence[int], dtype: str) -> Value:
@@ -86,11 +107,18 @@ class TosaGraph:
             dtype: Of the output.
             attributes: What the serialiser asks of this operator, in its order.
         """
-        out = self._value(self._serializer.addIntermediate(list(shape), DTYPES[dtype]), dtype)
+        tensor = self._serializer.addIntermediate(list(shape), DTYPES[dtype])
+        tensor.name = f"{self.scope}/{len(self._tensors)}"
+        out = self._value(tensor, dtype)
         record = ts.TosaSerializerAttribute()
         record.setAttribute(operator, *attributes)
         self._serializer.addOperator(operator, [value.name for value in inputs], [out.name], record)
+        self._made[out.name] = Made(operator, tuple(inputs), attributes)
         return out
+
+    def made(self, value: Value) -> Made | None:
+        """How a value was computed; None of an input or a constant."""
+        return self._made.get(value.name)
 
     def output(self, value: Value) -> None:
         """Makes a value one that the graph gives."""

@@ -7,13 +7,18 @@ import tosa_serializer as ts
 
 from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.sums import integers
-from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, reshaped, sliced
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, over_images, reshaped, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 
 def max_pool2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """MAX_POOL2D."""
-    attrs, out = operator.call.attrs, operator.output.shape
+    padding = integers(operator.call.attrs.padding)
+    return over_images(graph, data, padding, lambda image: _max_pool2d(graph, operator, image))
+
+
+def _max_pool2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    attrs, out = operator.call.attrs, (data.shape[0], *operator.output.shape[1:])
     kernel, strides = integers(attrs.pool_size), integers(attrs.strides)
     data, padding = _windows(graph, data, out[1:3], kernel, strides, integers(attrs.padding)[:2])
     return graph.add(ts.Op.MAX_POOL2D, [data], out, data.dtype, kernel, strides, padding, IGNORE_NAN)
@@ -21,6 +26,11 @@ def max_pool2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
 
 def average_pool2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """AVG_POOL2D."""
+    padding = operator.attributes["padding"]
+    return over_images(graph, data, padding, lambda image: _average_pool2d(graph, operator, image))
+
+
+def _average_pool2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     given = operator.attributes
     kernel, strides = list(given["kernel"]), list(given["strides"])
     out = tuple(
@@ -38,7 +48,7 @@ def average_pool2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     pooled = graph.add(
         ts.Op.AVG_POOL2D, [data, *zeros], shape, data.dtype, kernel, strides, padding, ts.DType.INT32
     )
-    return reshaped(graph, clamped(graph, pooled, given), operator.output.shape)
+    return reshaped(graph, clamped(graph, pooled, given), (data.shape[0], *operator.output.shape[1:]))
 
 
 def _windows(

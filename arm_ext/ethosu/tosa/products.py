@@ -9,15 +9,33 @@ import numpy as np
 import tosa_serializer as ts
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.tosa.common import Array, clamped, joined, rescale, reshaped, sliced, widened
+from arm_ext.ethosu.tosa.common import (
+    Array,
+    clamped,
+    joined,
+    over_images,
+    rescale,
+    reshaped,
+    sliced,
+    unsliced,
+    widened,
+)
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 MAX_KERNEL, MAX_KERNEL_AREA = 64, 4096
 """Of a convolution on every Ethos-U (Vela, SUPPORTED_OPS.md)."""
 
+MAX_DILATION, MAX_STRIDE = 2, 3
+"""Of a convolution that is one command on Ethos-U55 and U65 (Vela, SUPPORTED_OPS.md)."""
+
 
 def conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """A convolution; one of several groups as one for each, TOSA knowing none."""
+    padding = operator.attributes["padding"]
+    return over_images(graph, data, padding, lambda image: _conv2d(graph, operator, image))
+
+
+def _conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     given = operator.attributes
     weight, groups = given["weight"], given["groups"]
     multiplier = _of_channels(given["multiplier"], weight.shape[0])
@@ -35,6 +53,11 @@ def conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
 
 def depthwise_conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """A depthwise convolution of any multiplier."""
+    padding = operator.attributes["padding"]
+    return over_images(graph, data, padding, lambda image: _depthwise_conv2d(graph, operator, image))
+
+
+def _depthwise_conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     given = operator.attributes
     weight, channels = given["weight"], data.shape[3]
     out, rows, columns, _ = weight.shape
@@ -112,8 +135,9 @@ def reduce_sum(graph: TosaGraph, operator: Operator, data: Value) -> Value:
         for axis in given["axes"]:
             shape = [1 if at == axis else size for at, size in enumerate(acc.shape)]
             acc = graph.add(ts.Op.REDUCE_SUM, [acc], shape, "int32", axis)
-        offset = graph.constant(given["bias"].astype(np.int32).reshape((1,) * len(data.shape)))
-        acc = graph.add(ts.Op.ADD, [acc, offset], acc.shape, "int32")
+        if given["bias"].any():
+            offset = graph.constant(given["bias"].astype(np.int32).reshape((1,) * len(data.shape)))
+            acc = graph.add(ts.Op.ADD, [acc, offset], acc.shape, "int32")
     value = _requantized(graph, acc, given, operator.output.dtype, given["multiplier"].reshape(-1))
     return reshaped(graph, value, operator.output.shape)
 
@@ -144,11 +168,19 @@ def _convolved(
         size.append(reach // given["strides"][axis] + 1)
         pads.append((before, after - left_over))
     data, pads = _cut(graph, data, pads)
+    if _in_parts(operator, given, channels, data.shape[3]):
+        data = unsliced(graph, data)
     inputs = _operands(graph, data, weight, bias, given["input_zero_point"])
     shape = (data.shape[0], *size, channels)
     padding = [pad for pair in pads for pad in pair]
     strides, dilation = list(given["strides"]), list(given["dilation"])
     return graph.add(operator, inputs, shape, "int32", padding, strides, dilation, False, ts.DType.INT32)
+
+
+def _in_parts(operator: Any, given: Mapping[str, Any], channels: int, depth: int) -> bool:
+    """Whether Vela makes several convolutions of one, which then forget that what they read is a part of a tensor."""
+    several = operator == ts.Op.DEPTHWISE_CONV2D and channels > depth
+    return several or max(given["dilation"]) > MAX_DILATION or max(given["strides"]) > MAX_STRIDE
 
 
 def _cut(graph: TosaGraph, data: Value, pads: list[tuple[int, int]]) -> tuple[Value, list[tuple[int, int]]]:

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `arm-ext compile` that are for an NPU."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from arm_ext.errors import UsageError
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, NpuOptions
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_CPU_MHZ = ", ".join(f"{mhz:g} beside a {family.upper()}" for family, mhz in DEFAULT_CPU_MHZ.items())
+
+_FAIL = "--fail-on-fallback"
+
+
+class NpuCommand(click.Command):
+    """Click would take what follows a bare --fail-on-fallback, such as MODEL, for its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give it an empty one."""
+        return super().parse_args(ctx, [f"{arg}=" if arg == _FAIL else arg for arg in args])
+
+
+class _NamesType(click.ParamType[tuple[str, ...]]):
+    """a,b → ("a", "b")."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Parse one occurrence of the option."""
+        return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
+
+
+_OPTIONS = (
+    click.option(
+        "--npu",
+        "accelerator",
+        metavar="NAME",
+        help="Compile parts of a quantised model for an Ethos-U, such as ethos-u65-256; quantised operators then "
+        "compute in TOSA's numerics everywhere.",
+    ),
+    click.option(
+        "--npu-ops",
+        type=_NamesType(),
+        default=(),
+        metavar="OP,…",
+        help="Only these may go to the NPU, whatever it costs: kinds (conv2d), source nodes, or their operators.",
+    ),
+    click.option(
+        "--cpu-ops",
+        type=_NamesType(),
+        default=(),
+        metavar="OP,…",
+        help="These stay on the CPU; named likewise.",
+    ),
+    click.option(
+        _FAIL,
+        "fallback_ops",
+        type=_NamesType(),
+        metavar="[=OP,…]",
+        help="Exit 1, with the reasons, if an operator (of these) would run on the CPU; no region is then left "
+        "there for not gaining.",
+    ),
+    click.option(
+        "--system-config",
+        metavar="NAME",
+        help="Of Vela's configuration.  [default: as suits the accelerator]",
+    ),
+    click.option(
+        "--memory-mode", metavar="NAME", help="Of Vela's configuration.  [default: as suits the accelerator]"
+    ),
+    click.option(
+        "--vela-config",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="A vela.ini instead of Vela's own.",
+    ),
+    click.option(
+        "--sram-budget",
+        type=click.IntRange(min=0),
+        metavar="BYTES",
+        help="Make do with this much SRAM on the NPU's side, and fail if a region takes more.",
+    ),
+    click.option(
+        "--cpu-mhz",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="MHZ",
+        help=f"Clock of the CPU, for estimating what the NPU gains.  [default: {_CPU_MHZ}]",
+    ),
+    click.option(
+        "--npu-mhz",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="MHZ",
+        help="Clock of the NPU.  [default: core_clock of the system configuration]",
+    ),
+)
+
+
+def npu_options(command: _Command) -> _Command:
+    """Add the options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def read_npu_options(given: Mapping[str, Any]) -> NpuOptions | None:
+    """Return what was asked of the NPU; None if nothing was.
+
+    Raises:
+        UsageError: Something was, but not --npu.
+    """
+    wanted = {name: value for name, value in given.items() if value not in (None, ())}
+    if given["fallback_ops"] is not None:
+        wanted.update(fail_on_fallback=True, fallback_ops=given["fallback_ops"])
+    if wanted and "accelerator" not in wanted:
+        named = (
+            "--fail-on-fallback"
+            if "fail_on_fallback" in wanted
+            else f"--{next(iter(wanted)).replace('_', '-')}"
+        )
+        raise UsageError(
+            f"{named} is for models with an NPU; name it with --npu, such as --npu ethos-u65-256"
+        )
+    return NpuOptions(**wanted) if wanted else None

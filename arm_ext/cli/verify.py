@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext verify`."""
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from arm_ext.errors import InternalError, UsageError
+from arm_ext.text import columns
+from arm_ext.verifier import VerifyReport
+from arm_ext.verifier import verify as verify_package
+
+_WIDTH = 110  # columns of prose
+
+
+@click.command()
+@click.argument("package", type=click.Path(path_type=Path))
+@click.option("--npu", is_flag=True, help="Its payloads for an NPU, without one.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def verify(package: Path, npu: bool, as_json: bool) -> None:
+    """Verify what is in PACKAGE.
+
+    With --npu each region's payload runs on a functional model of the Ethos-U, and the region's TOSA graph on TOSA's
+    reference model: on the self-test's values, where the CPU's results are compared too, on random ones, and on the
+    least and greatest of their type. All bytes must be equal.
+    """
+    if not npu:
+        raise UsageError("say what to verify: --npu")
+    report = verify_package(package)
+    click.echo(report.model_dump_json(indent=2) if as_json else "\n".join(_lines(report)))
+    if not report.equal:
+        raise InternalError(
+            f"{package}: a payload does not compute what it should; compile again with --cpu-ops for its "
+            "operators, and report it"
+        )
+
+
+def _lines(report: VerifyReport) -> Iterator[str]:
+    if not report.regions:
+        yield f"{report.accelerator}: no region, all of the model runs on the CPU"
+        return
+    yield f"{report.accelerator}: {len(report.regions)} region{'' if len(report.regions) == 1 else 's'}"
+    rows = [
+        (region.payload, run.inputs, f"{run.bytes:,}", _said(run.reference_differs), _said(run.cpu_differs))
+        for region in report.regions
+        for run in region.runs
+    ]
+    yield from columns([("payload", "inputs", "bytes", "TOSA reference model", "CPU"), *rows])
+    verdict = "All are equal." if report.equal else "They are NOT equal."
+    yield from ("", verdict)
+    yield from textwrap.wrap(f"What that shows: {report.proves}", _WIDTH)
+    yield from textwrap.wrap(f"What it does not: {report.proves_not}", _WIDTH)
+
+
+def _said(differing: int | None) -> str:
+    return "-" if differing is None else "equal" if differing == 0 else f"{differing:,} DIFFER"

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator takes on the CPU: estimates of the kernels that the same graph was lowered to, by source nodes.
+
+    cycles(op) = sum over the calls of kernels that compute it:  cycles(call) * work(op) / work of all that it computes
+    work(op) = multiply-accumulates + elements of its output
+
+A call computes the operators that it has the greatest part of the source nodes of; neighbours often have one in common.
+One without an estimate, of loops that nobody scheduled, takes a cycle for each piece of work.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tvm import IRModule, relax
+
+from arm_ext.ethosu.operators import Operator
+from arm_ext.report import KernelCall
+from relay_passes.sources import Names, bindings_of, global_callees, sources_of
+
+UNSCHEDULED_CYCLES = 1.0
+"""Of one multiply-accumulate, or one element, in plain loops: a load, a multiply-add and a step, on two pipes."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    nodes: Names
+    cycles: float | None
+
+
+def cpu_cycles(
+    lowered: IRModule, kernels: Iterable[KernelCall], operators: Sequence[Operator]
+) -> Mapping[Operator, float]:
+    """Cycles of each operator on one core.
+
+    Args:
+        lowered: `main` calls kernels, each call with its source nodes.
+        kernels: The kernels' records.
+        operators: Of the graph that was lowered.
+    """
+    by_symbol = {kernel.symbol: kernel for kernel in kernels}
+    owners: dict[str, list[Operator]] = {}
+    for operator in operators:
+        for node in operator.nodes:
+            owners.setdefault(node, []).append(operator)
+    found = dict.fromkeys(operators, 0.0)
+    for call in _calls(lowered, by_symbol):
+        computed = _computed(call, owners)
+        total = sum(map(_work, computed))
+        cycles = UNSCHEDULED_CYCLES * total if call.cycles is None else call.cycles
+        for operator in computed:
+            found[operator] += cycles * _work(operator) / total
+    return found
+
+
+def _computed(call: _Call, owners: Mapping[str, Sequence[Operator]]) -> list[Operator]:
+    common = Counter(operator for node in call.nodes for operator in owners.get(node, ()))
+    part = {operator: count / len(operator.nodes) for operator, count in common.items()}
+    return [operator for operator, size in part.items() if size == max(part.values())]
+
+
+def _calls(lowered: IRModule, kernels: Mapping[str, KernelCall]) -> Iterable[_Call]:
+    for binding in bindings_of(lowered["main"]):
+        if isinstance(binding.value, relax.Call):
+            for symbol in global_callees(binding.value):
+                kernel = kernels[symbol]
+                cycles = 0 if kernel.kernel == "view" else kernel.estimated_cycles
+                yield _Call(sources_of(binding.value), cycles)
+
+
+def _work(operator: Operator) -> int:
+    return operator.macs + math.prod(operator.output.shape)

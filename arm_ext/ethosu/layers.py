@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose Vela's estimates by layer are: its layers bear the names of tensors, these those of operators."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from arm_ext.ethosu.operators import Operator
+from arm_ext.ethosu.partition import Part
+from arm_ext.ethosu.vela import LayerCost
+
+_INPUT = "input-"  # and a number: what the serialiser calls the inputs of a graph
+
+
+def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator | None]]:
+    """Each layer with the operator that it is for; None where none of its names is known."""
+    computed = {operator.output.name: operator for operator in part.operators}
+    readers = {
+        f"{_INPUT}{index}": next(op for op in part.operators if tensor in op.inputs)
+        for index, tensor in enumerate(part.inputs)
+    }
+    by_source: dict[int, Operator] = {}
+    for layer in layers:
+        # Vela appends to names what it splits off, "y/3_int32" and "input-0_copy", or makes them up.
+        scope, inside, _ = layer.name.partition("/")
+        operator = computed.get(scope) if inside else readers.get(scope.partition("_")[0])
+        if operator is not None:
+            by_source[layer.source] = operator
+    for layer in layers:
+        yield layer, by_source.get(layer.source)
+
+
+def cycles_by_operator(part: Part, layers: Sequence[LayerCost]) -> Mapping[Operator, int]:
+    """Vela's cycles of each operator; what it fused into another costs nothing of its own."""
+    found = dict.fromkeys(part.operators, 0)
+    for layer, operator in owned(part, layers):
+        if operator is not None:
+            found[operator] += layer.cycles
+    return found

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user asks of the NPU: `--npu` and the options that go with it, as one record."""
+
+import importlib.util
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from arm_ext.errors import EnvError, UsageError
+from arm_ext.names import near
+from arm_ext.target.npu import Family
+
+DEFAULT_CPU_MHZ: dict[Family, float] = {"u55": 800.0, "u65": 1700.0, "u85": 1700.0}
+"""By family. Of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the Cortex-A55 beside the U65 in NXP's
+i.MX 93 (data sheets); U85 is taken to stand beside the latter's like."""
+
+_PACKAGES = {"ethosu": "ethos-u-vela", "tosa_serializer": "tosa-tools"}  # module → what brings it
+
+
+@dataclass(frozen=True)
+class NpuOptions:
+    """How a model is divided between an NPU and the CPU. Operators are named by kind, source node or its operator.
+
+    Attributes:
+        accelerator: Such as "ethos-u65-256".
+        npu_ops: Only these may go to the NPU, whatever it costs; all if empty.
+        cpu_ops: These stay on the CPU.
+        fail_on_fallback: Whether an operator on the CPU is an error; regions are then not weighed against the CPU.
+        fallback_ops: Of these alone, if there are any.
+        system_config: Section of Vela's configuration; by default what suits the accelerator.
+        memory_mode: Likewise.
+        vela_config: A vela.ini instead of Vela's own.
+        sram_budget: Largest peak of SRAM that a region may take, in bytes; Vela aims at it.
+        cpu_mhz: Clock of the CPU, for weighing; by default as DEFAULT_CPU_MHZ says.
+        npu_mhz: Clock of the NPU; by default core_clock of the system configuration.
+    """
+
+    accelerator: str
+    npu_ops: tuple[str, ...] = ()
+    cpu_ops: tuple[str, ...] = ()
+    fail_on_fallback: bool = False
+    fallback_ops: tuple[str, ...] = ()
+    system_config: str | None = None
+    memory_mode: str | None = None
+    vela_config: Path | None = None
+    sram_budget: int | None = None
+    cpu_mhz: float | None = None
+    npu_mhz: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, mhz in (("--cpu-mhz", self.cpu_mhz), ("--npu-mhz", self.npu_mhz)):
+            if mhz is not None and not mhz > 0:
+                raise UsageError(f"{name} {mhz:g}: a clock is above 0")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What operators may be called in options.
+
+    Attributes:
+        kinds: Of operators, as the report names them.
+        nodes: Source node → its operator in the model's own format.
+    """
+
+    kinds: Collection[str]
+    nodes: Mapping[str, str]
+
+    def resolve(self, option: str, names: Iterable[str]) -> frozenset[str]:
+        """Kinds and source nodes that are meant; an operator of the model's format means all its nodes.
+
+        Raises:
+            UsageError: A name is none of these.
+        """
+        found: set[str] = set()
+        for name in names:
+            of_operator = {node for node, operator in self.nodes.items() if operator == name}
+            meant = of_operator | ({name} if name in self.kinds or name in self.nodes else set())
+            if not meant:
+                known = {*self.kinds, *self.nodes, *self.nodes.values()}
+                raise UsageError(f"{option}: the model has no operator {name!r}; {_near(name, known)}")
+            found |= meant
+        return frozenset(found)
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    """Near names; kinds alone where none is, since a model may have thousands of nodes."""
+    said = near(name, known)
+    return said if said.startswith("did you mean") else "report.txt of a compile without it names them"
+
+
+def require_packages() -> None:
+    """Check that what `--npu` compiles with is installed.
+
+    Raises:
+        EnvError: It is not.
+    """
+    for module, package in _PACKAGES.items():
+        if importlib.util.find_spec(module) is None:
+            raise EnvError(
+                f"--npu needs {package}, which is not installed; run: pip install 'tvm-arm-ext[npu]'"
+            )

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TOSA's reference model: what its specification says that a graph computes."""
+
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import tosa_reference_model
+
+from arm_ext.errors import InternalError
+from arm_ext.ethosu.stdout import stdout_to
+
+
+def run_reference(tosa: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Run a TOSA flatbuffer.
+
+    Args:
+        tosa: The graph.
+        inputs: In its order.
+
+    Raises:
+        InternalError: The model finds the graph invalid, or its result unpredictable.
+    """
+    said = io.BytesIO()
+    with stdout_to(said):
+        outputs, status = tosa_reference_model.run(tosa, list(inputs))
+    if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+        text = said.getvalue().decode(errors="replace").strip()
+        raise InternalError(f"TOSA's reference model says {status.name}: {text}")
+    return [np.asarray(output) for output in outputs]

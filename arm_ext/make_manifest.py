@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The manifest of what was compiled."""
+
+import importlib.metadata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tvm
+
+import arm_ext
+from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.manifest import (
+    Calibration,
+    Check,
+    Linker,
+    Manifest,
+    Memory,
+    ModelInfo,
+    Npu,
+    Numerics,
+    Precision,
+    TargetInfo,
+    Tensor,
+    Versions,
+)
+from arm_ext.target.profiles import Profile
+from arm_ext.target.toolchain import LinkerRecord
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a manifest tells of.
+
+    Attributes:
+        model: As imported.
+        calibrated: How it was quantised here, if it was.
+        profile: The target.
+        precision: What float operators compute in.
+        numerics: What quantised operators compute.
+        memory: Of one inference.
+        macs: Multiply-accumulates of one inference.
+        check: How outputs are compared.
+        linker: What linked model.so.
+        so_sha256: Of model.so.
+        npu: What the NPU runs, if there is one.
+    """
+
+    model: ImportedModel
+    calibrated: Calibration | None
+    profile: Profile
+    precision: Precision
+    numerics: Numerics
+    memory: Memory
+    macs: int
+    check: Check
+    linker: LinkerRecord
+    so_sha256: str
+    npu: Npu | None
+
+
+def make_manifest(compiled: Compiled) -> Manifest:
+    """Return the manifest."""
+    model, profile = compiled.model, compiled.profile
+    return Manifest(
+        so_sha256=compiled.so_sha256,
+        model=ModelInfo(
+            name=model.name, format=model.format, sha256=model.sha256, calibration=compiled.calibrated
+        ),
+        inputs=_tensors(model.inputs),
+        outputs=_tensors(model.outputs),
+        target=TargetInfo(
+            profile=profile.name,
+            core=profile.core.name,
+            triple=profile.triple,
+            cpu=profile.core.llvm_cpu,
+            features=list(profile.features),
+            qemu_cpu=profile.qemu_cpu,
+            mca_cpu=profile.core.mca_cpu,
+        ),
+        precision=compiled.precision,
+        numerics=compiled.numerics,
+        versions=Versions(
+            arm_ext=arm_ext.__version__,
+            tvm=importlib.metadata.version("apache-tvm"),
+            tvm_ffi=importlib.metadata.version("apache-tvm-ffi"),
+            llvm=str(tvm.get_global_func("target.llvm_version_major")()),
+            linker=Linker(name=compiled.linker.name, version=compiled.linker.version),
+        ),
+        memory=compiled.memory,
+        macs=compiled.macs,
+        check=compiled.check,
+        npu=compiled.npu,
+    )
+
+
+def _tensors(specs: Sequence[TensorSpec]) -> list[Tensor]:
+    return [Tensor(name=spec.name, shape=list(spec.shape), dtype=spec.dtype) for spec in specs]

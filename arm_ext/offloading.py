@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NPU's part of a compile: the integer graph divided, and its report."""
+
+from collections.abc import Iterator, Sequence
+
+import tvm
+
+from arm_ext.errors import UsageError
+from arm_ext.ethosu.cpu_cost import cpu_cycles
+from arm_ext.ethosu.layers import owned
+from arm_ext.ethosu.offload import Offload, Offloader, Region
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
+from arm_ext.ethosu.partition import Wishes
+from arm_ext.ethosu.read import read
+from arm_ext.ethosu.tosa import EMITTERS
+from arm_ext.ethosu.vela import MemoryUse, vela_version
+from arm_ext.ethosu.vela_config import VelaOptions, configuration
+from arm_ext.ethosu.worth import Clocks
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.npu_checks import check_fallbacks, check_sram
+from arm_ext.npu_files import Offloaded
+from arm_ext.npu_report import Fallback, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
+from arm_ext.pipeline import Context
+from arm_ext.report import FloatCall
+from arm_ext.target.npu import resolve_npu
+from relay_passes.sources import union
+
+# What stands between float and integers; at the ends of a model they are no operators that an NPU could take over.
+_BORDERS = ("quantize", "dequantize")
+
+
+class Divider:
+    """Divides models by options, which it checks before anything is compiled.
+
+    Raises:
+        UsageError: The accelerator, a configuration file or a section of it is not there.
+    """
+
+    def __init__(self, options: NpuOptions) -> None:
+        self._options = options
+        self._npu = resolve_npu(options.accelerator)
+        self._vela = VelaOptions(
+            options.system_config, options.memory_mode, options.vela_config, options.sram_budget
+        )
+        self._configuration = configuration(self._npu, self._vela)
+        self._clocks = Clocks(
+            options.cpu_mhz or DEFAULT_CPU_MHZ[self._npu.family],
+            options.npu_mhz or self._configuration.core_mhz,
+        )
+
+    def check(self, model: ImportedModel) -> None:
+        """Check that a model is quantised.
+
+        Raises:
+            UsageError: It is not.
+        """
+        if not model.quantized:
+            raise UsageError(
+                f"--npu needs a quantised model, and {model.name} is float; "
+                "--quantize FILE.npz quantises an ONNX model by calibration samples"
+            )
+
+    def divide(
+        self,
+        nodes: dict[str, str],
+        macs: dict[str, int],
+        integer: tvm.IRModule,
+        lowered: tvm.IRModule,
+        context: Context,
+    ) -> Offloaded:
+        """Divide a model.
+
+        Args:
+            nodes: Source node → operator.
+            macs: Source node → multiply-accumulates.
+            integer: As `integerize` leaves it.
+            lowered: The same graph as `lower` leaves it.
+            context: That both were made in.
+
+        Raises:
+            UsageError: An option names an operator that the model does not have.
+            ModelError: Operators fall back to the CPU that must not, or a region takes too much SRAM.
+        """
+        options, graph = self._options, read(integer)
+        kinds = {*EMITTERS, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
+        names = Names(kinds | {call.operator for call in context.left_float}, nodes)
+        wishes = Wishes(
+            names.resolve("--npu-ops", options.npu_ops), names.resolve("--cpu-ops", options.cpu_ops)
+        )
+        watched = names.resolve("--fail-on-fallback", options.fallback_ops)
+        cycles = cpu_cycles(lowered, context.kernels, graph.operators)
+        divided = Offloader(
+            npu=self._npu,
+            options=self._vela,
+            wishes=wishes,
+            clocks=self._clocks,
+            cpu_cycles=cycles.__getitem__,
+            weigh=not options.fail_on_fallback,
+        ).divide(graph)
+        report = self._report(divided, macs, context.left_float)
+        if options.fail_on_fallback:
+            check_fallbacks(report, watched, macs)
+        if options.sram_budget is not None:
+            check_sram(report, options.sram_budget)
+        return Offloaded(divided, report, integer)
+
+    def _report(self, divided: Offload, macs: dict[str, int], left_float: Sequence[FloatCall]) -> NpuReport:
+        fallbacks = tuple(_fallbacks(divided, left_float))
+        regions = tuple(_region(number, region) for number, region in enumerate(divided.regions))
+        covered = {node for region in regions for node in region.sources}
+        return NpuReport(
+            accelerator=self._npu.name,
+            vela=vela_version(),
+            system_config=self._configuration.system_config,
+            memory_mode=self._configuration.memory_mode,
+            cpu_mhz=self._clocks.cpu,
+            npu_mhz=self._clocks.npu,
+            regions=regions,
+            fallbacks=fallbacks,
+            reasons=reasons_of(fallbacks, macs, covered),
+        )
+
+
+def _fallbacks(divided: Offload, left_float: Sequence[FloatCall]) -> Iterator[Fallback]:
+    for refused in divided.refused:
+        why = refused.why
+        yield Fallback(
+            sources=refused.operator.nodes,
+            operator=refused.operator.kind,
+            reason=why.reason,
+            limit=why.limit,
+            actual=why.actual,
+            advice=why.advice,
+        )
+    for call in left_float:
+        yield Fallback(**call.model_dump(), advice="quantise it, or what it reads")
+    told = {node for call in left_float for node in call.sources}
+    for unread in divided.unread:
+        # The integerize phase says more of what it left in float.
+        if unread.operator in _BORDERS or not told.issuperset(unread.nodes):
+            yield Fallback(
+                sources=unread.nodes,
+                operator=unread.operator,
+                reason="it converts between float and integers"
+                if unread.operator in _BORDERS
+                else unread.reason,
+                limit="" if unread.limit is None else str(unread.limit),
+                actual="" if unread.actual is None else str(unread.actual),
+                border=unread.operator in _BORDERS,
+            )
+
+
+def _region(number: int, region: Region) -> NpuRegion:
+    part, compiled = region.part, region.compiled
+    return NpuRegion(
+        index=number,
+        sources=union(operator.nodes for operator in part.operators),
+        operators=tuple(operator.kind for operator in part.operators),
+        macs=part.macs,
+        cycles=compiled.cycles,
+        npu_cycles=compiled.npu_cycles,
+        npu_us=round(1e6 * region.worth.there, 3),
+        cpu_us=round(1e6 * region.worth.here, 3),
+        memories=tuple(NpuMemoryUse(**vars(memory)) for memory in _memories(compiled.memories)),
+        layers=tuple(
+            NpuLayer(
+                operator=layer.operator,
+                sources=() if operator is None else operator.nodes,
+                cycles=layer.cycles,
+                npu_cycles=layer.npu_cycles,
+                macs=layer.macs,
+                staging_bytes=layer.staging_bytes,
+            )
+            for layer, operator in owned(part, compiled.layers)
+        ),
+    )
+
+
+def _memories(memories: Sequence[MemoryUse]) -> list[MemoryUse]:
+    """Those in use, in an order of ours: Vela's differs from run to run."""
+    return sorted((memory for memory in memories if memory.peak_bytes), key=lambda memory: memory.name)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What flows into and out of each NPU region when the CPU computes the model: what its payload is checked against."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from arm_ext.ethosu.operators import Tensor
+from arm_ext.ethosu.partition import Part
+from arm_ext.package import RegionValues
+from arm_ext.pipeline import PHASES, Context
+from arm_ext.selftest import run_planned
+from arm_ext.target.profiles import baseline_host
+from schedules.numerics import tosa
+
+
+def region_values(
+    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[np.ndarray]
+) -> list[RegionValues]:
+    """Compute the values of regions on this machine, by the kernels that the CPU would use.
+
+    Args:
+        integer: As `integerize` leaves it.
+        parts: The regions.
+        inputs: Of the model.
+    """
+    main = integer["main"]
+    found = dict(zip(main.params, inputs, strict=True))
+    tensors = [tensor for part in parts for tensor in (*part.inputs, *part.outputs)]
+    wanted = list(dict.fromkeys(tensor.var for tensor in tensors if tensor.var not in found))
+    if wanted:
+        found.update(zip(wanted, _run(_returning(integer, wanted), inputs), strict=True))
+
+    def values(of: Sequence[Tensor]) -> list[np.ndarray]:
+        return [found[tensor.var] for tensor in of]
+
+    return [RegionValues(values(part.inputs), values(part.outputs)) for part in parts]
+
+
+def _returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
+    """The module with a `main` that returns these variables of its one dataflow block."""
+    main = mod["main"]
+    (block,) = main.body.blocks
+    fields = relax.Tuple(list(variables))
+    result = relax.Var("values", relax.TupleType([variable.ty for variable in variables]))
+    bindings = [*block.bindings, relax.VarBinding(result, fields)]
+    body = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
+    changed = mod.clone()
+    changed["main"] = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs)
+    return relax.transform.DeadCodeElimination(["main"])(relax.transform.Normalize()(changed))
+
+
+def _run(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    context = Context(baseline_host(), numerics=tosa.NUMERICS)
+    done = [phase.name for phase in PHASES].index("integerize")
+    for phase in PHASES[done + 1 :]:
+        mod = phase.run(mod, context)
+    return run_planned(mod, context.profile, inputs)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model up to its integer graph, and lowered for a core: what tests divide."""
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import onnx
+import tvm
+
+from arm_ext.ethosu.operators import Graph, Operator
+from arm_ext.ethosu.read import read
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.load import import_model
+from arm_ext.macs import count_macs
+from arm_ext.npu_files import Offloaded
+from arm_ext.offloading import Divider
+from arm_ext.pipeline import Context, run_phases
+from arm_ext.target.profiles import resolve
+from schedules.numerics import tosa
+from tests.arm_ext import npu_models
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `compile` has of a model before it divides it."""
+
+    model: ImportedModel
+    macs: dict[str, int]
+    context: Context
+    integer: tvm.IRModule
+    lowered: tvm.IRModule
+
+    @cached_property
+    def graph(self) -> Graph:
+        return read(self.integer)
+
+    def divide(self, divider: Divider) -> Offloaded:
+        return divider.divide(self.model.nodes, self.macs, self.integer, self.lowered, self.context)
+
+
+@cache
+def prepared(name: str) -> Prepared:
+    """Prepare a model of npu_models."""
+    proto: onnx.ModelProto = getattr(npu_models, name)()
+    model = import_model(proto, {})
+    context = Context(resolve("cortex-a55"), numerics=tosa.NUMERICS)
+    modules = dict(run_phases(model.mod, context))
+    return Prepared(model, count_macs(model.mod), context, modules["integerize"], modules["lower"])
+
+
+def named(graph: Graph, node: str) -> Operator:
+    """The operator that a source node is in."""
+    return next(operator for operator in graph.operators if node in operator.nodes)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constraints refuse what lies just outside of their limits; what lies just inside runs, and exactly."""
+
+import pytest
+
+from arm_ext.ethosu.constraints import CONSTRAINTS
+from arm_ext.ethosu.read import read
+from tests.arm_ext.ethosu.limit_cases import LIMIT_CASES, LimitCase
+from tests.arm_ext.ethosu.one_operator import random_inputs
+from tests.fuzz.graphs import Case
+from tests.fuzz.npu import integer_graph, npu_outcome_of, rejections
+
+NPU_OF = {"u55": "ethos-u55-128", "u65": "ethos-u65-512", "u85": "ethos-u85-512"}
+
+each = pytest.mark.parametrize(
+    "case", LIMIT_CASES, ids=[f"{i}-{c.reason}" for i, c in enumerate(LIMIT_CASES)]
+)
+
+
+@each
+def test_an_operator_just_outside_is_refused(case: LimitCase):
+    graph = read(integer_graph(case.outside())[0])
+    for family, npu in NPU_OF.items():
+        # What U85 takes at most, the earlier ones take less of.
+        if family in case.families or family == "u85":
+            assert (case.reason in rejections(graph, npu)) == (family in case.families), family
+
+
+@each
+def test_an_operator_just_inside_runs_and_is_exact(case: LimitCase):
+    model = case.inside()
+    graph = read(integer_graph(model)[0])
+    inputs = tuple(random_inputs(model))
+    npus = [NPU_OF[family] for family in case.families]
+    for npu in npus:
+        assert rejections(graph, npu) == []
+    outcome = npu_outcome_of(Case(model, inputs, (), ()), npus)
+    assert outcome.fault is None
+    assert outcome.definitions
+
+
+# Of what an ONNX model holds, `integerize` leaves other pads in float, and no operator reverses an axis.
+UNREACHED = {"it pads with other values than a constant", "it reverses another axis than rows or columns"}
+
+
+def test_every_constraint_has_a_case():
+    shown = {(case.reason, family) for case in LIMIT_CASES for family in case.families}
+    every = {(limit.reason, family) for limit in CONSTRAINTS for family in limit.families}
+    assert {reason for reason, _ in every - shown} == UNREACHED

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+import re
+from pathlib import Path
+
+import pytest
+
+from arm_ext.errors import UsageError
+from arm_ext.ethosu.vela_config import VelaOptions, configuration
+from arm_ext.target.npu import ACCELERATORS, resolve_npu
+
+KIB = 1024
+
+
+def limit(npu: str, **options: object) -> int:
+    compiler = configuration(resolve_npu(npu), VelaOptions(**options)).compiler  # type: ignore[arg-type]
+    found = re.search(r"arena_size_limit=(\d+)", compiler)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_the_defaults_of_every_accelerator_are_there(name: str):
+    assert configuration(resolve_npu(name), VelaOptions()).core_mhz in (500, 1000)
+
+
+def test_the_arena_is_as_small_as_the_smaller_of_mode_and_wish():
+    assert limit("ethos-u65-256") == 384 * KIB
+    assert limit("ethos-u65-256", arena_cache_size=100 * KIB) == 100 * KIB
+    assert limit("ethos-u65-256", arena_cache_size=500 * KIB) == 384 * KIB
+    assert limit("ethos-u55-128") == 1 << 32
+    assert limit("ethos-u55-128", arena_cache_size=100 * KIB) == 100 * KIB
+
+
+def test_a_configuration_without_clock_is_refused(tmp_path: Path):
+    ini = tmp_path / "own.ini"
+    ini.write_text("[System_Config.Mine]\naxi0_port=Sram\n[Memory_Mode.Sram_Only]\n")
+    options = VelaOptions(system_config="Mine", memory_mode="Sram_Only", config=ini)
+    with pytest.raises(UsageError, match=r"no core_clock in \[System_Config\.Mine\]"):
+        configuration(resolve_npu("ethos-u55-128"), options)
+
+
+def test_a_users_own_configuration_is_read(tmp_path: Path):
+    ini = tmp_path / "own.ini"
+    ini.write_text("[System_Config.Mine]\ncore_clock=250e6\n[Memory_Mode.Sram_Only]\narena_cache_size=4096\n")
+    options = VelaOptions(system_config="Mine", memory_mode="Sram_Only", config=ini)
+    found = configuration(resolve_npu("ethos-u55-128"), options)
+    assert (found.system_config, found.memory_mode, found.core_mhz) == ("Mine", "Sram_Only", 250)
+    assert "arena_size_limit=4096\n" in found.compiler
