@@ -23,6 +23,8 @@ from relay_passes.rules import scale_after_product
 from tests.fuzz.compiled import Outcome, outcome_of
 from tests.fuzz.describe import features, listing
 from tests.fuzz.graphs import Case, float_cases
+from tests.fuzz.npu import NPUS, npu_outcome_of
+from tests.fuzz.npu_cases import LIMITS_EVERY, npu_cases
 from tests.fuzz.quantized import quantized_cases
 from tests.fuzz.templates import FLOAT_TEMPLATES
 
@@ -43,13 +45,13 @@ class Tally:
     Attributes:
         graphs: How many.
         features: Operators, and operators with an attribute.
-        rules: How often each rule was applied.
-        definitions: What outputs were held against.
+        rules: How often each rule was applied; on NPUs, how often each constraint rejected.
+        definitions: What outputs were held against; on NPUs, what ran there.
     """
 
     graphs: int = 0
     features: Counter[str] = field(default_factory=Counter)
-    rules: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(COUNTED, 0)))
+    rules: Counter[str] = field(default_factory=Counter)
     definitions: Counter[str] = field(default_factory=Counter)
 
     def count(self, case: Case, outcome: Outcome) -> None:
@@ -73,6 +75,7 @@ class Failure:
     Attributes:
         seed: Of the run.
         number: Of the graph.
+        npu: Whether on NPUs.
         fault: What is wrong.
         model: The graph, serialised.
         inputs: Its inputs.
@@ -80,24 +83,26 @@ class Failure:
 
     seed: int
     number: int
+    npu: bool
     fault: str
     model: bytes
     inputs: tuple[np.ndarray, ...]
 
     def __str__(self) -> str:
         graph = listing(onnx.load_model_from_string(self.model))
-        again = f"again: python scripts/fuzz.py --seed {self.seed} --first {self.number} --examples 1"
+        options = f"{'--npu ' if self.npu else ''}--seed {self.seed} --first {self.number}"
+        again = f"again: python scripts/fuzz.py {options} --examples 1"
         return f"{self.fault}\n{graph}\n{again}"
 
 
-def shards(numbers: range, run_seed: int, jobs: int) -> Iterator[Tally | Failure]:
-    """Run all graphs of these numbers; results in the order in which they are ready."""
+def shards(numbers: range, run_seed: int, jobs: int, *, npu: bool = False) -> Iterator[Tally | Failure]:
+    """Run all graphs of these numbers, on the CPU or on NPUs; results in the order in which they are ready."""
     # A fork of a process that has used TVM's threads may hang.
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_one_thread)
     others = set(active_children())
     parts = [numbers[i : i + SHARD] for i in range(0, len(numbers), SHARD)]
     try:
-        for future in as_completed([pool.submit(run_shard, part, run_seed) for part in parts]):
+        for future in as_completed([pool.submit(run_shard, part, run_seed, npu) for part in parts]):
             yield future.result()
     finally:
         # After a failure other processes may be busy for minutes, making theirs smaller.
@@ -111,18 +116,21 @@ def _one_thread() -> None:
     os.environ["TVM_NUM_THREADS"] = "1"
 
 
-def run_shard(numbers: range, run_seed: int) -> Tally | Failure:
+def run_shard(numbers: range, run_seed: int, npu: bool = False) -> Tally | Failure:
     """Draw, compile, run and check graphs, up to the first failure."""
-    tally = Tally()
+    tally = Tally() if npu else Tally(rules=Counter(dict.fromkeys(COUNTED, 0)))
     for number in numbers:
-        failure = _run(number, run_seed, tally)
+        failure = _run(number, run_seed, npu, tally)
         if failure:
             return failure
     return tally
 
 
-def _run(number: int, run_seed: int, tally: Tally) -> Failure | None:
+def _run(number: int, run_seed: int, npu: bool, tally: Tally) -> Failure | None:
     smallest: list[tuple[str, Case]] = []
+    strategy = npu_cases if npu else cases
+    # One accelerator of each family at a time; the cases at limits alternate too.
+    npus = NPUS[number // LIMITS_EVERY % 2 :: 2]
 
     @seed(run_seed * MOST_GRAPHS + number)
     @settings(
@@ -133,10 +141,10 @@ def _run(number: int, run_seed: int, tally: Tally) -> Failure | None:
         phases=[Phase.generate, Phase.shrink],
     )
     # hypothesis starts with the least of all examples, which would always be the same graph.
-    @given(st.integers(0, 255).filter(bool).flatmap(lambda _: cases(number)))
+    @given(st.integers(0, 255).filter(bool).flatmap(lambda _: strategy(number)))
     def compiled_as_defined(case: Case) -> None:
         try:
-            outcome = outcome_of(case)
+            outcome = npu_outcome_of(case, npus) if npu else outcome_of(case)
         except Exception as err:
             smallest[:] = [(f"{type(err).__name__}: {err}", case)]
             raise
@@ -151,7 +159,7 @@ def _run(number: int, run_seed: int, tally: Tally) -> Failure | None:
         if not smallest:
             raise
         fault, case = smallest[0]
-        return Failure(run_seed, number, fault, case.model.SerializeToString(), case.inputs)
+        return Failure(run_seed, number, npu, fault, case.model.SerializeToString(), case.inputs)
     return None
 
 

@@ -35,7 +35,8 @@ class _QuicklyBuilt(Profile):
 
 
 @functools.cache
-def _profile() -> Profile:
+def host_profile() -> Profile:
+    """This machine, its code not optimised."""
     base = baseline_host()
     return _QuicklyBuilt(**{field.name: getattr(base, field.name) for field in fields(base)})
 
@@ -72,15 +73,15 @@ def outcome_of(case: Case) -> Outcome:
 
 def run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The outputs of a model on this machine."""
-    profile = _profile()
+    profile = host_profile()
     *_, (_, planned) = run_phases(import_onnx(model).mod, Context(profile))
-    vm = relax.VirtualMachine(_linked(build(planned, profile)), tvm.cpu())
+    vm = relax.VirtualMachine(linked(build(planned, profile)), tvm.cpu())
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [output.numpy() for output in outputs]
 
 
-def _linked(executable: relax.VMExecutable) -> relax.VMExecutable:
+def linked(executable: relax.VMExecutable) -> relax.VMExecutable:
     """The executable with its code as a library: TVM's just-in-time compiler takes four times as long as a linker."""
     with tempfile.TemporaryDirectory() as folder:
         linked = [_library(code, Path(folder) / f"{i}") for i, code in enumerate(executable.mod.imports)]

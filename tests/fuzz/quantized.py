@@ -150,11 +150,16 @@ class _Quantizer:
         return self.constant(name, q, unit, np.zeros(unit.shape, np.int32), 0)
 
 
+DTYPES = ("int8", "uint8", "int8", "uint8", "int16")
+NPU_DTYPES = (*["int8"] * 18, "uint8", "int16")
+"""Others than int8 stay on the CPU."""
+
+
 @st.composite
-def quantized_cases(draw: Draw) -> Case:
+def quantized_cases(draw: Draw, dtypes: Sequence[str] = DTYPES) -> Case:
     """A quantised graph. Values between units of its float form are quantised, those inside only perhaps."""
     case = draw(float_cases(QUANTIZED, most_steps=3))
-    dtype = draw(st.sampled_from(["int8", "uint8", "int8", "uint8", "int16"]))
+    dtype = draw(st.sampled_from(dtypes))
     quantizer = _Quantizer(draw, case, _largest(case), dtype)
     return _quantized(quantizer)
 
