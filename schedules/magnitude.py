@@ -3,15 +3,24 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from tvm import ir
 
+from schedules.kernels.requantize_fused import fused_constants
+from schedules.kernels.requantize_tile import BIASED_LIMIT
 from schedules.transposed import Geometry
 from schedules.workload import Magnitude, Operand, Step
 
 Array = np.ndarray[Any, Any]
+
+PANEL = 8
+"""Columns of the narrowest panels."""
+
+MOST = 0.5
+"""The branch costs an unproven panel about as many instructions as the fused form saves a proven one."""
 
 RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 """Least and greatest value of the data, by its dtype."""
@@ -71,13 +80,25 @@ def magnitude_of(
         return None
     if any(math.prod(operand.shape) not in (1, w.shape[axis]) for operand in per_column):
         return None
-    return magnitude(
+    found = magnitude(
         constants[w.index],
         axis,
         x.dtype,
         constants[offset.index] if offset is not None else None,
         _multiplier(steps, constants),
     )
+    return replace(found, fused=_gains_fused(found, steps, constants[multiplier.index]))
+
+
+def _gains_fused(found: Magnitude, steps: Sequence[Step], multiplier: Array) -> bool:
+    """Whether most of the panels of `PANEL` columns have a fused form: each other pays for the choice."""
+    step = next(step for step in steps if step.name == "requantize")
+    if multiplier.dtype != np.float32 or 1 << found.accumulator > BIASED_LIMIT:
+        return False
+    zero_point, low, high = (int(step.parameter(name)) for name in ("zero_point", "low", "high"))
+    proven = fused_constants(multiplier.ravel(), 1 << found.accumulator, zero_point, low, high).proven
+    whole = np.pad(proven, (0, -proven.size % PANEL), constant_values=True).reshape(-1, PANEL).all(1)
+    return bool(whole.mean() > MOST)
 
 
 def _multiplier(steps: Sequence[Step], constants: Sequence[Array]) -> Array:

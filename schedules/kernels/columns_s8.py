@@ -102,7 +102,7 @@ class Panels:
         """Offsets, multipliers and addends, by panel those of the fused form or of the product's."""
         product, to = self.product, self.product.to
         nothing = np.full(m.shape, NOT_FUSED, np.int32).view(np.float32)
-        if product.form != "biased" or workload.magnitude is None:
+        if not product.fused or workload.magnitude is None:
             return offset, m, nothing
         bound = 1 << workload.magnitude.accumulator
         fused = fused_constants(m, bound, to.zero_point, to.low, to.high)
@@ -131,7 +131,7 @@ class Header:
     def requantized(self, emit: Callable[[Form, list[ir.Expr], list[ir.Expr]], None]) -> None:
         """Emits the end of a tile: `emit` takes a form, its multipliers and its addends, float32x4."""
         form, m = self.panels.product.form, self._vectors(MULTIPLIERS, "float32x4")
-        if form != "biased":
+        if not self.panels.product.fused:
             emit(form, m, [])
             return
         # Loaded before the branch, for the scheduler to hide.

@@ -46,6 +46,7 @@ class Product:
         form: How it is requantised.
         output: Where the rows of the result lie; None for side by side.
         kernels: See `phases.Part`; none but of a transposed convolution.
+        fused: Whether panels whose columns are all proven are requantised in the fused form.
     """
 
     rows: Rows
@@ -58,6 +59,7 @@ class Product:
     form: Form
     output: Rows | None = None
     kernels: Kernels = ()
+    fused: bool = False
 
     def __str__(self) -> str:
         groups = f"{self.groups} x " if self.groups > 1 else ""
@@ -137,10 +139,11 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     x, w = workload.operands
     flipped = x.dtype == "uint8"
     to, form = requantize_step.quantization(workload)
+    fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
     if workload.composite == "arm.linear_s8":
         depth, columns = w.shape
         data = (math.prod(x.shape) // depth, depth)
-        return Product(implicit.linear(*data), columns, 1, data, None, flipped, to, form)
+        return Product(implicit.linear(*data), columns, 1, data, None, flipped, to, form, fused=fused)
     attributes = dict(workload.attributes)
     padding = ast.literal_eval(attributes["padding"])
     pad = workload.pad or (Pad.spatial(padding, 0) if any(padding) else None)
@@ -150,7 +153,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     kernel_size = (w.shape[1], w.shape[2])
     strides, dilation = pair(workload, "strides"), pair(workload, "dilation")
     rows = implicit.convolution(shape, kernel_size, strides, dilation, groups)
-    return Product(rows, w.shape[0] // groups, groups, shape, pad, flipped, to, form)
+    return Product(rows, w.shape[0] // groups, groups, shape, pad, flipped, to, form, fused=fused)
 
 
 def _misfit(workload: Workload) -> tuple[str, str, str] | None:

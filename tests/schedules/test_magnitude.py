@@ -57,7 +57,11 @@ X = Operand((1, 4, 4, 2), "int8", "input", 0)
 def _steps(multipliers: tuple[int, ...]) -> tuple[Step, ...]:
     return (
         Step("offset", Operand((1, 1, 1, 3), "int32", "constant", 1)),
-        Step("requantize", Operand(multipliers, "float32", "constant", 2)),
+        Step(
+            "requantize",
+            Operand(multipliers, "float32", "constant", 2),
+            parameters=(("high", 127), ("low", -128), ("zero_point", 3)),
+        ),
     )
 
 
@@ -75,11 +79,13 @@ CONSTANTS = (
 
 def test_columns_of_a_convolution_are_where_its_layout_says():
     found = magnitude_of(_conv("OHWI"), (X, W), _steps((1, 1, 1, 3)), CONSTANTS)
-    assert found == magnitude(CONSTANTS[0], 0, "int8", CONSTANTS[1], CONSTANTS[2])
+    bounds = magnitude(CONSTANTS[0], 0, "int8", CONSTANTS[1], CONSTANTS[2])
+    assert found == dataclasses.replace(bounds, fused=True)
     turned = Operand((2, 1, 1, 3), "int8", "constant", 0)
     weights = (CONSTANTS[0].reshape(turned.shape), *CONSTANTS[1:])
     found = magnitude_of(_conv("IHWO"), (X, turned), _steps((1, 1, 1, 3)), weights)
-    assert found == magnitude(weights[0], 3, "int8", CONSTANTS[1], CONSTANTS[2])
+    bounds = magnitude(weights[0], 3, "int8", CONSTANTS[1], CONSTANTS[2])
+    assert found == dataclasses.replace(bounds, fused=True)
 
 
 def test_integer_multipliers_are_parts_of_a_power_of_two():
@@ -126,3 +132,16 @@ def test_a_transposed_convolution_has_the_bound_of_its_greatest_phase(dtype: str
     assert found is not None
     assert greatest < 2**found.accumulator <= 2 * greatest
     assert greatest * 0.37 < 2**found.scaled <= 2 * greatest * 0.38
+
+
+@pytest.mark.parametrize(("offset", "gains"), [(0, True), (1 << 22, False)])
+def test_a_branch_for_proven_columns_gains_where_most_are(offset: int, gains: bool):
+    """A multiplier that is a power of two has a fused form, for accumulators below 2**22."""
+    constants = [
+        np.ones((3, 1, 1, 2), np.int8),
+        np.full((1, 1, 1, 3), offset, np.int32),
+        np.full((1, 1, 1, 3), 2.0**-9, np.float32),
+    ]
+    found = magnitude_of(_conv("OHWI"), (X, W), _steps((1, 1, 1, 3)), constants)
+    assert found is not None
+    assert found.fused is gains

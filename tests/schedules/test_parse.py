@@ -187,7 +187,7 @@ def test_integer_convolution_with_its_pad_and_requantisation():
     assert requantize.parameter("output_dtype") == "int8"
     assert (workload.output_shape, workload.output_dtype) == ((1, 4, 5, 2), "int8")
     # Of the column of -27 to -1: 378 * 128 + 100, below 2**16; the multiplier is 1.
-    assert workload.magnitude == Magnitude(16, 16, 27)
+    assert workload.magnitude == Magnitude(16, 16, 27, fused=True)
 
 
 def test_integer_convolution_is_lowered_to_an_integer_kernel():

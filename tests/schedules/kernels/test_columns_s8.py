@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands beside a panel; that both of its forms are exact is shown by the tests of the kernels that read it."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from schedules.kernels import product_s8, sdot_rows, sdot_tile
@@ -15,7 +17,9 @@ OUTPUTS = 571  # the last panel has three columns
 
 def headers(case: Case) -> np.ndarray:
     """int32 [panels, HEADER, columns]."""
+    # As if most of its panels were proven: this one has of both kinds.
     product = product_s8.products_of(case.workload, "test")[0]
+    product = replace(product, fused=product.form == "biased")
     weights = product_s8.weights_by_column(case.workload, case.constants, product)
     weights = sdot_rows.packed_weights(product, weights)
     panels = Panels(product, COLUMNS, VECTORS, weights.shape[-1] // sdot_rows.K_STEP)
