@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from hypothesis import Phase, assume, given, settings
+from onnx import TensorProto
 
 from arm_ext.frontends.onnx_reference import run_onnxruntime
 from tests.fuzz import campaign
@@ -77,6 +78,8 @@ def test_a_wrong_float_is_found(case: Case) -> None:
 @few
 @given(quantized_cases())
 def test_a_wrong_integer_is_found(case: Case) -> None:
+    # onnxruntime takes no values of 16 bits before opset 21.
+    assume(all(constant.data_type != TensorProto.INT16 for constant in case.model.graph.initializer))
     outputs = run_onnxruntime(case.model.SerializeToString(), case.inputs, integers=False)
     broken = outputs[-1].copy()
     limits = np.iinfo(broken.dtype)
