@@ -121,11 +121,6 @@ def leading_axes(operator: Operator) -> tuple[tuple[int, ...], ...]:
     return tuple(tensor.shape[:-2] for tensor in operator.inputs)
 
 
-def leading_axes_agree(operator: Operator) -> bool:
-    """Whether no operand of a matrix product is broadcast."""
-    return len(set(leading_axes(operator))) == 1
-
-
 def slice_steps(operator: Operator) -> int:
     """The greatest |step|, negative ones counting as 0."""
     steps = integers(operator.call.args[4].fields) if len(operator.call.args) > 4 else [1]
