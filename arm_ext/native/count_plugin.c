@@ -54,7 +54,7 @@ typedef struct Block {
   struct Block* next;
   uint64_t vaddr;
   uint64_t* counts;  // of each thread, or of all together
-  size_t size;  // instructions
+  size_t size;       // instructions
   uint32_t words[];
 } Block;
 
