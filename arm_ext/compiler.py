@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import numpy.typing as npt
 import onnx
 import tvm
 
@@ -66,7 +66,7 @@ def compile(
     precision: Precision = "fp32",
     winograd: bool = True,
     npu: NpuOptions | str | None = None,
-    inputs: Sequence[np.ndarray] | None = None,
+    inputs: Sequence[npt.NDArray[Any]] | None = None,
     memory_budget: int | None = None,
     dump_phases: str | Path | None = None,
     cc: str | None = None,

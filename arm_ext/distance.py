@@ -2,8 +2,10 @@
 """How far two arrays are apart."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Distance:
     top1: bool
 
 
-def distance(actual: np.ndarray, reference: np.ndarray) -> Distance:
+def distance(actual: npt.NDArray[Any], reference: npt.NDArray[Any]) -> Distance:
     """Compare two arrays of one shape; a NaN on one side alone is infinitely far."""
     same = (actual == reference) | ((actual != actual) & (reference != reference))
     wide_actual, wide_reference = actual.astype(np.float64), reference.astype(np.float64)

@@ -6,8 +6,9 @@ import importlib.metadata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 import tvm
 
 from arm_ext import manifest
@@ -34,7 +35,7 @@ class Offloaded:
     report: NpuReport
     integer: tvm.IRModule
 
-    def write(self, folder: Path, inputs: Sequence[np.ndarray]) -> manifest.Npu:
+    def write(self, folder: Path, inputs: Sequence[npt.NDArray[Any]]) -> manifest.Npu:
         """Write the files of all regions into a package's folder, and return the part of its manifest.
 
         Args:

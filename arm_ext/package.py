@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import ValidationError
 
 from arm_ext.errors import UsageError
@@ -30,18 +32,18 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
 class Selftest:
     """Inputs, what our numerics give for them on the host, and what the source's own runtime gives."""
 
-    inputs: list[np.ndarray]
-    expected: list[np.ndarray]
-    source: list[np.ndarray]
+    inputs: list[npt.NDArray[Any]]
+    expected: list[npt.NDArray[Any]]
+    source: list[npt.NDArray[Any]]
     source_runtime: str
 
     def save(self, path: Path) -> None:
         """Write it as .npz (numpy stamps no time into it)."""
-        arrays: dict[str, np.ndarray] = {}
+        arrays: dict[str, Any] = {}
         for kind, values in (("input", self.inputs), ("expected", self.expected), ("source", self.source)):
             arrays.update({f"{kind}_{i}": value for i, value in enumerate(values)})
         with path.open("wb") as file:
-            np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)
 
     @staticmethod
     def load(path: Path) -> "Selftest":
@@ -49,7 +51,7 @@ class Selftest:
         with np.load(path, allow_pickle=False) as data:
             arrays = dict(data)
         runtime = str(arrays.pop("source_runtime"))
-        kinds: dict[str, dict[int, np.ndarray]] = {"input": {}, "expected": {}, "source": {}}
+        kinds: dict[str, dict[int, npt.NDArray[Any]]] = {"input": {}, "expected": {}, "source": {}}
         for key, value in arrays.items():
             kind, _, index = key.rpartition("_")
             kinds[kind][int(index)] = value
@@ -61,15 +63,17 @@ class Selftest:
 class RegionValues:
     """Inputs of a region, and the outputs that the CPU computes of them, in the payload's order."""
 
-    inputs: list[np.ndarray]
-    outputs: list[np.ndarray]
+    inputs: list[npt.NDArray[Any]]
+    outputs: list[npt.NDArray[Any]]
 
     def to_bytes(self) -> bytes:
         """Return them as .npz (numpy stamps no time into it)."""
         file = io.BytesIO()
         arrays = {"input": self.inputs, "output": self.outputs}
-        named = {f"{role}_{i}": value for role, values in arrays.items() for i, value in enumerate(values)}
-        np.savez_compressed(file, **named)  # type: ignore[arg-type]
+        named: dict[str, Any] = {
+            f"{role}_{i}": value for role, values in arrays.items() for i, value in enumerate(values)
+        }
+        np.savez_compressed(file, **named)
         return file.getvalue()
 
     @staticmethod

@@ -2,8 +2,9 @@
 """What flows into and out of each NPU region when the CPU computes the model: what its payload is checked against."""
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 import tvm
 from tvm import relax
 
@@ -17,7 +18,7 @@ from schedules.numerics import tosa
 
 
 def region_values(
-    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[np.ndarray]
+    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]]
 ) -> list[RegionValues]:
     """Compute the values of regions on this machine, by the kernels that the CPU would use.
 
@@ -33,7 +34,7 @@ def region_values(
     if wanted:
         found.update(zip(wanted, _run(_returning(integer, wanted), inputs), strict=True))
 
-    def values(of: Sequence[Tensor]) -> list[np.ndarray]:
+    def values(of: Sequence[Tensor]) -> list[npt.NDArray[Any]]:
         return [found[tensor.var] for tensor in of]
 
     return [RegionValues(values(part.inputs), values(part.outputs)) for part in parts]
@@ -52,7 +53,7 @@ def _returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModul
     return relax.transform.DeadCodeElimination(["main"])(relax.transform.Normalize()(changed))
 
 
-def _run(mod: tvm.IRModule, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _run(mod: tvm.IRModule, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     context = Context(baseline_host(), numerics=tosa.NUMERICS)
     done = [phase.name for phase in PHASES].index("integerize")
     for phase in PHASES[done + 1 :]:

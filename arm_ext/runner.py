@@ -5,8 +5,10 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from arm_ext.board import open_board
 from arm_ext.distance import Distance, distance
@@ -41,7 +43,7 @@ class OutputCheck:
 class RunResult:
     """Outputs by name, and their checks where the self-test was asked for."""
 
-    outputs: dict[str, np.ndarray]
+    outputs: dict[str, npt.NDArray[Any]]
     checks: tuple[OutputCheck, ...]
     source_runtime: str
 
@@ -50,7 +52,7 @@ def run(
     package: str | Path | Package,
     board: str = "virtual",
     *,
-    inputs: Mapping[str, np.ndarray] | None = None,
+    inputs: Mapping[str, npt.NDArray[Any]] | None = None,
     check: bool = False,
 ) -> RunResult:
     """Run a package once.
@@ -77,7 +79,7 @@ def run(
 
 
 def _check(
-    package: Package, selftest: Selftest, outputs: Mapping[str, np.ndarray]
+    package: Package, selftest: Selftest, outputs: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[OutputCheck, ...]:
     bound = package.manifest.check.relative_bound
     sources = selftest.source or itertools.repeat(None)
@@ -92,7 +94,9 @@ def _check(
     )
 
 
-def run_many(package: Package, board: str, batches: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
+def run_many(
+    package: Package, board: str, batches: Sequence[Sequence[npt.NDArray[Any]]]
+) -> list[list[npt.NDArray[Any]]]:
     """Run a package on several sets of inputs, each in the model's order."""
     manifest = package.manifest
     with open_board(board, profile_cpu=manifest.target.qemu_cpu) as opened:
@@ -138,8 +142,8 @@ def _single_input(package: Package) -> TensorSpec:
 
 
 def _inputs(
-    package: Package, defaults: Sequence[np.ndarray], given: Mapping[str, np.ndarray]
-) -> list[np.ndarray]:
+    package: Package, defaults: Sequence[npt.NDArray[Any]], given: Mapping[str, npt.NDArray[Any]]
+) -> list[npt.NDArray[Any]]:
     specs = [tensor.spec() for tensor in package.manifest.inputs]
     unknown = sorted(set(given) - {spec.name for spec in specs})
     if unknown:

@@ -3,8 +3,10 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tvm
 from tvm import relax
 
@@ -37,7 +39,7 @@ _INTEGER = Check(
 _MIXED_BOUND = 0.1
 
 
-def random_inputs(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
+def random_inputs(specs: Sequence[TensorSpec]) -> list[npt.NDArray[Any]]:
     """Return one seeded input a spec.
 
     Floats are standard normal, quantised integers (8 and 16 bits) anywhere in their range; wider integers and
@@ -47,7 +49,7 @@ def random_inputs(specs: Sequence[TensorSpec]) -> list[np.ndarray]:
     return [_random(spec.shape, np.dtype(spec.dtype), rng) for spec in specs]
 
 
-def _random(shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator) -> np.ndarray:
+def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> npt.NDArray[Any]:
     if dtype.kind == "f":
         return rng.standard_normal(shape).astype(dtype)
     if dtype.kind in "iu" and dtype.itemsize <= _QUANTIZED_BYTES:
@@ -58,7 +60,7 @@ def _random(shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator) -
 
 def make_selftest(
     model: ImportedModel,
-    inputs: list[np.ndarray],
+    inputs: list[npt.NDArray[Any]],
     precision: Precision = "fp32",
     without: tuple[str, ...] = (),
     numerics: Qdq = NUMERICS,
@@ -100,11 +102,11 @@ def check_of(
 
 def run_on_host(
     mod: tvm.IRModule,
-    inputs: Sequence[np.ndarray],
+    inputs: Sequence[npt.NDArray[Any]],
     precision: Precision = "fp32",
     without: tuple[str, ...] = (),
     numerics: Qdq = NUMERICS,
-) -> list[np.ndarray]:
+) -> list[npt.NDArray[Any]]:
     """Run an imported module on this machine.
 
     It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
@@ -114,7 +116,9 @@ def run_on_host(
     return run_planned(planned, profile, inputs)
 
 
-def run_planned(planned: tvm.IRModule, profile: Profile, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run_planned(
+    planned: tvm.IRModule, profile: Profile, inputs: Sequence[npt.NDArray[Any]]
+) -> list[npt.NDArray[Any]]:
     """Run on this machine what the last phase left."""
     device = tvm.cpu()
     vm = relax.VirtualMachine(build(planned, profile), device)

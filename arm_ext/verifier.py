@@ -3,9 +3,10 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from arm_ext.errors import InternalError, UsageError
@@ -106,7 +107,7 @@ def _verdict(package: Package, region: NpuRegion) -> RegionVerdict:
     return RegionVerdict(payload=region.payload.path, sha256=region.payload.sha256, runs=tuple(runs))
 
 
-def _more_inputs(region: NpuRegion) -> Iterator[tuple[str, list[np.ndarray]]]:
+def _more_inputs(region: NpuRegion) -> Iterator[tuple[str, list[npt.NDArray[Any]]]]:
     """Inputs that no self-test reaches: anywhere in the range of a type, and its ends, where sums are greatest."""
     rng = np.random.default_rng(_SEED)
     limits = [(tensor.shape, np.iinfo(tensor.dtype)) for tensor in region.inputs]
@@ -122,8 +123,8 @@ def _compared(
     name: str,
     payload: Payload,
     tosa: bytes,
-    inputs: Sequence[np.ndarray],
-    cpu: Sequence[np.ndarray] | None = None,
+    inputs: Sequence[npt.NDArray[Any]],
+    cpu: Sequence[npt.NDArray[Any]] | None = None,
 ) -> Comparison:
     # Not above: what runs it is installed with Vela, and was checked for.
     from arm_ext.ethosu.reference import run_reference
@@ -137,7 +138,7 @@ def _compared(
     )
 
 
-def _differing(outputs: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> int:
+def _differing(outputs: Sequence[npt.NDArray[Any]], others: Sequence[npt.NDArray[Any]]) -> int:
     """Bytes that differ; all of an output whose type or size does."""
     pairs = [(one.tobytes(), other.tobytes()) for one, other in zip(outputs, others, strict=True)]
     return sum(

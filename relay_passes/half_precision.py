@@ -16,9 +16,10 @@ operator with a scalar argument (clip), rounds what softmax and other sums take,
 follow their operands.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Tuple, TupleGetItem, Var
 from tvm.relax.analysis import free_vars
@@ -157,6 +158,6 @@ def _follows(value: Expr) -> bool:
     return name_of(value) in FOLLOWING or isinstance(value, TupleGetItem)
 
 
-def _halved(value: np.ndarray, largest: float) -> np.ndarray:
+def _halved(value: npt.NDArray[Any], largest: float) -> npt.NDArray[Any]:
     """In range, with what is finite kept finite: a mask of -3e38 is to silence an element, not to make it NaN."""
     return np.where(np.isfinite(value), np.clip(value, -largest, largest), value)

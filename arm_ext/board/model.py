@@ -3,8 +3,10 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tvm
 from tvm.runtime.vm import VirtualMachine
 
@@ -38,7 +40,7 @@ class LoadedModel:
         with session.guard():
             self._vm = VirtualMachine(module, session.device())
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Runs one inference.
 
         Args:
@@ -56,7 +58,7 @@ class LoadedModel:
             self._vm.invoke_stateful(_MAIN)
             return [tensor.numpy() for tensor in _flat(self._vm.get_outputs(_MAIN))]
 
-    def time(self, inputs: Sequence[np.ndarray], *, repeats: int, warmup: int) -> list[float]:
+    def time(self, inputs: Sequence[npt.NDArray[Any]], *, repeats: int, warmup: int) -> list[float]:
         """Times inferences on the board itself, without the transfer of inputs and outputs.
 
         Args:
@@ -75,7 +77,7 @@ class LoadedModel:
             raise UsageError("an emulated board has no times that mean anything; count instructions instead")
         return self._evaluate(inputs, repeats, warmup)
 
-    def count(self, inputs: Sequence[np.ndarray]) -> Trace:
+    def count(self, inputs: Sequence[npt.NDArray[Any]]) -> Trace:
         """Counts the instructions of one warm inference.
 
         Args:
@@ -96,7 +98,7 @@ class LoadedModel:
         """Ends the session."""
         self._session.close()
 
-    def _evaluate(self, inputs: Sequence[np.ndarray], repeats: int, warmup: int) -> list[float]:
+    def _evaluate(self, inputs: Sequence[npt.NDArray[Any]], repeats: int, warmup: int) -> list[float]:
         with self._session.guard():
             self._vm.save_function(_MAIN, _CLOSURE, *self._upload(inputs), include_return=False)
             for _ in range(warmup - 1):
@@ -105,7 +107,7 @@ class LoadedModel:
             evaluate = self._vm.time_evaluator(_CLOSURE, self._session.device(), number=1, repeat=repeats)
             return [float(seconds) for seconds in evaluate().results]
 
-    def _upload(self, inputs: Sequence[np.ndarray]) -> list[tvm.runtime.Tensor]:
+    def _upload(self, inputs: Sequence[npt.NDArray[Any]]) -> list[tvm.runtime.Tensor]:
         device = self._session.device()
         return [tvm.runtime.tensor(np.ascontiguousarray(value), device) for value in inputs]
 

@@ -4,9 +4,11 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
+import numpy.typing as npt
 from rich.table import Table
 
 from arm_ext import runner
@@ -18,14 +20,14 @@ from arm_ext.package import load_package
 SCHEMA_VERSION = 1
 
 
-class _Array(click.ParamType[tuple[str, np.ndarray]]):
+class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
     """NAME=x.npy → (NAME, array)."""
 
     name = "array"
 
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, np.ndarray]:
+    ) -> tuple[str, npt.NDArray[Any]]:
         name, separator, path = value.partition("=")
         if not (separator and name and path):
             self.fail(f"{value!r} is not of the form NAME=x.npy", param, ctx)
@@ -70,7 +72,7 @@ class _Array(click.ParamType[tuple[str, np.ndarray]]):
 def run(
     package: Path,
     board: str,
-    inputs: tuple[tuple[str, np.ndarray], ...],
+    inputs: tuple[tuple[str, npt.NDArray[Any]], ...],
     output: Path | None,
     check: bool,
     accuracy: Path | None,

@@ -3,15 +3,17 @@
 
 import io
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tosa_reference_model
 
 from arm_ext.errors import InternalError
 from arm_ext.ethosu.stdout import stdout_to
 
 
-def run_reference(tosa: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run_reference(tosa: bytes, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """Run a TOSA flatbuffer.
 
     Args:

@@ -3,8 +3,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 import tvm
 
 
@@ -26,7 +27,7 @@ class TensorSpec:
         """Return "name float32[1, 3, 224, 224]"."""
         return f"{self.name} {self.dtype}{list(self.shape)}"
 
-    def check(self, value: np.ndarray) -> str | None:
+    def check(self, value: npt.NDArray[Any]) -> str | None:
         """Return what keeps `value` from being passed here, or None."""
         if str(value.dtype) != self.dtype:
             return f"dtype is {value.dtype}, the model takes {self.dtype}"
@@ -60,4 +61,4 @@ class ImportedModel:
     outputs: tuple[TensorSpec, ...]
     nodes: dict[str, str]
     quantized: bool
-    reference: Callable[[list[np.ndarray]], tuple[list[np.ndarray], str]]
+    reference: Callable[[list[npt.NDArray[Any]]], tuple[list[npt.NDArray[Any]], str]]

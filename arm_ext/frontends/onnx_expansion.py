@@ -3,8 +3,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
@@ -109,7 +111,7 @@ class Expansion:
         self.nodes.append(node)
         return output or name
 
-    def constant(self, value: np.ndarray) -> str:
+    def constant(self, value: npt.NDArray[Any]) -> str:
         """Add a constant and return its name."""
         name = self._fresh("constant")
         tensor = numpy_helper.from_array(value, name)
@@ -117,7 +119,7 @@ class Expansion:
         self._constants[name] = tensor
         return name
 
-    def value(self, name: str) -> np.ndarray | None:
+    def value(self, name: str) -> npt.NDArray[Any] | None:
         """Return what `name` is, if it is constant."""
         tensor = self._constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
@@ -126,13 +128,13 @@ class Expansion:
         """Return the version of the standard operators."""
         return opset_of(self._model)
 
-    def dtype(self, name: str) -> np.dtype:
+    def dtype(self, name: str) -> np.dtype[Any]:
         """Return the element type of a value.
 
         Raises:
             ModelError: It cannot be inferred.
         """
-        dtype: np.dtype = helper.tensor_dtype_to_np_dtype(self._type(name).elem_type)
+        dtype: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(self._type(name).elem_type)
         return dtype
 
     def rank(self, name: str) -> int:

@@ -4,15 +4,17 @@
 import platform
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, NotImplemented, RuntimeException
 
 _REFUSALS = (Fail, InvalidGraph, NotImplemented, RuntimeException)
 
 
-def reference(model: bytes, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], str]:
+def reference(model: bytes, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
     """Run a model as onnxruntime would compute it in integers, or where it cannot, node by node in float.
 
     Returns:
@@ -27,7 +29,9 @@ def reference(model: bytes, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarr
     return [], f"{name} cannot run it: {refusal}"
 
 
-def run_onnxruntime(model: bytes, inputs: Sequence[np.ndarray], *, integers: bool) -> list[np.ndarray]:
+def run_onnxruntime(
+    model: bytes, inputs: Sequence[npt.NDArray[Any]], *, integers: bool
+) -> list[npt.NDArray[Any]]:
     """Run a serialised model on one thread.
 
     Args:

@@ -12,8 +12,10 @@ Quantised: integer weights stay integers; a DequantizeLinear of them gives a flo
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -116,7 +118,7 @@ class _Folding:
         return value in self._types and self._types[value].elem_type in _INTEGERS
 
 
-def _measured(node: NodeProto, dims: list[int]) -> np.ndarray:
+def _measured(node: NodeProto, dims: list[int]) -> npt.NDArray[Any]:
     """What a Shape or Size of a value with `dims` gives, int64."""
     if node.op_type == "Size":
         return np.array(math.prod(dims), np.int64)

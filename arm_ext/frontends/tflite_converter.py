@@ -11,6 +11,7 @@ quantised operator is its float one between `dequantize` and `quantize`.
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tflite
 from tvm import relax
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, TensorWrapper
@@ -124,11 +125,11 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
             return relax.const(self._real(tensor))
         return self.bb.emit(self.dequantize(self.value(input_tensor_idx), tensor))
 
-    def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> np.ndarray:
+    def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> npt.NDArray[Any]:
         """A constant's elements as they are; a quantised one's as float32."""
         (tensor,) = self._tensors([tensor_wrapper.tensor_idx])
         if tensor.qnn_params is None:
-            value: np.ndarray = super().get_tensor_value(tensor, is_sparse)
+            value: npt.NDArray[Any] = super().get_tensor_value(tensor, is_sparse)
             return value
         return self._real(tensor)
 
@@ -175,11 +176,11 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
     def _is_constant(self, tensor: Any) -> bool:
         return bool(tensor.tensor_idx >= 0 and tensor.buffer.DataLength() > 0)
 
-    def _integers(self, tensor: Any) -> np.ndarray:
-        value: np.ndarray = super().get_tensor_value(tensor)
+    def _integers(self, tensor: Any) -> npt.NDArray[Any]:
+        value: npt.NDArray[Any] = super().get_tensor_value(tensor)
         return value
 
-    def _real(self, tensor: Any) -> np.ndarray:
+    def _real(self, tensor: Any) -> npt.NDArray[Any]:
         """What a quantised constant stands for, float32."""
         value = self._integers(tensor)
         scale, zero_point = (tensor.qnn_params[k].value.numpy() for k in ("scale", "zero_point"))

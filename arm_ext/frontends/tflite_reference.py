@@ -3,13 +3,14 @@
 
 import importlib.metadata
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 
 _LITERT = "ai-edge-litert"
 
 
-def reference(model: bytes, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], str]:
+def reference(model: bytes, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
     """Run a model by LiteRT's default kernels.
 
     Returns:
@@ -25,7 +26,7 @@ def reference(model: bytes, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarr
         return [], f"{name} cannot run it: {str(err).strip().splitlines()[0]}"
 
 
-def run_litert(model: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run_litert(model: bytes, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """Run a model on one thread by the default kernels: XNNPACK's, where it has one.
 
     Args:

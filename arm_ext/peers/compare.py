@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import numpy.typing as npt
 
 import arm_ext
 from arm_ext.board.spec import parse_spec
@@ -227,5 +228,5 @@ def _counts(run: PeerRun, core: Core, mca: Mca) -> Counts:
     return Counts(libraries=dict(libraries.most_common()), estimated_cycles=round(cycles))
 
 
-def _distance(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+def _distance(outputs: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> float:
     return max(distance(*pair).relative for pair in zip(outputs, expected, strict=True))

@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from arm_ext.board.virtual import emulator
 from arm_ext.errors import ModelError
@@ -36,7 +38,7 @@ class PeerRun:
     """
 
     blocks: tuple[Block, ...]
-    outputs: list[np.ndarray]
+    outputs: list[npt.NDArray[Any]]
     library_bytes: int
 
 
@@ -48,7 +50,7 @@ class Guest:
     root: Path
     site: Path
 
-    def count(self, model: Path, inputs: Sequence[np.ndarray], *, cpu: str, core: str) -> PeerRun:
+    def count(self, model: Path, inputs: Sequence[npt.NDArray[Any]], *, cpu: str, core: str) -> PeerRun:
         """Count an inference.
 
         Args:
@@ -63,7 +65,8 @@ class Guest:
         """
         with tempfile.TemporaryDirectory(prefix="arm-ext-peer-") as scratch:
             work = Path(scratch)
-            np.savez(work / "inputs.npz", **{str(k): value for k, value in enumerate(inputs)})  # type: ignore[arg-type]
+            arrays: dict[str, Any] = {str(k): value for k, value in enumerate(inputs)}
+            np.savez(work / "inputs.npz", **arrays)
             self._run(self._command(model.absolute(), work, cpu=cpu, core=core))
             with np.load(work / "outputs.npz") as held:
                 outputs = [held[str(k)] for k in range(len(held))]

@@ -10,18 +10,20 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 # Between these two calls of close() the emulator's plugin counts; no file is open under such numbers.
 BEGIN, END = 0x5A5A01, 0x5A5A02
 # As many as on our own board: the first inferences allocate.
 WARMUP = 4
 
-Prepared = tuple[Callable[[], object], Callable[[], list[np.ndarray]]]
+Prepared = tuple[Callable[[], object], Callable[[], list[npt.NDArray[Any]]]]
 
 
-def onnxruntime(model: str, inputs: list[np.ndarray]) -> Prepared:
+def onnxruntime(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
     """What runs an ONNX model on tensors bound before, and what gives its outputs then."""
     import onnxruntime as ort
 
@@ -36,7 +38,7 @@ def onnxruntime(model: str, inputs: list[np.ndarray]) -> Prepared:
     return lambda: session.run_with_iobinding(bound), bound.copy_outputs_to_cpu
 
 
-def litert(model: str, inputs: list[np.ndarray]) -> Prepared:
+def litert(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
     """What runs a TFLite model by the default kernels, XNNPACK's where it has one; and what gives its outputs then."""
     from ai_edge_litert.interpreter import Interpreter
 
@@ -45,7 +47,7 @@ def litert(model: str, inputs: list[np.ndarray]) -> Prepared:
     for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
         interpreter.set_tensor(detail["index"], value)
 
-    def outputs() -> list[np.ndarray]:
+    def outputs() -> list[npt.NDArray[Any]]:
         return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
     return interpreter.invoke, outputs
@@ -68,8 +70,8 @@ def _main(peer: str, model: str, folder: Path) -> None:
     _mark(BEGIN)
     run()
     _mark(END)
-    held = {str(k): value for k, value in enumerate(outputs())}
-    np.savez(folder / "outputs.npz", **held)  # type: ignore[arg-type]
+    held: dict[str, Any] = {str(k): value for k, value in enumerate(outputs())}
+    np.savez(folder / "outputs.npz", **held)
     (folder / "maps").write_text(Path("/proc/self/maps").read_text())
 
 

@@ -3,9 +3,11 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+import numpy.typing as npt
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import TensorSpec
@@ -14,7 +16,7 @@ from arm_ext.frontends.imported import TensorSpec
 ONLY_INPUT = "inputs"
 
 
-def read_samples(path: Path) -> dict[str, np.ndarray]:
+def read_samples(path: Path) -> dict[str, npt.NDArray[Any]]:
     """Read the arrays of an .npz file.
 
     Raises:
@@ -30,8 +32,8 @@ def read_samples(path: Path) -> dict[str, np.ndarray]:
 
 
 def split_samples(
-    samples: Mapping[str, np.ndarray], inputs: Sequence[TensorSpec]
-) -> list[dict[str, np.ndarray]]:
+    samples: Mapping[str, npt.NDArray[Any]], inputs: Sequence[TensorSpec]
+) -> list[dict[str, npt.NDArray[Any]]]:
     """Return one feed a sample, in order.
 
     Args:
@@ -60,7 +62,7 @@ def split_samples(
     return [dict(zip(arrays, sample, strict=True)) for sample in zip(*arrays.values(), strict=True)]
 
 
-def _shaped(spec: TensorSpec, array: np.ndarray) -> np.ndarray:
+def _shaped(spec: TensorSpec, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`array` as [n, *spec.shape]."""
     if array.shape[1:] == spec.shape[1:] and array.ndim == len(spec.shape) and spec.shape[:1] == (1,):
         array = array[:, None]

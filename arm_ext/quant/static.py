@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
+import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, create_calibrator
@@ -47,7 +47,7 @@ _RENAMING = ["MatMulAddFusion"]
 
 def quantize(
     model: onnx.ModelProto | str | Path,
-    samples: Mapping[str, np.ndarray],
+    samples: Mapping[str, npt.NDArray[Any]],
     *,
     method: Method = "minmax",
     shapes: Shapes | None = None,
@@ -90,7 +90,7 @@ def quantize(
         raise ModelError(f"{name}: onnxruntime cannot quantise it: {_first_line(err)}") from err
 
 
-def _ranges(proto: onnx.ModelProto, feeds: Iterable[dict[str, np.ndarray]], method: Method) -> Any:
+def _ranges(proto: onnx.ModelProto, feeds: Iterable[dict[str, npt.NDArray[Any]]], method: Method) -> Any:
     """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
     calibration, options = _METHODS[method]
     with tempfile.TemporaryDirectory() as scratch:
@@ -128,10 +128,10 @@ def _insert_qdq(proto: onnx.ModelProto, ranges: Any) -> onnx.ModelProto:
 class _Reader:
     """Feeds, as onnxruntime's CalibrationDataReader."""
 
-    def __init__(self, feeds: Iterator[dict[str, np.ndarray]]) -> None:
+    def __init__(self, feeds: Iterator[dict[str, npt.NDArray[Any]]]) -> None:
         self._feeds = feeds
 
-    def get_next(self) -> dict[str, np.ndarray] | None:
+    def get_next(self) -> dict[str, npt.NDArray[Any]] | None:
         return next(self._feeds, None)
 
 

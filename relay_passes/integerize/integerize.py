@@ -11,8 +11,10 @@ Float calls that nobody needs any more die; those that stay are reported, each w
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
@@ -163,7 +165,9 @@ class _Walk:
         self._context.quantized[var] = Quantized(data, s.astype(np.float32), z, names)
         return False
 
-    def _accumulators(self, var: Var, call: Call, scale: np.ndarray, zero_point: np.ndarray) -> bool:
+    def _accumulators(
+        self, var: Var, call: Call, scale: npt.NDArray[Any], zero_point: npt.NDArray[Any]
+    ) -> bool:
         """A dequantize of run-time int32: the accumulators of an integer operator of the source."""
         rank = (1,) * len(call.ty.shape)
         self._context.sums[var] = Sum(

@@ -15,6 +15,7 @@ inside, and data in other layouts than that one's is centred before.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -168,7 +169,7 @@ def _operands(context: Context, call: Call) -> tuple[Quantized, Quantization, Qu
     return x, xq, w
 
 
-def _centred(w: Quantized) -> npt.NDArray[np.integer]:
+def _centred(w: Quantized) -> npt.NDArray[np.integer[Any]]:
     """A constant less its zero point, in 8 bits where it fits."""
     assert w.constant is not None
     wide = w.constant.astype(np.int64) - w.zero_point
@@ -176,7 +177,7 @@ def _centred(w: Quantized) -> npt.NDArray[np.integer]:
     return np.asarray(wide.astype(next(fitting)))
 
 
-def _fits(values: npt.NDArray[np.int64], dtype: type[np.integer]) -> bool:
+def _fits(values: npt.NDArray[np.int64], dtype: type[np.integer[Any]]) -> bool:
     info = np.iinfo(dtype)
     return int(values.min(initial=0)) >= info.min and int(values.max(initial=0)) <= info.max
 

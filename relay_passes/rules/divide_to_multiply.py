@@ -7,7 +7,10 @@ Not exact: an element differs from the quotient by at most 3·u·|x/c|, u the un
 Quantised: that could move an integer by one step, so functions that quantise keep their divisions.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
@@ -37,7 +40,7 @@ def rewrite(match: Match) -> Expr:
     return relax.op.multiply(match.operands["x"], relax.const(_inverse(match.constant("divisor"))))
 
 
-def _inverse(value: np.ndarray) -> np.ndarray:
+def _inverse(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
     with np.errstate(divide="ignore", over="ignore"):
         return np.asarray(1 / value.astype(np.float64)).astype(value.dtype)
 

@@ -15,7 +15,10 @@ Quantised: weights that are `dequantize(c)` are no constant and are left alone, 
 part of the pattern.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
@@ -70,7 +73,7 @@ def rewrite(match: Match) -> Expr:
     return with_weight(call, data, scale_inputs(call, match.constant("weight"), scale))
 
 
-def _moved(match: Match) -> np.ndarray:
+def _moved(match: Match) -> npt.NDArray[Any]:
     """The shift as it is before the scale, in the dtype it had."""
     shift = match.constant("shift")
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

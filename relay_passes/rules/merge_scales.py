@@ -8,7 +8,10 @@ most 4·u·|x·a·b|, u the unit roundoff, where nothing overflows or underflows
 Quantised: that could move an integer by one step, so functions that quantise keep both.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
@@ -41,7 +44,7 @@ def rewrite(match: Match) -> Expr:
     return relax.op.multiply(match.operands["x"], relax.const(_product(match)))
 
 
-def _product(match: Match) -> np.ndarray:
+def _product(match: Match) -> npt.NDArray[Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         product = factors(match, "inner", "a") * factors(match, "outer", "b")
         return np.asarray(product).astype(match.constant("a").dtype)

@@ -88,7 +88,7 @@ class Field:
     def lanes_of(self, lanes: int) -> Array:
         """The output channel of each lane of each block."""
         outputs = self.of.data[3] * self.of.multiplier
-        return (np.array(self.blocks(lanes))[:, None] + np.arange(lanes)) % outputs
+        return np.asarray((np.array(self.blocks(lanes))[:, None] + np.arange(lanes)) % outputs)
 
     @property
     def shape(self) -> Quad:

@@ -82,7 +82,7 @@ def column_powers(b: Array) -> Array:
     windows[..., CHUNK:, :] -= magnitudes[..., :-CHUNK, :]
     largest = windows.max(axis=-2)
     powers = np.floor(np.log2(WINDOW_LIMIT / np.where(largest > 0, largest, WINDOW_LIMIT)))
-    return np.exp2(powers).astype(np.float32)
+    return np.asarray(np.exp2(powers), np.float32)
 
 
 def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]], *, widening: bool) -> float:

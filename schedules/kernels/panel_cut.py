@@ -117,7 +117,7 @@ class Cut:
             padded[:, :, :full].reshape(groups, depth, self.full_panels, self.width).transpose(0, 2, 1, 3)
         )
         parts = (panels.reshape(groups, -1), padded[:, :, full:].reshape(groups, -1))
-        return np.concatenate(parts, axis=1).ravel()
+        return np.asarray(np.concatenate(parts, axis=1).ravel())
 
     def by_column(self, values: Array) -> Array:
         """One value a column, [groups, columns] or what has as many elements, in the order of the panels."""

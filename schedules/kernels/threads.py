@@ -146,7 +146,7 @@ def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int
     def sizes(block: int) -> list[float]:
         blocks = -(-tiles // block)
         of_rows = [block * tile] * (blocks - 1) + [rows - block * tile * (blocks - 1)]
-        return np.outer(of_rows, panels).ravel().tolist()
+        return [float(size) for size in np.outer(of_rows, panels).flat]
 
     least = -(-tiles // max(1, min(most, tiles)))
     return fewest(

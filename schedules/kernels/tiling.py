@@ -59,7 +59,7 @@ def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
 
     def sizes(blocks: int) -> list[float]:
         widths = part_sizes(product.columns, columns, blocks)
-        return np.outer(widths, row_tiles).ravel().tolist() * product.groups
+        return [float(size) for size in np.outer(widths, row_tiles).flat] * product.groups
 
     blocks = fewest(range(1, max(1, product.columns // columns) + 1), sizes)
     return blocks, len(row_tiles) * blocks * product.groups > 1

@@ -124,7 +124,7 @@ def _checked(parts: list[Integers], expected: int) -> Numbers:
     found = sum(map(len, parts))
     if found != expected:
         raise StreamError(f"a weight stream holds {found} weights, the operation has {expected}")
-    return np.concatenate([*parts, np.zeros(0, np.int64)]).astype(np.int16)
+    return np.asarray(np.concatenate([*parts, np.zeros(0, np.int64)]), np.int16)
 
 
 def _slice(bits: Bits, header: _Slice, palette: _Palette, limit: int, new: bool) -> Integers:

@@ -123,7 +123,7 @@ def u85_fast_order(volume: Volume) -> Positions:
     rounding, _, ifm_ublock = _u85_units(v)
     turn = v.ofm_ublock * ifm_ublock * rounding // v.streams
     each = [u85_order(v, stream).reshape(-1, turn) for stream in range(v.streams)]
-    return np.stack(each, axis=1).reshape(-1)
+    return np.asarray(np.stack(each, axis=1).reshape(-1))
 
 
 def _u85_units(v: Volume) -> tuple[int, int, int]:

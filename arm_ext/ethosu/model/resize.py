@@ -71,4 +71,4 @@ def _bilinear(values: Integers, y: _Axis, x: _Axis) -> Integers:
     above, below = values[y.before], values[y.after]
     above = above[:, x.before] * x.scale + (above[:, x.after] - above[:, x.before]) * across
     below = below[:, x.before] * x.scale + (below[:, x.after] - below[:, x.before]) * across
-    return above * y.scale + (below - above) * down
+    return np.asarray(above * y.scale + (below - above) * down)

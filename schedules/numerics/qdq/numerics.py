@@ -39,7 +39,7 @@ class Qdq:
 
         A bias that the model holds in float, beside weights in integers, is therefore moved by up to half a unit.
         """
-        return np.rint(real / self.scale(input_scale, weight_scale)).astype(np.int64)
+        return np.asarray(np.rint(real / self.scale(input_scale, weight_scale)), np.int64)
 
     def requantize(
         self,

@@ -35,7 +35,7 @@ def exponentials(x: Quantization) -> Array:
         ValueError: x is not of 8 bits.
     """
     distance = np.arange(every_value(x.dtype).size, dtype=np.float64)
-    return np.rint(_ONE * np.exp(-distance * x.scale)).astype(np.int32)
+    return np.asarray(np.rint(_ONE * np.exp(-distance * x.scale)), np.int32)
 
 
 def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
