@@ -9,7 +9,7 @@ from onnx import helper
 
 from arm_ext.frontends.onnx_reference import reference
 from tests.fuzz.builder import make_model
-from tests.fuzz.groups import Array, Group, Per
+from tests.fuzz.groups import Array, Group, Per, Quantized
 
 LIMITS = {
     "Conv": 0,
@@ -32,11 +32,22 @@ def limit_of(group: Group, y: Per) -> int | None:
         return None  # an operand in float, such as a bias that no quantiser takes
     if any(per.dtype == "int16" for per in (y, *(leaf.per for leaf in group.quantized.values()))):
         return None
+    if _biased_by_one_scale(group):
+        return None  # its fused Gemm takes such a bias for units of every channel's sums
     ops = [node.op_type for node in group.nodes]
     # A relu is absorbed where the zero point is the least value already.
     if ops[1:] == ["Relu"] and y.zero_point == np.iinfo(y.dtype).min:
         ops = ops[:1]
     return LIMITS.get(ops[0]) if len(ops) == 1 else None
+
+
+def _biased_by_one_scale(group: Group) -> bool:
+    """Whether a bias has one scale for all channels, beside weights that have one each."""
+    operands = [group.quantized.get(name) for name in group.nodes[0].input]
+    match operands:
+        case [_, Quantized() as weight, Quantized() as bias]:
+            return bias.per.scales.size < weight.per.scales.size
+    return False
 
 
 def foreign_result(
