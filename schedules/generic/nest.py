@@ -26,6 +26,7 @@ from schedules.generic.expressions import (
     substitute,
     walk,
 )
+from schedules.generic.falling import truncated
 from schedules.generic.stages import (
     Axis,
     Stage,
@@ -48,7 +49,8 @@ def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
     """
     stage = without_units(stage)
     for part in parts(stage):
-        yield _merged(_flat(_split(_simplified(part, outside), outside), flat, outside), outside)
+        nest = _merged(_flat(_split(_simplified(part, outside), outside), flat, outside), outside)
+        yield _kept(nest, outside)
 
 
 def _analyzer(axes: Sequence[Axis]) -> sym.Analyzer:
@@ -147,6 +149,20 @@ def _flat(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Ax
     store = offset(stage.target, [rebuild(index, change) for index in stage.indices])
     changed = each(replace(stage, indices=()), lambda e: rebuild(e, change))
     return replace(changed, target=flat[stage.target], indices=(store,))
+
+
+def _kept(stage: Stage, outside: Sequence[Axis]) -> Stage:
+    """The nest with offsets that TVM's passes keep; they are flat, and no load stands in another's."""
+    axes = (*all_axes(stage), *outside)
+    analyzer = _analyzer(axes)
+
+    def change(expr: ir.Expr) -> ir.Expr | None:
+        if not isinstance(expr, TensorLoad):
+            return None
+        return tirx.BufferLoad(expr.source, [truncated(index, axes, analyzer) for index in expr.indices])
+
+    stored = tuple(truncated(index, axes, analyzer) for index in stage.indices)
+    return replace(each(replace(stage, indices=()), lambda e: rebuild(e, change)), indices=stored)
 
 
 def _merged(stage: Stage, outside: Sequence[Axis]) -> Stage:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quotients of offsets that fall along an axis, in the form that TVM's passes keep.
+
+FlattenBuffer of TVM 0.27 takes (c - i) // d for i // -d + c // d, and (c - i) % d likewise, where i is a loop: it
+reads another element if c is no multiple of d. It looks into floored quotients alone, so that these become truncated
+ones, which are the same of numbers that are not negative.
+"""
+
+from collections.abc import Sequence
+
+from tvm import ir, sym, tirx
+from tvm.ir.prim import expr as prim
+
+from schedules.generic.expressions import loads, rebuild, step_of, uses
+from schedules.generic.stages import Axis
+
+_TRUNCATED = {prim.FloorDiv: prim.Div, prim.FloorMod: prim.Mod}
+
+
+def truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) -> ir.Expr:
+    """An offset without floored quotients that fall along one of the axes, which `analyzer` knows the bounds of."""
+
+    def change(expr: ir.Expr) -> ir.Expr | None:
+        if type(expr) not in _TRUNCATED or not isinstance(expr.b, prim.IntImm) or not _falls(expr.a, axes):
+            return None
+        if loads(expr.a):
+            return None  # FlattenBuffer does not look into what it cannot take for an iteration
+        inside, dtype, divisor = rebuild(expr.a, change), str(expr.ty.dtype), int(expr.b)
+        # As many divisors as it takes to make it positive.
+        times = max(0, -(int(analyzer.const_int_bound(expr.a).min_value) // divisor))
+        raised = inside + tirx.IntImm(dtype, times * divisor)
+        quotient = _TRUNCATED[type(expr)](raised, expr.b)
+        return quotient - tirx.IntImm(dtype, times) if isinstance(expr, prim.FloorDiv) else quotient
+
+    return rebuild(offset, change)
+
+
+def _falls(dividend: ir.Expr, axes: Sequence[Axis]) -> bool:
+    """Whether it is less for a greater value of an axis, or may be."""
+    steps = [step_of(dividend, axis.var) for axis in axes if uses(dividend, axis.var)]
+    return any(step is None or step < 0 for step in steps)
