@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import functools
+from dataclasses import replace
 
 import onnx
 import pytest
@@ -18,17 +19,17 @@ SHORT = {
     "mobilenet_v2": (mobilenet_v2, mobilenet_v2.STAGES[:3]),
     "resnet50": (resnet50, ((64, 2, 1), (128, 2, 2))),
 }
+INPUTS = {"image": zoo.Input((1, 3, 224, 224))}
 ABOVE_LIVE = 1.10
 
 
 @functools.cache
 def short(name: str, quantized: bool) -> onnx.ModelProto:
-    if quantized:
-        return zoo.quantized_model(name, short(name, False))
     module, stages = SHORT[name]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "STAGES", stages)
-        return zoo.float_model(name)
+        patch.setitem(zoo.ZOO, name, replace(zoo.ZOO[name], inputs=INPUTS))
+        return zoo.quantized_model(name, short(name, False)) if quantized else zoo.float_model(name)
 
 
 @pytest.mark.parametrize("target", ["neoverse-n2", "cortex-a76"])

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
@@ -28,8 +29,13 @@ def _legalized(geometry: Geometry) -> tirx.PrimFunc:
         }
         layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
         builder.emit_func_output(builder.normalize(op.nn.conv2d_transpose(x, w, **given, **layouts)))
+    return _only(builder.get(), LEGALIZE)
+
+
+def _only(mod: tvm.IRModule, table: dict | None) -> tirx.PrimFunc:
+    """The one PrimFunc that a module becomes."""
     with host():
-        mod = relax.transform.FuseTIR()(relax.transform.LegalizeOps(LEGALIZE)(builder.get()))
+        mod = relax.transform.FuseTIR()(relax.transform.LegalizeOps(table)(mod))
     (func,) = [func for func in mod.functions.values() if isinstance(func, tirx.PrimFunc)]
     return func
 
@@ -52,3 +58,30 @@ def test_few_outputs_are_the_definitions_as_legalized_and_as_scheduled(geometry:
     outputs = run([func, schedule(func, host()).func], [x, w, np.full(geometry.output, 99, "float32")])
     for *_, actual in outputs:
         np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "dilation", "padding", "copied"),
+    [
+        (32, 3, 2, 1, (1, 1, 1, 1), 33),  # the last window ends with the data
+        (31, 3, 2, 1, (1, 1, 1, 1), 33),
+        (8, 3, 1, 1, (1, 1, 1, 1), 10),
+        (7, 2, 4, 1, (1, 1, 1, 1), 8),
+        (9, 2, 3, 2, (0, 0, 2, 2), None),
+    ],
+)
+def test_a_pool_copies_no_padding_that_no_window_reads(size, kernel, stride, dilation, padding, copied):
+    shape = (2, size, size, 3)
+    x = relax.Var("x", relax.TensorType(shape, "int8"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        window = {"strides": [stride] * 2, "dilation": [dilation] * 2, "padding": padding, "layout": "NHWC"}
+        call = builder.normalize(op.nn.max_pool2d(x, [kernel] * 2, **window))
+        builder.emit_func_output(call)
+    whole, ours = (_only(builder.get(), table) for table in (None, LEGALIZE))
+    copies = [tuple(int(n) for n in buffer.shape) for buffer in ours.body.block.alloc_buffers]
+    assert copies == ([(2, copied, copied, 3)] if copied else [])
+    data = np.random.default_rng(size).integers(-128, 128, shape, np.int8)
+    out = np.full([int(n) for n in call.ty.shape], 99, np.int8)
+    (_, expected), (_, actual) = run([whole, schedule(ours, host()).func], [data, out])
+    np.testing.assert_array_equal(actual, expected)
