@@ -25,7 +25,7 @@ from relay_passes.fuse import pass_name, routines_of
 from relay_passes.record import Record, recording
 from relay_passes.rules import scale_after_product
 from relay_passes.sources import Names, bindings_of, global_callees, relax_functions, sources_of
-from schedules.vocabulary import CompositeSpec
+from schedules.specs import CompositeSpec
 
 SCHEMA_VERSION: Literal[1] = 1
 

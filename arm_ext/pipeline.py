@@ -78,8 +78,9 @@ def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
     # int8 weights of float products stay int8: their scale goes where the epilogue finds it.
     mod = relay_passes.apply_rules(mod, (scale_after_product.RULE,))
-    mod = relay_passes.combine_matmuls(mod, schedules.VOCABULARY, schedules.Costs(context.profile.core))
-    return relay_passes.fuse(mod, schedules.VOCABULARY)
+    costs = schedules.Costs(context.profile.core)
+    mod = relay_passes.combine_matmuls(mod, schedules.VOCABULARY, costs)
+    return relay_passes.fuse(mod, schedules.VOCABULARY, costs)
 
 
 def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:

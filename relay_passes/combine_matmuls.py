@@ -26,11 +26,12 @@ from tvm import IRModule, relax
 from tvm.ir import Constant, Expr, TupleGetItem, Var
 
 from relay_passes.composites import CompositeSpec
-from relay_passes.grouping import Group, group, operator_of
+from relay_passes.grouping import Group, group
 from relay_passes.record import note_pass
 from relay_passes.rule import Explanation, Rejection
 from relay_passes.shapes import static_shape
 from relay_passes.sources import Names, relax_functions, sources_of, union, with_source
+from relay_passes.steps import operator_of
 
 NAME = "combine_matmuls"
 

@@ -38,8 +38,16 @@ class EpilogueStep(Protocol):
         """Whether it may change the dtype."""
 
     @property
+    def to(self) -> Sequence[str]:
+        """Dtypes that it may change to; any if empty."""
+
+    @property
     def registers(self) -> int:
         """Vector registers that it keeps over all outputs, as a table in registers does."""
+
+    @property
+    def weighed(self) -> bool:
+        """Whether it is taken only where an estimate says that it is cheaper than by itself."""
 
 
 class CompositeSpec(Protocol):
@@ -87,3 +95,7 @@ class CompositeSpec(Protocol):
 
         Each with how many of its last axes the one that is contiguous before the permutation must be among.
         """
+
+    @property
+    def widened(self) -> str:
+        """Dtype of operands, those of steps too, whose cast from it may be part of it; none if empty."""

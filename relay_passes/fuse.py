@@ -8,7 +8,8 @@
 Which composites there are is data that the caller brings; where they begin and end, `grouping` finds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from tvm import IRModule, relax
 from tvm.ir import Call, Var
@@ -21,14 +22,33 @@ from relay_passes.grouping import Group, Grouping, group
 from relay_passes.record import note_pass
 from relay_passes.rule import Explanation
 from relay_passes.sources import identifier, relax_functions, with_source
+from relay_passes.steps import Misfit
 
 
-def fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec]) -> IRModule:
+class Costs(Protocol):
+    """Estimates for one core."""
+
+    def dearer(
+        self, composite: relax.Function, routines: Mapping[str, PrimFunc]
+    ) -> tuple[str, str, str] | None:
+        """Why the last call of a composite is better left to a kernel of its own, or None.
+
+        Args:
+            composite: With it.
+            routines: What it calls by call_tir, by name.
+
+        Returns:
+            Reason, limit and actual value.
+        """
+
+
+def fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs | None = None) -> IRModule:
     """Move each composite of `mod` into a private function of its own and call that.
 
     Args:
         mod: Canonical; every call named.
         vocabulary: The composites, the preferred first where two have the same anchor.
+        costs: Decides on steps that are weighed; without it none is taken.
 
     Returns:
         The module. A call of a composite carries the source names of all the calls inside.
@@ -36,10 +56,16 @@ def fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec]) -> IRModule:
     builder = relax.BlockBuilder(mod)
     routines = routines_of(mod)
     groupings: list[Grouping] = []
+    functions = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, PrimFunc)}
+
+    def weigh(found: Group) -> Misfit | None:
+        answer = None if costs is None else costs.dearer(_function(builder, found)[0], functions)
+        return None if answer is None else Misfit(*answer)
+
     for gv, func in relax_functions(mod):
         if func.attrs and "Primitive" in func.attrs:
             continue
-        groupings.append(group(func, vocabulary, routines))
+        groupings.append(group(func, vocabulary, routines, weigh if costs else None))
         calls: dict[Var, Call] = {}
         for found in groupings[-1].groups:
             calls[found.bindings[-1].var] = _outlined(builder, found)
@@ -72,8 +98,8 @@ def routines_of(mod: IRModule) -> dict[str, str]:
     }
 
 
-def _outlined(builder: relax.BlockBuilder, found: Group) -> Call:
-    """Add the group's function to the module; returns the call that takes the group's place."""
+def _function(builder: relax.BlockBuilder, found: Group) -> tuple[relax.Function, list[Var]]:
+    """The group's function, and what it is called with."""
     inside = [binding.var for binding in found.bindings]
     operands = [
         v for v in dict.fromkeys(v for b in found.bindings for v in free_vars(b.value)) if v not in inside
@@ -84,12 +110,16 @@ def _outlined(builder: relax.BlockBuilder, found: Group) -> Call:
     block = relax.DataflowBlock(list(found.bindings))
     block = structural_map(block, [(Var, lambda var: copies.get(var, var))])
     body = relax.SeqExpr([block], copies[root])
-    names = found.nodes
     func = relax.Function([copies[var] for var in operands], body, root.ty)
-    func = builder.normalize(func).with_attrs(
-        # Equal composites would be one function, and have one origin, but for the names.
-        {"Composite": found.spec.name, "Primitive": True, "sources": list(names)}
-    )
+    # Equal composites would be one function, and have one origin, but for the names.
+    attributes = {"Composite": found.spec.name, "Primitive": True, "sources": list(found.nodes)}
+    return builder.normalize(func).with_attrs(attributes), operands
+
+
+def _outlined(builder: relax.BlockBuilder, found: Group) -> Call:
+    """Add the group's function to the module; returns the call that takes the group's place."""
+    func, operands = _function(builder, found)
+    names, root = found.nodes, found.bindings[-1].var
     symbol = builder.add_func(func, identifier(f"{found.spec.name}/{names[0] if names else root.name}"))
     return with_source(Call(symbol, operands, ret_ty=root.ty), names)
 

@@ -8,8 +8,9 @@
 Convolutions and matrix products of weights take 16 bits and add up in binary32; those of two computed tensors stay.
 In binary16, elementwise operators and those that move data follow their operands. All others stay in binary32:
 softmax, means, sums and norms, since they add up, and what leaves the range of binary16 early, such as exp and
-squares. In bfloat16 nothing follows: Arm has products of it and no other arithmetic. Inputs and outputs of the model
-keep their types.
+squares. What they give is rounded before it is moved to where 16 bits are read, so that a kernel can round it.
+In bfloat16 nothing follows: Arm has products of it and no other arithmetic. Inputs and outputs of the model keep their
+types.
 
 Not for quantised models, whose scales and steps are not 16-bit numbers. Upstream's ToMixedPrecision fails on any
 operator with a scalar argument (clip), rounds what softmax and other sums take, and lets norms, exp and pooling sums
@@ -26,6 +27,8 @@ from tvm.relax.analysis import free_vars
 
 from relay_passes.anchors import ANCHORS
 from relay_passes.layout.calls import name_of, with_attrs
+from relay_passes.rule import apply_rules
+from relay_passes.rules import round_before_move
 from relay_passes.sources import Names, sources_of, with_source
 from relay_passes.upstream import run_upstream
 
@@ -60,7 +63,7 @@ def to_half_precision(mod: IRModule, half: Half) -> IRModule:
     out = mod.clone()
     out.update_func(mod.get_global_var("main"), _Converter(half).convert(mod["main"]))
     # The builder binds the result a second time.
-    return run_upstream(out, relax.transform.CanonicalizeBindings())
+    return apply_rules(run_upstream(out, relax.transform.CanonicalizeBindings()), (round_before_move.RULE,))
 
 
 class _Converter:

@@ -5,9 +5,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tvm import relax
+
 from schedules.cores import Core
+from schedules.kernel import Rejection
+from schedules.kernels import residual_s8
+from schedules.one_axis import widened
+from schedules.parse import Routines, parse
 from schedules.select import Choice, select
-from schedules.vocabulary import BIAS, LINEAR
+from schedules.vocabulary import BIAS, LINEAR, VOCABULARY
 from schedules.workload import Operand, Step, Workload
 
 FLOAT = 4
@@ -54,6 +60,32 @@ class Costs:
         steps = (Step(BIAS.name, Operand((columns,), "float32", "constant", 1)),) if bias else ()
         choice = select(Workload(LINEAR.name, operands, (), steps, shape, "float32"), self.core)
         return choice.estimate + self.moved(data) if isinstance(choice, Choice) else None
+
+    def dearer(self, composite: relax.Function, routines: Routines) -> tuple[str, str, str] | None:
+        """Why the residual of an integer product is better added by a kernel of its own, or None.
+
+        Args:
+            composite: With its residual, as the last step.
+            routines: What it calls by call_tir.
+
+        Returns:
+            Reason, limit and actual value: the estimates of two kernels, and of one.
+        """
+        spec = next(spec for spec in VOCABULARY if spec.name == str(composite.attrs["Composite"]))
+        parsed = parse(composite, spec, routines)
+        if isinstance(parsed, Rejection):
+            return parsed.reason, parsed.limit, parsed.actual
+        whole = widened(parsed).workload
+        apart = residual_s8.separate(whole)
+        both, *each = (select(workload, self.core) for workload in (whole, *(apart or ())))
+        if not isinstance(both, Choice):
+            first = both.rejections[0]
+            return f"no kernel adds it: {first.reason}", first.limit, first.actual
+        cycles = sum(choice.estimate if isinstance(choice, Choice) else math.inf for choice in each)
+        if both.estimate <= cycles:
+            return None
+        reason = "with it the kernel would spill, or wait: estimated cycles"
+        return reason, f"{cycles:.0f} of two kernels", f"{both.estimate:.0f}"
 
     def split(self, shape: Sequence[int]) -> float:
         """Cycles of splitting a float32 value along its last axis: it is written, read, and written in parts."""

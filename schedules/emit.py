@@ -30,6 +30,12 @@ def store(buffer: tirx.Buffer, value: ir.Expr, offset: ir.Expr, lanes: int) -> N
     T.buffer_store(buffer, value, [offset if lanes == 1 else tirx.Ramp(offset, 1, lanes)])
 
 
+def converted(value: ir.Expr, dtype: str) -> ir.Expr:
+    """A scalar or vector with elements of another dtype; itself if it has that."""
+    own, _, lanes = str(value.ty.dtype).partition("x")
+    return value if own == dtype else T.Bind(tirx.Cast(f"{dtype}x{lanes}" if lanes else dtype, value))
+
+
 def take(vector: ir.Expr, first: int, lanes: int) -> ir.Expr:
     """Lanes `first` up to `first + lanes` of a vector."""
     return tirx.Shuffle([vector], list(range(first, first + lanes)))

@@ -14,7 +14,7 @@ from tvm import ir, relax, tirx
 from schedules.kernel import Rejection
 from schedules.kernels.broadcast_plan import affine_form
 from schedules.magnitude import magnitude_of, magnitude_of_run_time, magnitude_of_transposed
-from schedules.vocabulary import CompositeSpec, EpilogueStep
+from schedules.specs import CompositeSpec, EpilogueStep
 from schedules.workload import Composite, Magnitude, Operand, Pad, Step, Workload
 
 Routines = Mapping[str, tirx.PrimFunc]
@@ -24,6 +24,11 @@ Routines = Mapping[str, tirx.PrimFunc]
 _NO_PARAMETERS = ("numerics", "op_pattern", "global_symbol", "tirx.noalias", "target", "s_tir")
 
 
+_CAST = "relax.astype"
+
+Parameters = tuple[tuple[str, int | float | str], ...]
+
+
 class _Reader:
     """Turns the expressions of one composite into operands, collecting its constants."""
 
@@ -31,12 +36,14 @@ class _Reader:
         self._params = list(function.params)
         self.routines = routines
         self.constants: list[np.ndarray[Any, Any]] = []
-        self._permuted: list[tuple[ir.Var, ir.Call]] = []
+        self._moves: list[tuple[ir.Var, ir.Call]] = []
 
     def operand(self, expr: ir.Expr) -> Operand:
         shape, dtype = _tensor(expr)
-        for value, call in self._permuted:
+        for value, call in self._moves:
             if value.same_as(expr):
+                if call.op.name == _CAST:
+                    return self.operand(call.args[0])
                 axes = call.attrs.axes
                 order = reversed(range(len(shape))) if axes is None else (int(a) % len(shape) for a in axes)
                 return replace(self.operand(call.args[0]), axes=tuple(order))
@@ -46,9 +53,9 @@ class _Reader:
         index = next(i for i, param in enumerate(self._params) if param.same_as(expr))
         return Operand(shape, dtype, "input", index)
 
-    def permute(self, binding: relax.VarBinding) -> None:
-        """Takes the permutation that a binding computes as part of the operands that read it."""
-        self._permuted.append((binding.var, binding.value))
+    def move(self, binding: relax.VarBinding) -> None:
+        """Takes the permutation or cast that a binding computes as part of the operands that read it."""
+        self._moves.append((binding.var, binding.value))
 
     def routine(self, call: ir.Call) -> tirx.PrimFunc | None:
         """The function that a call_tir calls."""
@@ -61,7 +68,7 @@ class _Reader:
         routine = self.routine(call)
         return str(call.op.name if routine is None else routine.attrs["numerics"])
 
-    def parameters(self, call: ir.Call) -> tuple[tuple[str, int | float | str], ...]:
+    def parameters(self, call: ir.Call) -> Parameters:
         """The parameters of a routine, or an operator's float attributes, sorted by name."""
         routine = self.routine(call)
         if routine is None:
@@ -77,8 +84,8 @@ def parse(
     """Reads a composite function, as `relay_passes.fuse` forms it.
 
     Args:
-        function: Its parameters are the non-constant inputs; its body is the anchor's call, with a pad or
-            permutations of its operands before it if there are any, then the steps' calls.
+        function: Its parameters are the non-constant inputs; its body is the anchor's call, with a pad, or
+            permutations and casts of operands, before it if there are any, then the steps' calls.
         spec: The composite that the function's "Composite" attribute names.
         routines: What the function calls by call_tir.
 
@@ -95,8 +102,8 @@ def parse(
     reader = _Reader(function, routines)
     pad = _pad(bindings[0].value) if spec.pad else None
     before, bindings = (bindings[0], bindings[1:]) if pad else (None, bindings)
-    while spec.permuted and bindings[0].value.op.name == "relax.permute_dims":
-        reader.permute(bindings[0])
+    while bindings[0].value.op.name in ("relax.permute_dims", _CAST):
+        reader.move(bindings[0])
         bindings = bindings[1:]
     anchor = bindings[0].value
     if reader.name(anchor) != spec.anchor:
@@ -156,7 +163,16 @@ def _step(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> 
     others = _other_tensors(call, value)
     bounds = [float(arg.value) for arg in call.args if isinstance(arg, tirx.IntImm | tirx.FloatImm)]
     operand = reader.operand(others[0]) if others else None
-    return Step(spec.name, operand, (bounds[0], bounds[1]) if bounds else None, reader.parameters(call))
+    parameters = reader.parameters(call)
+    if others and others[0].same_as(tensors_of(call)[0]):
+        parameters = _swapped(parameters)
+    return Step(spec.name, operand, (bounds[0], bounds[1]) if bounds else None, parameters)
+
+
+def _swapped(parameters: Parameters) -> Parameters:
+    """Those of a sum whose second operand is the value, for it to be the first: the sum is the same."""
+    other = {"a_": "b_", "b_": "a_"}
+    return tuple(sorted((other.get(name[:2], name[:2]) + name[2:], value) for name, value in parameters))
 
 
 def _pad(call: ir.Call) -> Pad | None:

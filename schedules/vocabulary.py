@@ -5,74 +5,9 @@ A composite is one anchor call followed by a chain of epilogue steps, each of wh
 `relu(add(matmul(x, W), b))` is the anchor `relax.matmul` with the steps `bias` and `relu`.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
-
-@dataclass(frozen=True)
-class EpilogueStep:
-    """One call that may follow an anchor.
-
-    Attributes:
-        name: What kernels call it.
-        op: The Relax operator, or the name of a numerics' routine, such as "qdq.requantize".
-        also: What may stand in the operator's place, such as the same routine of another numerics.
-        operand: Kind of its second operand: "constant", "tensor" for a value computed at run time, or "any" of
-            both. None where the call has no second tensor; bounds such as those of `relax.clip` are prim values.
-        broadcast: Shape of the second operand: "last-axis" has as many elements as the value's last axis and
-            nothing else, "per-channel" has that many or one, "same-shape" is the value's shape, "scalar" has one
-            element, "any" is what does not enlarge the value, "contracted" is the right side of a matmul with the
-            value's leading axes. The operands of `relax.add` and `relax.multiply` may come in either order.
-        required: Whether there is no composite without this step.
-        retypes: Whether it may change the dtype.
-        registers: Vector registers that it keeps over all outputs.
-    """
-
-    name: str
-    op: str
-    operand: Literal["constant", "tensor", "any"] | None = None
-    broadcast: Literal["last-axis", "per-channel", "same-shape", "scalar", "any", "contracted"] | None = None
-    required: bool = False
-    retypes: bool = False
-    registers: int = 0
-    also: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if (self.operand is None) != (self.broadcast is None):
-            raise ValueError(
-                f"epilogue step {self.name!r}: operand and broadcast are given together or not at all"
-            )
-
-
-@dataclass(frozen=True)
-class CompositeSpec:
-    """One composite: an anchor, and the steps that may follow it.
-
-    Attributes:
-        name: Value of the composite function's attribute "Composite".
-        anchor: The Relax operator of the anchor.
-        constant_operands: Indexes of the anchor's operands that must be constants.
-        dtypes: Allowed dtypes of operand 0.
-        epilogue: The steps in the order that they may follow; each occurs at most once.
-        anchor_dtype: Allowed dtype of the anchor's value; any if empty.
-        pad: Whether a `relax.nn.pad` of operand 0, with a constant, may be part of it.
-        permuted: Operands of the anchor whose `relax.permute_dims` may be part of it, each with how many of the
-            anchor's last axes the axis that is contiguous before the permutation must be among.
-        constant_dtype: Dtype of the constant operands; any if empty.
-        spare_registers: Vector registers that a kernel's tile leaves to steps that keep some.
-    """
-
-    name: str
-    anchor: str
-    constant_operands: tuple[int, ...]
-    dtypes: tuple[str, ...]
-    epilogue: tuple[EpilogueStep, ...]
-    anchor_dtype: str = ""
-    pad: bool = False
-    permuted: tuple[tuple[int, int], ...] = ()
-    constant_dtype: str = ""
-    spare_registers: int = 0
-
+from schedules.specs import CompositeSpec, EpilogueStep
 
 BIAS = EpilogueStep("bias", "relax.add", operand="constant", broadcast="last-axis")
 RESIDUAL = EpilogueStep("residual", "relax.add", operand="tensor", broadcast="same-shape")
@@ -146,23 +81,31 @@ LINEAR_W8 = CompositeSpec(
     constant_dtype="int8",
 )
 
+# What is stored in float16 and computed in float32: in float16 throughout, or with casts around it.
+_HALF = "float16"
+_FLOATS = ("float32", _HALF)
+_ROUNDED = replace(_CAST, to=(_HALF,))
+
 # Attention: Q times the transposed K, scaled, masked, normalised, times V. Keys and values of run time; a product with
-# a constant is `LINEAR`. No kernel takes it as a whole yet: it is lowered call by call.
+# a constant is `LINEAR`.
 ATTENTION = CompositeSpec(
     name="arm.attention",
     anchor="relax.matmul",
     constant_operands=(),
-    dtypes=("float32",),
+    dtypes=_FLOATS,
     epilogue=(
         EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="scalar"),
         EpilogueStep("mask", "relax.add", operand="any", broadcast="any"),
         EpilogueStep("softmax", "relax.nn.softmax", required=True),
         EpilogueStep("values", "relax.matmul", operand="tensor", broadcast="contracted", required=True),
+        _ROUNDED,
     ),
     permuted=((0, 1), (1, 2)),
+    widened=_HALF,
 )
 
-# Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits; an activation's table.
+# Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits; what a residual network adds;
+# an activation's table.
 _INTEGER_EPILOGUE = (
     EpilogueStep("offset", "relax.add", operand="constant", broadcast="per-channel"),
     EpilogueStep(
@@ -173,6 +116,15 @@ _INTEGER_EPILOGUE = (
         required=True,
         retypes=True,
         also=("tosa.requantize",),
+    ),
+    EpilogueStep(
+        "residual",
+        "qdq.add",
+        operand="tensor",
+        broadcast="same-shape",
+        retypes=True,
+        also=("tosa.add",),
+        weighed=True,
     ),
     # Beside the tile it would be loaded again for each 16 outputs: that is 3 to 5 % more instructions of a linear layer
     # than by a loop of its own, in which it stays.
@@ -244,11 +196,10 @@ NORMS_S8 = tuple(
     for op in ("layer_norm", "rms_norm")
 )
 
-# Rows of float32.
-ROWS_F32 = (
-    CompositeSpec("arm.layer_norm", "relax.nn.layer_norm", (1, 2), ("float32",), ()),
-    CompositeSpec("arm.rms_norm", "relax.nn.rms_norm", (1,), ("float32",), ()),
-    CompositeSpec("arm.softmax", "relax.nn.softmax", (), ("float32",), ()),
+# Rows of float32, or of float16 with sums in float32.
+ROWS_F32 = tuple(
+    CompositeSpec(f"arm.{name}", f"relax.nn.{name}", constants, _FLOATS, (_ROUNDED,), widened=_HALF)
+    for name, constants in (("layer_norm", (1, 2)), ("rms_norm", (1,)), ("softmax", ()))
 )
 
 ELEMENTWISE_S8 = tuple(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rounding to integers and saturating to narrower ones: FCVTNS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD; FMULX, FMLA.
 
-Of products of 32-bit integers the upper half: SQDMULH, SQRDMULH; rounding shifts: SRSHR, SQRSHRN.
+ADDP. Of products of 32-bit integers the upper half: SQDMULH, SQRDMULH; rounding shifts: SRSHR, SQRSHRN.
 """
 
 from tvm import ir, tirx
@@ -65,3 +65,8 @@ def sqrshrn16(x: ir.Expr, shift: int) -> ir.Expr:
 def sqadd16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int16x8 sum, saturating."""
     return tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat.v8i16", a, b)
+
+
+def addp16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """int16x8: the sums of neighbours, first those of a, then those of b; what does not fit wraps around."""
+    return tirx.call_llvm_pure_intrin("int16x8", "llvm.aarch64.neon.addp.v8i16", a, b)

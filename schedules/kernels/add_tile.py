@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sixteen values of two 8-bit tensors added, subtracted or multiplied in vector registers, in a form of `binary_forms`.
 
-Vector instructions for 16 outputs: 24 `Linear`; 24 `Scaled`, and 2 more for an odd zero point; 48 `Exact`, of which 4
-divide where there is no reciprocal; 44 `Steps`, 20 `Product`. Narrower limits than the dtype's take one
-each. Where one of the two stays for many of the other, 10 of an `Affine` form with multipliers of 16 bits, 14 with
-those of 32.
+Vector instructions for 16 outputs: 24 `Linear`; 24 `Scaled`; 48 `Exact`, of which 4 divide where there is no
+reciprocal; 44 `Steps`, 20 `Product`. Narrower limits than the dtype's take one each. Where one of the two stays for
+many of the other, 10 of an `Affine` form with multipliers of 16 bits, 14 with those of 32.
 """
 
 from collections.abc import Callable, Sequence

@@ -22,6 +22,7 @@ from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import add_tile, copies, tiling
 from schedules.kernels.binary_forms import Exact, Form, Linear, form_of
 from schedules.kernels.broadcast_plan import VECTOR, Plan, read
+from schedules.kernels.broadcast_tables import tables_of
 from schedules.kernels.elementwise_s8 import LOOP_OVERHEAD
 from schedules.kernels.threads import PARALLEL_CYCLES, each
 from schedules.workload import Workload
@@ -153,7 +154,7 @@ class _Code:
     def _runs(self, start: ir.Expr, at: ir.Expr, parallel: bool) -> None:
         """All runs for which one run of the other operand, from `at`, stays."""
         period = self.plan.period
-        tables, first = self._tables(at)
+        tables, first = tables_of(self.plan, self.other, self.constants, at)
         periods, rest = divmod(self.run, period)
         if periods:
             each(
@@ -218,39 +219,6 @@ class _Code:
         return add_tile.binary16(
             plan.what, form, *((values, b) if plan.stay.first else (b, values)), constants
         )
-
-    def _tables(self, at: ir.Expr) -> tuple[Sequence[tirx.Buffer], ir.Expr]:
-        """What is read along with the runs, and from where: of a constant all of it, else of the run at `at`."""
-        plan, other = self.plan, self.other
-        if other is None:
-            # Runs of a constant stand with their copies.
-            return self.constants, tirx.floordiv(at, plan.inner) * (plan.period + VECTOR)
-        dtypes = [str(c.dtype) for c in self.constants] if plan.form else [str(other.dtype)]
-        tables = [T.alloc_buffer((plan.period + VECTOR,), dtype, layout=None) for dtype in dtypes]
-        with T.serial(i64(0), i64(plan.inner)) as index:
-            b = load(other, at + index, 1)
-            values = [b]
-            if plan.form:
-                least = int(np.iinfo(str(other.dtype)).min)
-                entry = T.Bind(tirx.Cast("int64", b) - least)
-                values = [load(constants, entry, 1) for constants in self.constants]
-            for table, value in zip(tables, values, strict=True):
-                store(table, value, index, 1)
-        for table in tables:
-            _repeat(table, plan.inner, plan.period)
-        return tables, i64(0)
-
-
-def _repeat(table: tirx.Buffer, run: int, period: int) -> None:
-    """Fills a table, of 16 elements more than `period`, with its first `run` elements over and over."""
-    if run < VECTOR:
-        whole = run * (VECTOR // math.gcd(run, VECTOR))
-        with T.serial(i64(0), i64(whole - run)) as index:
-            store(table, load(table, index, 1), index + run, 1)
-        run = whole
-    with T.serial(i64(0), i64(period // run - 1)) as index:
-        copies.copy(table, i64(0), table, T.Bind((index + 1) * run), run)
-    copies.copy(table, i64(0), table, i64(period), VECTOR)
 
 
 def _other_form(plan: Plan) -> Form:

@@ -13,7 +13,8 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import load
+from schedules.emit import load, take
+from schedules.intrinsics.reload import reloaded
 from schedules.kernel import Array
 from schedules.kernels import product_s8, tiling
 from schedules.kernels.cost import VECTOR
@@ -27,6 +28,9 @@ HEADER = 3
 
 OFFSETS, MULTIPLIERS, ADDENDS = range(HEADER)
 
+LANES = 4
+"""int32 of a vector."""
+
 NOT_FUSED = 0x7FC00000
 """The bits of a NaN, which no fused form adds."""
 
@@ -39,13 +43,13 @@ class Panels:
         product: What is cut.
         columns: Of a panel.
         vectors: Of four accumulators that a row, or a pair of rows, has in a panel.
-        steps: Vectors of weights for each of these.
+        depth: Of weights for each column, in the order that they are packed in.
     """
 
     product: Product
     columns: int
     vectors: int
-    steps: int
+    depth: int
 
     @property
     def tiles(self) -> int:
@@ -55,7 +59,7 @@ class Panels:
     @property
     def weight_bytes(self) -> int:
         """Of one panel."""
-        return self.vectors * VECTOR * self.steps
+        return self.columns * self.depth
 
     @property
     def header_bytes(self) -> int:
@@ -127,6 +131,12 @@ class Header:
     def offsets(self) -> list[ir.Expr]:
         """What accumulators begin with, int32x4."""
         return self._vectors(OFFSETS, "int32x4")
+
+    def starts(self) -> list[ir.Expr]:
+        """The same, loaded where this is called; inside of `reloads`."""
+        vectors = self.panels.vectors
+        found = T.Bind(reloaded(self.buffer, self._at(OFFSETS), vectors))
+        return [take(found, LANES * v, LANES) for v in range(vectors)]
 
     def requantized(self, emit: Callable[[Form, list[ir.Expr], list[ir.Expr]], None]) -> None:
         """Emits the end of a tile: `emit` takes a form, its multipliers and its addends, float32x4."""

@@ -7,7 +7,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, load, store
+from schedules.emit import converted, i64, load, store
 
 REGISTER = 16
 """Bytes of a vector register."""
@@ -28,8 +28,9 @@ def pieces(count: int, largest: int) -> list[tuple[int, int]]:
 
 
 def copy(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, to: ir.Expr, count: int) -> None:
-    """Copies `count` contiguous elements between flat buffers of one dtype."""
-    _run(target, to, count, lambda at, lanes: load(source, start + at, lanes))
+    """Copies `count` contiguous elements between flat buffers, converted to the dtype of the target."""
+    dtype = str(target.dtype)
+    _run(target, to, count, lambda at, lanes: converted(load(source, start + at, lanes), dtype))
 
 
 def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from schedules.cores import Core
-from schedules.kernels.requantize_tile import INSTRUCTIONS, SEPARATE, Form, Requantization
+from schedules.kernels.requantize_tile import INSTRUCTIONS, Form, Requantization
 
 VECTOR_PIPES = 2
 """Vector instructions a cycle (Arm Neoverse N2 and Cortex-A76 software optimization guides, pipes V0 and V1). Cores
@@ -56,9 +56,7 @@ def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
     """`requantize16` of that many outputs, without stores."""
     least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
     clamps = ((to.low > least) + (to.high < most)) / VECTOR
-    # The last bit of an odd zero point is added apart, to eight values at a time.
-    apart = form not in SEPARATE and to.zero_point % 2
-    return arithmetic(outputs * (INSTRUCTIONS[form] + clamps + (1 / 8 if apart else 0)))
+    return arithmetic(outputs * (INSTRUCTIONS[form] + clamps))
 
 
 Option = TypeVar("Option")

@@ -6,7 +6,7 @@ is no padded copy.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from tvm import ir, tirx
@@ -16,6 +16,7 @@ from schedules.cores import Core
 from schedules.emit import i64, load, store
 from schedules.kernel import Match, Rejection, taken
 from schedules.kernels import product_s8, threads
+from schedules.kernels.depthwise_ends import by_channel, finish
 from schedules.kernels.depthwise_engines import CHANNELS
 from schedules.kernels.product_s8 import Product
 from schedules.kernels.windows import Window
@@ -133,24 +134,62 @@ class Block(ABC):
     """Eight channels of one band.
 
     Attributes:
-        window: What is walked.
-        unroll: Output columns of one loop iteration.
         parts: Vectors of an input column.
         lanes: int8 elements of each.
     """
 
-    window: Window
-    unroll: int
     parts: int
     lanes: int
+
+    def __init__(
+        self,
+        product: Product,
+        window: Window,
+        unroll: int,
+        buffers: Sequence[tirx.Buffer],
+        rows: int,
+        valid: tuple[bool, ...],
+        where: tuple[ir.Expr, ir.Expr],
+        block: ir.Expr,
+    ) -> None:
+        """See `bands` for what follows the buffers: data, weights, offsets, multipliers, output.
+
+        Args:
+            product: How what is walked is requantised.
+            window: What is walked.
+            unroll: Output columns of one loop iteration.
+            buffers: The kernel's.
+            rows: Output rows of the band.
+            valid: Which of its input rows are data.
+            where: The first input and output.
+            block: Its index.
+        """
+        self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
+        (self.x, self.w, offset, m, self.output), (self.source, self.target) = buffers, where
+        self.start, self.m = (by_channel(each, block) for each in (offset, m))
+        self.offset, self.block = offset, block
 
     @abstractmethod
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
         """One input column; None is a column of the border."""
 
     @abstractmethod
-    def outputs(self, x: ir.Expr, columns: Sequence[Sequence[ir.Expr]]) -> None:
+    def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
+        """The accumulators of each row, from the input columns that they meet; these are loaded as they are taken."""
+
+    def row(self, place: ir.Expr | None, row: int) -> ir.Expr:
+        """Eight channels of an input column in one row."""
+        channels, pad = self.window.data[3], self.product.pad
+        if place is None or not self.valid[row]:
+            border = tirx.IntImm(str(self.x.dtype), int(pad.value) if pad else 0)
+            return tirx.Broadcast(border, CHANNELS)
+        return load(self.x, self.source + (place + row * self.window.data[2]) * channels, CHANNELS)
+
+    def outputs(self, x: ir.Expr, columns: Iterator[Sequence[ir.Expr]]) -> None:
         """One output column of the band, from the input columns that it meets."""
+        _, width = self.window.output
+        places = [self.target + (x + row * width) * self.window.data[3] for row in range(self.rows)]
+        finish(self.product, self.sums(columns), self.m, self.output, places)
 
     def columns(self) -> None:
         """Border columns unrolled, the others in a loop that carries what neighbours share."""
@@ -164,14 +203,18 @@ class Block(ABC):
 
     def _unrolled(self, outputs: range) -> None:
         """Output columns as straight code; what lies outside of the data is a constant."""
-        window = self.window
-        known: dict[int, list[ir.Expr]] = {}
+        _, left, _, right = self.window.pads
+        border, width = self.column(None), self.window.data[2]
+        known = dict.fromkeys((*range(-left, 0), *range(width, width + right)), border)
         for x in outputs:
-            places = [x * window.strides[1] - window.pads[1] + column for column in range(window.kernel[1])]
-            for place in places:
-                if place not in known:
-                    known[place] = self.column(i64(place) if 0 <= place < window.data[2] else None)
-            self.outputs(i64(x), [known[place] for place in places])
+            self.outputs(i64(x), self._met(known, i64(0), x * self.window.strides[1] - left))
+
+    def _met(self, known: dict[int, list[ir.Expr]], left: ir.Expr, first: int) -> Iterator[Sequence[ir.Expr]]:
+        """The input columns of one output, from `first` on, counted from `left`; the others are known."""
+        for place in range(first, first + self.window.kernel[1]):
+            if place not in known:
+                known[place] = self.column(left + place)
+            yield known[place]
 
     def _loop(self, first: int, trips: int) -> None:
         """`trips` iterations of `unroll` output columns from `first`."""
@@ -189,13 +232,11 @@ class Block(ABC):
         with T.serial(i64(0), i64(trips)) as trip:
             x = T.Bind(trip * unroll + first)
             left = T.Bind(x * stride - self.window.pads[1])
-            columns = [
-                [load(state, i64((column * parts + part) * lanes), lanes) for part in range(parts)]
+            columns = {
+                column: [load(state, i64((column * parts + part) * lanes), lanes) for part in range(parts)]
                 for column in range(carried)
-            ]
+            }
             for step in range(unroll):
-                while len(columns) < step * stride + width:
-                    columns.append(self.column(left + len(columns)))
-                self.outputs(x + step, columns[step * stride : step * stride + width])
+                self.outputs(x + step, self._met(columns, left, step * stride))
             for column in range(carried):
                 keep(column, columns[unroll * stride + column])

@@ -3,15 +3,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import Core
 from schedules.emit import load
-from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import saddw, smlal, smull
 from schedules.intrinsics.vector import high, low, zip_halves
@@ -28,6 +27,14 @@ CHANNELS = 8
 HALVES = 2
 """Vectors of four channels' accumulators."""
 
+IN_ORDER_WIDTH = 3
+"""Cores with dotprod that dispatch no more than this issue in order (see `schedules.cores`)."""
+
+
+def reorders(core: Core) -> bool:
+    """Whether a core with dotprod finds itself what need not wait; what LLVM would move may then stay as written."""
+    return core.issue_width > IN_ORDER_WIDTH
+
 
 class Engine(ABC):
     """One way to sum up.
@@ -35,10 +42,12 @@ class Engine(ABC):
     Attributes:
         group: Rows of which products are summed at once.
         registers: That hold one column of a group.
+        overwrites: Whether the accumulators that are added to are.
     """
 
     group: int
     registers: int
+    overwrites: bool
 
     @abstractmethod
     def loading(self, flipped: bool) -> Cost:
@@ -66,10 +75,6 @@ class Engine(ABC):
     ) -> list[ir.Expr]:
         """The accumulators of eight channels with one product more."""
 
-    def scope(self) -> AbstractContextManager[None]:
-        """What kernels of it are emitted inside of."""
-        return nullcontext()
-
 
 @dataclass(frozen=True)
 class Sdot(Engine):
@@ -77,6 +82,7 @@ class Sdot(Engine):
 
     group: int = GROUP
     registers: int = HALVES
+    overwrites: bool = True
 
     def loading(self, flipped: bool) -> Cost:
         """See `Engine`."""
@@ -115,6 +121,7 @@ class Mlal(Engine):
     """A row, or two whose products are summed in 16 bits: exact unless two weights of -128 meet."""
 
     group: int
+    overwrites: bool = False
 
     @property
     def registers(self) -> int:  # type: ignore[override] # as many as rows
@@ -156,12 +163,7 @@ class Mlal(Engine):
             if tap is not None:
                 new = smull(column[row], weights[row]) if products is None else None
                 products = T.Bind(new if new is not None else smlal(products, column[row], weights[row]))
-        sums = (saddw(total[0], low(products)), saddw(total[1], high(products)))
-        return [T.Bind(pinned(each)) for each in sums]
-
-    def scope(self) -> AbstractContextManager[None]:
-        """See `Engine`."""
-        return pins()
+        return [T.Bind(saddw(total[0], low(products))), T.Bind(saddw(total[1], high(products)))]
 
 
 ENGINES: dict[str, Engine] = {"sdot": Sdot(), "mlal1": Mlal(1), "mlal2": Mlal(PAIR)}

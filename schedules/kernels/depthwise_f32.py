@@ -6,24 +6,22 @@ four channels of a pixel are one vector, and so are their weights. 16-bit floats
 is widened as it is loaded, weights at compile time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tvm import ir, tirx
-from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+from tvm import tirx
 
 from schedules.cores import Core
-from schedules.emit import i64, kernel_function, load, store
+from schedules.emit import kernel_function
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.fmla import LANES, REGISTERS
 from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import epilogue_f32, epilogue_half, half, product_f32
-from schedules.kernels.activation_f32 import Vector
-from schedules.kernels.axes import Span
-from schedules.kernels.depthwise_field import Depthwise, Field, field_of, prepared
-from schedules.kernels.depthwise_patches import Place, patches
+from schedules.kernels.depthwise_f32_tile import Emitter
+from schedules.kernels.depthwise_field import Depthwise, Field, field_of
+from schedules.kernels.depthwise_patches import patches
 from schedules.kernels.fmla_tile import FMLA_LATENCY, FMLA_PER_CYCLE
 from schedules.kernels.threads import PARALLEL_CYCLES
 from schedules.workload import Workload
@@ -36,6 +34,10 @@ share hardly any input where the stride is more than 1."""
 
 SPARE_REGISTERS = 3
 """What LLVM's schedulers let loads run ahead in."""
+
+SPARE_OF = dict.fromkeys(("cortex-a72", "cortex-a73", "cortex-a76", "cortex-a78", "cortex-x1"), 4)
+"""The same by LLVM's name of the core, where it is more: LLVM schedules these as it does a Cortex-A57
+(llvm/lib/Target/AArch64/AArch64Processors.td), loads first."""
 
 FEW_COLUMNS = 7
 """Width of a kernel up to which its weights and a row of inputs are held at once; wider ones pass tap by tap."""
@@ -92,12 +94,13 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Every patch whose accumulators, one row of input and one of weights fit the registers."""
     field = _field(workload)
     down, across = field.down, field.across
+    free = REGISTERS - SPARE_OF.get(core.llvm_cpu, SPARE_REGISTERS)
     width = min(across.kernel, FEW_COLUMNS)
     shares = down.kernel > 1 and down.stride == down.dilation == 1 and not down.late
     found = []
     for rows, columns in dict.fromkeys((min(r, down.outputs), min(c, across.outputs)) for r, c in PATCHES):
         needed = rows * columns + (columns - 1) * across.stride + 2 * width
-        if needed <= REGISTERS - SPARE_REGISTERS and (rows == 1 or shares):
+        if needed <= free and (rows == 1 or shares):
             found.append((rows, columns))
     options = [Params(rows, columns) for rows, columns in found]
     return tuple(
@@ -138,92 +141,9 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     scope = bfloat.functions() if workload.operands[0].dtype == "bfloat16" else nullcontext()
     with kernel_function(name, arguments) as function, scope:
         buffers = [bfloat.bits(b) if str(b.dtype) == "bfloat16" else b for b in function.buffers]
-        emitter = _Emitter(workload, field, buffers)
+        emitter = Emitter(workload, field, buffers)
         patches(field, LANES, params.parallel, emitter.patch)
     return function.prim_func
-
-
-class _Emitter:
-    """Emits patches."""
-
-    def __init__(self, workload: Workload, field: Field, buffers: Sequence[tirx.Buffer]) -> None:
-        residual = workload.step("residual")
-        self.workload, self.field = workload, field
-        self.x = prepared(buffers[workload.operands[0].index], field, 0)
-        self.w, self.bias, self.output = buffers[-3:]
-        self.residual = buffers[residual.operand.index] if residual and residual.operand else None
-
-    def patch(self, rows: Span, columns: Span, place: Place) -> None:
-        """Four channels of one patch."""
-        field, down = self.field, self.field.down
-        acc = T.alloc_buffer((rows.outputs * columns.outputs * LANES,), "float32", layout=None)
-        bias = load(self.bias, place.block * LANES, LANES)
-        for index in range(rows.outputs * columns.outputs):
-            store(acc, bias, i64(index * LANES), LANES)
-        width = field.across.kernel * LANES
-        taps = place.block * (down.kernel * width)
-
-        def line(y: ir.Expr | int) -> _Row:
-            return _Row(self.x, place.source + y * field.source[1], field.source[2], columns.inputs)
-
-        if down.late:
-            start, stop = down.taps(place.top)
-            with T.serial(start, stop) as tap:
-                self.row(acc, 0, columns.outputs, line(tap * down.dilation), taps + tap * width)
-        for y in () if down.late else rows.inputs:
-            inputs = line(y)
-            for row in range(rows.outputs):
-                tap, between = divmod(y - row * down.stride, down.dilation)
-                if not between and 0 <= tap < down.kernel:
-                    self.row(acc, row * columns.outputs, columns.outputs, inputs, taps + tap * width)
-        self.finish(acc, rows.outputs, columns.outputs, place.target)
-
-    def finish(self, acc: tirx.Buffer, rows: int, columns: int, target: ir.Expr) -> None:
-        """The epilogue of a patch."""
-        full = self.workload.operands[0].dtype == "float32"
-        finish = epilogue_f32.finish if full else epilogue_half.finish
-        _, down, across = self.field.target
-        for row in range(rows):
-            for column in range(columns):
-                offset = target + (row * down + column * across)
-                place = (row * columns + column) * LANES
-                finish(self.workload.epilogue, acc, place, LANES, self.output, offset, self.residual)
-
-    def row(self, acc: tirx.Buffer, first: int, count: int, inputs: "_Row", taps: ir.Expr) -> None:
-        """One row of the kernel on one row of input, for one row of the patch: accumulators `first` and on."""
-        across = self.field.across
-        for tap in range(across.kernel):
-            weight = load(self.w, taps + tap * LANES, LANES)
-            for column in range(count):
-                value = inputs.at(column * across.stride + tap * across.dilation)
-                if value is not None:
-                    place = i64((first + column) * LANES)
-                    total = acc.vload([place], "float32x4")
-                    store(acc, Vector(LANES).fma(value, weight, total), place, LANES)
-
-
-class _Row:
-    """The inputs of a patch in one row, loaded where they are first asked for."""
-
-    def __init__(self, x: tirx.Buffer, start: ir.Expr, pitch: int, inside: Sequence[int]) -> None:
-        self._x, self._start, self._pitch, self._inside = x, start, pitch, inside
-        self._loaded: dict[int, ir.Expr] = {}
-
-    def at(self, column: int) -> ir.Expr | None:
-        """Four channels as float32x4; None for the border."""
-        if column not in self._inside:
-            return None
-        if column not in self._loaded:
-            value = load(self._x, self._start + column * self._pitch, LANES)
-            self._loaded[column] = T.Bind(_WIDENED[str(self._x.dtype)](value))
-        return self._loaded[column]
-
-
-_WIDENED: dict[str, Callable[[ir.Expr], ir.Expr]] = {
-    "float32": lambda value: value,
-    "float16": lambda value: tirx.Cast("float32x4", value),
-    "int16": bfloat.widened,
-}
 
 
 def _in_full(workload: Workload) -> Workload:

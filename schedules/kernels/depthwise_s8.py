@@ -6,25 +6,25 @@ channels; with weights (w0 w1 w2 0) and (0 w0 w1 w2) the same data serves two ou
 code with constants where the data would be: there is no padded copy.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
-from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.emit import i64, kernel_function, load, store
-from schedules.intrinsics.sdot import FEATURE, sdot
-from schedules.intrinsics.vector import high, low
+from schedules.emit import kernel_function
+from schedules.intrinsics.reload import reloads
+from schedules.intrinsics.sdot import FEATURE
 from schedules.kernel import Array, Match, Rejection
 from schedules.kernels import depthwise_bands, product_s8, threads
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, requantization, scalar
 from schedules.kernels.depthwise_bands import COLUMN_OVERHEAD, Block, bands, starts_of
-from schedules.kernels.depthwise_engines import CHANNELS, HALVES, Sdot
+from schedules.kernels.depthwise_ends import anew
+from schedules.kernels.depthwise_engines import CHANNELS, HALVES, Sdot, reorders
 from schedules.kernels.product_s8 import Product
-from schedules.kernels.requantize_tile import requantize16
 from schedules.kernels.windows import GROUP, Window
 from schedules.workload import Workload
 
@@ -42,10 +42,13 @@ class Params:
 
     Attributes:
         unroll: Output columns of one loop iteration.
+        anew: Whether what accumulators begin with is loaded for each of them, and not copied from registers: fewer
+            instructions, which LLVM's schedulers do not move loads across.
         parallel: Whether bands of rows are spread over the runtime's threads.
     """
 
     unroll: int
+    anew: bool = True
     parallel: bool = False
 
 
@@ -62,13 +65,11 @@ def default(workload: Workload, core: Core) -> Params:
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """One to four columns; calls that are worth it in tasks for the threads."""
-    found = []
-    for unroll in range(1, 5):
-        params = Params(unroll)
-        if estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
-            params = Params(unroll, parallel=True)
-        found.append(params)
-    return tuple(found)
+    options = [Params(unroll, reorders(core)) for unroll in range(1, 5)]
+    return tuple(
+        replace(params, parallel=estimate(workload, params, core) >= threads.PARALLEL_CYCLES)
+        for params in options
+    )
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
@@ -82,11 +83,10 @@ def cost(workload: Workload, params: Params) -> Cost:
     new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
     # Of a group of rows four loads and four permutations.
     column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
-    # Accumulators start as copies; of an output row eight channels are requantised and stored.
-    column += arithmetic(HALVES * (len(list(window.products())) + window.band))
-    column += requantization(window.band * CHANNELS, product.form, product.to) + arithmetic(
-        window.band * 3 / 2
-    )
+    # Accumulators start as copies, or by one load for two; of an output row eight channels are requantised and stored.
+    column += scalar(window.band) if params.anew else arithmetic(HALVES * window.band)
+    column += arithmetic(HALVES * len(list(window.products())) + window.band)
+    column += requantization(window.band * CHANNELS, product.form, product.to)
     column += scalar(COLUMN_OVERHEAD / params.unroll)
     count = -(-window.output[0] // window.band) * window.data[0]
     return column * (count * len(starts_of(window)) * window.output[1])
@@ -111,8 +111,8 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments += [((blocks * len(list(window.products())) * CHANNELS * GROUP,), "int8")]
     arguments += [((blocks * CHANNELS,), "int32"), ((blocks * CHANNELS,), "float32")]
     arguments.append((workload.output_shape, workload.output_dtype))
-    with kernel_function("arm_depthwise_s8", arguments) as function:
-        block = partial(_Block, product, window, params.unroll, function.buffers)
+    with kernel_function("arm_depthwise_s8", arguments) as function, reloads():
+        block = partial(_Block, params.anew, product, window, params.unroll, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
 
@@ -122,45 +122,27 @@ class _Block(Block):
 
     lanes = VECTOR
 
-    def __init__(
-        self,
-        product: Product,
-        window: Window,
-        unroll: int,
-        buffers: Sequence[tirx.Buffer],
-        rows: int,
-        valid: tuple[bool, ...],
-        where: tuple[ir.Expr, ir.Expr],
-        block: ir.Expr,
-    ) -> None:
-        self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
-        self.x, self.output, (self.source, self.target) = buffers[0], buffers[-1], where
-        w, offset, m = buffers[-4:-1]
-        self.start = [load(offset, block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
-        self.m = [load(m, block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
-        products = list(window.products())
+    def __init__(self, anew: bool, *where: Any) -> None:
+        super().__init__(*where)
+        self.anew = anew
+        products, block = list(self.window.products()), where[-1]
         self.weights = {
-            (row, column, group): ENGINE.weights(w, (block * len(products) + index) * (CHANNELS * GROUP))
+            (row, column, group): ENGINE.weights(self.w, (block * len(products) + index) * (CHANNELS * GROUP))
             for index, (row, column, group, _) in enumerate(products)
-            if row < rows
+            if row < self.rows
         }
-        self.used = sorted({group for row in range(rows) for group, _ in window.groups.cover(row)})
+        self.used = sorted({group for row in range(self.rows) for group, _ in self.window.groups.cover(row)})
         self.parts = HALVES * len(self.used)
 
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
         """The groups of one input column, interleaved: two vectors each."""
-        channels, dtype, pad = self.window.data[3], str(self.x.dtype), self.product.pad
-        pitch = self.window.data[2] * channels
-        border = tirx.Broadcast(tirx.IntImm(dtype, int(pad.value) if pad else 0), CHANNELS)
         loaded: dict[int, ir.Expr] = {}
 
         def row(index: int) -> ir.Expr:
             # Rows that no kernel row meets are any rows.
             index = min(index, len(self.valid) - 1)
             if index not in loaded:
-                inside = place is not None and self.valid[index]
-                at = self.source + ((i64(0) if place is None else place) * channels + index * pitch)
-                loaded[index] = load(self.x, at, CHANNELS) if inside else border
+                loaded[index] = self.row(place, index)
             return loaded[index]
 
         found = []
@@ -169,26 +151,16 @@ class _Block(Block):
             found += ENGINE.column([row(first + i) for i in range(GROUP)], self.product.flipped)
         return found
 
-    def outputs(self, x: ir.Expr, columns: Sequence[Sequence[ir.Expr]]) -> None:
-        """Eight channels of one output column."""
-        acc = []
-        for row in range(self.rows):
-            total = list(self.start)
-            for column, values in enumerate(columns):
-                for group, _ in self.window.groups.cover(row):
-                    weights, part = self.weights[row, column, group], HALVES * self.used.index(group)
-                    for v in range(HALVES):
-                        total[v] = T.Bind(sdot(total[v], weights[v], values[part + v]))
-            acc.append(total)
-        channels, line = self.window.data[3], self.window.output[1] * self.window.data[3]
-        for row in range(0, self.rows, 2):
-            below = min(row + 1, self.rows - 1)
-            quarter = [*acc[row], *acc[below]]
-            values = T.Bind(requantize16(self.product.form, quarter, [*self.m, *self.m], self.product.to))
-            at = self.target + (x * channels + row * line)
-            store(self.output, low(values), at, CHANNELS)
-            if below > row:
-                store(self.output, high(values), at + line, CHANNELS)
+    def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
+        """See `depthwise_bands.Block`."""
+        totals = [anew(self.offset, self.block) if self.anew else list(self.start) for _ in range(self.rows)]
+        for column, values in enumerate(columns):
+            for row in range(self.rows):
+                for group, taps in self.window.groups.cover(row):
+                    part = HALVES * self.used.index(group)
+                    data, weights = values[part : part + HALVES], self.weights[row, column, group]
+                    totals[row] = ENGINE.add(totals[row], weights, data, taps)
+        return totals
 
 
 def _read(workload: Workload) -> tuple[Product, Window]:

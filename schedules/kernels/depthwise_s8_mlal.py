@@ -5,18 +5,18 @@ Two taps are summed in 16 bits, where the weights allow it, and then added to 32
 constants where the data would be: there is no padded copy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.emit import kernel_function, load, store
-from schedules.intrinsics.pin import pins
-from schedules.intrinsics.vector import high, low
+from schedules.emit import kernel_function, load
+from schedules.intrinsics.pin import pinned, pins
 from schedules.kernel import Array, Match, Rejection
 from schedules.kernels import depthwise_bands, product_s8, threads
 from schedules.kernels.chains import chain_of
@@ -25,20 +25,19 @@ from schedules.kernels.depthwise_bands import COLUMN_OVERHEAD, Block, bands, sta
 from schedules.kernels.depthwise_engines import CHANNELS, HALVES, Mlal
 from schedules.kernels.mlal_tile import LEAST
 from schedules.kernels.product_s8 import Product, flip
-from schedules.kernels.requantize_tile import requantize16
 from schedules.kernels.windows import Window
 from schedules.workload import Workload
 
 NAME = "depthwise_s8_mlal"
-
-LANES = 4
-"""int32 lanes of a vector register."""
 
 BAND = 2
 """Output rows that are computed together: what they share of three input rows stays in registers."""
 
 UNROLL = 3
 """The most output columns of one loop iteration."""
+
+KEPT_COLUMNS = 2
+"""That are carried and stay in registers beside the weights."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,9 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """As many columns as the carried ones take to be the same registers again."""
+    """Two columns, where the carried ones are then in the same registers again; three spill on some cores."""
     carried = workload.operands[1].shape[2] - product_s8.pair(workload, "strides")[1]
-    unroll = carried + 1 if 0 < carried <= UNROLL - 1 else 1
-    return candidates(workload, core)[unroll - 1]
+    return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -97,13 +95,13 @@ def cost(workload: Workload, params: Params) -> Cost:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Weights [block][tap][8 channels]; offsets and multipliers [block][8 channels]; all flat.
+    """Weights [block][tap][8 channels], taps column by column; offsets and multipliers [block][8 channels]; all flat.
 
     Raises:
         ValueError: Two weights of -128 meet, and `params.chain` is 2.
     """
     product, window = _read(workload)
-    w = constants[workload.operands[1].index][:, :, :, 0].reshape(window.data[3], -1)
+    w = constants[workload.operands[1].index][..., 0].transpose(0, 2, 1).reshape(window.data[3], -1)
     if params.chain > 1 and np.any((w[:, 1::2] == LEAST) & (w[:, : w.shape[1] // 2 * 2 : 2] == LEAST)):
         raise ValueError(f"{NAME}: two weights of -128 meet, whose products do not fit; take chain 1")
     offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
@@ -124,7 +122,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     ]
     arguments.append((workload.output_shape, workload.output_dtype))
     with kernel_function("arm_depthwise_s8_mlal", arguments) as function, pins():
-        block = partial(_Block, product, window, params, function.buffers)
+        block = partial(_Block, params.chain, product, window, params.unroll, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
 
@@ -134,60 +132,32 @@ class _Block(Block):
 
     lanes = CHANNELS
 
-    def __init__(
-        self,
-        product: Product,
-        window: Window,
-        params: Params,
-        buffers: Sequence[tirx.Buffer],
-        rows: int,
-        valid: tuple[bool, ...],
-        where: tuple[ir.Expr, ir.Expr],
-        block: ir.Expr,
-    ) -> None:
-        self.product, self.window, self.rows, self.valid = product, window, rows, valid
-        self.unroll, self.engine, self.parts = params.unroll, Mlal(params.chain), len(valid)
-        (self.x, w, offset, m, self.output), (self.source, self.target) = buffers, where
-        at, taps = block * CHANNELS, window.kernel[0] * window.kernel[1]
-        self.start = [load(offset, at + LANES * v, LANES) for v in range(HALVES)]
-        self.m = [load(m, at + LANES * v, LANES) for v in range(HALVES)]
-        self.weights = [load(w, at * taps + CHANNELS * tap, CHANNELS) for tap in range(taps)]
+    def __init__(self, chain: int, *where: Any) -> None:
+        super().__init__(*where)
+        self.engine, self.parts = Mlal(chain), len(self.valid)
+        taps = self.window.kernel[0] * self.window.kernel[1]
+        self.weights = [load(self.w, (where[-1] * taps + tap) * CHANNELS, CHANNELS) for tap in range(taps)]
 
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
         """The rows of one input column, int8x8 each."""
-        channels, pad = self.window.data[3], self.product.pad
-        border = tirx.IntImm(str(self.x.dtype), int(pad.value) if pad else 0)
-        found = []
-        for row, inside in enumerate(self.valid):
-            if inside and place is not None:
-                at = self.source + (place * channels + row * self.window.data[2] * channels)
-                value = load(self.x, at, CHANNELS)
-            else:
-                value = tirx.Broadcast(border, CHANNELS)
-            found.append(T.Bind(flip(value, self.product.flipped)))
-        return found
+        rows = (self.row(place, row) for row in range(self.parts))
+        return [T.Bind(flip(value, self.product.flipped)) for value in rows]
 
-    def outputs(self, x: ir.Expr, columns: Sequence[Sequence[ir.Expr]]) -> None:
-        """Eight channels of one output column."""
-        window, chain = self.window, self.engine.group
-        height, width = window.kernel
-        totals = []
-        for row in range(self.rows):
-            top, total = row * window.strides[0], list(self.start)
-            data = [columns[tap % width][top + tap // width] for tap in range(height * width)]
-            for first in range(0, len(data), chain):
-                taps = tuple(range(first, min(first + chain, len(data))))
-                total = self.engine.add(total, self.weights[first:], data[first:], taps)
-            totals.append(total)
-        channels, line = window.data[3], window.output[1] * window.data[3]
-        below = self.rows - 1
-        values = requantize16(
-            self.product.form, [*totals[0], *totals[below]], [*self.m, *self.m], self.product.to
-        )
-        at, values = self.target + x * channels, T.Bind(values)
-        store(self.output, low(values), at, CHANNELS)
-        if below:
-            store(self.output, high(values), at + line, CHANNELS)
+    def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
+        """See `depthwise_bands.Block`."""
+        (height, width), chain = self.window.kernel, self.engine.group
+        totals, data = [list(self.start) for _ in range(self.rows)], []
+        for column, values in enumerate(columns):
+            for tap in range(column * height, (column + 1) * height):
+                data.append(values[tap - column * height :: self.window.strides[0]])
+                if len(data) == chain or tap == height * width - 1:
+                    weights = self.weights[tap + 1 - len(data) :]
+                    for row, total in enumerate(totals):
+                        met = [each[row] for each in data]
+                        sums = self.engine.add(total, weights, met, tuple(range(len(data))))
+                        totals[row] = [T.Bind(pinned(each)) for each in sums]
+                    data.clear()
+        return totals
 
 
 def _read(workload: Workload) -> tuple[Product, Window]:

@@ -15,29 +15,28 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.emit import kernel_function, load, store
+from schedules.emit import kernel_function, load
 from schedules.intrinsics import sdot
-from schedules.intrinsics.vector import high, low
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.reload import reloads
 from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import product_s8, threads
 from schedules.kernels.axes import Span
 from schedules.kernels.chains import chain_of
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, cheapest, requantization, scalar
-from schedules.kernels.depthwise_engines import CHANNELS, ENGINES, HALVES, Engine
+from schedules.kernels.depthwise_ends import anew, by_channel, finish
+from schedules.kernels.depthwise_engines import CHANNELS, ENGINES, HALVES, Engine, reorders
 from schedules.kernels.depthwise_field import Depthwise, Field, field_of, prepared
 from schedules.kernels.depthwise_patches import Place, patches
 from schedules.kernels.product_s8 import Product
-from schedules.kernels.requantize_tile import requantize16
-from schedules.kernels.windows import Groups, Taps
+from schedules.kernels.windows import Groups
 from schedules.workload import Workload
 
 NAME = "depthwise_s8_patch"
 
 PATCHES = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1), (8, 1), (1, 6))
 """Outputs along the axis that groups are cut of, and along the other."""
-
-REGISTERS = 32
-"""V0 to V31 (Arm ARM, AArch64 SIMD&FP register file)."""
 
 SPARE_REGISTERS = 4
 """For weights, and for rows before they are interleaved."""
@@ -54,12 +53,14 @@ class Params:
         down: Outputs of a patch along the axis that groups are cut of.
         across: Outputs along the other.
         engine: What sums up products: a key of `ENGINES`.
+        ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
         parallel: Whether bands of patches are spread over the runtime's threads.
     """
 
     down: int
     across: int
     engine: str
+    ordered: bool = True
     parallel: bool = False
 
 
@@ -87,7 +88,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     engine = "sdot" if sdot.FEATURE in core.features else f"mlal{chain_of(workload)}"
     field = _field(workload)
     options = [
-        Params(down, across, engine)
+        Params(down, across, engine, reorders(core) or engine != "sdot")
         for down, across in PATCHES
         if _fits(field, ENGINES[engine], down, across)
     ]
@@ -125,8 +126,8 @@ def cost(workload: Workload, params: Params) -> Cost:
             patch = products * span.outputs + columns * len(span.inputs)
             patch += scalar(len(taps) * field.across.kernel + PATCH_OVERHEAD)
             patch += requantization(outputs * CHANNELS, product.form, product.to)
-            # Accumulators start as copies; the upper half of sixteen bytes is moved to be stored.
-            patch += arithmetic(outputs * (HALVES + 3 / 2))
+            # Accumulators that are overwritten start with a load of their own; eight bytes are stored.
+            patch += scalar(outputs * engine.overwrites) + arithmetic(outputs)
             total += patch * (rows.count * span.count)
     calls = field.of.data[0] * len(field.blocks(CHANNELS))
     return total * calls + (scalar(1) + arithmetic(1)) * (field.copied / VECTOR)
@@ -143,21 +144,22 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     lanes = field.lanes_of(CHANNELS)
     # [block][8 channels][down][across]
     w = (w.transpose(0, 2, 1) if _is_turned(workload) else w)[lanes]
-    vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in _products(field, engine)]
+    products = _groups(field, engine).products(field.across.kernel)
+    vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in products]
     offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
     return np.stack(vectors, axis=1).ravel(), offset[lanes].ravel(), m[lanes].ravel()
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
-    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    field, engine = _cut(workload, params), ENGINES[params.engine]
     size = len(field.blocks(CHANNELS)) * CHANNELS
-    weights = len(_products(field, engine)) * engine.group * size
+    weights = len(_groups(field, engine).products(field.across.kernel)) * engine.group * size
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [((weights,), "int8"), ((size,), "int32"), ((size,), "float32")]
     arguments.append((workload.output_shape, workload.output_dtype))
-    with kernel_function(f"arm_{NAME}", arguments) as function, engine.scope():
-        emitter = _Emitter(product, field, engine, function.buffers)
+    with kernel_function(f"arm_{NAME}", arguments) as function, pins(), reloads():
+        emitter = _Emitter(workload, params, function.buffers)
         patches(field, CHANNELS, params.parallel, emitter.patch)
     return function.prim_func
 
@@ -165,19 +167,23 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 class _Emitter:
     """Emits patches."""
 
-    def __init__(
-        self, product: Product, field: Field, engine: Engine, buffers: Sequence[tirx.Buffer]
-    ) -> None:
-        self.product, self.field, self.engine = product, field, engine
-        self.products = _products(field, engine)
+    def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
+        self.product, self.field = _product(workload), _cut(workload, params)
+        self.engine, self.ordered = ENGINES[params.engine], params.ordered
+        self.groups = _groups(self.field, self.engine)
+        self.products = self.groups.products(self.field.across.kernel)
         self.w, self.offset, self.m, self.output = buffers[-4:]
-        self.x = prepared(buffers[0], field, product.pad.value if product.pad else 0)
+        self.x = prepared(buffers[0], self.field, self.product.pad.value if self.product.pad else 0)
 
     def patch(self, rows: Span, columns: Span, place: Place) -> None:
         """Eight channels of one patch."""
-        across, groups = self.field.across, _groups(self.field, self.engine)
-        offsets = [load(self.offset, place.block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
-        acc = {(r, c): list(offsets) for r in range(rows.outputs) for c in range(columns.outputs)}
+        across, groups = self.field.across, self.groups
+        load_offsets = anew if self.ordered and self.engine.overwrites else by_channel
+        acc = {
+            (row, column): load_offsets(self.offset, place.block)
+            for row in range(rows.outputs)
+            for column in range(columns.outputs)
+        }
         size = CHANNELS * self.engine.group
         data: dict[tuple[int, int], Sequence[ir.Expr]] = {}
         for index, (row, tap, group, taps) in enumerate(self.products):
@@ -189,20 +195,11 @@ class _Emitter:
                 if (group, x) not in data:
                     at = place.source + x * self.field.source[2]
                     data[group, x] = self.group(at, groups.firsts[group], groups.rows)
-                acc[row, column] = self.engine.add(acc[row, column], weights, data[group, x], taps)
-        m = [load(self.m, place.block * CHANNELS + 4 * v, 4) for v in range(HALVES)]
-        outputs = list(acc)
-        for first, second in zip(outputs[::2], [*outputs[1::2], outputs[-1]], strict=False):
-            values = [*acc[first], *acc[second]]
-            whole = T.Bind(requantize16(self.product.form, values, [*m, *m], self.product.to))
-            store(self.output, low(whole), self.at(place.target, first), CHANNELS)
-            if second != first:
-                store(self.output, high(whole), self.at(place.target, second), CHANNELS)
-
-    def at(self, target: ir.Expr, output: tuple[int, int]) -> ir.Expr:
-        """Where an output of the patch lies."""
-        _, down, across = self.field.target
-        return target + (output[0] * down + output[1] * across)
+                total = self.engine.add(acc[row, column], weights, data[group, x], taps)
+                acc[row, column] = [T.Bind(pinned(each)) if self.ordered else each for each in total]
+        _, down, across_pitch = self.field.target
+        places = [place.target + (row * down + column * across_pitch) for row, column in acc]
+        finish(self.product, list(acc.values()), by_channel(self.m, place.block), self.output, places)
 
     def group(self, at: ir.Expr, first: int, rows: int) -> Sequence[ir.Expr]:
         """One column of one group, as the engine takes it."""
@@ -253,16 +250,3 @@ def _groups(field: Field, engine: Engine) -> Groups:
     """Of the rows that a patch meets, or of every one that its dilation leaves."""
     down = field.down
     return Groups(down.kernel, down.stride, min(down.step, down.outputs), engine.group)
-
-
-def _products(field: Field, engine: Engine) -> list[tuple[int, int, int, Taps]]:
-    """(row of the patch, tap along `across`, group, taps) in the order in which they are computed."""
-    groups = _groups(field, engine)
-    cover = [(row, group, taps) for row in range(groups.band) for group, taps in groups.cover(row)]
-    return [
-        (row, tap, group, taps)
-        for each in range(len(groups.firsts))
-        for tap in range(field.across.kernel)
-        for row, group, taps in cover
-        if group == each
-    ]

@@ -19,6 +19,7 @@ from schedules.kernel import Array, Match, Rejection
 from schedules.kernels import add_tile, copies, table_tile, tiling
 from schedules.kernels.binary_forms import Linear, Rescaled, form_of
 from schedules.kernels.binary_workload import BINARY, binary_of, overflow
+from schedules.kernels.cost import arithmetic, scalar
 from schedules.kernels.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.workload import Workload
 
@@ -93,13 +94,13 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles of one call on one core: instructions at the rate of dispatch, all loads in L1."""
+    """Cycles of one call on one core with all loads in L1."""
     if workload.composite == TABLE:
-        each, tensors = table_tile.INSTRUCTIONS, 2
+        each, inputs = table_tile.INSTRUCTIONS, 1
     else:
-        each, tensors = add_tile.INSTRUCTIONS[type(form_of(binary_of(workload)))], 3
-    output = each + tensors / VECTOR + LOOP_OVERHEAD / (VECTOR * params.unroll)
-    return math.prod(workload.output_shape) * output / core.issue_width
+        each, inputs = add_tile.INSTRUCTIONS[type(form_of(binary_of(workload)))], 2
+    output = arithmetic(each + 1 / VECTOR) + scalar((inputs + LOOP_OVERHEAD / params.unroll) / VECTOR)
+    return (output * math.prod(workload.output_shape)).cycles(core)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:

@@ -8,7 +8,7 @@ int8 weights stay that in memory: each task widens the panel that it reads, and 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, tirx
@@ -21,6 +21,7 @@ from schedules.intrinsics.fmla_f16 import FEATURE, LANES, WIDENING_FEATURE
 from schedules.intrinsics.narrow import fma
 from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import copies, epilogue_half, fmla_f16_tile, half, panel_choice, product_f32, widen_s8
+from schedules.kernels.half_sums import Sums
 from schedules.kernels.panel_cut import Cut, Place, Tile
 from schedules.kernels.product_f32 import Product
 from schedules.workload import Workload
@@ -82,25 +83,22 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
-    return panel_choice.best(
-        candidates(workload, core),
-        lambda params: estimate(workload, params, core),
-        lambda params: instructions(workload, params),
-    )
+    return panel_choice.best(workload, core, candidates, estimate, instructions)
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Every tile; a block's rows take half of L2 at most, and are fewer where threads need more tasks."""
-    product, found = _product(workload), []
-    widening = WIDENING_FEATURE in core.features
-    for rows, vectors in TILES:
-        block = panel_choice.rows_in_l2(product, rows, "float16", core)
-        params = Params(rows, vectors, block, parallel=False, widening=widening)
-        cycles = estimate(workload, params, core)
-        if spread := panel_choice.rows_for_threads(_cut(product, params), cycles):
-            params = replace(params, row_block=spread, parallel=True)
-        found.append(params)
-    return tuple(found)
+    product, widening = _product(workload), WIDENING_FEATURE in core.features
+    return tuple(
+        panel_choice.blocked(
+            Params(rows, vectors, row_block=rows, parallel=False, widening=widening),
+            lambda params: _cut(product, params),
+            lambda params: estimate(workload, params, core),
+            "float16",
+            core,
+        )
+        for rows, vectors in TILES
+    )
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
@@ -175,8 +173,7 @@ class _Emitter:
 
     def begin(self, column: ir.Expr, width: int) -> Tile:
         """What a task has of its own: its binary32 sums and, of int8 weights, its panel in binary16."""
-        size = fmla_f16_tile.sums_size(self.params.rows, self.params.vectors)
-        sums = T.alloc_buffer((size,), "float32", layout=None)
+        sums = Sums(self.params.rows * self.params.vectors * LANES)
         b, start = self.b, T.Bind(column * self.depth)
         if str(b.dtype) == "int8":
             b, start = T.alloc_buffer((self.depth * width,), "float16", layout=None), i64(0)
@@ -186,7 +183,7 @@ class _Emitter:
     def tile(
         self,
         b: tuple[tirx.Buffer, ir.Expr],
-        sums: tirx.Buffer,
+        sums: Sums,
         place: Place,
         rows: int,
         width: int,

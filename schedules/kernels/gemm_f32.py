@@ -9,7 +9,7 @@ order of k that all tiles have, so that it depends neither on tiles nor on threa
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, tirx
@@ -82,26 +82,24 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
-    return panel_choice.best(
-        candidates(workload, core),
-        lambda params: estimate(workload, params, core),
-        lambda params: instructions(workload, params),
-    )
+    return panel_choice.best(workload, core, candidates, estimate, instructions)
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Every tile; a block's rows take half of L2 at most, and are fewer where threads need more tasks."""
     product = max(_products(workload), key=lambda product: product.rows.count * product.rows.depth)
     by_sve = sve.pays(core) and any(step.name in activation_f32.POLYNOMIALS for step in workload.epilogue)
-    found = []
-    for rows, vectors in (tile for tile in TILES if fmla_tile.fits(*tile, core)):
-        block = panel_choice.rows_in_l2(product, rows, "float32", core)
-        params = Params(rows, vectors, block, parallel=False, sve=by_sve)
-        cycles = estimate(workload, params, core)
-        if spread := panel_choice.rows_for_threads(_cut(product, params), cycles):
-            params = replace(params, row_block=spread, parallel=True)
-        found.append(params)
-    return tuple(found)
+    return tuple(
+        panel_choice.blocked(
+            Params(rows, vectors, row_block=rows, parallel=False, sve=by_sve),
+            lambda params: _cut(product, params),
+            lambda params: estimate(workload, params, core),
+            "float32",
+            core,
+        )
+        for rows, vectors in TILES
+        if fmla_tile.fits(rows, vectors, core)
+    )
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention in float32 as a batch of heads that lie where they lie: permuted and broadcast axes are but strides."""
+"""Attention of floats as a batch of heads that lie where they lie: permuted and broadcast axes are but strides."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ from tvm import ir, tirx
 
 from schedules.emit import i64
 from schedules.kernel import Rejection
+from schedules.kernels import float_data
 from schedules.kernels.panels_f32 import Matrix
 from schedules.workload import Operand, Workload
 
@@ -62,9 +63,10 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Rejection:
     if workload.composite != COMPOSITE:
         return Rejection(kernel, "composite is no attention", COMPOSITE, workload.composite)
     q, k, v, *masks = operands(workload)
-    if any(operand.dtype != "float32" for operand in (q, k, v, *masks)):
-        dtypes = ", ".join(operand.dtype for operand in (q, k, v, *masks))
-        return Rejection(kernel, "an operand has another dtype", "float32", dtypes)
+    dtypes = [*(operand.dtype for operand in (q, k, v, *masks)), workload.output_dtype]
+    if not set(dtypes) <= set(float_data.DTYPES):
+        reason = "an operand or the result has another dtype"
+        return Rejection(kernel, reason, " or ".join(float_data.DTYPES), ", ".join(dtypes))
     if any(operand.kind != "input" for operand in (q, k, v)):
         return Rejection(kernel, "an operand is a constant", "inputs", "constant")
     lead = np.broadcast_shapes(*(operand.seen[:-2] for operand in (q, k, v)))

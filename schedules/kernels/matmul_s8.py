@@ -26,6 +26,7 @@ from schedules.kernels import panel_tile, product_run_time_s8, requantize_step, 
 from schedules.kernels.panels_s8 import LANES, SDOT, SMMLA, VECTOR, Packer, Unit
 from schedules.kernels.product_run_time_s8 import Product
 from schedules.kernels.requantize_tile import INSTRUCTIONS, MAGIC_BITS, requantize16
+from schedules.kernels.tile_rows import pieces
 from schedules.workload import Workload
 
 NAME = "matmul_s8"
@@ -80,8 +81,9 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
         return Rejection(
             NAME, "the core lacks a feature", " or ".join(u.feature for u in UNITS.values()), core.name
         )
-    count = math.prod(product.lead)
-    return Match(f"{count} products {product.rows} x {product.a.depth} x {product.columns} of run time")
+    return Match(
+        f"{math.prod(product.lead)} products {product.rows} x {product.a.depth} x {product.columns} of run time"
+    )
 
 
 def default(workload: Workload, core: Core) -> Params:
@@ -149,8 +151,7 @@ class _Emitter:
         output: tirx.Buffer,
     ) -> None:
         self.product, self.params, self.unit = product, params, UNITS[params.unit]
-        self.a, self.b = operands
-        self.m, self.output = m, output
+        (self.a, self.b), self.m, self.output = operands, m, output
         self.steps = -(-product.a.depth // self.unit.step)
         self.parts = max(1, product.rows // params.rows) if params.parallel else 1
         self.column_tiles = -(-product.columns // params.columns)
@@ -229,18 +230,16 @@ class _Emitter:
             )
             m = [load(self.m, i64(0), LANES)] * 4
 
-            def put(row: int, value: ir.Expr, at: int, lanes: int) -> None:
-                if row < count:
-                    where = output + (tile * params.columns + (row * product.columns + at))
-                    tiling.store_part(self.output, value, where, min(lanes, columns - at))
+            def put(values: ir.Expr, at: int, lanes: int, rows: Sequence[int]) -> None:
+                for row, part in zip(rows, pieces(values, lanes), strict=False):
+                    if row < count:
+                        where = output + (tile * params.columns + (row * product.columns + at))
+                        tiling.store_part(self.output, part, where, min(lanes, columns - at))
 
-            panel_tile.put_rows(
-                unit,
-                acc,
-                (vectors, width),
-                lambda block: requantize16(product.form, block, m, product.to),
-                put,
-            )
+            def requantize(block: Sequence[ir.Expr], _: Sequence[int]) -> ir.Expr:
+                return requantize16(product.form, block, m, product.to)
+
+            panel_tile.put_rows(unit, acc, (vectors, width), requantize, put)
 
         tiling.column_tiles(product.columns, params.columns, (i64(0), 1), column_tile)
 

@@ -23,12 +23,10 @@ from schedules.intrinsics.pin import pinned
 from schedules.intrinsics.smull import addp, sadalp, saddlp, smlal, smull
 from schedules.intrinsics.vector import high, low
 from schedules.kernel import Array
+from schedules.kernels.chunks_s8 import Chunk, whole
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, scalar
-from schedules.kernels.mlal_rows import HALF, Chunk
 from schedules.kernels.product_s8 import flip
-
-LANES = 4
-"""int32 lanes of a vector register."""
+from schedules.kernels.tile_rows import HALF, LANES
 
 STREAMING_REGISTERS = 12
 """Registers inside a tile for B, of this group of columns and the next, and for the 16-bit sums in flight."""
@@ -69,7 +67,7 @@ def cost(rows: int, columns: int, segments: Sequence[Sequence[Chunk]], chain: in
 def pairs_fit(weights: Array, segments: Sequence[Sequence[Chunk]]) -> bool:
     """Whether two products fit 16 bits, whatever the data: weights are int8 [..., packed depth]."""
     for chunk in (chunk for segment in segments for chunk in segment if chunk.size == VECTOR):
-        lane = weights[..., HALF * chunk.step : HALF * chunk.step + VECTOR]
+        lane = weights[..., chunk.at : chunk.at + VECTOR]
         if np.any((lane[..., :HALF] == LEAST) & (lane[..., HALF:] == LEAST)):
             return False
     return True
@@ -79,7 +77,7 @@ def pack_columns(b: Array, columns: int, segments: Sequence[Sequence[Chunk]]) ->
     """B, int8 [n, packed depth] with n a multiple of `columns`, as panels [n / columns, bytes]."""
     blocks = b.reshape(len(b) // columns, columns, -1)
     parts = [
-        blocks[:, :, HALF * chunk.step : HALF * chunk.step + chunk.size].reshape(len(blocks), -1)
+        blocks[:, :, chunk.at : chunk.at + chunk.size].reshape(len(blocks), -1)
         for segment in segments
         for chunk in segment
     ]
@@ -128,7 +126,7 @@ def multiply(
 
         def factors(index: int, column: int) -> list[ir.Expr]:
             chunk = chunks[index]
-            at = b_panel + (later * (VECTOR * columns) + HALF * chunk.step * columns)
+            at = b_panel + (later * (VECTOR * columns) + chunk.at * columns)
             return [load(b, at + (column + i) * chunk.size, chunk.size) for i in range(group)]
 
         ahead = factors(*groups[0])
@@ -142,10 +140,9 @@ def multiply(
 
     start = True
     for chunks in segments:
-        whole = sum(chunk.size == VECTOR for chunk in chunks)
         if start:
             take(chunks[:1], i64(0), first=True)
-        trips = (whole - start) // UNROLL
+        trips = (whole(chunks) - start) // UNROLL
         if trips > 1:
             with T.serial(i64(0), i64(trips)) as outer:
                 take(chunks[start : start + UNROLL], outer * UNROLL, first=False)

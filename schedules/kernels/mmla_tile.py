@@ -5,7 +5,7 @@ Rows and columns go in pairs. A panel of A is [k / 8][pairs][2 rows][8 k], one o
 accumulator (i, j) holds the 2 x 2 block of row pair i and column pair j: r0c0 r0c1 r1c0 r1c1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from tvm import ir, tirx
@@ -39,11 +39,11 @@ def check_registers(row_pairs: int, column_pairs: int) -> None:
 
 
 def instructions(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> tuple[float, float]:
-    """Instructions of the k loop: all, and those on vector registers, the start of the accumulators included."""
+    """Instructions of the k loop, and of the loads that accumulators start from: all, and those on vector pipes."""
     products = row_pairs * column_pairs
-    loads = (row_pairs + column_pairs) / 2
-    vector = (steps + 1) * products
-    return vector + steps * loads + steps / unroll * LOOP_OVERHEAD, vector
+    loads = steps * (row_pairs + column_pairs) / 2 + products / 2
+    vector = steps * products
+    return vector + loads + steps / unroll * LOOP_OVERHEAD, vector
 
 
 def pack_columns(b: Array, column_pairs: int) -> Array:
@@ -66,7 +66,7 @@ def multiply(
     pairs: tuple[int, int],
     steps: int,
     unroll: int,
-    start: Sequence[ir.Expr],
+    start: Callable[[], Sequence[ir.Expr]],
 ) -> tirx.Buffer:
     """Emits the sum over k of one tile.
 
@@ -78,7 +78,7 @@ def multiply(
         pairs: Of rows, of columns.
         steps: K / 8.
         unroll: Steps of one loop iteration.
-        start: int32x4 for each column pair: what the accumulators start from.
+        start: Makes int32x4 for each column pair, what the accumulators of a row pair start from; called for each.
 
     Returns:
         The accumulators, int32 [row pair][column pair][4], flat.
@@ -86,8 +86,8 @@ def multiply(
     rows, columns = pairs
     # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
     acc = T.alloc_buffer((rows * columns * LANES,), "int32", layout=None)
-    for column, value in enumerate(start):
-        for row in range(rows):
+    for row in range(rows):
+        for column, value in enumerate(start()):
             store(acc, value, i64((row * columns + column) * LANES), LANES)
 
     def step(at: ir.Expr) -> None:

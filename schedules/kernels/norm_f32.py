@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer norm and RMS norm of float32 rows: statistics, then one pass that normalises, scales and shifts.
+"""Layer norm and RMS norm of float32 or float16 rows: statistics, then one pass that normalises, scales and shifts.
 
     y = (x - mean) * rate * gamma + beta      rate = 1 / sqrt(variance + epsilon)
 
@@ -8,6 +8,8 @@ the order of both sums depends on the length alone. With eps = 2**-24 and k = le
 goes through in a sum, the error is at most
 
     2 k eps |gamma| rate (|x - mean| + mean |x|) + 2 eps |beta|
+
+A row of float16 goes through a copy in float32, and a float16 result is rounded once: 2**-11 of it more.
 """
 
 import ast
@@ -25,7 +27,7 @@ from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.narrow import fma
 from schedules.intrinsics.pin import pins
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import row_vectors, threads, tiling
+from schedules.kernels import float_data, row_contract, row_vectors, threads, tiling
 from schedules.kernels.cost import arithmetic, scalar
 from schedules.workload import Workload
 
@@ -69,20 +71,15 @@ class Rows:
 
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes norms of float32 data over the last axes."""
-    if not core.neon:
-        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
-    rows = _read(workload)
-    if isinstance(rows, Rejection):
-        return rows
-    return Match(f"{COMPOSITES[workload.composite]} of {rows.count} rows of {rows.length}")
+    """Takes norms of float32 or float16 data over the last axes."""
+    what = float_data.named(COMPOSITES.get(workload.composite, ""), workload)
+    return row_contract.matched(NAME, core, _read(workload), what)
 
 
 def default(workload: Workload, core: Core) -> Params:
     """Threads where the call is long enough."""
-    rows = _rows(workload)
-    cycles = estimate(workload, Params(parallel=False), core)
-    return Params(parallel=rows.count > 1 and cycles >= threads.PARALLEL_CYCLES)
+    serial = Params(parallel=False)
+    return row_contract.spread(serial, _rows(workload), estimate(workload, serial, core))
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -96,6 +93,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     # Half an LDP a pass; FADD; FSUB, FMLA; FSUB, FMUL, FMLA, a store, and an LDP of gamma and beta.
     vector = arithmetic(6.5) + scalar(2.5) if rows.centred else arithmetic(3.5) + scalar(1.5)
     vectors = len(row_vectors.starts(rows.length, LANES))
+    vector += float_data.around(workload, copied=workload.operands[0].dtype != "float32")
     return (vector * vectors + scalar(BETWEEN)).cycles(core) * rows.count
 
 
@@ -113,14 +111,14 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
     rows = _rows(workload)
     sides = len(workload.operands) - 1
-    shape, size = workload.operands[0].shape, len(row_vectors.starts(rows.length, LANES)) * sides * LANES
-    arguments = [(shape, "float32"), ((size,), "float32"), (shape, "float32")]
+    x, size = workload.operands[0], len(row_vectors.starts(rows.length, LANES)) * sides * LANES
+    arguments = [(x.shape, x.dtype), ((size,), "float32"), (x.shape, workload.output_dtype)]
     with kernel_function(workload.composite.replace(".", "_"), arguments) as function:
         data, factor, output = function.buffers
 
         def row(index: ir.Expr) -> None:
             at = T.Bind(index * rows.length)
-            source, start = row_vectors.staged(data, at, rows.length, LANES, 0)
+            source, start = row_vectors.staged(data, at, rows.length, LANES, 0, "float32")
             mean, rate = _statistics(source, start, rows)
 
             def step(first: ir.Expr, vector: ir.Expr, _fresh: int) -> None:
@@ -181,11 +179,10 @@ def _rows(workload: Workload) -> Rows:
 
 
 def _read(workload: Workload) -> Rows | Rejection:
-    if workload.composite not in COMPOSITES:
-        return Rejection(NAME, "composite is no norm of float32", ", ".join(COMPOSITES), workload.composite)
+    refusal = row_contract.refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
+    if refusal is not None:
+        return refusal
     shape, attributes = workload.operands[0].shape, dict(workload.attributes)
-    if 0 in shape:
-        return Rejection(NAME, "a dimension is 0", "1 or more", str(shape))
     if "False" in (attributes.get("center"), attributes.get("scale")):
         return Rejection(NAME, "gamma or beta is left out", "both", "one")
     axes = sorted(axis % len(shape) for axis in ast.literal_eval(attributes["axes"]))

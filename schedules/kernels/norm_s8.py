@@ -15,25 +15,19 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.emit import i64, kernel_function, load, store, take
+from schedules.emit import i64, kernel_function, load, take
 from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, sqadd16, sqxtn16
-from schedules.intrinsics.sdot import sdot
-from schedules.intrinsics.smull import sadalp, smull
-from schedules.intrinsics.vector import combine, high, low
+from schedules.intrinsics.vector import combine
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import row_vectors, threads, tiling
-from schedules.kernels.cost import arithmetic, scalar
+from schedules.kernels import row_contract, row_vectors, threads, tiling
+from schedules.kernels.cost import VECTOR, arithmetic, scalar
+from schedules.kernels.norm_sums import LANES, sums_of
+from schedules.magnitude import RANGES
 from schedules.workload import Workload
 
 NAME = "norm_s8"
 
 COMPOSITES = {"arm.layer_norm_s8": "layer norm", "arm.rms_norm_s8": "RMS norm"}
-
-VECTOR = 16
-"""Bytes of a vector register."""
-
-LANES = 4
-"""Words of one."""
 
 LONGEST = 1 << 15
 """Elements of a row: the sum of their squares, below 2**14 each, is below 2**29."""
@@ -87,18 +81,13 @@ class Rows:
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes norms of 8-bit data over the last axes."""
-    if not core.neon:
-        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
-    rows = _read(workload)
-    if isinstance(rows, Rejection):
-        return rows
-    return Match(f"{COMPOSITES[workload.composite]} of {rows.count} rows of {rows.length}")
+    return row_contract.matched(NAME, core, _read(workload), COMPOSITES.get(workload.composite, ""))
 
 
 def default(workload: Workload, core: Core) -> Params:
     """SDOT where the core has it; threads where the call is long enough."""
-    rows, dot = _rows(workload), "dotprod" in core.features
-    return Params(dot, rows.count > 1 and estimate(workload, Params(dot), core) >= threads.PARALLEL_CYCLES)
+    serial = Params("dotprod" in core.features)
+    return row_contract.spread(serial, _rows(workload), estimate(workload, serial, core))
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -135,7 +124,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
             at = T.Bind(index * rows.length)
             # What a short row is filled up with counts as 0.
             source, start = row_vectors.staged(data, at, rows.length, VECTOR, _middle(rows))
-            mean, rate = _statistics(rows, *_sums(source, start, rows, dot=params.dot))
+            mean, rate = _statistics(rows, *sums_of(source, start, rows.length, dot=params.dot))
             _results(source, start, rows, (mean, rate), factor, output, at)
 
         threads.each(rows.count, params.parallel, row)
@@ -149,46 +138,6 @@ def _starts(rows: Rows) -> tuple[int, ...]:
 def _middle(rows: Rows) -> int:
     """What is taken off a value so that int8 holds it."""
     return 128 if rows.dtype == "uint8" else 0
-
-
-def _sums(source: tirx.Buffer, start: ir.Expr, rows: Rows, *, dot: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Sums of the values less `_middle` and of their squares: int32."""
-    sums = T.alloc_buffer((2 * LANES,), "int32", layout=None)
-    for part in range(2):
-        store(sums, tirx.Broadcast(tirx.IntImm("int32", 0), LANES), i64(part * LANES), LANES)
-    flip = tirx.Broadcast(tirx.IntImm("int8", -128), VECTOR)
-
-    def add(at: ir.Expr, _index: ir.Expr, count: int) -> None:
-        values = tirx.reinterpret("int8x16", load(source, start + at, VECTOR))
-        if rows.dtype == "uint8":
-            values = T.Bind(values ^ flip)
-        values = T.Bind(row_vectors.fresh(values, count, 0))
-        for part, value in enumerate(_added(sums, values, dot=dot)):
-            store(sums, value, i64(part * LANES), LANES)
-
-    row_vectors.each(rows.length, VECTOR, 1, add)
-    total, squares = (
-        tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.add.v4i32", _part(sums, part))
-        for part in range(2)
-    )
-    return T.Bind(total), T.Bind(squares)
-
-
-def _part(sums: tirx.Buffer, part: int) -> ir.Expr:
-    return sums.vload([i64(part * LANES)], f"int32x{LANES}")
-
-
-def _added(sums: tirx.Buffer, values: ir.Expr, *, dot: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Both sums with 16 values, int8, added."""
-    total, squares = _part(sums, 0), _part(sums, 1)
-    if dot:
-        ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)
-        return T.Bind(sdot(total, values, ones)), T.Bind(sdot(squares, values, values))
-    pairs = tirx.call_llvm_pure_intrin("int16x8", "llvm.aarch64.neon.saddlp.v8i16.v16i8", values)
-    halves = (T.Bind(low(values)), T.Bind(high(values)))
-    for half in halves:
-        squares = sadalp(squares, smull(half, half))
-    return T.Bind(sadalp(total, pairs)), T.Bind(squares)
 
 
 def _statistics(rows: Rows, total: ir.Expr, squares: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
@@ -248,14 +197,10 @@ def _rows(workload: Workload) -> Rows:
 
 
 def _read(workload: Workload) -> Rows | Rejection:
-    if workload.composite not in COMPOSITES:
-        return Rejection(NAME, "composite is no norm of integers", ", ".join(COMPOSITES), workload.composite)
-    x, output = workload.operands[0], workload.output_dtype
-    if not {x.dtype, output} <= {"int8", "uint8"}:
-        return Rejection(NAME, "data or result are not of 8 bits", "int8 or uint8", f"{x.dtype}, {output}")
-    if 0 in x.shape:
-        return Rejection(NAME, "a dimension is 0", "1 or more", str(x.shape))
-    attributes = dict(workload.attributes)
+    refusal = row_contract.refused(workload, NAME, "norm of integers", COMPOSITES, RANGES)
+    if refusal is not None:
+        return refusal
+    x, attributes = workload.operands[0], dict(workload.attributes)
     inner = len(x.shape) - int(attributes["axes"])
     length = math.prod(x.shape[inner:])
     if length > LONGEST:

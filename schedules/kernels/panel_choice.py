@@ -2,7 +2,8 @@
 """Choosing tile and block of rows for products whose A stays where it lies."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from schedules.cores import Core
 from schedules.kernels.panel_cut import Cut
 from schedules.kernels.product_f32 import Product
 from schedules.kernels.threads import PARALLEL_CYCLES, block_tiles
+from schedules.workload import Workload
 
 MODEL_ERROR = 0.03
 """Estimates this close are taken as equal: where the FMLA pipes are the limit, fewer instructions leave room for what
@@ -18,16 +20,46 @@ the model leaves out."""
 ROW_OVERHEAD = 6
 """Instructions that find a row of a tile where pixels are not at equal distances: two divisions by constants."""
 
-Option = TypeVar("Option")
+Option = TypeVar("Option", bound=Any)
 
 
 def best(
-    options: Sequence[Option], cycles: Callable[[Option], float], instructions: Callable[[Option], float]
+    workload: Workload,
+    core: Core,
+    candidates: Callable[[Workload, Core], Sequence[Option]],
+    estimate: Callable[[Workload, Option, Core], float],
+    instructions: Callable[[Workload, Option], float],
 ) -> Option:
-    """The option with the fewest instructions among those whose cycles are next to the lowest."""
-    estimates = {option: cycles(option) for option in options}
+    """Of a kernel's candidates the one with the fewest instructions among those whose cycles are next to the lowest."""
+    estimates = {option: estimate(workload, option, core) for option in candidates(workload, core)}
     limit = min(estimates.values()) * (1 + MODEL_ERROR)
-    return min((option for option, each in estimates.items() if each <= limit), key=instructions)
+    near = (option for option, cycles in estimates.items() if cycles <= limit)
+    return min(near, key=lambda option: instructions(workload, option))
+
+
+def blocked(
+    params: Option,
+    cut: Callable[[Option], Cut],
+    cycles: Callable[[Option], float],
+    dtype: str,
+    core: Core,
+) -> Option:
+    """Parameters of a tile with its `row_block` and whether it is `parallel`.
+
+    A block's rows take half of L2 at most, and are fewer where threads need more tasks.
+
+    Args:
+        params: Those of a tile, with fields of these names.
+        cut: What parameters make of the product.
+        cycles: Of one call.
+        dtype: Of the data.
+        core: Whose L2.
+    """
+    first = cut(params)
+    params = replace(params, row_block=rows_in_l2(first.product, first.tile_rows, dtype, core))
+    if rows := rows_for_threads(cut(params), cycles(params)):
+        return replace(params, row_block=rows, parallel=True)
+    return params
 
 
 def rows_in_l2(product: Product, tile_rows: int, dtype: str, core: Core) -> int:

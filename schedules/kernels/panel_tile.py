@@ -5,7 +5,7 @@ Accumulator (row vector i, which, column vector j) has four lanes: of SMMLA the 
 SDOT row `which` of the vector by its four columns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
@@ -13,8 +13,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, load, store
 from schedules.intrinsics.fmla import REGISTERS
-from schedules.intrinsics.vector import high, low, unzip
 from schedules.kernels.panels_s8 import LANES, SMMLA, VECTOR, Unit
+from schedules.kernels.tile_rows import Put, Requantize, of_blocks, of_rows
 
 STREAMING_REGISTERS = 2
 """Registers for B inside a tile: the pair of vectors that one LDP brings."""
@@ -30,9 +30,6 @@ UNROLL = 4
 
 FEW_TRIPS = {"smmla": 2, "sdot": 4}
 """Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
-
-Put = Callable[[int, ir.Expr, int, int], None]
-"""Takes a piece of a row: (row, values, first column, how many)."""
 
 
 def check_registers(unit: Unit, rows: int, columns: int) -> None:
@@ -110,58 +107,13 @@ def multiply(
 
 
 def put_rows(
-    unit: Unit,
-    acc: tirx.Buffer,
-    vectors: tuple[int, int],
-    requantize: Callable[[Sequence[ir.Expr]], ir.Expr],
-    put: Put,
+    unit: Unit, acc: tirx.Buffer, vectors: tuple[int, int], requantize: Requantize, put: Put
 ) -> None:
-    """Requantises a tile and hands its rows over.
+    """Requantises a tile and hands its rows over; `acc` and `vectors` are those of `multiply`."""
+    rows, columns = vectors
 
-    Args:
-        unit: The instruction.
-        acc: As `multiply` returns it.
-        vectors: Of rows, of columns: 8 or 16 columns.
-        requantize: Four accumulators to 16 bytes, in their order.
-        put: Takes the pieces.
-    """
-    (_of_blocks if unit is SMMLA else _of_rows)(acc, vectors, requantize, put)
+    def accumulator(row: int, column: int) -> ir.Expr:
+        return acc.vload([i64((row * columns + column) * LANES)], "int32x4")
 
-
-def _of_blocks(
-    acc: tirx.Buffer, vectors: tuple[int, int], requantize: Callable[[Sequence[ir.Expr]], ir.Expr], put: Put
-) -> None:
-    """2 x 2 blocks: the even 16-bit lanes of requantised blocks are the first row of a pair, the odd the second."""
-    pairs, columns = vectors
-
-    def quarter(pair: int, first: int) -> ir.Expr:
-        at = (pair * columns + first) * LANES
-        return T.Bind(requantize([acc.vload([i64(at + LANES * c)], "int32x4") for c in range(4)]))
-
-    for pair in range(pairs if columns == 8 else 0):
-        even, odd = unzip(quarter(pair, 0), quarter(pair, 4), "int16x8")
-        put(2 * pair, T.Bind(even), 0, 16)
-        put(2 * pair + 1, T.Bind(odd), 0, 16)
-    for pair in range(0, pairs if columns == 4 else 0, 2):
-        first = quarter(pair, 0)
-        second = quarter(pair + 1, 0) if pair + 1 < pairs else first
-        even, odd = (T.Bind(half) for half in unzip(first, second, "int16x8"))
-        for row, half, value in ((0, low, even), (1, low, odd), (2, high, even), (3, high, odd)):
-            if pair + row // 2 < pairs:
-                put(2 * pair + row, half(value), 0, 8)
-
-
-def _of_rows(
-    acc: tirx.Buffer, vectors: tuple[int, int], requantize: Callable[[Sequence[ir.Expr]], ir.Expr], put: Put
-) -> None:
-    """One row an accumulator: a row of 16 columns, or two of 8, are requantised together."""
-    quads, columns = vectors
-    together = 4 // columns
-    for first in range(0, LANES * quads, together):
-        at = first * columns * LANES
-        values = T.Bind(requantize([acc.vload([i64(at + LANES * v)], "int32x4") for v in range(4)]))
-        if together == 1:
-            put(first, values, 0, 16)
-        else:
-            put(first, low(values), 0, 8)
-            put(first + 1, high(values), 0, 8)
+    finish = of_blocks if unit is SMMLA else of_rows
+    finish(accumulator, rows * unit.accumulators, columns, requantize, put)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing float32 matrices of run time into the panels that `fmla_tile` reads: [k, in its order][width]."""
+"""Packing matrices of run time, float32 or float16, into panels for `fmla_tile`: float32 [k, in its order][width]."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, load, store
+from schedules.emit import converted, i64, load, store
 from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.interleave import interleaved
 from schedules.kernels import copies, fmla_tile
@@ -36,7 +36,7 @@ def pack(
     """Emits the packing of one panel.
 
     Args:
-        source: Flat float32.
+        source: Flat, float32 or float16.
         start: Offset of the panel's first column in the source.
         b: How the matrix lies.
         columns: Of the panel that the matrix has; the others repeat the last, or are zero.
@@ -87,7 +87,9 @@ def _along(
     for first in range(0, width, LANES):
         lines = [at + min(first + c, columns - 1) * b.column for c in range(LANES)]
         if count == LANES:
-            rows = interleaved([load(source, line, LANES) for line in lines], "float32x4")
+            rows = interleaved(
+                [converted(load(source, line, LANES), "float32") for line in lines], "float32x4"
+            )
         else:
             stage = T.alloc_buffer((LANES * LANES,), "float32", layout=None)
             for c, line in enumerate(lines):

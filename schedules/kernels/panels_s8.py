@@ -19,6 +19,7 @@ from schedules.intrinsics.sdot import FEATURE as DOTPROD
 from schedules.intrinsics.sdot import sdot, sdot_lane
 from schedules.kernels import copies
 from schedules.kernels.product_s8 import flip
+from schedules.kernels.tile_rows import load_part
 
 VECTOR = 16
 """Bytes of a vector register."""
@@ -195,9 +196,4 @@ class Packer:
 
     def _part(self, at: ir.Expr, count: int, lanes: int) -> ir.Expr:
         """`lanes` elements of the source, of which only the first `count` may be read."""
-        if count == lanes:
-            return T.Bind(flip(load(self.source, at, lanes), self.lines.flipped))
-        stage = T.alloc_buffer((lanes,), self.source.dtype, layout=None)
-        copies.fill(stage, i64(0), lanes, 0)
-        copies.copy(self.source, at, stage, i64(0), count)
-        return T.Bind(flip(load(stage, i64(0), lanes), self.lines.flipped))
+        return T.Bind(flip(load_part(self.source, at, count, lanes), self.lines.flipped))

@@ -9,26 +9,25 @@ joins the offset.
 import ast
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tvm import ir, tirx
 
 from schedules.kernel import Array, Rejection
-from schedules.kernels import copies, phases, requantize_step
+from schedules.kernels import copies, phases, requantize_step, residual_s8
 from schedules.kernels import rows as implicit
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.phases import Kernels
+from schedules.kernels.product_fit import COMPOSITES, LINEAR, TRANSPOSED, misfit_of
 from schedules.kernels.requantize_tile import MAGIC_BITS, Form, Requantization
+from schedules.kernels.residual_s8 import Residual
 from schedules.kernels.rows import Rows
 from schedules.transposed import Geometry
 from schedules.workload import Pad, Workload
 
 FLIP = 128
 """What flipping the top bit of uint8 subtracts, seen as int8."""
-
-COMPOSITES = ("arm.conv2d_s8", "arm.linear_s8")
-TRANSPOSED = "arm.conv2d_transpose_s8"
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,7 @@ class Product:
         form: How it is requantised.
         output: Where the rows of the result lie; None for side by side.
         kernels: See `phases.Part`; none but of a transposed convolution.
+        residual: What is added to the outputs.
         fused: Whether panels whose columns are all proven are requantised in the fused form.
     """
 
@@ -60,6 +60,7 @@ class Product:
     output: Rows | None = None
     kernels: Kernels = ()
     fused: bool = False
+    residual: Residual | None = None
 
     def __str__(self) -> str:
         groups = f"{self.groups} x " if self.groups > 1 else ""
@@ -85,16 +86,19 @@ class Product:
 
 
 def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Rejection:
-    """Reads a workload of `COMPOSITES`, or a transposed convolution, which is several products.
+    """Reads a workload of `COMPOSITES`, or a transposed convolution, which is several products; with its residual.
 
     Args:
         workload: Any.
         kernel: Who asks, for the rejection.
     """
+    parts = residual_s8.separate(workload)
+    if parts is not None:
+        return _with_residual(workload, *parts, kernel)
     if workload.composite != TRANSPOSED:
         product = product_of(workload, kernel)
         return product if isinstance(product, Rejection) else (product,)
-    misfit = _misfit(workload)
+    misfit = misfit_of(workload)
     if misfit is not None:
         return Rejection(kernel, *misfit)
     x, w = workload.operands
@@ -122,6 +126,18 @@ def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Reject
     )
 
 
+def _with_residual(
+    workload: Workload, alone: Workload, total: Workload, kernel: str
+) -> tuple[Product, ...] | Rejection:
+    products = products_of(alone, kernel)
+    if isinstance(products, Rejection):
+        return products
+    residual = residual_s8.residual_of(workload, total)
+    if not isinstance(residual, Residual):
+        return Rejection(kernel, *residual)
+    return tuple(replace(product, residual=residual) for product in products)
+
+
 def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     """Reads a workload of `COMPOSITES`.
 
@@ -133,14 +149,14 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         return Rejection(
             kernel, "composite is no integer product", " or ".join(COMPOSITES), workload.composite
         )
-    misfit = _misfit(workload)
+    misfit = misfit_of(workload)
     if misfit is not None:
         return Rejection(kernel, *misfit)
     x, w = workload.operands
     flipped = x.dtype == "uint8"
     to, form = requantize_step.quantization(workload)
     fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
-    if workload.composite == "arm.linear_s8":
+    if workload.composite == LINEAR:
         depth, columns = w.shape
         data = (math.prod(x.shape) // depth, depth)
         return Product(implicit.linear(*data), columns, 1, data, None, flipped, to, form, fused=fused)
@@ -156,40 +172,6 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     return Product(rows, w.shape[0] // groups, groups, shape, pad, flipped, to, form, fused=fused)
 
 
-def _misfit(workload: Workload) -> tuple[str, str, str] | None:
-    """Why a workload is no product: reason, limit and actual value."""
-    x, w = workload.operands
-    requantize, offset = workload.step("requantize"), workload.step("offset")
-    misfit = requantize_step.misfit(workload)
-    if misfit is not None or requantize is None:
-        return misfit
-    if x.dtype not in ("int8", "uint8") or w.dtype != "int8":
-        return "operands are not of 8 bits", "int8 or uint8 by int8", f"{x.dtype} by {w.dtype}"
-    if w.kind != "constant":
-        return "weights are not constant", "constant", w.kind
-    if x.axes or w.axes:
-        return "an operand is permuted", "its own order", str(x.axes or w.axes)
-    unknown = [s.name for s in workload.epilogue if s.name not in ("offset", "requantize")]
-    if unknown:
-        return "a step has no implementation", "offset, requantize", ", ".join(unknown)
-    if math.prod(x.shape) == 0 or math.prod(workload.output_shape) == 0:
-        return "a dimension is 0", "1 or more", str(x.shape)
-    for operand in (requantize.operand, offset.operand if offset else None):
-        if operand is not None and math.prod(operand.shape) not in (1, *operand.shape[-1:]):
-            return "a constant is not by column", "one axis, the last", str(operand.shape)
-    if workload.composite == "arm.linear_s8":
-        return None if len(w.shape) == 2 else ("weights are batched", "2 dimensions", str(w.shape))
-    if workload.composite == TRANSPOSED:
-        return None
-    attributes = dict(workload.attributes)
-    layouts = (attributes["data_layout"], attributes["kernel_layout"], attributes["out_layout"])
-    if layouts not in (("NHWC", "OHWI", "NHWC"), ("NHWC", "OHWI", "")):
-        return "layout is not channels-last", "NHWC, OHWI", ", ".join(layouts)
-    if workload.pad and any(ast.literal_eval(attributes["padding"])):
-        return "data is padded twice", "once", attributes["padding"]
-    return None
-
-
 def pair(workload: Workload, attribute: str) -> tuple[int, int]:
     """A convolution's attribute of two integers."""
     rows, columns = ast.literal_eval(dict(workload.attributes)[attribute])
@@ -199,7 +181,7 @@ def pair(workload: Workload, attribute: str) -> tuple[int, int]:
 def weights_by_column(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
     """The weights as int8 [groups, columns, depth], k in the order of the rows' segments."""
     w = constants[workload.operands[1].index]
-    if workload.composite == "arm.linear_s8":
+    if workload.composite == LINEAR:
         return np.ascontiguousarray(w.T)[None]
     if product.kernels:
         return phases.weights_of(w, product.kernels)[None]

@@ -4,7 +4,7 @@
 The definition is q = saturate(rne(fl(acc * m)) + zp). Accumulators that start from bias + 0x4B000000 + S - 2**23 are,
 read as binary32, the numbers S + acc, and with R an integer near S * m
 
-    fma(S + acc, m', C) = rne(acc * m' + error) + zp + MAGIC    C = MAGIC + zp - R,  error = S * m' - R
+    fma(S + acc, m', C) = rne(acc * m' + error) + A    C = A - R,  A = `addend_of` the zero point,  error = S * m' - R
 
 rounds once, in the low bits of its result. Both sides rise with acc, so they are equal for all |acc| < bound if and
 only if each value v that saturation leaves begins at the same acc: if the fused form gives v or more at the least
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from schedules.kernels.requantize_tile import MAGIC
+from schedules.kernels.requantize_tile import addend_of
 
 MANTISSA = 24
 """Bits of a binary32 significand."""
@@ -118,7 +118,7 @@ def constants_of(
     base = _base(significand, 1 << exponent, window, bound)
     if base is None:
         return None
-    addend = int(MAGIC) + (zero_point & ~1) - ((base * significand - window[0]) >> exponent)
+    addend = addend_of(zero_point) - ((base * significand - window[0]) >> exponent)
     if int(np.float32(addend)) != addend:
         return None
     return _bits(base), float(np.ldexp(float(significand), -exponent)), float(addend)

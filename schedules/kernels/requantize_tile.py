@@ -9,7 +9,7 @@ Four forms compute it, each exact under a condition on the accumulators that is 
 
 - "convert": FCVTNS, then saturating narrows; always exact.
 - "magic": adding 1.5 * 2**23 rounds half to even and leaves the integer in the low bits; exact while
-  |acc * m| + |zp| < 2**15.
+  |acc * m| + |zp| < `MAGIC_LIMIT`.
 - "biased": as "magic", and the accumulators start from bias + 0x4B400000, the bits of 1.5 * 2**23, so that one FSUB
   converts them; exact while also |acc| < 2**22.
 - "fused": as "biased", but a base and an addend for each channel leave a single FMLA; exact for the channels for
@@ -18,7 +18,8 @@ Four forms compute it, each exact under a condition on the accumulators that is 
 The form "rescale" is the one of `tosa`: see `rescale_tile`.
 
 FMULX instead of FMUL: LLVM would contract the product and the addition into one rounding. An odd zero point inside
-the constant would turn ties the wrong way, so its last bit is added after the rounding.
+the constant would turn ties the wrong way, since they go to even sums. ADDP mends that for nothing: where UZP1 takes
+the lower 16 bits of each sum, ADDP adds the upper 16 to them, the same for all sums, and odd (see `addend_of`).
 """
 
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from typing import Literal
 
 from tvm import ir, tirx
 
-from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.narrow import addp16, fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.vector import combine
 from schedules.kernels.rescale_tile import rescale16
 
@@ -39,11 +40,18 @@ MAGIC = 12582912.0
 MAGIC_BITS = 0x4B400000
 """The bits of `MAGIC`."""
 
+HALF = 1 << 16
+"""A step of the upper half of a register of 32 bits."""
+
 BIASED_LIMIT = 1 << 22
 """|acc| below this keeps MAGIC + acc between 2**23 and 2**24."""
 
-MAGIC_LIMIT = 1 << 15
-"""|acc * m| + |zp| below this fits the 16 bits that are kept."""
+ODD_UPPER = MAGIC_BITS // HALF + 1
+"""The upper 16 bits of sums for odd zero points."""
+
+MAGIC_LIMIT = ODD_UPPER - 1
+"""|acc * m| + |zp| below this fits the 16 bits that are kept: signed ones for even zero points, and for odd ones lower
+halves from 0 to 2**16 - 1, which are the value less `ODD_UPPER` modulo 2**16."""
 
 INSTRUCTIONS: dict[Form, float] = {
     "fused": 0.75,
@@ -53,9 +61,6 @@ INSTRUCTIONS: dict[Form, float] = {
     "rescale": 0.75,
 }
 """Vector instructions of one output (three to five an accumulator of four)."""
-
-SEPARATE: tuple[Form, ...] = ("convert", "rescale")
-"""Forms that add the zero point to 16-bit integers, as part of `INSTRUCTIONS`; of the others that is its last bit."""
 
 
 @dataclass(frozen=True)
@@ -114,19 +119,15 @@ def requantize16(
         half = rescale16(acc, [tirx.reinterpret("int32x4", factor) for factor in m], to.shift)
         extra = to.zero_point
     else:
-        extra = to.zero_point & 1
+        extra, odd = 0, to.zero_point % 2
         if form == "fused":
             reals = [fma(_real(a), s, c) for a, s, c in zip(acc, m, addend, strict=True)]
             bits = [tirx.reinterpret("int32x4", real) for real in reals]
         else:
-            bits = [_magic(form, a, s, to.zero_point - extra) for a, s in zip(acc, m, strict=True)]
-        half = [
-            tirx.Cast("int16x8", combine(bits[0], bits[1])),
-            tirx.Cast("int16x8", combine(bits[2], bits[3])),
-        ]
+            bits = [_magic(form, a, s, to.zero_point) for a, s in zip(acc, m, strict=True)]
+        half = [(_sums if odd else _lower)(bits[i], bits[i + 1]) for i in (0, 2)]
     if extra:
-        add = sqadd16 if form in SEPARATE else (lambda a, b: a + b)
-        half = [add(h, tirx.Broadcast(tirx.IntImm("int16", extra), 8)) for h in half]
+        half = [sqadd16(h, tirx.Broadcast(tirx.IntImm("int16", extra), 8)) for h in half]
     value = combine(narrow8(half[0], to.dtype), narrow8(half[1], to.dtype))
     return clamp(value, to)
 
@@ -143,7 +144,29 @@ def clamp(value: ir.Expr, to: Requantization) -> ir.Expr:
 
 def _magic(form: Form, acc: ir.Expr, m: ir.Expr, zero_point: int) -> ir.Expr:
     real = _real(acc) - _splat(MAGIC) if form == "biased" else tirx.Cast("float32x4", acc)
-    return tirx.reinterpret("int32x4", fmulx(real, m) + _splat(MAGIC + zero_point))
+    return tirx.reinterpret("int32x4", fmulx(real, m) + _splat(addend_of(zero_point)))
+
+
+def addend_of(zero_point: int) -> int:
+    """What is added to round and to leave a value with the zero point in it; even, so that ties go to even values.
+
+    Returns:
+        A binary32 integer. Of an even zero point the lower 16 bits of a sum are the value, of an odd one those and the
+        upper 16 together.
+    """
+    if zero_point % 2 == 0:
+        return int(MAGIC) + zero_point
+    return int(MAGIC) + ODD_UPPER * HALF - MAGIC_BITS + (zero_point - ODD_UPPER) % HALF
+
+
+def _lower(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """The lower halves of eight int32."""
+    return tirx.Cast("int16x8", combine(a, b))
+
+
+def _sums(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """Lower and upper halves of eight int32, added."""
+    return addp16(*(tirx.reinterpret("int16x8", each) for each in (a, b)))
 
 
 def _real(acc: ir.Expr) -> ir.Expr:

@@ -27,13 +27,17 @@ def starts(length: int, lanes: int) -> tuple[int, ...]:
 
 
 def staged(
-    data: tirx.Buffer, at: ir.Expr, length: int, lanes: int, rest: float
+    data: tirx.Buffer, at: ir.Expr, length: int, lanes: int, rest: float, dtype: str = ""
 ) -> tuple[tirx.Buffer, ir.Expr]:
-    """Where a row lies from which whole vectors can be read: (buffer, offset); filled up with `rest` if it is short."""
-    if length >= lanes:
+    """Where a row lies from which whole vectors can be read: (buffer, offset); filled up with `rest` if it is short.
+
+    It is copied if it is short, or if `dtype` is another than the data's.
+    """
+    if length >= lanes and dtype in ("", str(data.dtype)):
         return data, at
-    stage = T.alloc_buffer((lanes,), data.dtype, layout=None)
-    copies.fill(stage, i64(0), lanes, rest)
+    pitch = max(length, lanes)
+    stage = T.alloc_buffer((pitch,), dtype or data.dtype, layout=None)
+    copies.fill(stage, i64(length), pitch - length, rest)
     copies.copy(data, at, stage, i64(0), length)
     return stage, i64(0)
 

@@ -15,9 +15,12 @@ from schedules.emit import i64, load, store
 from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.sdot import sdot_lane
 from schedules.kernel import Array
+from schedules.kernels.chunks_s8 import Chunk, whole
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.product_s8 import flip
-from schedules.kernels.sdot_rows import K_STEP, Chunk
+
+K_STEP = 4
+"""k that one instruction sums over: the bytes of a lane."""
 
 LANES = 4
 """int32 accumulators, and columns, of a vector register."""
@@ -49,17 +52,17 @@ def check_registers(rows: int, vectors: int) -> None:
         raise ValueError(f"a tile of {rows} x {vectors} vectors takes {needed} registers of {REGISTERS}")
 
 
-def _unroll(rows: int, vectors: int, whole: int) -> int:
-    """Vectors of k of one loop iteration, of `whole` in all."""
+def _unroll(rows: int, vectors: int, count: int) -> int:
+    """Vectors of k of one loop iteration, of `count` in all."""
     spare = rows * vectors + 2 * rows + STREAMING_REGISTERS <= REGISTERS
     unroll = next(unroll for least, unroll in UNROLL if rows * vectors >= least)
-    return unroll if spare and whole >= 2 * unroll else 1
+    return unroll if spare and count >= 2 * unroll else 1
 
 
 def cost(rows: int, vectors: int, segments: Sequence[Sequence[Chunk]]) -> Cost:
     """The sum over k: accumulators that start, products, one load a row and chunk, loads of B in pairs, loops."""
     chunks = [chunk for segment in segments for chunk in segment]
-    steps = sum(chunk.steps for chunk in chunks)
+    steps = sum(chunk.used for chunk in chunks) // K_STEP
     loops = sum(len(segment) / _unroll(rows, vectors, len(segment)) for segment in segments)
     loads = len(chunks) * rows + steps * vectors / 2
     straight = max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS
@@ -110,8 +113,8 @@ def multiply(
         """A chunk, `later` vectors of k behind its place."""
         offset = later * VECTOR + chunk.offset
         values = [T.Bind(flip(load(a, row + offset, chunk.size), flipped)) for row in a_rows]
-        for step in range(chunk.steps):
-            at = later * (VECTOR // K_STEP) + (chunk.step + step)
+        for step in range(chunk.used // K_STEP):
+            at = later * (VECTOR // K_STEP) + (chunk.at // K_STEP + step)
             for column in range(vectors):
                 b_value = load(b, b_panel + (at * vectors + column) * VECTOR, VECTOR)
                 for row, value in enumerate(values):
@@ -121,18 +124,13 @@ def multiply(
                     store(acc, total, place, LANES)
 
     for chunks in segments:
-        # The last may reach back: it is not a vector behind the one before it.
-        whole = [
-            chunk
-            for i, chunk in enumerate(chunks)
-            if (chunk.size, chunk.offset) == (VECTOR, chunks[0].offset + VECTOR * i)
-        ]
-        unroll = _unroll(len(a_rows), vectors, len(whole))
-        trips = len(whole) // unroll
+        count = whole(chunks)
+        unroll = _unroll(len(a_rows), vectors, count)
+        trips = count // unroll
         if trips > 1:
             with T.serial(i64(0), i64(trips)) as outer:
                 for u in range(unroll):
-                    take(whole[u], outer * unroll)
+                    take(chunks[u], outer * unroll)
         for chunk in chunks[trips * unroll if trips > 1 else 0 :]:
             take(chunk, i64(0))
     return acc

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of float32 rows: the greatest value, the powers of the distances from it and their sum, one division.
+"""Softmax of float32 or float16 rows: the greatest value, the powers of distances from it, their sum, one division.
 
-A row whose length 4 does not divide goes through a copy, filled up with what has no share. With eps = 2**-24 and d the
+A row whose length 4 does not divide, or of float16, goes through a copy in float32, filled up with what has no share;
+a float16 result is rounded once, 2**-11 of it or, below 2**-14, 2**-25. With eps = 2**-24 and d the
 distance from the greatest value, the error relative to a share is at most
 
     d eps + 2 ERROR + (length / 16 + 11) eps
@@ -19,9 +20,10 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load
 from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.pin import pins
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import copies, row_vectors, softmax_row, threads, tiling
+from schedules.kernels import copies, float_data, row_contract, row_vectors, softmax_row, threads, tiling
 from schedules.kernels.cost import scalar
 from schedules.workload import Workload
 
@@ -50,20 +52,28 @@ class Params:
     parallel: bool
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The rows.
+
+    Attributes:
+        count: How many.
+        length: Of each.
+    """
+
+    count: int
+    length: int
+
+
 def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes softmax of float32 data along the last axis."""
-    if not core.neon:
-        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
-    rows = _read(workload)
-    if isinstance(rows, Rejection):
-        return rows
-    return Match(f"float32 softmax of {rows[0]} rows of {rows[1]}")
+    """Takes softmax of float32 or float16 data along the last axis."""
+    return row_contract.matched(NAME, core, _read(workload), float_data.named("softmax", workload))
 
 
 def default(workload: Workload, core: Core) -> Params:
     """Threads where the call is long enough."""
-    cycles = estimate(workload, Params(parallel=False), core)
-    return Params(parallel=_rows(workload)[0] > 1 and cycles >= threads.PARALLEL_CYCLES)
+    serial = Params(parallel=False)
+    return row_contract.spread(serial, _rows(workload), estimate(workload, serial, core))
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -73,9 +83,10 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Cycles of one call on one core with all loads in L1."""
-    count, length = _rows(workload)
+    rows = _rows(workload)
     vector = scalar(sum(softmax_row.INSTRUCTIONS[False]) + SCALED)
-    return (vector * -(-length // LANES) + scalar(BETWEEN)).cycles(core) * count
+    vector += float_data.around(workload, copied=_copies(workload))
+    return (vector * -(-rows.length // LANES) + scalar(BETWEEN)).cycles(core) * rows.count
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
@@ -85,15 +96,15 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernel.Kernel.build` for its arguments."""
-    count, length = _rows(workload)
-    shape = workload.operands[0].shape
-    with kernel_function("arm_softmax_f32", [(shape, "float32")] * 2) as function:
+    rows, x = _rows(workload), workload.operands[0]
+    length, arguments = rows.length, [(x.shape, x.dtype), (x.shape, workload.output_dtype)]
+    with kernel_function("arm_softmax_f32", arguments) as function:
         data, output = function.buffers
 
         def row(index: ir.Expr) -> None:
             at = T.Bind(index * length)
             source, target = (data, at), (output, at)
-            if length % LANES:
+            if _copies(workload):
                 source = target = _staged(data, at, length)
             vectors = -(-length // LANES)
             top = softmax_row.greatest(*source, vectors)
@@ -107,12 +118,17 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
             row_vectors.each(length, LANES, UNROLL, step)
 
-        threads.each(count, params.parallel, row)
+        with pins():
+            threads.each(rows.count, params.parallel, row)
     return function.prim_func
 
 
+def _copies(workload: Workload) -> bool:
+    return bool(_rows(workload).length % LANES) or float_data.converts(workload)
+
+
 def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, ir.Expr]:
-    """A copy of a row, filled up to whole vectors."""
+    """A copy of a row in float32, filled up to whole vectors."""
     pitch = -(-length // LANES) * LANES
     stage = T.alloc_buffer((pitch,), "float32", layout=None)
     copies.copy(data, at, stage, i64(0), length)
@@ -120,18 +136,16 @@ def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, i
     return stage, i64(0)
 
 
-def _rows(workload: Workload) -> tuple[int, int]:
+def _rows(workload: Workload) -> Rows:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> tuple[int, int] | Rejection:
-    """(how many rows, length of each)."""
-    if workload.composite != COMPOSITE:
-        return Rejection(NAME, "composite is no softmax of float32", COMPOSITE, workload.composite)
+def _read(workload: Workload) -> Rows | Rejection:
+    refusal = row_contract.refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
+    if refusal is not None:
+        return refusal
     shape = workload.operands[0].shape
     last, axis = len(shape) - 1, int(dict(workload.attributes)["axis"]) % len(shape)
     if axis != last:
         return Rejection(NAME, "not along the last axis", str(last), str(axis))
-    if 0 in shape:
-        return Rejection(NAME, "a dimension is 0", "1 or more", str(shape))
-    return math.prod(shape[:-1]), shape[-1]
+    return Rows(math.prod(shape[:-1]), shape[-1])

@@ -39,7 +39,9 @@ def powers(
     base_e: bool,
     v: Vector | None = None,
 ) -> ir.Expr:
-    """Emits target = b**(source - top), and the sum of what is stored.
+    """Emits target = b**(source - top), and the sum of what is stored; inside of `pin.pins`.
+
+    LLVM would unroll the loop for cores that issue in order, and bring so much forward that it is on the stack.
 
     Args:
         source: Flat float32.
@@ -62,7 +64,7 @@ def powers(
         store(target, value, to + first, LANES)
         return part + value
 
-    return total(reduced(vectors * LANES, 0.0, step, lambda a, b: a + b))
+    return total(reduced(vectors * LANES, 0.0, step, lambda a, b: a + b, apart=True))
 
 
 def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:

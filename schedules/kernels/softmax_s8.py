@@ -10,7 +10,7 @@ numerics `qdq`, `softmax_rescaled` of `tosa`.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir, tirx
@@ -20,9 +20,18 @@ from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import sve
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import copies, rescale_tile, softmax_quotient, softmax_rescaled, tiling
+from schedules.kernels import (
+    rescale_tile,
+    row_contract,
+    softmax_entries,
+    softmax_quotient,
+    softmax_rescaled,
+    tiling,
+)
+from schedules.kernels.cost import VECTOR
 from schedules.kernels.requantize_tile import Requantization
-from schedules.kernels.threads import PARALLEL_CYCLES, each
+from schedules.kernels.softmax_entries import LANES, UNROLL
+from schedules.kernels.threads import each
 from schedules.magnitude import RANGES
 from schedules.numerics.tosa import Scale
 from schedules.workload import Workload
@@ -35,15 +44,6 @@ RESCALED = "arm.tosa_softmax_s8"
 
 SIZE = 256
 """Distances of two 8-bit values."""
-
-VECTOR = 16
-"""Bytes of a vector register."""
-
-LANES = 4
-"""Words of a vector register."""
-
-UNROLL = 8
-"""Elements of one iteration of the sum."""
 
 LOOKED_UP = {False: 3.5 + 5 / UNROLL, True: (3.5 + 5 / UNROLL) / LANES}
 """Instructions of one entry, without a gather and with one: a load of the distance and of the entry, half an STP and an
@@ -88,19 +88,13 @@ class Rows:
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes softmax of 8-bit data along the last axis."""
-    if not core.neon:
-        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
-    rows = _read(workload)
-    if isinstance(rows, Rejection):
-        return rows
-    return Match(f"softmax of {rows.count} rows of {rows.length}")
+    return row_contract.matched(NAME, core, _read(workload), "softmax")
 
 
 def default(workload: Workload, core: Core) -> Params:
     """Threads where the call is long enough."""
     serial = Params(parallel=False, gather=sve.pays(core))
-    large = estimate(workload, serial, core) >= PARALLEL_CYCLES
-    return replace(serial, parallel=large and _rows(workload).count > 1)
+    return row_contract.spread(serial, _rows(workload), estimate(workload, serial, core))
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -137,110 +131,14 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
             # Alive before and after the vectors below: sharing their bytes, it would be a lane of a vector register.
             total = T.alloc_buffer((1,), "int64", layout=None)
             store(total, i64(0), i64(0), 1)
-            top = _greatest(data, at, rows)
-            distances = _distances(data, at, rows, top)
-            entries = _entries(distances, rows, table, total, gather=params.gather)
+            top = softmax_entries.greatest(data, at, rows.length)
+            distances = softmax_entries.distances(data, at, rows.length, top)
+            entries = softmax_entries.entries(distances, rows.length, table, total, gather=params.gather)
             sixteen = _sixteen(total.vload([i64(0)], "int64"), rows, others, str(output.dtype))
             _shares(entries, sixteen, rows, output, at)
 
         each(rows.count, params.parallel, one)
     return function.prim_func
-
-
-def _vectors(data: tirx.Buffer, at: ir.Expr, rows: Rows, step, rest: float) -> None:  # type: ignore[no-untyped-def]
-    """Emits `step` for every 16 values of a row: (their vector, offset in the row, how many are real)."""
-    whole, left = divmod(rows.length, VECTOR)
-    if whole:
-        with T.serial(i64(0), i64(whole)) as outer:
-            step(load(data, at + outer * VECTOR, VECTOR), outer * VECTOR, VECTOR)
-    if left:
-        stage = T.alloc_buffer((VECTOR,), data.dtype, layout=None)
-        copies.fill(stage, i64(0), VECTOR, rest)
-        copies.copy(data, at + whole * VECTOR, stage, i64(0), left)
-        step(load(stage, i64(0), VECTOR), i64(whole * VECTOR), left)
-
-
-def _greatest(data: tirx.Buffer, at: ir.Expr, rows: Rows) -> ir.Expr:
-    """The greatest value of a row."""
-    least = int(np.iinfo(rows.dtype).min)
-    top = T.alloc_buffer((VECTOR,), rows.dtype, layout=None)
-    store(top, tirx.Broadcast(tirx.IntImm(rows.dtype, least), VECTOR), i64(0), VECTOR)
-
-    def step(values: ir.Expr, _at: ir.Expr, _count: int) -> None:
-        store(top, tirx.max(top.vload([i64(0)], f"{rows.dtype}x{VECTOR}"), values), i64(0), VECTOR)
-
-    _vectors(data, at, rows, step, least)
-    name = "smax" if rows.dtype == "int8" else "umax"
-    vector = top.vload([i64(0)], f"{rows.dtype}x{VECTOR}")
-    return T.Bind(tirx.call_llvm_pure_intrin(rows.dtype, f"llvm.vector.reduce.{name}.v16i8", vector))
-
-
-def _distances(data: tirx.Buffer, at: ir.Expr, rows: Rows, top: ir.Expr) -> tirx.Buffer:
-    """Each value's distance from the greatest, uint8, filled up to whole vectors."""
-    distances = T.alloc_buffer((-(-rows.length // VECTOR) * VECTOR,), "uint8", layout=None)
-    highest = tirx.Broadcast(tirx.reinterpret("uint8", top), VECTOR)
-
-    def step(values: ir.Expr, offset: ir.Expr, _count: int) -> None:
-        store(distances, highest - tirx.reinterpret("uint8x16", values), offset, VECTOR)
-
-    _vectors(data, at, rows, step, 0)
-    return distances
-
-
-def _entries(
-    distances: tirx.Buffer, rows: Rows, table: tirx.Buffer, total: tirx.Buffer, *, gather: bool
-) -> tirx.Buffer:
-    """The table entry of each value, int32, filled up to whole vectors; adds S to `total`, int64 [1]."""
-    entries = T.alloc_buffer((-(-rows.length // VECTOR) * VECTOR,), "int32", layout=None)
-
-    def add(first: ir.Expr, count: int) -> None:
-        found = [load(table, tirx.Cast("int64", load(distances, first + u, 1)), 1) for u in range(count)]
-        for u, entry in enumerate(found):
-            store(entries, entry, first + u, 1)
-        terms = [tirx.Cast("int64", entry) for entry in found]
-        while len(terms) > 1:
-            # Neighbours first: one addition an iteration waits for the last.
-            terms = [sum(terms[u + 1 : u + 2], start=terms[u]) for u in range(0, len(terms), 2)]
-        store(total, total.vload([i64(0)], "int64") + terms[0], i64(0), 1)
-
-    done = rows.length // LANES * LANES if gather else 0
-    if done:
-        _gathered(distances, done, table, entries, total)
-    whole, rest = divmod(rows.length - done, UNROLL)
-    if whole:
-        with T.serial(i64(0), i64(whole)) as outer:
-            add(outer * UNROLL, UNROLL)
-    if rest:
-        add(i64(rows.length - rest), rest)
-    return entries
-
-
-def _gathered(
-    distances: tirx.Buffer, count: int, table: tirx.Buffer, entries: tirx.Buffer, total: tirx.Buffer
-) -> None:
-    """The entries of the first `count` values, a multiple of four, and their sum."""
-    sums = T.alloc_buffer((LANES,), "int64", layout=None)
-    store(sums, tirx.Broadcast(i64(0), LANES), i64(0), LANES)
-
-    def four(first: ir.Expr, u: int) -> None:
-        entry = T.Bind(sve.gathered(table, T.Bind(sve.widened(distances, first))))
-        store(entries, entry, first, LANES)
-        pairs = tirx.call_llvm_pure_intrin("int64x2", "llvm.aarch64.neon.saddlp.v2i64.v4i32", entry)
-        place = i64(u % 2 * (LANES // 2))
-        store(sums, sums.vload([place], "int64x2") + pairs, place, LANES // 2)
-
-    whole = count // VECTOR
-    with T.serial(i64(0), i64(whole)) as outer:
-        for u in range(LANES):
-            four(outer * VECTOR + u * LANES, u)
-    for u in range(count % VECTOR // LANES):
-        four(i64(whole * VECTOR + u * LANES), u)
-    store(
-        total,
-        tirx.call_llvm_pure_intrin("int64", "llvm.vector.reduce.add.v4i64", sums.vload([i64(0)], "int64x4")),
-        i64(0),
-        1,
-    )
 
 
 Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
@@ -276,17 +174,15 @@ def _rows(workload: Workload) -> Rows:
 
 
 def _read(workload: Workload) -> Rows | Rejection:
-    if workload.composite not in (COMPOSITE, RESCALED):
-        return Rejection(NAME, "composite is no softmax of integers", COMPOSITE, workload.composite)
-    x, output = workload.operands[0], workload.output_dtype
-    if not {x.dtype, output} <= {"int8", "uint8"}:
-        return Rejection(NAME, "data or result are not of 8 bits", "int8 or uint8", f"{x.dtype}, {output}")
+    composites = (COMPOSITE, RESCALED)
+    refusal = row_contract.refused(workload, NAME, "softmax of integers", composites, RANGES)
+    if refusal is not None:
+        return refusal
+    x = workload.operands[0]
     attributes = dict(workload.attributes)
     axis, last = int(attributes["axis"]), len(x.shape) - 1
     if axis != last:
         return Rejection(NAME, "not along the last axis", str(last), str(axis))
-    if 0 in x.shape:
-        return Rejection(NAME, "a dimension is 0", "1 or more", str(x.shape))
     scale: float | Scale
     if workload.composite == RESCALED:
         scale = Scale(int(attributes["y_multiplier"]), int(attributes["y_shift"]))

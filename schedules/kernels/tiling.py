@@ -7,7 +7,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, store
+from schedules.emit import converted, i64, store
 from schedules.kernel import Array
 from schedules.kernels import copies
 from schedules.kernels.product_s8 import Product
@@ -90,21 +90,22 @@ def column_tiles(
 
 
 def staged(
-    source: tirx.Buffer, starts: Sequence[ir.Expr], length: int, pitch: int
+    source: tirx.Buffer, starts: Sequence[ir.Expr], length: int, pitch: int, dtype: str = ""
 ) -> tuple[tirx.Buffer, list[ir.Expr]]:
-    """Copies `length` elements of each row to where a vector may read past their end.
+    """Copies `length` elements of each row to where a vector may read past their end, or to another dtype.
 
     Returns:
         The copy, `pitch` elements a row, and where each row begins in it.
     """
-    stage = T.alloc_buffer((pitch * len(starts),), source.dtype, layout=None)
+    stage = T.alloc_buffer((pitch * len(starts),), dtype or source.dtype, layout=None)
     for row, start in enumerate(starts):
         copies.copy(source, start, stage, i64(row * pitch), length)
     return stage, [i64(row * pitch) for row in range(len(starts))]
 
 
 def store_part(output: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int) -> None:
-    """Stores the first `count` lanes of a vector of bytes."""
+    """Stores the first `count` lanes of a vector, converted to the dtype of the output."""
+    value = converted(value, str(output.dtype))
     lanes = int(str(value.ty.dtype).rpartition("x")[2])
     if count == lanes:
         store(output, value, offset, lanes)

@@ -59,6 +59,17 @@ class Groups:
                 found.append((g, taps))
         return found
 
+    def products(self, width: int) -> list[tuple[int, int, int, Taps]]:
+        """(row of the band, kernel column, group, taps) for kernels of `width` columns, group by group."""
+        cover = [(row, group, taps) for row in range(self.band) for group, taps in self.cover(row)]
+        return [
+            (row, column, group, taps)
+            for each in range(len(self.firsts))
+            for column in range(width)
+            for row, group, taps in cover
+            if group == each
+        ]
+
     def _holds(self, start: int, first: int) -> bool:
         return start <= first and first + self.height <= start + self.size
 

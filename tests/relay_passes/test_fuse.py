@@ -30,6 +30,8 @@ class Step:
     retypes: bool = False
     registers: int = 0
     also: tuple[str, ...] = ()
+    to: tuple[str, ...] = ()
+    weighed: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Spec:
     permuted: tuple[tuple[int, int], ...] = ()
     constant_dtype: str = ""
     spare_registers: int = 0
+    widened: str = ""
 
 
 BIAS = Step("relax.add", "constant", "last-axis")

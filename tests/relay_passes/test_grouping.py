@@ -2,7 +2,7 @@
 """Composites with steps that they cannot be without: attention; of integers, with a pad and a numerics' routine."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from tvm.ir import Expr
 from tvm.relax import op
 
 from relay_passes.fuse import fuse
+from relay_passes.record import recording
 from relay_passes.sources import function_sources
 from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
@@ -177,6 +178,58 @@ def test_a_permutation_that_scatters_a_head_or_is_needed_elsewhere_stays() -> No
     assert "permute_dims" in _outside(_heads((0, 2, 3, 1), twice=True))
 
 
+HALVES = dataclasses.replace(
+    PERMUTED,
+    epilogue=(*ATTENTION.epilogue, Step("relax.astype", retypes=True, to=("float16",))),
+    widened="float16",
+)
+
+
+def _halves(to: str = "float16", *, twice: bool = False) -> tvm.IRModule:
+    """Attention between casts, the keys' behind a permutation; `twice` if the values are part of the mask, too."""
+    net = Net()
+    q, k, v = (
+        tensor(name, *shape, dtype="float16") for name, shape in (("q", Q), ("k", (1, 7, 2, 8)), ("v", V))
+    )
+    mask = tensor("m", *MASK)
+
+    def body() -> Expr:
+        keys = net.emit("keys", op.permute_dims(k, [0, 2, 3, 1]))
+        wide = [net.emit(f"wide_{i}", op.astype(x, "float32")) for i, x in enumerate((q, keys, v))]
+        around = net.emit("around", op.add(mask, net.emit("all", op.sum(wide[2])))) if twice else mask
+        scores = net.emit("scores", op.add(net.emit("mm", op.matmul(*wide[:2])), around))
+        shares = net.emit("softmax", op.nn.softmax(scores))
+        narrow = net.emit("narrow", op.astype(net.emit("values", op.matmul(shares, wide[2])), to))
+        return net.emit("act", op.nn.relu(net.emit("back", op.astype(narrow, "float32"))))
+
+    mod = net.module([q, k, v, mask], body)
+    return run_upstream(mod, relax.transform.CanonicalizeBindings())
+
+
+def test_casts_of_operands_and_of_the_result_are_part_of_the_composite() -> None:
+    mod = _halves()
+    fused = fuse(mod, (HALVES,))
+    verify(fused, "fuse")
+    (inside,) = _inside(fused)
+    assert sorted(inside[:4]) == ["astype", "astype", "astype", "permute_dims"]
+    assert inside[4:] == ["matmul", "add", "nn.softmax", "matmul", "astype"]
+    assert operators(fused["main"])[-2:] == ["astype", "nn.relu"]
+    inputs = inputs_of(mod)
+    np.testing.assert_array_equal(run(mod, *inputs), run(fused, *inputs))
+
+
+def test_a_cast_that_is_needed_elsewhere_or_of_another_dtype_stays() -> None:
+    (inside,) = _inside(fuse(_halves(twice=True), (HALVES,)))
+    assert inside.count("astype") == 3
+    (inside,) = _inside(fuse(_halves(), (dataclasses.replace(HALVES, widened="bfloat16"),)))
+    assert inside.count("astype") == 1
+    (inside,) = _inside(fuse(_halves("float64"), (HALVES,)))
+    assert inside[-1] == "matmul"
+    assert "changes to another dtype (limit float16, actual float64)" in str(
+        explain_fuse(_halves("float64"), (HALVES,))[0]
+    )
+
+
 REQUANTIZE = Step("qdq.requantize", required=True, retypes=True)
 INTEGER = Spec(
     "arm.conv_s8",
@@ -261,6 +314,45 @@ def test_only_a_step_that_may_change_the_dtype_does() -> None:
     strict = dataclasses.replace(REQUANTIZE, retypes=False, required=False)
     spec = dataclasses.replace(INTEGER, epilogue=(INTEGER.epilogue[0], strict))
     assert _inside(fuse(_convolution(), (spec,))) == [["nn.pad", "nn.conv2d", "add"]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Costs that say the same of every composite, and what they were asked about."""
+
+    answer: tuple[str, str, str] | None
+    asked: list[list[str]] = dataclasses.field(default_factory=list)
+
+    def dearer(
+        self, composite: relax.Function, routines: Mapping[str, tvm.tirx.PrimFunc]
+    ) -> tuple[str, str, str] | None:
+        assert "requantize" in routines
+        self.asked.append(operators(composite))
+        return self.answer
+
+
+DEARER = ("with it the kernel waits", "9", "10")
+
+
+@pytest.mark.parametrize(
+    ("costs", "inside"),
+    [(Verdict(None), CALLS), (Verdict(DEARER), CALLS[:-1]), (None, CALLS[:-1])],
+    ids=["cheaper", "dearer", "unknown"],
+)
+def test_a_step_that_is_weighed_is_taken_where_it_is_not_dearer(
+    costs: Verdict | None, inside: list[str]
+) -> None:
+    weighed = dataclasses.replace(REQUANTIZE, weighed=True, required=False)
+    spec = dataclasses.replace(INTEGER, epilogue=(INTEGER.epilogue[0], weighed))
+    with recording() as record:
+        fused = fuse(_convolution(), (spec,), costs)
+    assert _inside(fused) == [["nn.pad", *inside]]
+    if costs is not None:
+        assert costs.asked == [["nn.pad", *CALLS]]
+    if inside is not CALLS:
+        (why,) = (why for done in record.passes.values() for why in done.rejected)
+        expected = "there is no estimate to weigh it" if costs is None else "with it the kernel waits"
+        assert why.reason == f"q: {expected}"
 
 
 @pytest.mark.parametrize("registers", [3, 4])

@@ -5,8 +5,9 @@ import pytest
 
 from schedules.cores import CORES
 from schedules.costs import BYTES_PER_CYCLE, FLOAT, SPLIT_CALL, Costs
-from schedules.kernels import gemm_f32
+from schedules.kernels import gemm_f32, residual_s8
 from tests.schedules.programs import linear
+from tests.schedules.test_parse import with_residual
 
 CORE = CORES["neoverse-n2"]
 COSTS = Costs(CORE)
@@ -59,3 +60,29 @@ def test_combining_wins_where_it_was_counted_to(data: tuple[int, int], columns: 
     assert together is not None
     assert (together + COSTS.split((data[0], 3 * columns)) < 3 * apart) == wins
     assert COSTS.split((1, 1)) > SPLIT_CALL
+
+
+@pytest.mark.parametrize("core", ["neoverse-n2", "cortex-a76"])
+def test_a_residual_is_added_by_the_kernel_of_its_product(core: str):
+    assert Costs(CORES[core]).dearer(*with_residual(outputs=16)) is None
+
+
+# Tiles of eight columns would add eight where there are two; tiles of 16 outputs load the constants for so few.
+@pytest.mark.parametrize(("core", "outputs"), [("neoverse-n2", 2), ("cortex-a53", 16)])
+def test_a_residual_that_is_dearer_there_is_left_with_both_estimates(core: str, outputs: int):
+    reason, limit, actual = Costs(CORES[core]).dearer(*with_residual(outputs)) or ("", "", "")
+    assert reason == "with it the kernel would spill, or wait: estimated cycles"
+    assert limit.endswith(" of two kernels")
+    assert float(actual) > float(limit.split()[0])
+
+
+def test_what_spills_is_part_of_the_estimate(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(residual_s8, "SPILLS", 1000)
+    assert COSTS.dearer(*with_residual(outputs=16)) is not None
+
+
+def test_a_residual_that_no_kernel_adds_is_left_with_the_reason():
+    host = dataclasses.replace(CORE, features=frozenset(), neon=False)
+    answer = Costs(host).dearer(*with_residual())
+    assert answer is not None
+    assert answer[0].startswith("no kernel adds it: ")

@@ -8,6 +8,7 @@ from schedules.cores import CORES
 from schedules.kernel import Match, Rejection
 from schedules.kernels import gemm_s8_sdot
 from schedules.numerics.qdq import NUMERICS
+from schedules.numerics.qdq.binary import binary_routine
 from schedules.parse import parse
 from schedules.vocabulary import ATTENTION, CONV2D_S8, LINEAR
 from schedules.workload import Composite, Magnitude, Operand, Pad, Step
@@ -97,6 +98,22 @@ def test_workloads_are_equal_whatever_the_values_of_their_constants():
     assert hash(one.workload) == hash(other.workload)
 
 
+def test_a_cast_behind_a_permutation_is_part_of_what_an_operand_is():
+    q, k = tensor((2, 7, 8)), tensor((2, 9, 8), "float16")
+    function = composite(
+        [q, k],
+        lambda _, q, k: op.permute_dims(k, [0, 2, 1]),
+        lambda keys, *_: op.astype(keys, "float32"),
+        lambda keys, q, k: op.matmul(q, keys),
+        lambda scores, *_: op.astype(scores, "float16"),
+        name=ATTENTION.name,
+    )
+    parsed = parse(function, ATTENTION)
+    assert isinstance(parsed, Composite)
+    assert parsed.workload.operands[1] == Operand((2, 9, 8), "float16", "input", 1, (0, 2, 1))
+    assert (parsed.workload.epilogue, parsed.workload.output_dtype) == ((Step("cast"),), "float16")
+
+
 def test_symbolic_shape_is_rejected_with_what_it_is():
     n = tirx.Var("n", "int64")
     answer = parse(composite([tensor((n, 9))], lambda _, x: op.matmul(x, W)), LINEAR)
@@ -147,33 +164,50 @@ def test_attention():
     assert [o.shape for o in parsed.workload.inputs] == [(2, 9, 8), (2, 8, 7), (2, 7, 5)]
 
 
-def _quantized() -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
-    """A padded convolution of int8, an offset a channel, and a requantisation that is a routine."""
-    w = relax.const(np.arange(-27, 27, dtype=np.int8).reshape(2, 3, 3, 3))
-    offset = relax.const(np.array([[[[100, -100]]]], np.int32))
+def quantized(outputs: int = 2, *tail) -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
+    """A padded convolution of int8, an offset a channel, and a requantisation that is a routine; what follows it."""
+    shape = (1, 4, 5, outputs)
+    w = relax.const(np.resize(np.arange(-27, 27, dtype=np.int8), (outputs, 3, 3, 3)))
+    offset = relax.const(np.resize(np.array([100, -100], np.int32), (1, 1, 1, outputs)))
     # Multipliers of 0.5 * 0.25 / 0.125.
-    scales = (0.5, np.full((1, 1, 1, 2), 0.25, np.float32), np.ones((1, 1, 1, 1), np.float32))
-    routine = NUMERICS.requantize(((1, 4, 5, 2), "int32"), scales, Per(0.125, -3, "int8"), (None, None))
+    scales = (0.5, np.full((1, 1, 1, outputs), 0.25, np.float32), np.ones((1, 1, 1, 1), np.float32))
+    routine = NUMERICS.requantize((shape, "int32", "int8"), scales, Per(0.125, -3, "int8"), (None, None))
     multipliers = [relax.const(array) for array in routine.constants]
     symbol = ir.GlobalVar("requantize_1")
     relax.expr._update_type(symbol, relax.FuncType.opaque_func())
 
-    def conv(v, _):
+    def conv(v, *_):
         return op.nn.conv2d(v, w, data_layout="NHWC", kernel_layout="OHWI", out_dtype="int32")
 
     function = composite(
-        [tensor((1, 4, 5, 3), "int8")],
-        lambda _, x: op.nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0], pad_value=-7),
+        [tensor((1, 4, 5, 3), "int8"), *(tensor(shape, "uint8") for _ in tail)],
+        lambda _, x, *__: op.nn.pad(x, [0, 0, 1, 1, 1, 1, 0, 0], pad_value=-7),
         conv,
-        lambda v, _: op.add(v, offset),
-        lambda v, _: relax.call_tir(symbol, [v, *multipliers], tensor((1, 4, 5, 2), "int8")),
+        lambda v, *_: op.add(v, offset),
+        lambda v, *_: relax.call_tir(symbol, [v, *multipliers], tensor(shape, "int8")),
+        *tail,
         name=CONV2D_S8.name,
     )
     return function, {"requantize_1": routine.func}
 
 
+def with_residual(outputs: int = 2, *, first: bool = True) -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
+    """The same, and a tensor that is added: the value is the first operand or the second."""
+    own, other, y = Per(0.125, -3, "int8"), Per(0.25, 130, "uint8"), Per(0.5, 7, "uint8")
+    operands, shape = ((own, other) if first else (other, own)), (1, 4, 5, outputs)
+    routine = binary_routine("add", (shape, shape), operands, y, (None, None))
+    symbol = ir.GlobalVar("add_1")
+    relax.expr._update_type(symbol, relax.FuncType.opaque_func())
+
+    def add(v, _, r):
+        return relax.call_tir(symbol, [v, r] if first else [r, v], tensor(shape, "uint8"))
+
+    function, routines = quantized(outputs, add)
+    return function, {**routines, "add_1": routine.func}
+
+
 def test_integer_convolution_with_its_pad_and_requantisation():
-    function, routines = _quantized()
+    function, routines = quantized()
     parsed = parse(function, CONV2D_S8, routines)
     assert isinstance(parsed, Composite)
     workload = parsed.workload
@@ -191,7 +225,19 @@ def test_integer_convolution_with_its_pad_and_requantisation():
 
 
 def test_integer_convolution_is_lowered_to_an_integer_kernel():
-    function, routines = _quantized()
+    function, routines = quantized()
     parsed = parse(function, CONV2D_S8, routines)
     assert isinstance(parsed, Composite)
     assert isinstance(gemm_s8_sdot.matches(parsed.workload, CORES["cortex-a76"]), Match)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_product_is_the_first_operand_of_its_sum(first: bool):
+    function, routines = with_residual(first=first)
+    parsed = parse(function, CONV2D_S8, routines)
+    assert isinstance(parsed, Composite)
+    residual = parsed.workload.epilogue[-1]
+    assert residual.operand == Operand((1, 4, 5, 2), "uint8", "input", 1)
+    assert [residual.parameter(f"{name}_zero_point") for name in "aby"] == [-3, 130, 7]
+    assert [residual.parameter(f"{name}_scale") for name in "aby"] == [0.125, 0.25, 0.5]
+    assert parsed.workload.output_dtype == "uint8"

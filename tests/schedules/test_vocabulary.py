@@ -5,7 +5,8 @@ import tvm
 from schedules.cores import CORES
 from schedules.kernel import Match
 from schedules.kernels import depthwise_f32, gemm_f32
-from schedules.vocabulary import CONV2D, LINEAR, VOCABULARY, EpilogueStep
+from schedules.specs import EpilogueStep
+from schedules.vocabulary import CONV2D, LINEAR, VOCABULARY
 from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear
 

@@ -168,5 +168,13 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
         lambda x, w: op.nn.conv2d(x, w, padding=1),
         [((1, 9, 5, 7), F32), ((6, 9, 3, 3), F32)],
     ),
+    "shifts": (
+        lambda x: op.left_shift(op.right_shift(x, relax.const(3, "int32")), relax.const(1, "int32")),
+        [((5, 31), "int32")],
+    ),
+    "bits": (
+        lambda x, y: op.bitwise_xor(op.bitwise_and(x, y), op.bitwise_or(x, y)),
+        [((5, 31), "int32")] * 2,
+    ),
     "quantize": (lambda x: quantize(x, 0.0371, -7), [((5, 31), F32)]),
 }

@@ -44,6 +44,12 @@ CASES: dict[str, tuple[str, Callable[..., ir.Expr], list[np.ndarray], np.ndarray
         [HALVES],
         np.clip(HALVES, 0, 255).astype(np.uint8),
     ),
+    "addp16": (
+        "addp",
+        narrow.addp16,
+        [HALVES, HALVES[::-1].copy()],
+        np.array([255, -257, -1, 511, 511, -1, -257, 255], np.int16),
+    ),
     "sqdmulh": (
         "sqdmulh",
         narrow.sqdmulh,

@@ -35,6 +35,8 @@ RELU6 = Quant(zero_point=-128, border=-128)
 
 AROUND = (1, 1, 1, 1)
 
+HALVES = ("float16", "float16")
+
 
 @dataclass(frozen=True)
 class Hot:
@@ -47,6 +49,7 @@ class Hot:
         cores: That it is compiled for.
         work: Regular expression of the mnemonics that the loop is there for.
         spilled: Cores for which LLVM still keeps some vector of the loop on the stack.
+        variant: What sets it apart from others of the kernel.
     """
 
     kernel: str
@@ -55,6 +58,12 @@ class Hot:
     cores: tuple[str, ...] = ("neoverse-n2", "cortex-a76")
     work: str = MAC
     spilled: tuple[str, ...] = ()
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its golden files."""
+        return f"{self.kernel}-{self.variant}" if self.variant else self.kernel
 
     @cached_property
     def workload(self) -> Workload:
@@ -104,16 +113,21 @@ HOT = (
         "depthwise_f32",
         lambda: conv2d((1, 56, 56, 96), 96, (3, 3), ("bias",), padding=AROUND, groups=96),
         0.6,
-        spilled=A76,
     ),
     Hot("gemm_s8_mmla", lambda: SHAPES["conv 3 x 3"]().workload, 0.81, N2),
     Hot("gemm_s8_sdot", lambda: SHAPES["conv 3 x 3"]().workload, 0.86, (*A76, "cortex-a55")),
     Hot("gemm_s8_mlal", lambda: SHAPES["gemm 256"]().workload, 0.9, OLD, MAC + "|sadalp"),
-    Hot("depthwise_s8", lambda: depthwise_s8(96), 0.26),
-    Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.69, OLD, MAC + "|saddw2?", spilled=("cortex-a72",)),
-    Hot("depthwise_s8_patch", lambda: depthwise_s8(96, (5, 5)), 0.29, spilled=A76),
+    Hot("depthwise_s8", lambda: depthwise_s8(96), 0.28),
+    Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.69, OLD, MAC + "|saddw2?"),
+    Hot("depthwise_s8_patch", lambda: depthwise_s8(96, (5, 5)), 0.3),
     Hot("matmul_s8", lambda: matmul.case((6,), (197, 64, 197)).workload, 0.8),
     Hot("attention_f32", lambda: attention.Case((2,), (128, 64, 128, 64), scale=0.125).workload, 0.85),
+    Hot(
+        "attention_f32",
+        lambda: attention.Case((2,), (128, 64, 128, 64), scale=0.125, dtypes=HALVES).workload,
+        0.84,
+        variant="half",
+    ),
     Hot(
         "elementwise_s8",
         lambda: elementwise.workload("add", (elementwise.A, elementwise.B, elementwise.Y), (1 << 20,)),
@@ -128,12 +142,27 @@ HOT = (
     ),
     Hot("norm_f32", lambda: norm_f32.Case((512, 768)).workload, 0.5, work=VECTOR),
     Hot(
+        "norm_f32",
+        lambda: norm_f32.Case((512, 768), dtypes=HALVES).workload,
+        0.5,
+        work=VECTOR,
+        variant="half",
+    ),
+    Hot(
         "norm_s8",
         lambda: norm_s8.case((512, 768), norm_s8.DECIMAL, norm_s8.FINE).workload,
         0.79,
         work=VECTOR,
     ),
     Hot("softmax_f32", lambda: softmax_f32.Case((512, 768)).workload, 0.68, work=VECTOR),
+    Hot(
+        "softmax_f32",
+        lambda: softmax_f32.Case((512, 768), dtypes=HALVES).workload,
+        0.65,
+        work=VECTOR,
+        spilled=A76,
+        variant="half",
+    ),
     Hot(
         "softmax_s8",
         lambda: softmax.case((64, 1000), softmax.DECIMAL, softmax.PROBABILITIES).workload,

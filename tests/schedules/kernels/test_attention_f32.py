@@ -12,9 +12,11 @@ from schedules.kernel import Match, Rejection
 from schedules.kernels import attention_f32 as kernel
 from schedules.kernels.attention_f32 import TILES, Params
 from schedules.workload import Operand, Step, Workload
+from tests.schedules.float_data import FULL, HALF, rounded
 from tests.schedules.programs import BASELINE, NEON, NEON_CORE, Array, assembly, loops, model_so, run_on_host
 
 HALF_ULP = 2.0**-24
+IN_ORDER = ("cortex-a53", "cortex-a55", "cortex-a510")
 
 # How heads lie behind a projection, with the depth of keys contiguous.
 HEADS, KEYS = (0, 2, 1, 3), (0, 2, 3, 1)
@@ -32,6 +34,7 @@ class Case:
         scale: float | None = None,
         mask: Array | None = None,
         constant_mask: bool = False,
+        dtypes: tuple[str, str] = FULL,
     ) -> None:
         m, depth, keys, n = sizes
         rng = np.random.default_rng(3)
@@ -41,8 +44,8 @@ class Case:
         ):
             full = (*lead, *shape)
             stored = tuple(full[order.index(axis)] for axis in range(len(order))) or full
-            values = rng.normal(size=stored).astype(np.float32)
-            operands.append(Operand(stored, "float32", "input", index, order))
+            values = rng.normal(size=stored).astype(dtypes[0])
+            operands.append(Operand(stored, dtypes[0], "input", index, order))
             self.inputs.append(values)
             seen.append((values.transpose(order) if order else values).astype(np.float64))
         q, k, v = seen
@@ -53,7 +56,7 @@ class Case:
         if mask is not None:
             kind, index = ("constant", len(self.constants)) if constant_mask else ("input", 3)
             (self.constants if constant_mask else self.inputs).append(mask)
-            steps.append(Step("mask", Operand(mask.shape, "float32", kind, index)))
+            steps.append(Step("mask", Operand(mask.shape, str(mask.dtype), kind, index)))
         steps += [Step("softmax"), Step("values", operands[2])]
         with np.errstate(all="ignore"):
             scores = q @ k * (1 if scale is None else np.float32(scale)) + (0 if mask is None else mask)
@@ -65,9 +68,13 @@ class Case:
         off = ((depth + 4) * HALF_ULP * size + 4 * HALF_ULP * (size.max() + 1)).max()
         # That moves each weight by as much, relatively; then the powers, two sums over S, and the division.
         relative = 2 * off + 2 * ERROR + (2 * keys + 4) * HALF_ULP
-        self.bound = relative * (weights @ np.abs(v))
+        self.bound = rounded(relative * (weights @ np.abs(v)), self.expected, dtypes[1])
         shape = self.expected.shape
-        self.workload = Workload("arm.attention", tuple(operands[:2]), (), tuple(steps), shape, "float32")
+        self.workload = Workload("arm.attention", tuple(operands[:2]), (), tuple(steps), shape, dtypes[1])
+
+    @property
+    def result(self) -> tuple[tuple[int, ...], str]:
+        return self.workload.output_shape, self.workload.output_dtype
 
     def arguments(self, params: Params) -> list[Array]:
         return [*self.inputs, *kernel.pack(self.workload, params, self.constants)]
@@ -75,7 +82,7 @@ class Case:
     def on_host(self, params: Params | None = None) -> Array:
         params = params or kernel.default(self.workload, NEON_CORE)
         func = kernel.build(self.workload, params)
-        return run_on_host(func, self.arguments(params), self.workload.output_shape, "float32")
+        return run_on_host(func, self.arguments(params), *self.result)
 
     def check(self, actual: Array) -> None:
         assert (np.abs(actual - self.expected) <= self.bound).all()
@@ -96,10 +103,21 @@ CASES = {
     "causal": Case((2, 2), (31, 8, 31, 9), scale=0.7, mask=causal(31, 31, -np.inf), constant_mask=True),
     "least number": Case((1, 1), (6, 4, 9, 4), scale=0.7, mask=causal(6, 9, float(np.finfo(np.float32).min))),
     "long": Case((1,), (6, 64, 700, 64), scale=0.125),
+    **{
+        f"float16, {keys} keys": Case((2,), (9, 8, keys, 7), scale=0.3, dtypes=(HALF, HALF))
+        for keys in (1, 7, 8, 9, 31, 197)
+    },
+    "float16, projections": Case((1, 2), (13, 64, 33, 64), axes=(HEADS, KEYS, HEADS), dtypes=(HALF, HALF)),
+    "float16, masked": Case(
+        (2,), (9, 8, 13, 4), mask=causal(9, 13, -60000).astype(HALF), dtypes=(HALF, HALF)
+    ),
+    "float16 data": Case((2,), (9, 8, 13, 5), axes=((), (0, 2, 1), ()), dtypes=(HALF, "float32")),
+    "float16 result": Case((2,), (9, 8, 13, 5), dtypes=("float32", HALF)),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# Those of float16 run on a board.
+@pytest.mark.parametrize("name", [name for name in CASES if "float16" not in name])
 def test_error_is_within_its_bound(name: str):
     case = CASES[name]
     case.check(case.on_host())
@@ -137,19 +155,21 @@ def test_on_a_board(tmp_path: Path, board: Board):
     for case in CASES.values():
         params = kernel.default(case.workload, NEON_CORE)
         func = kernel.build(case.workload, params)
-        calls.append((func, case.arguments(params), case.workload.output_shape, "float32"))
+        calls.append((func, case.arguments(params), *case.result))
     so = model_so(tmp_path / "model.so", calls, BASELINE)
     outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
     for case, actual in zip(CASES.values(), outputs, strict=True):
         case.check(actual)
 
 
-def test_loops_of_exponentials_have_no_stack_access():
+@pytest.mark.parametrize("target", [NEON, *({**BASELINE, "mcpu": name} for name in IN_ORDER)], ids=str)
+def test_loops_of_exponentials_have_no_stack_access(target: dict[str, object]):
     work = Case((2,), (10, 64, 128, 64), scale=0.125).workload
-    inner = loops(assembly(kernel.build(work, Params(5, 4)), NEON))
-    exponentials = [loop for loop in inner if sum(line.startswith("shl") for line in loop) == 4]
+    inner = loops(assembly(kernel.build(work, Params(5, 4)), target))
+    exponentials = [loop for loop in inner if any(line.startswith("shl") for line in loop)]
     assert exponentials
     for loop in exponentials:
+        assert sum(line.startswith("shl") for line in loop) == 4
         assert not [line for line in loop if "[sp" in line]
         # Of a vector: the load, FSUB, eleven of 2**y, four copies of coefficients that FMLA overwrites, the sum, the
         # store, and a share of what LLVM keeps in no register.
@@ -162,6 +182,18 @@ def test_matches_says_what_it_saw():
     )
 
 
+def test_threads_leave_a_float16_result_as_it_is():
+    case = CASES["float16, projections"]
+    tile = TILES[0]
+    np.testing.assert_array_equal(case.on_host(Params(*tile)), case.on_host(Params(*tile, parallel=True)))
+
+
+def test_conversions_are_part_of_the_estimate():
+    full, half = (Case((2,), (64, 64, 64, 64), dtypes=(d, d)).workload for d in ("float32", HALF))
+    params = Params(*TILES[0])
+    assert kernel.estimate(full, params, NEON_CORE) < kernel.estimate(half, params, NEON_CORE)
+
+
 def test_near_misses_name_limit_and_actual():
     good = CASES["tails"].workload
 
@@ -172,8 +204,8 @@ def test_near_misses_name_limit_and_actual():
 
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.attention", "arm.linear")
     q, k = good.operands
-    half = dataclasses.replace(good, operands=(dataclasses.replace(q, dtype="float16"), k))
-    assert refused(half) == ("float32", "float16, float32, float32")
+    double = dataclasses.replace(good, operands=(dataclasses.replace(q, dtype="float64"), k))
+    assert refused(double) == ("float32 or float16", "float64, float32, float32, float32")
     known = dataclasses.replace(good, operands=(q, dataclasses.replace(k, kind="constant")))
     assert refused(known) == ("inputs", "constant")
     assert refused(dataclasses.replace(good, output_shape=(2, 7, 6))) == ("(2,)", "(2, 7, 6)")

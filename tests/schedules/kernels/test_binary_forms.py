@@ -4,6 +4,8 @@ import pytest
 
 from schedules.kernels import binary_forms
 from schedules.kernels.binary_forms import Binary, Exact, Linear, Op, Per, Scaled, form_of
+from schedules.kernels.requantize_tile import Requantization
+from tests.schedules.kernels.test_requantize_fused import narrowed
 
 
 def per(scale: float, zero_point: int, dtype: str = "int8") -> Per:
@@ -36,9 +38,8 @@ def of_scaled(form: Scaled, what: Binary) -> np.ndarray:
     acc = (np.int64(form.base) + a[:, None] * b[None, :]).astype(np.int32)
     real = acc.view(np.float32).astype(np.int64)
     numerator, denominator = form.m.as_integer_ratio()
-    whole, rest = np.divmod(real * numerator + (int(form.addend) - 12582912) * denominator, denominator)
-    up = (2 * rest > denominator) | ((2 * rest == denominator) & (whole % 2 == 1))
-    return np.clip(whole + up + (what.y.zero_point & 1), what.low, what.high)
+    to = Requantization(what.y.zero_point, what.low, what.high, what.y.dtype)
+    return narrowed(real * numerator, (0, denominator), int(form.addend), to)
 
 
 @pytest.mark.parametrize("limits", [(None, None), (-3, 90)], ids=str)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedules.kernels import product_s8, sdot_rows, sdot_tile
+from schedules.kernels import product_s8, sdot_tile
+from schedules.kernels.chunks_s8 import Reading, reordered
 from schedules.kernels.columns_s8 import HEADER, NOT_FUSED, Panels
 from schedules.kernels.requantize_fused import fused_constants
 from schedules.kernels.requantize_tile import MAGIC_BITS
@@ -21,8 +22,8 @@ def headers(case: Case) -> np.ndarray:
     product = product_s8.products_of(case.workload, "test")[0]
     product = replace(product, fused=product.form == "biased")
     weights = product_s8.weights_by_column(case.workload, case.constants, product)
-    weights = sdot_rows.packed_weights(product, weights)
-    panels = Panels(product, COLUMNS, VECTORS, weights.shape[-1] // sdot_rows.K_STEP)
+    weights = reordered(weights, Reading.in_vectors(product.rows, sdot_tile.K_STEP).order())
+    panels = Panels(product, COLUMNS, VECTORS, weights.shape[-1])
     packed, header = panels.pack(
         case.workload, case.constants, weights, lambda columns: sdot_tile.pack_columns(columns, VECTORS)
     )

@@ -33,6 +33,17 @@ def test_copy_and_fill_touch_what_they_say(count: int, dtype: str):
     np.testing.assert_array_equal(actual, np.concatenate([[9] * 3, x[2 : 2 + count], [7] * count, [99] * 3]))
 
 
+@pytest.mark.parametrize("dtypes", [("float16", "float32"), ("float32", "float16")])
+@pytest.mark.parametrize("count", [1, 7, 31, 64])
+def test_copy_converts_to_the_dtype_of_its_target(count: int, dtypes: tuple[str, str]):
+    with kernel_function("copy", [((count,), dtype) for dtype in dtypes]) as function:
+        source, target = function.buffers
+        copies.copy(source, i64(0), target, i64(0), count)
+    x = (np.arange(count) / 3).astype(dtypes[0])
+    actual = run_on_host(function.prim_func, [x], (count,), dtypes[1])
+    np.testing.assert_array_equal(actual, x.astype(dtypes[1]))
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 5, 1), (1, 1, 1, 31), (1, 4, 7, 16)])
 @pytest.mark.parametrize("widths", [((0, 0), (1, 2), (3, 0), (0, 0)), ((0, 0), (0, 0), (0, 1), (0, 0))])
 def test_padded(shape: tuple[int, ...], widths: tuple[tuple[int, int], ...]):

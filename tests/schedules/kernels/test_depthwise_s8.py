@@ -47,7 +47,7 @@ def test_every_value_is_the_definitions(tmp_path: Path, board: Board):
 @pytest.mark.isa("dotprod")
 def test_every_number_of_columns_gives_the_same(tmp_path: Path, board: Board):
     cases = [depthwise((1, 5, 15, 9), 3), depthwise((1, 5, 15, 9), 3, 2, quant=MIXED)]
-    params = [Params(unroll, parallel=bool(unroll % 2)) for unroll in range(1, 5)]
+    params = [Params(unroll, anew=unroll < 3, parallel=bool(unroll % 2)) for unroll in range(1, 5)]
     check(kernel, [(case, each) for case in cases for each in params], DOTPROD, board, tmp_path)
 
 
@@ -66,22 +66,29 @@ def test_the_loop_over_columns_keeps_its_weights_in_registers(core: Core, target
     # The bands at the upper border, in the middle and at the lower border.
     assert len(inner) == 3
     for loop in inner:
-        stack = [line for line in loop if "[sp" in line]
-        assert not [line for line in stack if line.startswith("st")]
-        # Weights that the constants of an odd zero point or of a border take the place of.
-        assert len(stack) <= 3
-        # 24 of 92 to 98, four of them for the odd zero point: most of the rest is requantisation.
-        assert sum(line.startswith("sdot") for line in loop) / len(loop) >= 0.24
+        assert not [line for line in loop if "[sp" in line]
+        # Neither for accumulators, nor for columns that are carried.
+        assert not [line for line in loop if line.startswith("mov")]
+        # 24 of 83, with an odd zero point as with an even one: most of the rest is requantisation.
+        assert sum(line.startswith("sdot") for line in loop) / len(loop) >= 0.28
 
 
 # Estimated cycles of the whole operator, by llvm-mca over its counted blocks, one thread; and its instructions.
-@pytest.mark.parametrize(("core", "cycles", "instructions"), [(N2, 1499e3, 3428e3), (A76, 1479e3, 3424e3)])
+@pytest.mark.parametrize(("core", "cycles", "instructions"), [(N2, 1293e3, 3160e3), (A76, 1295e3, 3160e3)])
 def test_estimates_are_close_to_what_was_counted(core: Core, cycles: float, instructions: float):
     workload = SHAPES["depthwise"]().workload
     params = kernel.default(workload, core)
     assert params.parallel
     assert kernel.estimate(workload, params, core) == pytest.approx(cycles, rel=0.25)
     assert kernel.cost(workload, params).instructions == pytest.approx(instructions, rel=0.25)
+
+
+def test_cores_that_issue_in_order_copy_what_accumulators_begin_with():
+    anew = {
+        name: kernel.default(CASES[0].workload, CORES[name]).anew for name in ("cortex-a55", "cortex-a510")
+    }
+    assert not any(anew.values())
+    assert kernel.default(CASES[0].workload, A76).anew
 
 
 def test_small_calls_run_on_one_thread():

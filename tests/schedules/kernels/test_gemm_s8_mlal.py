@@ -9,8 +9,10 @@ from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.kernel import Match, Rejection
 from schedules.kernels import gemm_s8_mlal as kernel
-from schedules.kernels import mlal_rows, mlal_tile, product_s8
+from schedules.kernels import mlal_tile, product_s8
+from schedules.kernels.chunks_s8 import Reading, reordered
 from schedules.kernels.gemm_s8_mlal import TILES, Params
+from schedules.kernels.tile_rows import HALF
 from tests.schedules.products import MIXED, SIGNED, UNSIGNED, Case, Quant, check, conv, linear
 from tests.schedules.programs import BASELINE, assembly, loops
 
@@ -22,8 +24,21 @@ WIDE = Quant(scale=500.0)
 LINEAR = [
     linear((rows,), depth, columns, quant=quant)
     for (rows, depth, columns), quant in zip(
-        [(1, 1, 1), (7, 8, 9), (8, 31, 7), (9, 7, 31), (31, 9, 8), (13, 65, 17), (1, 48, 33), (2, 200, 40)],
-        [SIGNED, UNSIGNED, WIDE, MIXED] * 2,
+        [
+            *(
+                (1, 1, 1),
+                (7, 8, 9),
+                (8, 31, 7),
+                (9, 7, 31),
+                (31, 9, 8),
+                (13, 65, 17),
+                (1, 48, 33),
+                (2, 200, 40),
+            ),
+            # The last vector of 16 reaches back, behind enough of them for a loop.
+            *((3, 73, 9), (2, 140, 8)),
+        ],
+        [SIGNED, UNSIGNED, WIDE, MIXED] * 2 + [SIGNED, MIXED],
         strict=True,
     )
 ]
@@ -55,8 +70,8 @@ def widest(case: Case) -> Params:
     """The default, with as long a chain as the weights allow."""
     product = product_s8.product_of(case.workload, "test")
     weights = product_s8.weights_by_column(case.workload, case.constants, product)
-    packed = mlal_rows.packed_weights(product, weights)
-    fits = mlal_tile.pairs_fit(packed, mlal_rows.chunks_of(product))
+    reading = Reading.in_vectors(product.rows, HALF)
+    fits = mlal_tile.pairs_fit(reordered(weights, reading.order()), reading.chunks())
     return dataclasses.replace(kernel.default(case.workload, CORE), chain=2 if fits else 1)
 
 

@@ -33,7 +33,7 @@ def test_every_tile_gives_the_same(tmp_path: Path, board: Board):
 def test_threads_give_the_same(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TVM_NUM_THREADS", str(threads))
     cases = [conv((1, 12, 9, 24), 40, (3, 3), pads=(1, 1, 1, 1)), linear((1,), 64, 200)]
-    params = [Params(4, 4, 1, parallel=True), Params(1, 8, 6, parallel=True)]
+    params = [Params(4, 4, parallel=True), Params(1, 8, column_blocks=6, parallel=True)]
     with open_board("virtual") as board:
         check(kernel, list(zip(cases, params, strict=True)), DOTPROD, board, tmp_path)
 

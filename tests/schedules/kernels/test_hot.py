@@ -12,7 +12,7 @@ import pytest
 from schedules.select import KERNELS
 from tests.schedules.kernels.hot import HOT, Hot, normalised
 
-LOOPS = [pytest.param(hot, core, id=f"{hot.kernel}-{core}") for hot in HOT for core in hot.cores]
+LOOPS = [pytest.param(hot, core, id=f"{hot.name}-{core}") for hot in HOT for core in hot.cores]
 
 
 def test_every_kernel_has_one():
@@ -25,7 +25,7 @@ def test_every_kernel_has_one():
 
 @pytest.mark.parametrize(("hot", "core"), LOOPS)
 def test_text(hot: Hot, core: str, golden: Callable[[str, str], None]):
-    golden(f"{hot.kernel}-{core}.s", normalised(hot.hottest(core)))
+    golden(f"{hot.name}-{core}.s", normalised(hot.hottest(core)))
 
 
 @pytest.mark.parametrize(("hot", "core"), LOOPS)

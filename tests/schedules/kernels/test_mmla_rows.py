@@ -4,6 +4,8 @@ import pytest
 
 from schedules.emit import i64, kernel_function
 from schedules.kernels import copies, mmla_rows
+from schedules.kernels.chunks_s8 import NOTHING, reordered
+from schedules.kernels.cost import Cost
 from schedules.kernels.product_s8 import Product, product_of
 from tests.schedules.products import MIXED, SIGNED, Case, conv, linear
 from tests.schedules.programs import Array, run_on_host
@@ -70,7 +72,7 @@ def test_the_panel_holds_what_the_order_says(way: str, case: Case):
     assert mmla_rows.way_of(product) == way
     assert order.size == 8 * mmla_rows.steps_of(product)
     # Each k is somewhere, once.
-    own = order != mmla_rows.NOTHING
+    own = order != NOTHING
     assert sorted(order[own]) == list(range(product.rows.depth))
     packed = _packed(case, product, order.size // 8)
     np.testing.assert_array_equal(packed[:, own], _rows(product, case.inputs[0])[:, order[own]])
@@ -84,19 +86,19 @@ def test_three_channels_take_four_steps_for_27_bytes():
 def test_weights_follow_the_order():
     product = _product(conv((1, 9, 9, 3), 2, (3, 3), strides=(2, 2)))
     weights = np.arange(1, 55, dtype=np.int8).reshape(1, 2, 27)
-    packed = mmla_rows.packed_weights(product, weights)
     order = mmla_rows.k_order(product)
+    packed = reordered(weights, order)
     np.testing.assert_array_equal(packed[0, 1][order >= 0], 28 + order[order >= 0])
     assert not packed[:, :, order < 0].any()
 
 
 def test_packing_costs_what_its_way_takes():
-    def instructions(channels: int, width: int) -> tuple[float, float]:
-        return mmla_rows.instructions(_product(conv((1, 9, width, channels), 1, (3, 3), strides=(2, 2))))
+    def cost(channels: int, width: int) -> Cost:
+        return mmla_rows.cost(_product(conv((1, 9, width, channels), 1, (3, 3), strides=(2, 2))))
 
     # Three loads; three permutations of one vector and two for what is left of all; four stores.
-    assert instructions(3, 9) == (3 + 5 + 4, 5 + 4)
+    assert cost(3, 9) == Cost(3 + 5 + 4, 5 + 4)
     # Two vectors of eight bytes of each of three segments, loaded and stored for two rows.
-    assert instructions(3, 7) == (24, 12)
+    assert cost(3, 7) == Cost(24, 12)
     # Segments of three bytes copied in two parts, then sixteen bytes loaded, permuted and stored.
-    assert instructions(1, 7) == (2 * 2 * 6 + 6, 2 * 6 + 4)
+    assert cost(1, 7) == Cost(2 * 2 * 6 + 6, 2 * 6 + 4)

@@ -9,7 +9,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from arm_ext.board import Board
 from schedules.emit import i64, kernel_function, load, store
 from schedules.kernels.requantize_fused import Fused, fused_constants
-from schedules.kernels.requantize_tile import MAGIC_BITS, Requantization, requantize16
+from schedules.kernels.requantize_tile import MAGIC_BITS, MAGIC_LIMIT, Requantization, requantize16
 from schedules.numerics.qdq.requantize import requantize
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
 
@@ -29,7 +29,9 @@ DECIMAL = np.float32([0.1, 0.05, 0.01, 0.003, 0.0021, 0.001])
 BELOW_DYADIC = np.nextafter(DYADIC, np.float32(0))
 
 
-def everything(bound: int) -> Array:
+def everything(bound: int, m: np.float32) -> Array:
+    """Accumulators whose products fit the 16 bits that are kept."""
+    bound = min(bound, int((MAGIC_LIMIT - 255) / float(m)))
     return np.arange(1 - bound, bound, dtype=np.int64)
 
 
@@ -39,12 +41,18 @@ def from_first_principles(fused: Fused, channel: int, acc: Array, to: Requantiza
     base = int(fused.base[channel]) - BASE_BITS + LEAST_BASE
     assert (base + acc >= LEAST_BASE).all()
     assert (base + acc < 2 * LEAST_BASE).all()
-    magic = 12582912
-    start = base * numerator + (int(fused.addend[channel]) - magic) * denominator
-    total = start + acc * numerator
-    whole, rest = total // denominator, total % denominator
-    up = (2 * rest > denominator) | ((2 * rest == denominator) & ((whole + magic) % 2 == 1))
-    return np.clip(whole + up + (to.zero_point & 1), to.low, to.high)
+    return narrowed(acc * numerator, (base * numerator, denominator), int(fused.addend[channel]), to)
+
+
+def narrowed(products: Array, start: tuple[int, int], addend: int, to: Requantization) -> Array:
+    """(products + start[0]) / start[1] + addend, rounded half to even, and what is kept of its bits."""
+    numerator, denominator = start
+    total = products + numerator % denominator
+    whole, rest = total // denominator + (numerator // denominator + addend), total % denominator
+    up = (2 * rest > denominator) | ((2 * rest == denominator) & (whole % 2 == 1))
+    bits = whole + up - LEAST_BASE + BASE_BITS
+    kept = bits + (bits >> 16) if to.zero_point % 2 else bits
+    return np.clip(kept.astype(np.int16), to.low, to.high)
 
 
 @pytest.mark.parametrize("to", OUTPUTS, ids=str)
@@ -53,8 +61,8 @@ def test_what_is_proven_equals_the_definition_everywhere(to: Requantization, bou
     rng = np.random.default_rng(bound)
     m = np.concatenate([DYADIC, BELOW_DYADIC, DECIMAL, rng.uniform(3e-4, 5e-2, 9).astype(np.float32)])
     fused = fused_constants(m, bound, to.zero_point, to.low, to.high)
-    acc = everything(bound)
     for channel in np.flatnonzero(fused.proven):
+        acc = everything(bound, m[channel])
         expected = requantize(acc, m[channel], to.zero_point, to.dtype, (to.low, to.high))
         np.testing.assert_array_equal(from_first_principles(fused, channel, acc, to), expected)
     # Dyadic ones always are; those next to them meet many near ties.
@@ -69,8 +77,8 @@ def test_wide_accumulators_with_ties(bound: int):
     fused = fused_constants(m, bound, to.zero_point, to.low, to.high)
     # With the whole range of a base taken there is one base: 1.5 * 2**23 times 3 * 2**-15 is an integer, too.
     assert fused.proven.all()
-    acc = everything(bound)[:: 2**3]
     for channel in range(2):
+        acc = everything(bound, m[channel])[:: 2**3]
         expected = requantize(acc, m[channel], to.zero_point, to.dtype, (to.low, to.high))
         np.testing.assert_array_equal(from_first_principles(fused, channel, acc, to), expected)
 

@@ -7,25 +7,22 @@ from tvm import tirx
 
 from arm_ext.board import Board
 from schedules.emit import i64, kernel_function, load, store
-from schedules.kernels import sdot_rows, sdot_tile
+from schedules.kernels import rows as implicit
+from schedules.kernels import sdot_tile
+from schedules.kernels.chunks_s8 import Chunk, Reading, reordered
 from schedules.kernels.gemm_s8_sdot import TILES
-from schedules.kernels.product_s8 import Product, product_of
-from schedules.kernels.sdot_rows import Chunk
-from tests.schedules.products import linear
 from tests.schedules.programs import DOTPROD, assembly, loops, model_so
 
 A76 = {**DOTPROD, "mcpu": "cortex-a76", "mattr": []}
 
 
-def _product(depth: int) -> Product:
-    product = product_of(linear((1,), depth, 1).workload, "any")
-    assert isinstance(product, Product)
-    return product
+def _reading(depth: int) -> Reading:
+    return Reading.in_vectors(implicit.linear(1, depth), sdot_tile.K_STEP)
 
 
 def tile(rows: int, vectors: int, depth: int, chunks: list[list[Chunk]]) -> tirx.PrimFunc:
     """Dense rows by a panel, from accumulators that start at each column's offset."""
-    steps = sum(chunk.steps for segment in chunks for chunk in segment)
+    steps = sum(chunk.used for segment in chunks for chunk in segment) // sdot_tile.K_STEP
     arguments = [
         ((rows * depth,), "int8"),
         ((vectors * 16 * steps,), "int8"),
@@ -46,13 +43,13 @@ def tile(rows: int, vectors: int, depth: int, chunks: list[list[Chunk]]) -> tirx
 def test_values_on_a_board(tmp_path: Path, board: Board):
     rng, calls, expected = np.random.default_rng(2), [], []
     for (rows, vectors), depth in zip(TILES, (4, 8, 12, 16, 20, 31, 64, 65, 128, 300), strict=True):
-        product = _product(depth)
+        reading = _reading(depth)
         a = rng.integers(-128, 128, (rows, depth)).astype(np.int8)
         b = rng.integers(-128, 128, (4 * vectors, depth)).astype(np.int8)
         offset = rng.integers(-1000, 1000, 4 * vectors).astype(np.int32)
-        weights = sdot_rows.packed_weights(product, b[None])[0]
+        weights = reordered(b[None], reading.order())[0]
         operands = [a.ravel(), sdot_tile.pack_columns(weights, vectors).ravel(), offset]
-        chunks = sdot_rows.chunks_of(product)
+        chunks = reading.chunks()
         calls.append((tile(rows, vectors, depth, chunks), operands, (rows * vectors * 4,), "int32"))
         expected.append((a.astype(np.int32) @ b.astype(np.int32).T + offset).ravel())
     so = model_so(tmp_path / "model.so", calls, DOTPROD)
@@ -64,7 +61,7 @@ def test_values_on_a_board(tmp_path: Path, board: Board):
 @pytest.mark.parametrize(("rows", "vectors"), [(6, 4), (5, 4), (8, 2)])
 def test_the_loop_is_what_is_estimated_and_leaves_the_stack_alone(rows: int, vectors: int):
     depth = 16 * 4 * 33
-    chunks = sdot_rows.chunks_of(_product(depth))
+    chunks = _reading(depth).chunks()
     (loop,) = loops(assembly(tile(rows, vectors, depth, chunks), A76))
     products = sum(line.startswith("sdot") for line in loop)
     assert products % (4 * rows * vectors) == 0

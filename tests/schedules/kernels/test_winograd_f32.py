@@ -119,6 +119,16 @@ def test_chosen_where_its_estimate_wins(side: int, channels: int, core: str):
     assert (off.reason, off.actual) == ("switched off", "off")
 
 
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_weights_that_leave_the_cache_are_read_at_the_pace_of_memory(outputs: int):
+    workload, core = conv2d((1, 7, 7, 256), 256, (3, 3), padding=(1, 1, 1, 1)), CORES["neoverse-n2"]
+    large = dataclasses.replace(core, l2=dataclasses.replace(core.l2, size=1 << 30))
+    params = Params(outputs, 4, 4, 4)
+    more = ((outputs + 2) ** 2 - 9) * 256 * 256 * 4 / winograd_f32.MEMORY_BYTES
+    apart = winograd_f32.estimate(workload, params, core) - winograd_f32.estimate(workload, params, large)
+    assert apart == pytest.approx(more)
+
+
 def test_not_chosen_where_tiles_are_mostly_border():
     choice = select(same((1, 1, 1, 64), 64), CORE)
     assert isinstance(choice, Choice)

@@ -1,141 +1,141 @@
-	ldp q27, q25, [x19, #-256]
+	ldp q26, q24, [x19, #-256]
 	subs x20, x20, #1
-	ldp q29, q30, [x7, #-64]
-	ldp q28, q26, [x19], #32
-	smull2 v31.8h, v27.16b, v29.16b
-	smull2 v10.8h, v27.16b, v30.16b
-	smull2 v8.8h, v28.16b, v29.16b
-	smull v9.8h, v27.8b, v29.8b
-	smull v29.8h, v28.8b, v29.8b
-	sadalp v3.4s, v31.8h
-	smull2 v31.8h, v28.16b, v30.16b
-	sadalp v4.4s, v10.8h
-	sadalp v1.4s, v8.8h
-	smull v8.8h, v27.8b, v30.8b
-	smull v30.8h, v28.8b, v30.8b
+	ldp q28, q29, [x7, #-64]
+	ldp q27, q25, [x19], #32
+	smull2 v30.8h, v26.16b, v28.16b
+	smull2 v9.8h, v26.16b, v29.16b
+	smull2 v31.8h, v27.16b, v28.16b
+	smull v8.8h, v26.8b, v28.8b
+	smull v28.8h, v27.8b, v28.8b
+	sadalp v2.4s, v30.8h
+	smull2 v30.8h, v27.16b, v29.16b
 	sadalp v3.4s, v9.8h
-	sadalp v2.4s, v31.8h
-	ldp q10, q31, [x7, #-32]
-	sadalp v1.4s, v29.8h
-	sadalp v4.4s, v8.8h
-	smull2 v9.8h, v27.16b, v10.16b
-	sadalp v2.4s, v30.8h
-	smull v30.8h, v27.8b, v10.8b
-	smull2 v8.8h, v27.16b, v31.16b
-	smull2 v29.8h, v28.16b, v10.16b
-	smull v10.8h, v28.8b, v10.8b
-	sadalp v6.4s, v9.8h
-	smull2 v9.8h, v28.16b, v31.16b
-	sadalp v16.4s, v8.8h
-	sadalp v5.4s, v29.8h
-	smull v29.8h, v27.8b, v31.8b
-	sadalp v6.4s, v30.8h
-	ldp q8, q30, [x7]
-	smull v31.8h, v28.8b, v31.8b
-	sadalp v7.4s, v9.8h
-	sadalp v5.4s, v10.8h
-	smull2 v9.8h, v27.16b, v8.16b
-	sadalp v16.4s, v29.8h
-	smull2 v29.8h, v28.16b, v8.16b
-	smull2 v10.8h, v27.16b, v30.16b
-	sadalp v7.4s, v31.8h
-	smull v31.8h, v27.8b, v8.8b
-	sadalp v18.4s, v9.8h
-	smull2 v9.8h, v28.16b, v30.16b
-	smull v8.8h, v28.8b, v8.8b
-	sadalp v17.4s, v29.8h
-	sadalp v22.4s, v10.8h
-	smull v29.8h, v27.8b, v30.8b
-	sadalp v18.4s, v31.8h
-	ldp q10, q31, [x7, #32]
-	smull v30.8h, v28.8b, v30.8b
-	sadalp v19.4s, v9.8h
-	sadalp v17.4s, v8.8h
-	smull2 v8.8h, v27.16b, v10.16b
-	sadalp v22.4s, v29.8h
-	smull2 v29.8h, v28.16b, v10.16b
-	smull2 v9.8h, v27.16b, v31.16b
-	sadalp v19.4s, v30.8h
-	smull v30.8h, v27.8b, v10.8b
-	sadalp v23.4s, v8.8h
-	smull2 v8.8h, v28.16b, v31.16b
-	sadalp v20.4s, v29.8h
-	smull v27.8h, v27.8b, v31.8b
-	sadalp v24.4s, v9.8h
-	smull v10.8h, v28.8b, v10.8b
-	sadalp v23.4s, v30.8h
-	ldp q29, q30, [x7, #64]
-	smull v28.8h, v28.8b, v31.8b
-	sadalp v21.4s, v8.8h
-	sadalp v24.4s, v27.8h
-	smull2 v31.8h, v25.16b, v29.16b
-	smull2 v27.8h, v26.16b, v29.16b
-	smull2 v8.8h, v25.16b, v30.16b
-	sadalp v20.4s, v10.8h
-	sadalp v21.4s, v28.8h
-	smull v28.8h, v25.8b, v29.8b
+	sadalp v0.4s, v31.8h
+	smull v31.8h, v26.8b, v29.8b
+	smull v29.8h, v27.8b, v29.8b
+	sadalp v2.4s, v8.8h
+	sadalp v1.4s, v30.8h
+	ldp q9, q30, [x7, #-32]
+	sadalp v0.4s, v28.8h
 	sadalp v3.4s, v31.8h
-	smull v29.8h, v26.8b, v29.8b
-	sadalp v1.4s, v27.8h
-	sadalp v4.4s, v8.8h
-	smull2 v31.8h, v26.16b, v30.16b
-	smull v27.8h, v25.8b, v30.8b
-	sadalp v3.4s, v28.8h
-	ldp q8, q28, [x7, #96]
+	smull2 v8.8h, v26.16b, v9.16b
 	sadalp v1.4s, v29.8h
-	smull v30.8h, v26.8b, v30.8b
-	sadalp v2.4s, v31.8h
-	smull2 v29.8h, v25.16b, v8.16b
-	sadalp v4.4s, v27.8h
-	smull2 v27.8h, v26.16b, v8.16b
-	smull2 v31.8h, v25.16b, v28.16b
-	sadalp v2.4s, v30.8h
+	smull v29.8h, v26.8b, v9.8b
+	smull2 v31.8h, v26.16b, v30.16b
+	smull2 v28.8h, v27.16b, v9.16b
+	smull v9.8h, v27.8b, v9.8b
+	sadalp v6.4s, v8.8h
+	smull2 v8.8h, v27.16b, v30.16b
+	sadalp v7.4s, v31.8h
+	sadalp v4.4s, v28.8h
+	smull v28.8h, v26.8b, v30.8b
 	sadalp v6.4s, v29.8h
-	smull2 v29.8h, v26.16b, v28.16b
-	smull v30.8h, v25.8b, v8.8b
-	sadalp v5.4s, v27.8h
-	smull v27.8h, v25.8b, v28.8b
-	sadalp v16.4s, v31.8h
-	smull v8.8h, v26.8b, v8.8b
-	sadalp v7.4s, v29.8h
-	ldp q9, q29, [x7, #128]
-	sadalp v6.4s, v30.8h
-	smull v28.8h, v26.8b, v28.8b
-	sadalp v16.4s, v27.8h
-	smull2 v30.8h, v25.16b, v9.16b
-	smull v27.8h, v25.8b, v9.8b
-	smull2 v31.8h, v26.16b, v9.16b
+	ldp q31, q29, [x7]
+	smull v30.8h, v27.8b, v30.8b
 	sadalp v5.4s, v8.8h
+	sadalp v4.4s, v9.8h
+	smull2 v8.8h, v26.16b, v31.16b
 	sadalp v7.4s, v28.8h
-	sadalp v18.4s, v30.8h
-	smull2 v30.8h, v25.16b, v29.16b
-	sadalp v17.4s, v31.8h
-	smull2 v31.8h, v26.16b, v29.16b
-	smull v28.8h, v26.8b, v9.8b
-	sadalp v18.4s, v27.8h
-	sadalp v22.4s, v30.8h
-	ldp q27, q30, [x7, #160]
-	sadalp v19.4s, v31.8h
-	add x7, x7, #256
-	sadalp v17.4s, v28.8h
-	smull v28.8h, v25.8b, v29.8b
-	smull2 v8.8h, v25.16b, v27.16b
-	smull2 v31.8h, v26.16b, v27.16b
-	smull2 v10.8h, v25.16b, v30.16b
-	smull v29.8h, v26.8b, v29.8b
-	smull v9.8h, v25.8b, v27.8b
-	smull v27.8h, v26.8b, v27.8b
-	sadalp v23.4s, v8.8h
+	smull2 v28.8h, v27.16b, v31.16b
+	smull2 v9.8h, v26.16b, v29.16b
+	sadalp v5.4s, v30.8h
+	smull v30.8h, v26.8b, v31.8b
+	sadalp v17.4s, v8.8h
+	smull2 v8.8h, v27.16b, v29.16b
+	smull v31.8h, v27.8b, v31.8b
+	sadalp v16.4s, v28.8h
+	sadalp v21.4s, v9.8h
+	smull v28.8h, v26.8b, v29.8b
+	sadalp v17.4s, v30.8h
+	ldp q9, q30, [x7, #32]
+	smull v29.8h, v27.8b, v29.8b
+	sadalp v18.4s, v8.8h
+	sadalp v16.4s, v31.8h
+	smull2 v31.8h, v26.16b, v9.16b
+	sadalp v21.4s, v28.8h
+	smull2 v28.8h, v27.16b, v9.16b
 	smull2 v8.8h, v26.16b, v30.16b
-	sadalp v20.4s, v31.8h
-	smull v25.8h, v25.8b, v30.8b
-	sadalp v24.4s, v10.8h
+	sadalp v18.4s, v29.8h
+	smull v29.8h, v26.8b, v9.8b
+	sadalp v22.4s, v31.8h
+	smull2 v31.8h, v27.16b, v30.16b
+	sadalp v19.4s, v28.8h
 	smull v26.8h, v26.8b, v30.8b
-	sadalp v22.4s, v28.8h
-	sadalp v21.4s, v8.8h
-	sadalp v19.4s, v29.8h
-	sadalp v23.4s, v9.8h
+	sadalp v23.4s, v8.8h
+	smull v9.8h, v27.8b, v9.8b
+	sadalp v22.4s, v29.8h
+	ldp q28, q29, [x7, #64]
+	smull v27.8h, v27.8b, v30.8b
+	sadalp v20.4s, v31.8h
+	sadalp v23.4s, v26.8h
+	smull2 v30.8h, v24.16b, v28.16b
+	smull2 v26.8h, v25.16b, v28.16b
+	smull2 v31.8h, v24.16b, v29.16b
+	sadalp v19.4s, v9.8h
 	sadalp v20.4s, v27.8h
-	sadalp v24.4s, v25.8h
-	sadalp v21.4s, v26.8h
+	smull v27.8h, v24.8b, v28.8b
+	sadalp v2.4s, v30.8h
+	smull v28.8h, v25.8b, v28.8b
+	sadalp v0.4s, v26.8h
+	sadalp v3.4s, v31.8h
+	smull2 v30.8h, v25.16b, v29.16b
+	smull v26.8h, v24.8b, v29.8b
+	sadalp v2.4s, v27.8h
+	ldp q31, q27, [x7, #96]
+	sadalp v0.4s, v28.8h
+	smull v29.8h, v25.8b, v29.8b
+	sadalp v1.4s, v30.8h
+	smull2 v28.8h, v24.16b, v31.16b
+	sadalp v3.4s, v26.8h
+	smull2 v26.8h, v25.16b, v31.16b
+	smull2 v30.8h, v24.16b, v27.16b
+	sadalp v1.4s, v29.8h
+	sadalp v6.4s, v28.8h
+	smull2 v28.8h, v25.16b, v27.16b
+	smull v29.8h, v24.8b, v31.8b
+	sadalp v4.4s, v26.8h
+	smull v26.8h, v24.8b, v27.8b
+	sadalp v7.4s, v30.8h
+	smull v31.8h, v25.8b, v31.8b
+	sadalp v5.4s, v28.8h
+	ldp q8, q28, [x7, #128]
+	sadalp v6.4s, v29.8h
+	smull v27.8h, v25.8b, v27.8b
+	sadalp v7.4s, v26.8h
+	smull2 v29.8h, v24.16b, v8.16b
+	smull v26.8h, v24.8b, v8.8b
+	smull2 v30.8h, v25.16b, v8.16b
+	sadalp v4.4s, v31.8h
+	sadalp v5.4s, v27.8h
+	sadalp v17.4s, v29.8h
+	smull2 v29.8h, v24.16b, v28.16b
+	sadalp v16.4s, v30.8h
+	smull2 v30.8h, v25.16b, v28.16b
+	smull v27.8h, v25.8b, v8.8b
+	sadalp v17.4s, v26.8h
+	sadalp v21.4s, v29.8h
+	ldp q26, q29, [x7, #160]
+	sadalp v18.4s, v30.8h
+	add x7, x7, #256
+	sadalp v16.4s, v27.8h
+	smull v27.8h, v24.8b, v28.8b
+	smull2 v31.8h, v24.16b, v26.16b
+	smull2 v30.8h, v25.16b, v26.16b
+	smull2 v9.8h, v24.16b, v29.16b
+	smull v28.8h, v25.8b, v28.8b
+	smull v8.8h, v24.8b, v26.8b
+	smull v26.8h, v25.8b, v26.8b
+	sadalp v22.4s, v31.8h
+	smull2 v31.8h, v25.16b, v29.16b
+	sadalp v19.4s, v30.8h
+	smull v24.8h, v24.8b, v29.8b
+	sadalp v23.4s, v9.8h
+	smull v25.8h, v25.8b, v29.8b
+	sadalp v21.4s, v27.8h
+	sadalp v20.4s, v31.8h
+	sadalp v18.4s, v28.8h
+	sadalp v22.4s, v8.8h
+	sadalp v19.4s, v26.8h
+	sadalp v23.4s, v24.8h
+	sadalp v20.4s, v25.8h
 	b.ne .L0

@@ -10,7 +10,7 @@
 	smmla v20.4s, v14.16b, v11.16b
 	smmla v16.4s, v15.16b, v11.16b
 	smmla v4.4s, v0.16b, v11.16b
-	smmla v30.4s, v9.16b, v12.16b
+	smmla v31.4s, v9.16b, v12.16b
 	smmla v23.4s, v13.16b, v12.16b
 	smmla v19.4s, v14.16b, v12.16b
 	smmla v7.4s, v15.16b, v12.16b
@@ -22,7 +22,7 @@
 	smmla v17.4s, v14.16b, v12.16b
 	smmla v5.4s, v15.16b, v12.16b
 	smmla v1.4s, v0.16b, v12.16b
-	smmla v31.4s, v9.16b, v11.16b
+	smmla v30.4s, v9.16b, v11.16b
 	smmla v26.4s, v10.16b, v11.16b
 	smmla v22.4s, v13.16b, v11.16b
 	smmla v18.4s, v14.16b, v11.16b
@@ -41,7 +41,7 @@
 	smmla v20.4s, v11.16b, v14.16b
 	smmla v16.4s, v12.16b, v14.16b
 	smmla v4.4s, v13.16b, v14.16b
-	smmla v30.4s, v0.16b, v15.16b
+	smmla v31.4s, v0.16b, v15.16b
 	smmla v23.4s, v10.16b, v15.16b
 	smmla v7.4s, v12.16b, v15.16b
 	ldp q14, q15, [x17, #-160]
@@ -51,7 +51,7 @@
 	smmla v17.4s, v11.16b, v15.16b
 	smmla v5.4s, v12.16b, v15.16b
 	smmla v1.4s, v13.16b, v15.16b
-	smmla v31.4s, v0.16b, v14.16b
+	smmla v30.4s, v0.16b, v14.16b
 	smmla v26.4s, v9.16b, v14.16b
 	smmla v22.4s, v10.16b, v14.16b
 	smmla v18.4s, v11.16b, v14.16b
@@ -70,7 +70,7 @@
 	smmla v20.4s, v11.16b, v14.16b
 	smmla v16.4s, v12.16b, v14.16b
 	smmla v4.4s, v13.16b, v14.16b
-	smmla v30.4s, v0.16b, v15.16b
+	smmla v31.4s, v0.16b, v15.16b
 	smmla v23.4s, v10.16b, v15.16b
 	smmla v7.4s, v12.16b, v15.16b
 	ldp q14, q15, [x17, #-96]
@@ -80,7 +80,7 @@
 	smmla v17.4s, v11.16b, v15.16b
 	smmla v5.4s, v12.16b, v15.16b
 	smmla v1.4s, v13.16b, v15.16b
-	smmla v31.4s, v0.16b, v14.16b
+	smmla v30.4s, v0.16b, v14.16b
 	smmla v26.4s, v9.16b, v14.16b
 	smmla v22.4s, v10.16b, v14.16b
 	smmla v18.4s, v11.16b, v14.16b
@@ -99,7 +99,7 @@
 	smmla v20.4s, v11.16b, v14.16b
 	smmla v16.4s, v12.16b, v14.16b
 	smmla v4.4s, v13.16b, v14.16b
-	smmla v30.4s, v0.16b, v15.16b
+	smmla v31.4s, v0.16b, v15.16b
 	smmla v23.4s, v10.16b, v15.16b
 	smmla v7.4s, v12.16b, v15.16b
 	ldp q14, q15, [x17, #-32]
@@ -109,7 +109,7 @@
 	smmla v17.4s, v11.16b, v15.16b
 	smmla v5.4s, v12.16b, v15.16b
 	smmla v1.4s, v13.16b, v15.16b
-	smmla v31.4s, v0.16b, v14.16b
+	smmla v30.4s, v0.16b, v14.16b
 	smmla v26.4s, v9.16b, v14.16b
 	smmla v22.4s, v10.16b, v14.16b
 	smmla v18.4s, v11.16b, v14.16b
@@ -128,7 +128,7 @@
 	smmla v20.4s, v11.16b, v14.16b
 	smmla v16.4s, v12.16b, v14.16b
 	smmla v4.4s, v13.16b, v14.16b
-	smmla v30.4s, v0.16b, v15.16b
+	smmla v31.4s, v0.16b, v15.16b
 	smmla v23.4s, v10.16b, v15.16b
 	smmla v7.4s, v12.16b, v15.16b
 	ldp q14, q15, [x17, #32]
@@ -138,7 +138,7 @@
 	smmla v17.4s, v11.16b, v15.16b
 	smmla v5.4s, v12.16b, v15.16b
 	smmla v1.4s, v13.16b, v15.16b
-	smmla v31.4s, v0.16b, v14.16b
+	smmla v30.4s, v0.16b, v14.16b
 	smmla v26.4s, v9.16b, v14.16b
 	smmla v22.4s, v10.16b, v14.16b
 	smmla v18.4s, v11.16b, v14.16b
@@ -157,7 +157,7 @@
 	smmla v20.4s, v11.16b, v14.16b
 	smmla v16.4s, v12.16b, v14.16b
 	smmla v4.4s, v13.16b, v14.16b
-	smmla v30.4s, v0.16b, v15.16b
+	smmla v31.4s, v0.16b, v15.16b
 	smmla v23.4s, v10.16b, v15.16b
 	smmla v7.4s, v12.16b, v15.16b
 	ldp q14, q15, [x17, #96]
@@ -167,7 +167,7 @@
 	smmla v17.4s, v11.16b, v15.16b
 	smmla v5.4s, v12.16b, v15.16b
 	smmla v1.4s, v13.16b, v15.16b
-	smmla v31.4s, v0.16b, v14.16b
+	smmla v30.4s, v0.16b, v14.16b
 	smmla v26.4s, v9.16b, v14.16b
 	smmla v22.4s, v10.16b, v14.16b
 	smmla v18.4s, v11.16b, v14.16b
@@ -186,7 +186,7 @@
 	smmla v20.4s, v11.16b, v14.16b
 	smmla v16.4s, v12.16b, v14.16b
 	smmla v4.4s, v13.16b, v14.16b
-	smmla v30.4s, v0.16b, v15.16b
+	smmla v31.4s, v0.16b, v15.16b
 	smmla v23.4s, v10.16b, v15.16b
 	smmla v7.4s, v12.16b, v15.16b
 	ldp q14, q15, [x17, #160]
@@ -196,7 +196,7 @@
 	smmla v17.4s, v11.16b, v15.16b
 	smmla v5.4s, v12.16b, v15.16b
 	smmla v1.4s, v13.16b, v15.16b
-	smmla v31.4s, v0.16b, v14.16b
+	smmla v30.4s, v0.16b, v14.16b
 	smmla v26.4s, v9.16b, v14.16b
 	smmla v22.4s, v10.16b, v14.16b
 	smmla v18.4s, v11.16b, v14.16b
@@ -216,7 +216,7 @@
 	smmla v20.4s, v12.16b, v14.16b
 	smmla v16.4s, v13.16b, v14.16b
 	smmla v4.4s, v9.16b, v14.16b
-	smmla v30.4s, v0.16b, v15.16b
+	smmla v31.4s, v0.16b, v15.16b
 	smmla v23.4s, v11.16b, v15.16b
 	smmla v7.4s, v13.16b, v15.16b
 	ldp q14, q15, [x17, #224]
@@ -227,7 +227,7 @@
 	smmla v17.4s, v12.16b, v15.16b
 	smmla v5.4s, v13.16b, v15.16b
 	smmla v1.4s, v9.16b, v15.16b
-	smmla v31.4s, v0.16b, v14.16b
+	smmla v30.4s, v0.16b, v14.16b
 	smmla v26.4s, v10.16b, v14.16b
 	smmla v22.4s, v11.16b, v14.16b
 	smmla v18.4s, v12.16b, v14.16b

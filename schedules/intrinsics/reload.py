@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LDP of two vectors or more, in the place where it is emitted, that LLVM does not take out of a loop.
+
+Accumulators are overwritten. LLVM loads what they start from before the loop and copies it, one instruction a vector,
+which takes a vector pipe, and registers that hold what is copied; one LDP is half as many, on the pipes that load.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+_NAME = "arm_reload"
+
+_LANES = 4
+"""int32 of a vector."""
+
+COUNTS = (2, 4, 8)
+"""How many vectors a reload may bring. Its address is in a register of its own: LLVM folds no offset into it."""
+
+
+def _definition(vectors: int) -> str:
+    """Only for memory that is not written to while the function runs: LLVM is not told that the asm reads any."""
+    types = f"{{ {', '.join(['<4 x i32>'] * vectors)} }}"
+    places = ["", *(f", #{16 * v}" for v in range(2, vectors, 2))]
+    loads = [f"ldp ${{{2 * i}:q}}, ${{{2 * i + 1}:q}}, [${vectors}{at}]" for i, at in enumerate(places)]
+    code, outputs = r"\0A".join(loads), ",".join(["=w"] * vectors)
+    lines = [f'%all = call {types} asm sideeffect "{code}", "{outputs},r"(ptr %from)']
+    parts, size = [f"%v{v}" for v in range(vectors)], _LANES
+    lines += [f"{part} = extractvalue {types} %all, {v}" for v, part in enumerate(parts)]
+    while len(parts) > 1:
+        lanes = ", ".join(f"i32 {lane}" for lane in range(2 * size))
+        for a, b in zip(parts[::2], parts[1::2], strict=True):
+            operands = f"<{size} x i32> {a}, <{size} x i32> {b}, <{2 * size} x i32> <{lanes}>"
+            lines.append(f"{a}w = shufflevector {operands}")
+        parts, size = [f"{part}w" for part in parts[::2]], 2 * size
+    head = f"define linkonce_odr hidden <{size} x i32> @{_NAME}{vectors}(ptr %from) alwaysinline {{"
+    return "\n".join([head, *lines, f"ret <{size} x i32> {parts[0]}", "}", ""])
+
+
+@contextmanager
+def reloads() -> Iterator[None]:
+    """Opens a scope in which `reloaded` may be emitted."""
+    with T.attr(
+        tirx.IntImm("int32", 0), "pragma_import_llvm", "\n".join(_definition(count) for count in COUNTS)
+    ):
+        yield
+
+
+def reloaded(buffer: tirx.Buffer, offset: ir.Expr, vectors: int = 2) -> ir.Expr:
+    """int32 of that many vectors, from `offset` of a flat buffer that the kernel does not write to."""
+    if vectors not in COUNTS:
+        raise ValueError(f"reload of {vectors} vectors; of {', '.join(map(str, COUNTS))} there is one")
+    name = f"{_NAME}{vectors}"
+    return tirx.call_extern(f"int32x{_LANES * vectors}", name, tirx.address_of(buffer[offset]))
