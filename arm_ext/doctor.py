@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.doctor`: what this machine and a board have of what the commands need, and what mends each lack."""
 
+import importlib
 import importlib.metadata
 import os
 import platform
@@ -25,6 +26,9 @@ from arm_ext.target.toolchain import ZIGLANG, cache_folder
 OLDEST_PYTHON = (3, 11)
 # As in pyproject.toml, which says why: other versions break.
 PINS = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1", "ziglang": ZIGLANG}
+# The extra `npu` of pyproject.toml: what --npu compiles with, and a module of each.
+NPU_PINS = {"ethos-u-vela": "5.2.0", "tosa-tools": "2026.8.0"}
+_NPU_MODULES = {"ethos-u-vela": "ethosu.regor", "tosa-tools": "tosa_serializer"}
 
 QEMU = "qemu-aarch64"
 # Our plugin speaks version 1 of QEMU's plugin API, which QEMU 9 dropped.
@@ -100,6 +104,7 @@ def diagnose(board: str | None = None) -> Diagnosis:
         ("python", required, _python),
         *((name, required, partial(_pinned, name, version)) for name, version in PINS.items()),
         ("xgboost", optional, _xgboost),
+        *((name, optional, partial(_for_npu, name)) for name in NPU_PINS),
         (QEMU, virtual, _qemu),
         ("qemu plugins", optional, _qemu_plugins),
         ("arm64 libraries", virtual, _sysroot),
@@ -142,6 +147,20 @@ def _pinned(name: str, version: str) -> str:
         raise _LackError("not installed", mend)
     if found != version:
         raise _LackError(f"{found} is not {version}, the one version that works", mend)
+    return found
+
+
+def _for_npu(name: str) -> str:
+    try:
+        found = _pinned(name, NPU_PINS[name])
+    except _LackError as lack:
+        raise _LackError(f"{lack.detail}: no --npu", lack.mend) from lack
+    module = _NPU_MODULES[name]
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        mend = f"pip install --force-reinstall {name}=={found}"
+        raise _LackError(f"{module} cannot be imported: {error}: no --npu", mend) from error
     return found
 
 

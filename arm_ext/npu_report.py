@@ -37,6 +37,17 @@ class NpuMemoryUse(_Record):
     access_cycles: int
 
 
+class NpuBorder(_Record):
+    """A tensor that a region reads from outside or that is read there: by which source nodes, and why they are outside.
+
+    Sources are empty for inputs and outputs of the model.
+    """
+
+    way: Literal["in", "out"]
+    sources: tuple[str, ...]
+    reason: str
+
+
 class NpuRegion(_Record):
     """Source nodes that run on the NPU at one go.
 
@@ -53,6 +64,7 @@ class NpuRegion(_Record):
     cpu_us: float
     memories: tuple[NpuMemoryUse, ...]
     layers: tuple[NpuLayer, ...]
+    borders: tuple[NpuBorder, ...]
 
 
 class Fallback(_Record):
@@ -88,7 +100,7 @@ class Reason(_Record):
 
 
 class NpuReport(_Record):
-    """How a model was divided; clocks are those that regions were weighed by."""
+    """How a model was divided; clocks and hand-over are what regions were weighed by."""
 
     accelerator: str
     vela: str
@@ -96,6 +108,7 @@ class NpuReport(_Record):
     memory_mode: str
     cpu_mhz: float
     npu_mhz: float
+    handover_us: float
     regions: tuple[NpuRegion, ...]
     fallbacks: tuple[Fallback, ...]
     reasons: tuple[Reason, ...]
@@ -125,7 +138,8 @@ class NpuReport(_Record):
         """Render it: regions, layers by source node, and what stays on the CPU by reason."""
         yield (
             f"{self.accelerator}, Vela {self.vela}, {self.system_config}, {self.memory_mode}; weighed at "
-            f"{self.npu_mhz:g} MHz against a CPU at {self.cpu_mhz:g} MHz. All figures are estimates."
+            f"{self.npu_mhz:g} MHz and {self.handover_us:g} us a hand-over against a CPU at {self.cpu_mhz:g} MHz. "
+            "All figures are estimates."
         )
         for region in self.regions:
             yield from ("", *_region(region))
@@ -162,6 +176,8 @@ def _region(region: NpuRegion) -> Iterator[str]:
         for layer in region.layers
     ]
     yield from columns([("cycles", "MACs", "staging", "Vela's layer", "node"), *rows])
+    ends = [(border.way, ", ".join(border.sources), border.reason) for border in region.borders]
+    yield from columns([("border", "beyond it", "why it ends there"), *ends])
 
 
 def reasons_of(

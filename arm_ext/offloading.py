@@ -9,17 +9,20 @@ from arm_ext.errors import UsageError
 from arm_ext.ethosu.cpu_cost import cpu_cycles
 from arm_ext.ethosu.layers import owned
 from arm_ext.ethosu.offload import Offload, Offloader, Region
+from arm_ext.ethosu.operators import Graph, Unread
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
 from arm_ext.ethosu.partition import Wishes
+from arm_ext.ethosu.plain import IN_64_BITS
 from arm_ext.ethosu.read import read
 from arm_ext.ethosu.tosa import EMITTERS
 from arm_ext.ethosu.vela import MemoryUse, vela_version
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.ethosu.worth import Clocks
 from arm_ext.frontends.imported import ImportedModel
+from arm_ext.npu_borders import borders
 from arm_ext.npu_checks import check_fallbacks, check_sram
 from arm_ext.npu_files import Offloaded
-from arm_ext.npu_report import Fallback, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
+from arm_ext.npu_report import Fallback, NpuBorder, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
 from arm_ext.pipeline import Context
 from arm_ext.report import FloatCall
 from arm_ext.target.npu import resolve_npu
@@ -46,6 +49,7 @@ class Divider:
         self._clocks = Clocks(
             options.cpu_mhz or DEFAULT_CPU_MHZ[self._npu.family],
             options.npu_mhz or self._configuration.core_mhz,
+            options.handover_us,
         )
 
     def check(self, model: ImportedModel) -> None:
@@ -97,16 +101,21 @@ class Divider:
             cpu_cycles=cycles.__getitem__,
             weigh=not options.fail_on_fallback,
         ).divide(graph)
-        report = self._report(divided, macs, context.left_float)
+        report = self._report(graph, divided, macs, context.left_float)
         if options.fail_on_fallback:
             check_fallbacks(report, watched, macs)
         if options.sram_budget is not None:
             check_sram(report, options.sram_budget)
         return Offloaded(divided, report, integer)
 
-    def _report(self, divided: Offload, macs: dict[str, int], left_float: Sequence[FloatCall]) -> NpuReport:
+    def _report(
+        self, graph: Graph, divided: Offload, macs: dict[str, int], left_float: Sequence[FloatCall]
+    ) -> NpuReport:
         fallbacks = tuple(_fallbacks(divided, left_float))
-        regions = tuple(_region(number, region) for number, region in enumerate(divided.regions))
+        ends = borders(graph, divided, fallbacks)
+        regions = tuple(
+            _region(number, *parts) for number, parts in enumerate(zip(divided.regions, ends, strict=True))
+        )
         covered = {node for region in regions for node in region.sources}
         return NpuReport(
             accelerator=self._npu.name,
@@ -115,6 +124,7 @@ class Divider:
             memory_mode=self._configuration.memory_mode,
             cpu_mhz=self._clocks.cpu,
             npu_mhz=self._clocks.npu,
+            handover_us=self._clocks.handover,
             regions=regions,
             fallbacks=fallbacks,
             reasons=reasons_of(fallbacks, macs, covered),
@@ -146,11 +156,16 @@ def _fallbacks(divided: Offload, left_float: Sequence[FloatCall]) -> Iterator[Fa
                 else unread.reason,
                 limit="" if unread.limit is None else str(unread.limit),
                 actual="" if unread.actual is None else str(unread.actual),
-                border=unread.operator in _BORDERS,
+                border=unread.operator in _BORDERS or _widens_an_index(unread),
             )
 
 
-def _region(number: int, region: Region) -> NpuRegion:
+def _widens_an_index(unread: Unread) -> bool:
+    """Whether it is what a model that counts in 64 bits has between its indices and those of an NPU."""
+    return unread.operator == "astype" and unread.reason == IN_64_BITS
+
+
+def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegion:
     part, compiled = region.part, region.compiled
     return NpuRegion(
         index=number,
@@ -173,6 +188,7 @@ def _region(number: int, region: Region) -> NpuRegion:
             )
             for layer, operator in owned(part, compiled.layers)
         ),
+        borders=ends,
     )
 
 

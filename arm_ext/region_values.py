@@ -32,7 +32,7 @@ def region_values(
     tensors = [tensor for part in parts for tensor in (*part.inputs, *part.outputs)]
     wanted = list(dict.fromkeys(tensor.var for tensor in tensors if tensor.var not in found))
     if wanted:
-        found.update(zip(wanted, _run(_returning(integer, wanted), inputs), strict=True))
+        found.update(zip(wanted, _run(returning(integer, wanted), inputs), strict=True))
 
     def values(of: Sequence[Tensor]) -> list[npt.NDArray[Any]]:
         return [found[tensor.var] for tensor in of]
@@ -40,7 +40,7 @@ def region_values(
     return [RegionValues(values(part.inputs), values(part.outputs)) for part in parts]
 
 
-def _returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
+def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
     """The module with a `main` that returns these variables of its one dataflow block."""
     main = mod["main"]
     (block,) = main.body.blocks

@@ -4,10 +4,11 @@
     call_tir(maximum, (x, c))    →    maximum(x, c)
     call_tir(minimum, (x, c))    →    minimum(x, c)
     call_tir(pad, (x,))          →    nn.pad(x, widths, value)
+    call_tir(tile, (x,))         →    tile(x, repeats)
     a bound that stands in the kernel itself becomes the constant c
 
-TVM's ONNX importer does so for Clip and Pad; rules see operators only. A kernel is what topi gives for the operator,
-up to structural equality, whatever its name: exact.
+TVM's ONNX importer does so for Clip, Pad and Tile; rules see operators only. A kernel is what topi gives for the
+operator, up to structural equality, whatever its name: exact.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +44,7 @@ def _recognized(mod: IRModule, _var: Var, call: Call) -> Call:
     kernel = _kernel(mod, call)
     if kernel is None or not isinstance(call.ty, relax.TensorType):
         return call
-    for compute, arguments, operator in (*_extrema(kernel, call), *_pads(kernel, call)):
+    for compute, arguments, operator in (*_extrema(kernel, call), *_pads(kernel, call), *_tiles(call)):
         if structural_equal(_emitted(compute, arguments), kernel, map_free_vars=True):
             return with_source(relax.BlockBuilder().normalize(operator), sources_of(call))
     return call
@@ -102,6 +103,19 @@ def _pads(kernel: PrimFunc, call: Call) -> Iterator[Guess]:
     widths = [width for pair in zip(before, after, strict=True) for width in pair]
     for value in _numbers(kernel):
         yield topi.nn.pad, (x, before, after, value), relax.op.nn.pad(x, widths, "constant", value)
+
+
+def _tiles(call: Call) -> Iterator[Guess]:
+    operands = tuple(call.args[1].fields)
+    if len(operands) != 1 or len(operands[0].ty.shape) != len(call.ty.shape):
+        return
+    (x,) = operands
+    sizes = list(zip(x.ty.shape, call.ty.shape, strict=True))
+    if not all(isinstance(size, IntImm) and isinstance(tiled, IntImm) for size, tiled in sizes):
+        return
+    if all(int(size) and int(tiled) % int(size) == 0 for size, tiled in sizes):
+        repeats = [int(tiled) // int(size) for size, tiled in sizes]
+        yield topi.tile, (x, repeats), relax.op.tile(x, repeats)
 
 
 def _numbers(kernel: PrimFunc) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from arm_ext.errors import UsageError
-from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, NpuOptions
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuOptions
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -91,13 +91,21 @@ _OPTIONS = (
         "--cpu-mhz",
         type=click.FloatRange(min=0, min_open=True),
         metavar="MHZ",
-        help=f"Clock of the CPU, for estimating what the NPU gains.  [default: {_CPU_MHZ}]",
+        help="Clock of the CPU, for estimating what the NPU gains. The default is that of one chip of each kind."
+        f"  [default: {_CPU_MHZ}]",
     ),
     click.option(
         "--npu-mhz",
         type=click.FloatRange(min=0, min_open=True),
         metavar="MHZ",
         help="Clock of the NPU.  [default: core_clock of the system configuration]",
+    ),
+    click.option(
+        "--handover-us",
+        type=click.FloatRange(min=0),
+        metavar="US",
+        help="Microseconds of handing a region over and being told that it is done. The default is an assumption, "
+        f"not measured.  [default: {HANDOVER_US:g}]",
     ),
 )
 

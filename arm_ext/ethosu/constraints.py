@@ -5,75 +5,30 @@ Vela's own list is wrong in both directions (it takes casts and resizes that com
 of 16 bits that are right), so this one is the judge; a compile by Vela of each operator is the last word after it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from fractions import Fraction
 
-from arm_ext.ethosu import facts
-from arm_ext.ethosu.operators import Operator
+from arm_ext.ethosu import facts, integer_facts, resize_facts, width_facts
+from arm_ext.ethosu.constraint import EARLIER as _EARLIER
+from arm_ext.ethosu.constraint import MEASURED as _MEASURED
+from arm_ext.ethosu.constraint import SUPPORTED_OPS as _SUPPORTED_OPS
+from arm_ext.ethosu.constraint import TOSA as _TOSA
+from arm_ext.ethosu.constraint import Constraint, Violation
+from arm_ext.ethosu.constraint import at_most as _at_most
+from arm_ext.ethosu.integer_constraints import INTEGER_CONSTRAINTS
+from arm_ext.ethosu.operators import Operator, channels_last
 from arm_ext.ethosu.tosa import EMITTERS
-from arm_ext.target.npu import Accelerator, Family
+from arm_ext.target.npu import Accelerator
 
-_SUPPORTED_OPS = "Vela 5.2, SUPPORTED_OPS.md"
-_TOSA = "TOSA 1.0"
-_MEASURED = "compared with the TOSA reference model"
+__all__ = ["CONSTRAINTS", "Constraint", "Violation", "violation"]
 
-_EVERY: tuple[Family, ...] = ("u55", "u65", "u85")
-_EARLIER: tuple[Family, ...] = ("u55", "u65")
+_CONVOLVED = "the convolutions that stand for RESIZE there"
 
 CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
-WINDOWS = (*CONVOLUTIONS, "conv2d_transpose")
+WINDOWS = (*CONVOLUTIONS, "conv2d_transpose", "conv3d")
 POOLS = ("average_pool2d", "nn.max_pool2d")
 WEIGHTED = (*WINDOWS, "linear")
 SUMS = (*WEIGHTED, "matmul", "reduce_sum")
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """One limit.
-
-    Attributes:
-        kinds: Kinds of operators that it holds for; every one if empty.
-        reason: What an operator that violates it is said to have, as a sentence without full stop.
-        limit: What is allowed, to read.
-        actual: What an operator has.
-        met: Whether that is allowed.
-        advice: What would make it fit.
-        source: Where it comes from.
-        families: Accelerators that it holds for.
-    """
-
-    kinds: tuple[str, ...]
-    reason: str
-    limit: str
-    actual: Callable[[Operator], Any]
-    met: Callable[[Any], bool]
-    advice: str
-    source: str
-    families: tuple[Family, ...] = _EVERY
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A limit that an operator does not meet.
-
-    Attributes:
-        reason: The constraint's.
-        limit: The constraint's.
-        actual: What the operator has, to read.
-        advice: The constraint's.
-        source: The constraint's.
-    """
-
-    reason: str
-    limit: str
-    actual: str
-    advice: str
-    source: str
-
-
-def _at_most(limit: int) -> Callable[[int], bool]:
-    return lambda actual: actual <= limit
+BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 
 
 CONSTRAINTS: tuple[Constraint, ...] = (
@@ -82,15 +37,39 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         lambda kind: kind in EMITTERS, "leave it to the CPU", _TOSA,
     ),
     Constraint(
-        (), "its tensors are not of 8 signed bits", "int8", facts.dtypes,
-        lambda found: found == ("int8",), "quantise activations to int8", _TOSA,
+        (), "its tensors are not of 8 or 16 signed bits", "int8 or int16", integer_facts.data_dtypes,
+        lambda found: set(found) <= {"int8", "int16"}, "quantise activations to int8 or int16", _TOSA,
     ),
     Constraint(
-        (), "a tensor has too many axes", "at most 4", facts.rank, _at_most(4),
-        "reshape it", _MEASURED, _EARLIER,
+        (), "a tensor of 16 bits has a zero point", "0", width_facts.zero_point_of_16_bits, lambda zero: zero == 0,
+        "quantise it symmetrically", _TOSA,
+    ),
+    Constraint(
+        ("matmul",), "its operands have different types", "one type", width_facts.input_dtypes,
+        lambda found: len(found) == 1, "quantise both alike", _TOSA,
+    ),
+    Constraint(
+        ("average_pool2d",), "its result has another type than its data", "one type", width_facts.change,
+        lambda pair: pair[0] == pair[1], "quantise both alike", _TOSA,
+    ),
+    Constraint(
+        ("table",), "TOSA's table for data of 8 bits has entries of 8", "int8, or data of 16 bits", width_facts.change,
+        lambda pair: pair != ("int8", "int16"), "quantise both alike", _TOSA,
+    ),
+    Constraint(
+        ("conv2d_transpose", "matmul"), "Vela has it for data of 8 bits alone", "int8", width_facts.input_dtypes,
+        lambda found: found == ("int8",), "quantise its data to int8", _MEASURED, _EARLIER,
+    ),
+    Constraint(
+        ("min",), "Vela's minimum of 16 bits is another value", "int8", width_facts.input_dtypes,
+        lambda found: found == ("int8",), "quantise its data to int8", _MEASURED, _EARLIER,
     ),
     Constraint(
         (), "a tensor has too many axes", "at most 6", facts.rank, _at_most(6), "reshape it", _TOSA,
+    ),
+    Constraint(
+        (), "a tensor has no elements", "at least one along each axis", facts.smallest_axis, lambda size: size > 0,
+        "leave it to the CPU", _TOSA,
     ),
     Constraint(
         (), "a tensor's axis is too long", "at most 65536", facts.largest_axis, _at_most(1 << 16),
@@ -117,6 +96,14 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         facts.accumulators_fit, bool, "a greater output scale", _TOSA,
     ),
     Constraint(
+        WEIGHTED, "its bias has too many bits", "at most 40", width_facts.bias_bits, _at_most(40), "a smaller bias",
+        _SUPPORTED_OPS,
+    ),
+    Constraint(
+        BINARY, "RESCALE leaves its greatest values undefined", "at most as many bits as the shift",
+        width_facts.terms_fit, bool, "a greater output scale", _TOSA,
+    ),
+    Constraint(
         WINDOWS, "its window has too many rows", "at most 64", facts.kernel_rows, _at_most(64),
         "a smaller window", _SUPPORTED_OPS,
     ),
@@ -129,12 +116,16 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         "a smaller stride", _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(
-        ("conv2d",), "its stride is too great", "at most 3, but without padding and dilation",
+        ("conv2d", "conv3d"), "its stride is too great", "at most 3, but without padding and dilation",
         facts.stride_in_place, _at_most(3), "no padding, or a smaller stride", _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(
-        ("conv2d_transpose",), "TOSA's transposed convolution has one group", "1", facts.groups,
+        ("conv2d_transpose", "conv3d"), "TOSA's convolution of its kind has one group", "1", facts.groups,
         lambda groups: groups == 1, "one group", _TOSA,
+    ),
+    Constraint(
+        CONVOLUTIONS, "a tap of its dilated window sees nothing but padding", "a dilation of at most 2",
+        facts.blind_dilation, _at_most(2), "less padding", _MEASURED,
     ),
     Constraint(
         ("conv2d_transpose",), "TOSA's transposed convolution is not dilated", "(1, 1)", facts.dilation,
@@ -143,6 +134,10 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     Constraint(
         ("conv2d_transpose",), "its strides are not among those that there are", "(1, 1) or (2, 2)",
         facts.strides, lambda found: found in ((1, 1), (2, 2)), "strides of 1 or 2", _SUPPORTED_OPS, _EARLIER,
+    ),
+    Constraint(
+        ("conv3d",), "its windows are deeper than one image", "one image, one after the other", facts.image_by_image,
+        bool, "convolve images one by one", _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(
         ("average_pool2d",), "its padded window is too large", "at most 8 by 8", facts.padded_kernel, _at_most(8),
@@ -161,20 +156,12 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         facts.pool_stride, _at_most(3), "a smaller stride", _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(
+        POOLS, "its stride is too great for windows that are padded", "at most 3", facts.padded_stride, _at_most(3),
+        "no padding, or a smaller stride", _MEASURED, ("u85",),
+    ),
+    Constraint(
         ("nn.max_pool2d",), "TOSA's pool is not dilated", "(1, 1)", facts.dilation,
         lambda dilation: dilation == (1, 1), "no dilation", _TOSA,
-    ),
-    Constraint(
-        ("nn.max_pool2d", "image.resize2d"), "its layout is another", "NHWC", facts.layout,
-        lambda layout: layout == "NHWC", "put it between convolutions", _TOSA,
-    ),
-    Constraint(
-        ("matmul",), "an operand of the product is broadcast", "leading axes that agree",
-        facts.leading_axes, lambda found: len(set(found)) == 1, "repeat the operand", _TOSA,
-    ),
-    Constraint(
-        ("strided_slice",), "it leaves out elements between others", "steps of 1", facts.slice_steps,
-        lambda steps: steps == 1, "slice by reshape", _TOSA,
     ),
     Constraint(
         ("nn.pad",), "it pads with other values than a constant", "constant", facts.pad_mode,
@@ -190,15 +177,34 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(
-        ("flip",), "it reverses another axis than rows or columns", "rows or columns", facts.flipped,
-        lambda found: found in ("rows", "columns"), "leave it to the CPU", _SUPPORTED_OPS, _EARLIER,
+        ("resize",), "its image or result has too many rows or columns", "at most 16383", resize_facts.extent,
+        _at_most((1 << 14) - 1), "split it", _TOSA,
     ),
+    Constraint(
+        ("resize",), "it shrinks too much", "less than 16 pixels to one", lambda op: min(resize_facts.factors(op)),
+        lambda factor: factor > Fraction(1, 16), "resize in two steps", _TOSA, ("u85",),
+    ),
+    Constraint(
+        ("resize",), "it grows too much", "at most 256 pixels from one", lambda op: max(resize_facts.factors(op)),
+        lambda factor: factor <= Fraction(256), "resize in two steps", _TOSA, ("u85",),
+    ),
+    Constraint(
+        ("resize",), "it interpolates by factors that are not whole", "whole factors", resize_facts.factors,
+        resize_facts.are_whole, "resize by whole factors", _CONVOLVED, _EARLIER,
+    ),
+    Constraint(
+        ("resize",), "a pixel counts more in it than a weight of 8 bits holds", "at most 127",
+        resize_facts.greatest_weight, _at_most(resize_facts.MAX_WEIGHT), "smaller factors, or other coordinates",
+        _CONVOLVED, _EARLIER,
+    ),
+    *INTEGER_CONSTRAINTS,
 )  # fmt: skip
 """All of them; the first that is violated is the reason."""
 
 
 def violation(operator: Operator, npu: Accelerator) -> Violation | None:
     """The first limit of an accelerator that an operator does not meet."""
+    operator = channels_last(operator)
     for constraint in CONSTRAINTS:
         if npu.family not in constraint.families or (
             constraint.kinds and operator.kind not in constraint.kinds

@@ -6,8 +6,11 @@ import math
 import numpy as np
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.sums import integers
-from schedules.numerics.tosa import fits
+from arm_ext.ethosu.reading import integers
+from arm_ext.ethosu.tosa.areas import varies_by_area
+from arm_ext.ethosu.tosa.products import WIDE_SUMS
+from arm_ext.ethosu.tosa.volumes import is_flat
+from schedules.numerics.tosa import fits, rescale
 
 
 def dtypes(operator: Operator) -> tuple[str, ...]:
@@ -18,6 +21,11 @@ def dtypes(operator: Operator) -> tuple[str, ...]:
 def rank(operator: Operator) -> int:
     """The greatest of its tensors."""
     return max(len(tensor.shape) for tensor in (*operator.inputs, operator.output))
+
+
+def smallest_axis(operator: Operator) -> int:
+    """Of all its tensors."""
+    return min(dim for tensor in (*operator.inputs, operator.output) for dim in (*tensor.shape, 1))
 
 
 def largest_axis(operator: Operator) -> int:
@@ -32,7 +40,7 @@ def kernel(operator: Operator) -> tuple[int, int]:
     elif operator.kind == "average_pool2d":
         rows, columns = operator.attributes["kernel"]
     else:
-        rows, columns = operator.attributes["weight"].shape[1:3]
+        rows, columns = operator.attributes["weight"].shape[-3:-1]
     return rows, columns
 
 
@@ -62,7 +70,12 @@ def greatest_stride(operator: Operator) -> int:
 def stride_in_place(operator: Operator) -> int:
     """The greatest stride; 1 where windows are neither padded nor dilated, and can be gathered one by one."""
     given = operator.attributes
-    return 1 if not any(given["padding"]) and given["dilation"] == (1, 1) else greatest_stride(operator)
+    return 1 if not any(given["padding"]) and set(given["dilation"]) == {1} else greatest_stride(operator)
+
+
+def image_by_image(operator: Operator) -> bool:
+    """Whether a convolution of three dimensions convolves each image of a volume by itself."""
+    return is_flat(operator)
 
 
 def padded_kernel(operator: Operator) -> int:
@@ -75,6 +88,19 @@ def dilation(operator: Operator) -> tuple[int, ...]:
     if operator.kind == "nn.max_pool2d":
         return tuple(integers(operator.call.attrs.dilation))
     return tuple(operator.attributes["dilation"])
+
+
+def blind_dilation(operator: Operator) -> int:
+    """The dilation of a window one of whose taps sees nothing but padding, wherever it stands; 1 of any other."""
+    found, given = 1, operator.attributes
+    sides = zip(given["padding"][:2], operator.inputs[0].shape[1:3], operator.output.shape[1:3], strict=True)
+    for axis, (before, size, outputs) in enumerate(sides):
+        dilation = given["dilation"][axis]
+        seen = np.arange(outputs) * given["strides"][axis] - before
+        places = seen + dilation * np.arange(kernel(operator)[axis])[:, None]
+        if not ((places >= 0) & (places < size)).any(axis=1).all():
+            found = max(found, dilation)
+    return found
 
 
 def groups(operator: Operator) -> int:
@@ -101,12 +127,18 @@ def weight_sum(operator: Operator) -> int:
 
 def accumulators_fit(operator: Operator) -> bool:
     """Whether RESCALE is defined for every accumulator that the weights allow."""
-    return fits(operator.attributes["magnitude"], operator.attributes["shift"])
+    given = operator.attributes
+    if operator.kind not in WIDE_SUMS or operator.inputs[0].dtype != "int16":
+        return fits(given["magnitude"], given["shift"])
+    # Of 48 bits it takes any, but what it gives has 32.
+    return int(rescale(given["magnitude"], given["multiplier"], given["shift"]).max()) < 1 << 31
 
 
 def scales_by_channel(operator: Operator) -> bool:
-    """Whether its multiplier varies along the channels alone."""
+    """Whether its multiplier varies along the channels alone, or of one for each channel along rows and columns."""
     multiplier = operator.attributes["multiplier"]
+    if operator.kind == "depthwise_conv2d" and varies_by_area(operator):
+        return True
     return multiplier.size in (1, operator.output.shape[-1]) and multiplier.size == multiplier.shape[-1]
 
 
@@ -114,17 +146,6 @@ def bias_by_channel(operator: Operator) -> bool:
     """Whether its bias varies along the channels alone."""
     bias = operator.attributes["bias"]
     return bias.ndim == 1 and bias.size in (1, operator.output.shape[-1])
-
-
-def leading_axes(operator: Operator) -> tuple[tuple[int, ...], ...]:
-    """Of a matrix product's operands, all but the matrices."""
-    return tuple(tensor.shape[:-2] for tensor in operator.inputs)
-
-
-def slice_steps(operator: Operator) -> int:
-    """The greatest |step|, negative ones counting as 0."""
-    steps = integers(operator.call.args[4].fields) if len(operator.call.args) > 4 else [1]
-    return max(steps) if min(steps) > 0 else 0
 
 
 def pool_stride(operator: Operator) -> int:
@@ -138,9 +159,12 @@ def pool_stride(operator: Operator) -> int:
     return max(moving, default=1)
 
 
-def layout(operator: Operator) -> str:
-    """Of its data."""
-    return str(operator.call.attrs.layout)
+def padded_stride(operator: Operator) -> int:
+    """The greatest stride of a pool whose windows may read beyond the data; 1 of one whose windows do not."""
+    attrs = operator.call.attrs
+    pads = integers(attrs.padding) if operator.kind == "nn.max_pool2d" else operator.attributes["padding"]
+    beyond = any(pads) or bool(getattr(attrs, "ceil_mode", False))
+    return pool_stride(operator) if beyond else 1
 
 
 def pad_mode(operator: Operator) -> str:
@@ -162,10 +186,7 @@ def resize(operator: Operator) -> str:
     attrs = operator.call.attrs
     found = f"{attrs.method}, {attrs.coordinate_transformation_mode}, {attrs.rounding_method}"
     exact = (
-        str(attrs.layout) == "NHWC"
-        and str(attrs.method) == "nearest_neighbor"
-        and 0 not in resize_factors(operator)
-        and _repeats(operator)
+        str(attrs.method) == "nearest_neighbor" and 0 not in resize_factors(operator) and _repeats(operator)
     )
     return f"repeats: {found}" if exact else found
 
@@ -183,10 +204,3 @@ def _repeats(operator: Operator) -> bool:
         and rounding in ("round", "round_prefer_floor", "round_prefer_ceil")
         and odd_or_half
     )
-
-
-def flipped(operator: Operator) -> str:
-    """Which axis a flip reverses."""
-    axis = int(operator.call.attrs.axis) % len(operator.output.shape)
-    names = {len(operator.output.shape) - 3: "rows", len(operator.output.shape) - 2: "columns"}
-    return names.get(axis, f"axis {axis}")

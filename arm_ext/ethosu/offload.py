@@ -2,18 +2,20 @@
 """From an integer graph to compiled regions: claim, grow, emit, compile, and weigh against the CPU.
 
 What Vela does not compile although the constraints allow it is found by compiling its operators one by one; they stay
-on the CPU with Vela's words, and the rest grows again. Of a region that does not gain, operators that are dearer on the
-NPU than on the CPU are taken out, and the rest grows again; where none is, the whole region stays on the CPU. Every
-round leaves fewer operators, so there is a last one.
+on the CPU with Vela's words, and the rest grows again. Where each compiles alone, it is company that Vela fails at: a
+bisection finds the first operator with which the part's beginning fails, and it begins a part of its own. Of a region
+that does not gain, operators that are dearer on the NPU than on the CPU are taken out, and the rest grows again; where
+none is, the whole region stays on the CPU. Every round leaves fewer operators or more parts, so there is a last one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from arm_ext.ethosu.constraints import Violation
 from arm_ext.ethosu.layers import cycles_by_operator
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
 from arm_ext.ethosu.partition import Part, Refused, Wishes, claim, grow
+from arm_ext.ethosu.solitary import solitary
 from arm_ext.ethosu.tosa import emit
 from arm_ext.ethosu.vela import Compiled, Io, VelaError, compile_network
 from arm_ext.ethosu.vela_config import VelaOptions
@@ -46,11 +48,13 @@ class Offload:
         regions: For the NPU.
         refused: Operators that stay on the CPU, and why.
         unread: Calls that are no operators of an NPU, and why.
+        apart: Operators that begin a part of their own, with Vela's words of why.
     """
 
     regions: tuple[Region, ...]
     refused: tuple[Refused, ...]
     unread: tuple[Unread, ...]
+    apart: Mapping[Operator, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -78,18 +82,37 @@ class Offloader:
     def divide(self, graph: Graph) -> Offload:
         """The regions that gain, and the reason of every operator that is in none."""
         claimed, refused = claim(graph, self.npu, self.wishes)
+        apart = solitary(claimed, self.npu.family)
         while True:
-            regions: list[Region] = []
-            lost = [why for part in grow(graph, claimed) for why in self._compile(part, regions)]
-            lost = lost or [why for region in regions for why in self._losses(region)]
-            if not lost:
+            regions, lost, misfits = self._compile_all(graph, grow(graph, claimed, apart))
+            if not (lost or misfits):
+                lost = [why for region in regions for why in self._losses(region)]
+            if not (lost or misfits):
                 break
+            apart |= misfits
             refused += lost
             gone = {refusal.operator for refusal in lost}
             claimed = [operator for operator in claimed if operator not in gone]
         order = {operator: at for at, operator in enumerate(graph.operators)}
         refused.sort(key=lambda refusal: order[refusal.operator])
-        return Offload(tuple(regions), tuple(refused), graph.unread)
+        return Offload(tuple(regions), tuple(refused), graph.unread, apart)
+
+    def _compile_all(
+        self, graph: Graph, parts: Sequence[Part]
+    ) -> tuple[list[Region], list[Refused], dict[Operator, str]]:
+        """The regions of parts; of those that Vela does not take, operators to take out, or to put apart and why."""
+        regions: list[Region] = []
+        lost: list[Refused] = []
+        misfits: dict[Operator, str] = {}
+        for part in parts:
+            try:
+                regions.append(self._compile(part))
+            except VelaError as error:
+                failed = [Refused(op, why) for op in part.operators if (why := self._probe(op))]
+                lost += failed
+                if not failed:
+                    misfits[self._misfit(graph, part)] = str(error)
+        return regions, lost, misfits
 
     def _losses(self, region: Region) -> list[Refused]:
         """What is taken out of a region that does not gain."""
@@ -106,22 +129,42 @@ class Offloader:
     def _wished(self, part: Part) -> bool:
         return bool(self.wishes.npu) and any(self.wishes.npu & {op.kind, *op.nodes} for op in part.operators)
 
-    def _compile(self, part: Part, done: list[Region]) -> list[Refused]:
-        """Adds the region of a part, or tells which of its operators Vela does not take."""
-        tosa = emit(part.operators, part.inputs, part.outputs)
-        try:
-            compiled = self._vela(part, tosa)
-        except VelaError as error:
-            failed = [Refused(op, why) for op in part.operators if (why := self._probe(op))]
-            # Each compiles alone: it is their company that Vela fails at.
-            return failed or [Refused(op, _vela_says(str(error))) for op in part.operators]
+    def _compile(self, part: Part) -> Region:
+        """The region of a part.
+
+        Raises:
+            VelaError: Vela does not take it.
+        """
+        tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
+        compiled = self._vela(part, tosa)
         cycles = sum(self.cpu_cycles(operator) for operator in part.operators)
-        done.append(Region(part, tosa, compiled, worth(part, compiled.cycles, cycles, self.clocks)))
-        return []
+        return Region(part, tosa, compiled, worth(part, compiled.cycles, cycles, self.clocks))
+
+    def _misfit(self, graph: Graph, part: Part) -> Operator:
+        """The operator with which a beginning of a part does not compile, though it does without it and alone.
+
+        It reads something of that beginning: else it would be in no part with it.
+        """
+        fits, fails = 1, len(part.operators)
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            if self._compiles(graph, part.operators[:middle]):
+                fits = middle
+            else:
+                fails = middle
+        return part.operators[fails - 1]
+
+    def _compiles(self, graph: Graph, operators: Sequence[Operator]) -> bool:
+        try:
+            for part in grow(graph, operators):
+                self._compile(part)
+        except VelaError:
+            return False
+        return True
 
     def _probe(self, operator: Operator) -> Violation | None:
         part = Part((operator,), tuple({t.var: t for t in operator.inputs}.values()), (operator.output,))
-        tosa = emit(part.operators, part.inputs, part.outputs)
+        tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
         if tosa not in self._probed:
             try:
                 self._vela(part, tosa)

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of an integer graph as the NPU side sees them: one record for what becomes one piece of TOSA.
 
-An `Operator`'s attributes by kind (integers unless noted; tensors are channels last, weights numpy arrays):
+An `Operator`'s attributes by kind (integers unless noted; tensors are channels last but where channels_first is true,
+weights, multipliers and biases always; weights are numpy arrays):
 
     conv2d, depthwise_conv2d    weight [O, KH, KW, I]; strides, dilation (pairs); padding (top, left, bottom, right);
                                 groups; input_zero_point; and those of a sum
+    conv3d                      weight [O, KD, KH, KW, I]; strides, dilation (triples); padding (what comes before, then
+                                what comes after); groups; input_zero_point; and those of a sum
     conv2d_transpose            weight [O, KH, KW, I]; strides, dilation, output_padding; padding; groups;
                                 input_zero_point; and those of a sum
     linear                      weight [K, N] for data [..., K]; and those of a sum
@@ -18,15 +21,18 @@ An `Operator`'s attributes by kind (integers unless noted; tensors are channels 
     add, subtract, multiply,
     maximum, minimum            a_ and b_ zero_point, multiplier, shift; y_zero_point, y_multiplier, y_shift; low, high;
                                 a or b: an int32 array, for a constant operand
-    table                       table, 256 entries of the output's dtype
+    table                       table, 256 entries of the output's dtype; of 16-bit data 513 of int16, between which it
+                                interpolates, and shift (of what that gives), y_zero_point
+    rescale                     x_zero_point; y_zero_point, y_multiplier, y_shift; low, high
     split                       index: which part of its call's the output is
     softmax                     axis; exponentials, reciprocals (tables); y_zero_point, y_multiplier, y_shift
+    resize                      bilinear: y_n, y_d, y_offset, y_border of rows, as RESIZE has them; x_ of columns
     any other                   the Relax operator's name without "relax."; its call's attributes and further
                                 arguments are in `call`
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm.ir import Call, Var
@@ -79,11 +85,26 @@ class Operator:
     macs: int = 0
 
 
+def channels_last(operator: Operator) -> Operator:
+    """An operator over images with their channels in front, as one with their channels last; any other itself."""
+    if not operator.attributes.get("channels_first"):
+        return operator
+
+    def moved(tensor: Tensor) -> Tensor:
+        batch, channels, *sizes = tensor.shape
+        return replace(tensor, shape=(batch, *sizes, channels))
+
+    inputs = tuple(moved(tensor) for tensor in operator.inputs)
+    given = {**operator.attributes, "channels_first": False}
+    return replace(operator, inputs=inputs, output=moved(operator.output), attributes=given)
+
+
 @dataclass(frozen=True)
 class Unread:
     """A call that is no operator here.
 
     Attributes:
+        var: What it computes.
         nodes: Its source nodes.
         operator: What it computes, such as "nn.layer_norm".
         reason: Why, as a sentence without full stop.
@@ -92,6 +113,7 @@ class Unread:
         macs: Multiply-accumulates.
     """
 
+    var: Var
     nodes: Names
     operator: str
     reason: str

@@ -14,6 +14,10 @@ DEFAULT_CPU_MHZ: dict[Family, float] = {"u55": 800.0, "u65": 1700.0, "u85": 1700
 """By family. Of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the Cortex-A55 beside the U65 in NXP's
 i.MX 93 (data sheets); U85 is taken to stand beside the latter's like."""
 
+HANDOVER_US = 20.0
+"""Assumed for one submission and its completion, in microseconds: a call into a Linux driver, an interrupt, and the
+switch back to the caller. Bare metal takes less, a loaded system more."""
+
 _PACKAGES = {"ethosu": "ethos-u-vela", "tosa_serializer": "tosa-tools"}  # module → what brings it
 
 
@@ -33,6 +37,7 @@ class NpuOptions:
         sram_budget: Largest peak of SRAM that a region may take, in bytes; Vela aims at it.
         cpu_mhz: Clock of the CPU, for weighing; by default as DEFAULT_CPU_MHZ says.
         npu_mhz: Clock of the NPU; by default core_clock of the system configuration.
+        handover_us: Microseconds of handing a region over, for weighing; by default as HANDOVER_US says.
     """
 
     accelerator: str
@@ -46,11 +51,14 @@ class NpuOptions:
     sram_budget: int | None = None
     cpu_mhz: float | None = None
     npu_mhz: float | None = None
+    handover_us: float = HANDOVER_US
 
     def __post_init__(self) -> None:
         for name, mhz in (("--cpu-mhz", self.cpu_mhz), ("--npu-mhz", self.npu_mhz)):
             if mhz is not None and not mhz > 0:
                 raise UsageError(f"{name} {mhz:g}: a clock is above 0")
+        if not self.handover_us >= 0:
+            raise UsageError(f"--handover-us {self.handover_us:g}: it takes no less than 0")
 
 
 @dataclass(frozen=True)

@@ -90,13 +90,18 @@ def claim(
     return taken, refused
 
 
-def grow(graph: Graph, claimed: Collection[Operator]) -> tuple[Part, ...]:
+def grow(graph: Graph, claimed: Collection[Operator], apart: Collection[Operator] = ()) -> tuple[Part, ...]:
     """Convex parts of the claimed operators, without cycles among them and the CPU, in program order.
 
     Every value has a level: even on the CPU, odd on the NPU, the least that no input exceeds. A path that leaves the
     NPU and returns ends two levels up, so operators of one level may run at one go; those that share no value need not.
+
+    Args:
+        graph: The whole.
+        claimed: Operators that run on the NPU.
+        apart: Those of them that are in no part with what they read.
     """
-    level = _levels(graph, claimed)
+    level = _levels(graph, claimed, apart)
     groups: list[list[Operator]] = []
     for operator in (operator for operator in graph.operators if operator in claimed):
         read = {tensor.var for tensor in operator.inputs}
@@ -112,7 +117,7 @@ def grow(graph: Graph, claimed: Collection[Operator]) -> tuple[Part, ...]:
     return tuple(_part(graph, sorted(group, key=order.__getitem__)) for group in groups)
 
 
-def _levels(graph: Graph, claimed: Collection[Operator]) -> dict[Var, int]:
+def _levels(graph: Graph, claimed: Collection[Operator], apart: Collection[Operator]) -> dict[Var, int]:
     owner = {var: operator for operator in claimed for var in operator.bindings}
     level: dict[Var, int] = dict.fromkeys(graph.inputs, 0)
     for var, read in graph.reads.items():
@@ -120,6 +125,8 @@ def _levels(graph: Graph, claimed: Collection[Operator]) -> dict[Var, int]:
         sources = read if operator is None else [tensor.var for tensor in operator.inputs]
         least = max((level[source] for source in sources), default=0)
         on_npu = operator is not None
+        if operator in apart:
+            least += least % 2
         level[var] = least if least % 2 == on_npu else least + 1
     return level
 

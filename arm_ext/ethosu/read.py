@@ -6,6 +6,7 @@ requantize(add(conv2d(pad(x, zp), W), offset))    →    one conv2d with padding
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,13 @@ from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
-from arm_ext.ethosu.sums import Array, average_of, over_windows, shape_of, sum_of
+from arm_ext.ethosu.plain import IN_64_BITS, LONG, index_of, kind_of, name_of
+from arm_ext.ethosu.ranges import COMPUTED, range_of
+from arm_ext.ethosu.reading import Array, read_by, shape_of, variables
+from arm_ext.ethosu.sums import average_of, counts_padding, over_windows, sum_of
 from relay_passes.sources import bindings_of, sources_of, union
 
 _BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.minimum")
-# Calls of their own kind that are parts of others, or compute in float.
-_NO_KIND = (
-    *("call_tir", "quantize", "dequantize", "astype"),
-    *("add", "subtract", "multiply", "maximum", "minimum", "matmul", "sum", "nn.conv2d"),
-)
 
 
 def read(mod: IRModule) -> Graph:
@@ -36,10 +35,14 @@ class _Reader:
         self._mod = mod
         self._main = mod["main"]
         self._definitions: dict[Var, Expr] = {b.var: b.value for b in bindings_of(self._main)}
-        self._results = tuple(_variables([self._main.body.body]))
+        self._results = tuple(variables([self._main.body.body]))
         self._uses = Counter(self._results)
+        self._readers: dict[Var, list[Expr]] = {}
         for value in self._definitions.values():
-            self._uses.update(_read_by(value))
+            read_here = read_by(value)
+            self._uses.update(read_here)
+            for var in dict.fromkeys(read_here):
+                self._readers.setdefault(var, []).append(value)
 
     def graph(self) -> Graph:
         """All operators, and the calls that are part of none."""
@@ -52,7 +55,7 @@ class _Reader:
                 covered.update(operator.bindings)
         left = {var: value for var, value in self._definitions.items() if var not in covered}
         unread = [self._unread(var, value) for var, value in left.items() if isinstance(value, Call)]
-        reads = {var: tuple(_read_by(value)) for var, value in self._definitions.items()}
+        reads = {var: tuple(read_by(value)) for var, value in self._definitions.items()}
         return Graph(tuple(found), tuple(unread), tuple(self._main.params), self._results, reads)
 
     def routine(self, value: Expr) -> Mapping[str, Any] | None:
@@ -75,7 +78,7 @@ class _Reader:
         attrs = self.routine(value)
         match None if attrs is None else str(attrs["numerics"]):
             case None:
-                return _plain(var, value)
+                return self._plain(var, value)
             case "tosa.requantize":
                 return self._sum(var, value, attrs or {})
             case name if name in _BINARY:
@@ -83,10 +86,19 @@ class _Reader:
             case "qdq.table":
                 x, table = value.args[1].fields
                 return _made("table", var, value, [x], {"table": table.value.numpy()})
+            case "tosa.table":
+                x, table = value.args[1].fields
+                given = {**_integers(attrs or {}), "table": table.value.numpy()}
+                return _made("table", var, value, [x], given)
+            case "tosa.rescale":
+                return _made("rescale", var, value, [value.args[1].fields[0]], _integers(attrs or {}))
             case "tosa.softmax":
                 x, e, r = value.args[1].fields
                 tables = {"exponentials": e.value.numpy(), "reciprocals": r.value.numpy()}
                 return _made("softmax", var, value, [x], {**_integers(attrs or {}), **tables})
+            case "tosa.resize":
+                first = {"channels_first": str((attrs or {})["layout"]) == "NCHW"}
+                return _made("resize", var, value, value.args[1].fields, {**_integers(attrs or {}), **first})
         return None
 
     def _part(self, var: Var, item: TupleGetItem) -> Operator | None:
@@ -95,7 +107,26 @@ class _Reader:
         if not isinstance(split, Call) or split.op.name != "relax.split" or not _is_integer(var):
             return None
         made = _made("split", var, split, [split.args[0]], {"index": int(item.index)})
-        return Operator(**{**vars(made), "bindings": (item.tuple_value, var)})
+        return replace(made, bindings=(item.tuple_value, var))
+
+    def _plain(self, var: Var, value: Call) -> Operator | None:
+        """An operator that moves integers, picks among them, or computes with them as Relax does."""
+        if (found := index_of(value, self.single)) is not None:
+            index, call = found
+            made = _made(str(call.op.name).removeprefix("relax."), var, call, [call.args[0]], {})
+            return replace(made, bindings=(index, var))
+        inputs = read_by(value)
+        reads = [self._definitions.get(x) for x in inputs]
+        kind = kind_of(value, reads, self._read_by_others(var))
+        if kind is None or not inputs or not all(_is_integer(x) for x in inputs):
+            return None
+        given: dict[str, Any] = {}
+        if kind in ("nn.max_pool2d", "image.resize2d"):
+            given["channels_first"] = str(value.attrs.layout) == "NCHW"
+        if kind in COMPUTED:
+            args = [arg for arg in value.args if isinstance(arg, Var | GenericConst)]
+            given["ranges"] = tuple(range_of(arg, self._definitions.get(arg)) for arg in args)
+        return _made(kind, var, value, inputs, given)
 
     def _sum(self, var: Var, value: Call, attrs: Mapping[str, Any]) -> Operator | None:
         total, multiplier = value.args[1].fields
@@ -109,12 +140,19 @@ class _Reader:
             chain.insert(0, (total, call))
             total, bias = call.args[0], call.args[1].value.numpy().astype(np.int64)
             call = self.single(total)
+            if call is not None and call.op.name == "relax.astype":
+                # Accumulators whose bias alone needs more bits.
+                chain.insert(0, (total, call))
+                total, call = call.args[0], self.single(call.args[0])
         found = None if call is None else sum_of(call, self)
         if call is None or found is None:
             return None
-        if attrs["average"] and over_windows(found):
+        if attrs["average"] and over_windows(found) and not counts_padding(found, multiplier.value.numpy()):
             found = average_of(found, bias)
         chain = [*found.covered, (total, call), *chain]
+        scales = multiplier.value.numpy()
+        if found.attributes.get("channels_first"):
+            bias, scales = (_channels_last(values) for values in (bias, scales))
         bias = _flat(bias) + found.offset
         return Operator(
             kind=found.kind,
@@ -124,7 +162,7 @@ class _Reader:
             attributes={
                 **_integers(attrs),
                 **found.attributes,
-                "multiplier": multiplier.value.numpy(),
+                "multiplier": scales,
                 "bias": bias,
                 "magnitude": found.reach + int(np.abs(bias).max(initial=0)),
             },
@@ -136,28 +174,27 @@ class _Reader:
     def _unread(self, var: Var, value: Call) -> Unread:
         attrs = self.routine(value)
         name = str(attrs["numerics"]) if attrs else str(getattr(value.op, "name", "")).removeprefix("relax.")
-        floats = sorted({str(x.ty.dtype) for x in (*_read_by(value), var) if _dtype(x).startswith("float")})
+        floats = sorted({str(x.ty.dtype) for x in (*read_by(value), var) if _dtype(x).startswith("float")})
         found = None if attrs or floats else sum_of(value, self)
         macs = 0 if found is None else found.macs
         if floats:
             return Unread(
-                sources_of(value), name, "it computes in float", "integers", ", ".join(floats), macs
+                var, sources_of(value), name, "it computes in float", "integers", ", ".join(floats), macs
             )
+        long = sorted({_dtype(x) for x in (*read_by(value), var)} & set(LONG))
+        if long:
+            return Unread(var, sources_of(value), name, IN_64_BITS, "at most 32 bits", ", ".join(long), macs)
         if attrs:
             reason, limit = "no TOSA form of its kind is known here", "one of the operator table"
-            return Unread(sources_of(value), name, reason, limit, name)
-        return Unread(
-            sources_of(value), name, "its sums are not requantised by an operator of their own", macs=macs
-        )
+            return Unread(var, sources_of(value), name, reason, limit, name)
+        readers = {name_of(other) or "a tuple" for other in self._read_by_others(var)}
+        reason = "its sums are not requantised by an operator of their own"
+        actual = "read by " + (", ".join(sorted(readers)) or "the model's output")
+        return Unread(var, sources_of(value), name, reason, "read by a requantisation alone", actual, macs)
 
-
-def _plain(var: Var, value: Call) -> Operator | None:
-    """An operator that moves integers, or picks among them."""
-    name = str(getattr(value.op, "name", "")).removeprefix("relax.")
-    inputs = _read_by(value)
-    if name in _NO_KIND or not inputs or not all(_is_integer(x) for x in inputs):
-        return None
-    return _made(name, var, value, inputs, {})
+    def _read_by_others(self, var: Var) -> Sequence[Expr]:
+        """The values that read a variable."""
+        return self._readers.get(var, [])
 
 
 def _binary(var: Var, value: Call, attrs: Mapping[str, Any]) -> Operator:
@@ -181,6 +218,11 @@ def _integers(attrs: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
+def _channels_last(values: Array) -> Array:
+    """Values of an output with its channels in front, or one for all."""
+    return np.moveaxis(values, 1, -1) if values.ndim > 1 else values
+
+
 def _flat(bias: Array) -> Array:
     """A bias of the output's rank along the last axis alone, if it varies along no other."""
     return bias.reshape(-1) if bias.size in (1, bias.shape[-1]) else bias
@@ -195,23 +237,7 @@ def _dtype(var: Expr) -> str:
 
 
 def _is_integer(var: Expr) -> bool:
-    return "int" in _dtype(var) and isinstance(var.ty, relax.TensorType)
-
-
-def _read_by(value: Expr) -> list[Var]:
-    """The variables that a bound value reads, in order; one that is read twice, twice."""
-    if isinstance(value, Call):
-        return list(_variables(value.args))
-    if isinstance(value, TupleGetItem):
-        return list(_variables([value.tuple_value]))
-    return list(_variables([value]))
-
-
-def _variables(exprs: Sequence[Expr]) -> list[Var]:
-    found: list[Var] = []
-    for expr in exprs:
-        if isinstance(expr, Var):
-            found.append(expr)
-        elif isinstance(expr, relax.Tuple):
-            found += _variables(list(expr.fields))
-    return found
+    """Whether it holds truths, or integers of at most 32 bits."""
+    dtype = _dtype(var)
+    whole = dtype == "bool" or ("int" in dtype and dtype not in LONG)
+    return whole and isinstance(var.ty, relax.TensorType)

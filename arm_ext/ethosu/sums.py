@@ -1,64 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products, from the integer calls that compute them: convolutions, matrix products, totals over axes.
-
-    conv2d(pad(x, zp), W)    →    a convolution with padding whose data has zp subtracted
-
-A border that holds zp is one of zeros once zp is subtracted; what that takes off each sum goes back into the bias.
-"""
+"""Sums of products, from the integer calls that compute them: convolutions, matrix products, totals over axes."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from tvm import ir
-from tvm.ir import Call, Expr, GenericConst, Var
+from tvm.ir import Call, GenericConst
 
+from arm_ext.ethosu.convolutions import convolution
+from arm_ext.ethosu.reading import Array, Reader, Sum, farthest, integers, reach_of, shape_of
+from schedules.numerics.tosa.requantize import divisors
 from schedules.transposed import Geometry
-
-Array = npt.NDArray[Any]
-
-
-class Reader(Protocol):
-    """What is known of the function around a call."""
-
-    def single(self, expr: Expr) -> Call | None:
-        """The call that computes a variable, if nothing else reads it."""
-
-    def routine(self, value: Expr) -> Mapping[str, Any] | None:
-        """The attributes of the routine that a call_tir calls."""
-
-
-@dataclass(frozen=True)
-class Sum:
-    """An anchor, read; `Operator` has the meaning of kind and attributes.
-
-    Attributes:
-        kind: Of the operator.
-        inputs: Tensors of run time.
-        attributes: But for those of a sum.
-        offset: What its bias holds beyond the graph's: broadcasts to the output.
-        reach: Bound of the accumulators without bias.
-        macs: Multiply-accumulates.
-        covered: Variables that are part of it before the anchor's, and their calls.
-    """
-
-    kind: str
-    inputs: tuple[Expr, ...]
-    attributes: Mapping[str, Any]
-    offset: Array
-    reach: int
-    macs: int
-    covered: tuple[tuple[Var, Call], ...] = ()
 
 
 def sum_of(call: Call, reader: Reader) -> Sum | None:
     """The sum that a call computes, or None if it is none that is known here."""
     name = str(getattr(call.op, "name", ""))
-    if name == "relax.nn.conv2d":
-        return _convolution(call, reader)
+    if name in ("relax.nn.conv2d", "relax.nn.conv3d"):
+        return convolution(call, reader)
     if name == "relax.matmul":
         return _linear(call)
     if name == "relax.sum":
@@ -72,49 +33,6 @@ def sum_of(call: Call, reader: Reader) -> Sum | None:
     return None
 
 
-def _convolution(call: Call, reader: Reader) -> Sum | None:
-    attrs, (data, weight) = call.attrs, call.args
-    layouts = (str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout))
-    if layouts != ("NHWC", "OHWI", "NHWC") or not isinstance(weight, GenericConst):
-        return None
-    w = weight.value.numpy()
-    top, left, bottom, right = integers(attrs.padding)
-    zero = 0
-    covered: tuple[tuple[Var, Call], ...] = ()
-    pad = reader.single(data)
-    if pad is not None and (border := _border(pad)) is not None and not (top or left or bottom or right):
-        (top, bottom, left, right), zero = border
-        covered, data = ((data, pad),), pad.args[0]
-    groups, channels = int(attrs.groups), shape_of(data)[3]
-    depthwise = groups == channels and (groups > 1 or w.shape[0] == 1)
-    return Sum(
-        kind="depthwise_conv2d" if depthwise else "conv2d",
-        inputs=(data,),
-        attributes={
-            "weight": w,
-            "strides": tuple(integers(attrs.strides)),
-            "dilation": tuple(integers(attrs.dilation)),
-            "padding": (top, left, bottom, right),
-            "groups": groups,
-            "input_zero_point": zero,
-        },
-        offset=zero * w.astype(np.int64).sum((1, 2, 3)),
-        reach=_reach(data, zero, w, (1, 2, 3)),
-        macs=math.prod(shape_of(call)) * w[0].size,
-        covered=covered,
-    )
-
-
-def _border(pad: Call) -> tuple[tuple[int, int, int, int], int] | None:
-    """Top, bottom, left and right of a constant padding of rows and columns alone, and its value."""
-    if pad.op.name != "relax.nn.pad" or str(pad.attrs.pad_mode) != "constant" or len(shape_of(pad)) != 4:
-        return None
-    batch_before, batch_after, top, bottom, left, right, before, after = integers(pad.attrs.pad_width)
-    if batch_before or batch_after or before or after or min(top, bottom, left, right) < 0:
-        return None
-    return (top, bottom, left, right), int(pad.attrs.pad_value)
-
-
 def _linear(call: Call) -> Sum | None:
     data, weight = call.args
     if not isinstance(weight, GenericConst) or len(shape_of(weight)) != 2 or len(shape_of(data)) < 2:
@@ -125,7 +43,7 @@ def _linear(call: Call) -> Sum | None:
         inputs=(data,),
         attributes={"weight": w},
         offset=np.zeros(1, np.int64),
-        reach=_reach(data, 0, w, (0,)),
+        reach=reach_of(data, 0, w, (0,)),
         macs=math.prod(shape_of(call)) * w.shape[0],
     )
 
@@ -139,7 +57,7 @@ def _matmul(call: Call, attrs: Mapping[str, Any]) -> Sum:
         inputs=(a, b),
         attributes={"a_zero_point": zeros[0], "b_zero_point": zeros[1]},
         offset=np.zeros(1, np.int64),
-        reach=depth * math.prod(_farthest(x, zero) for x, zero in zip((a, b), zeros, strict=True)),
+        reach=depth * math.prod(farthest(x, zero) for x, zero in zip((a, b), zeros, strict=True)),
         macs=math.prod(shape_of(call)) * depth,
     )
 
@@ -161,7 +79,7 @@ def _transposed(call: Call, attrs: Mapping[str, Any]) -> Sum:
             "input_zero_point": zero,
         },
         offset=np.zeros(1, np.int64),
-        reach=_reach(data, zero, w, (1, 2, 3)),
+        reach=reach_of(data, zero, w, (1, 2, 3)),
         macs=math.prod(shape_of(data)) * w[..., 0].size,
     )
 
@@ -181,7 +99,7 @@ def _total(call: Call, reader: Reader) -> Sum | None:
         inputs=(data,),
         attributes={"axes": tuple(axes), "keepdims": bool(call.attrs.keepdims)},
         offset=np.zeros(1, np.int64),
-        reach=count * _farthest(data, 0),
+        reach=count * farthest(data, 0),
         macs=0,
         covered=((wide, cast),),
     )
@@ -191,6 +109,15 @@ def over_windows(total: Sum) -> bool:
     """Whether a sum is over rows and columns of images."""
     given, (data, *_) = total.attributes, total.inputs
     return "axes" not in given or (given["axes"] == (1, 2) and len(shape_of(data)) == 4)
+
+
+def counts_padding(total: Sum, multiplier: Array) -> bool:
+    """Whether an average divides by its whole window where a part of that lies outside of the data."""
+    given = total.attributes
+    if not any(given.get("padding", ())):
+        return False
+    whole, _ = divisors(np.array([math.prod(given["weight"].shape[1:-1])], np.float32))
+    return bool((multiplier == whole).all())
 
 
 def average_of(total: Sum, bias: Array) -> Sum:
@@ -211,24 +138,6 @@ def average_of(total: Sum, bias: Array) -> Sum:
             "padding": given["padding"],
         }
     zero = -int(bias.flat[0]) // math.prod(window["kernel"])
-    return replace(total, kind="average_pool2d", attributes={**window, "input_zero_point": zero})
-
-
-def _reach(data: Expr, zero: int, weight: Array, summed: tuple[int, ...]) -> int:
-    """The greatest |sum (x - zero) w| over all data."""
-    return int(np.abs(weight.astype(np.int64)).sum(summed).max(initial=0)) * _farthest(data, zero)
-
-
-def _farthest(data: Expr, zero: int) -> int:
-    info = np.iinfo(str(data.ty.dtype))
-    return max(zero - int(info.min), int(info.max) - zero)
-
-
-def shape_of(expr: Expr) -> tuple[int, ...]:
-    """The static shape of a tensor."""
-    return tuple(int(dim) for dim in expr.ty.shape)
-
-
-def integers(values: Sequence[ir.Expr]) -> list[int]:
-    """Attributes of a call as Python integers."""
-    return [int(value) for value in values]
+    first = given.get("channels_first", False)
+    attributes = {**window, "input_zero_point": zero, "channels_first": first}
+    return replace(total, kind="average_pool2d", attributes=attributes)

@@ -12,6 +12,7 @@ from ethosu import regor
 
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.model.stream import unwrap
+from arm_ext.ethosu.model.tables import table_beyond
 from arm_ext.ethosu.payload import Kind, Payload, Region, Tensor
 from arm_ext.ethosu.stdout import stdout_to
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
@@ -30,7 +31,7 @@ _LAYER_FIGURES = ("op_cycles", "npu_cycles", "mac_count", "staging_usage", "sour
 
 
 class VelaError(ModelError):
-    """Vela does not compile a network; the message is its own."""
+    """Vela does not compile a network, or not to what its accelerator has; the message is its own, or says what."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,9 @@ def compile_network(
         outputs: Likewise, output0, ….
 
     Raises:
-        VelaError: Vela fails, or leaves an operator to a CPU; the message is Vela's.
+        VelaError: Vela fails, or leaves an operator to a CPU; the message is Vela's. Or it puts a table beyond the
+            memory of tables, as Vela 5.2 for ethos-u55-32 does where it makes several commands of what computes the
+            table's input.
         UsageError: A configuration file, or a section in it, is not there.
     """
     if network[4:8] != _IDENTIFIERS[format_]:
@@ -141,9 +144,12 @@ def compile_network(
         raise VelaError(_failure(npu, str(error), said)) from None
     if not isinstance(model, regor.CompiledRawModel) or model.perf_report.cpuOps:
         raise VelaError(_failure(npu, "operators of the network are left to a CPU", said))
+    payload = _payload(model, npu, inputs, outputs)
+    if (end := table_beyond(payload)) is not None:
+        raise VelaError(_failure(npu, f"a table ends at {end:#x} of {npu.shram_kib << 10:#x} bytes", said))
     report = model.perf_report
     return Compiled(
-        _payload(model, npu, inputs, outputs),
+        payload,
         vela_version(),
         config.system_config,
         config.memory_mode,

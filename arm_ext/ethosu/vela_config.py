@@ -2,6 +2,7 @@
 """What Vela compiles for: system configuration, memory mode and options, as the text that it reads."""
 
 import configparser
+import functools
 import importlib.metadata
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,14 +83,17 @@ def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
 
 def _read(path: Path | None) -> str:
     """The text of a configuration file; Vela's own if none is named."""
-    if path is None:
-        files = importlib.metadata.files("ethos-u-vela") or ()
-        own = next(f for f in files if f.match("config_files/Arm/vela.ini"))
-        path = Path(str(own.locate()))
     try:
-        return path.read_text()
+        return (path or _own()).read_text()
     except OSError as error:
         raise UsageError(f"Vela's configuration {path} cannot be read: {error.strerror}") from None
+
+
+@functools.cache
+def _own() -> Path:
+    """Vela's own configuration: to find it among its files takes longer than to compile a small graph."""
+    files = importlib.metadata.files("ethos-u-vela") or ()
+    return Path(str(next(f for f in files if f.match("config_files/Arm/vela.ini")).locate()))
 
 
 def _sections(ini: str, system_config: str, memory_mode: str) -> configparser.ConfigParser:

@@ -4,7 +4,9 @@
     there = NPU cycles / NPU clock + hand-over + bytes in and out / (CPU clock * bytes a cycle)
     here  = CPU cycles / CPU clock
 
-All of it are estimates, of one core and of a memory that nobody else uses.
+All of it are estimates, of one core and of a memory that nobody else uses. Nothing of it was measured on a board with
+an NPU: the hand-over and the bytes a cycle are assumptions, the clocks are those of one chip of each kind. A user who
+knows better sets hand-over and clocks.
 """
 
 import math
@@ -13,21 +15,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from arm_ext.ethosu.constraints import Violation
+from arm_ext.ethosu.options import HANDOVER_US
 from arm_ext.ethosu.partition import Part
 
-HANDOVER_SECONDS = 20e-6
-"""Taken for one submission and its completion: a call into a Linux driver, and an interrupt."""
-
 COPY_BYTES = 8
-"""Bytes a CPU cycle that copying into and out of the arena is taken to move, cache maintenance included."""
+"""Bytes a CPU cycle that copying into and out of the arena is assumed to move, cache maintenance included."""
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """What cycles are worth, in MHz."""
+    """What cycles and hand-overs are worth.
+
+    Attributes:
+        cpu: MHz.
+        npu: MHz.
+        handover: Microseconds of one region's submission and completion.
+    """
 
     cpu: float
     npu: float
+    handover: float = HANDOVER_US
 
 
 @dataclass(frozen=True)
@@ -86,5 +93,5 @@ def worth(part: Part, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Wor
         math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor in (*part.inputs, *part.outputs)
     )
     copies = moved / COPY_BYTES / clocks.cpu
-    there = 1e-6 * (npu_cycles / clocks.npu + copies) + HANDOVER_SECONDS
+    there = 1e-6 * (npu_cycles / clocks.npu + copies + clocks.handover)
     return Worth(1e-6 * cpu_cycles / clocks.cpu, there)

@@ -11,32 +11,29 @@ Float calls that nobody needs any more die; those that stay are reported, each w
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.relax.analysis import remove_all_unused
 
-from relay_passes.integerize import moves
+from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
+from relay_passes.integerize.dequantized import dequantized
 from relay_passes.integerize.elementwise import clamp_of
 from relay_passes.integerize.left import left_float
 from relay_passes.integerize.numerics import Numerics
 from relay_passes.integerize.outputs import Outputs
-from relay_passes.integerize.products import convolution, matmul
+from relay_passes.integerize.products import biased, convolution, matmul
 from relay_passes.integerize.totals import average_pool, global_pool, reduction
 from relay_passes.integerize.values import (
-    UNBOUNDED,
     LeftFloat,
     Quantization,
     Quantized,
     Refusal,
     Sum,
     clamped,
-    static_shape,
 )
 from relay_passes.sources import bindings_of, relax_functions, sources_of, union
 from relay_passes.upstream import name_equals, run_upstream
@@ -132,13 +129,15 @@ class _Walk:
             return self._sum(var, _PRODUCTS[name](context, value), real=True)
         if name in _TOTALS:
             return self._sum(var, _TOTALS[name](context, value), real=False)
-        if name == "add" and (biased := self._biased(value)) is not None:
-            return self._sum(var, biased, real=True)
+        if name == "add" and (total := biased(context, value)) is not None:
+            return self._sum(var, total, real=True)
         if name in _ORDER and (x := context.known(value.args[0])) is not None and x.per_tensor is not None:
-            context.rebind(
-                var, Call(value.op, [x.value], value.attrs, value.ty_args), x.names, sources_of(value)
-            )
+            context.rebind(var, choices.index(context, value, x), x.names, sources_of(value))
             return True
+        if isinstance(value, Call) and choices.is_comparison(value):
+            return self._compared(var, value)
+        if name == "where":
+            return self._known(var, choices.alike(context, value))
         if name == "split" and (x := context.known(value.args[0])) is not None:
             return self._split(var, value, x)
         if name == "concat":
@@ -150,37 +149,11 @@ class _Walk:
         return False
 
     def _dequantized(self, var: Var, call: Call) -> bool:
-        data, scale, zero_point = call.args
-        if not (isinstance(scale, GenericConst) and isinstance(zero_point, GenericConst)):
-            self._context.refusals[var] = Refusal("its scale or zero point is not a constant")
+        found = dequantized(self._context, call)
+        if isinstance(found, Quantized):
+            self._context.quantized[var] = found
             return False
-        names = sources_of(call)
-        data = self._context.constants.get(data, data) if isinstance(data, Var) else data
-        shape = [1] * len(data.ty.shape)
-        s, z = scale.value.numpy(), zero_point.value.numpy().astype(np.int64)
-        # One number, or one for each element of an axis.
-        s, z = (a.reshape(()) if a.size == 1 else a.reshape(_along(shape, call.attrs.axis)) for a in (s, z))
-        if str(data.ty.dtype) == "int32" and not isinstance(data, GenericConst):
-            return self._accumulators(var, call, s, z)
-        self._context.quantized[var] = Quantized(data, s.astype(np.float32), z, names)
-        return False
-
-    def _accumulators(
-        self, var: Var, call: Call, scale: npt.NDArray[Any], zero_point: npt.NDArray[Any]
-    ) -> bool:
-        """A dequantize of run-time int32: the accumulators of an integer operator of the source."""
-        rank = (1,) * len(call.ty.shape)
-        self._context.sums[var] = Sum(
-            value=call.args[0],
-            offset=-zero_point * np.ones(rank, np.int64),
-            magnitude=-int(np.iinfo(np.int32).min),
-            input_scale=1.0,
-            weight_scale=(scale * np.ones(rank)).astype(np.float32),
-            count=np.ones(rank, np.float32),
-            bounds=UNBOUNDED,
-            names=sources_of(call),
-        )
-        return False
+        return self._sum(var, found, real=False)
 
     def _quantized(self, var: Var, call: Call) -> bool:
         data, scale, zero_point = call.args
@@ -209,21 +182,6 @@ class _Walk:
             context.rebind(var, context.scaled(found), found.names)
         return real
 
-    def _biased(self, call: Call) -> Sum | None:
-        """Accumulators plus a constant, which becomes part of their offset."""
-        context = self._context
-        for data, other in (tuple(call.args), tuple(call.args)[::-1]):
-            acc, bias = context.sums.get(data), context.constant(other)
-            if acc is None or bias is None or acc.bounds != UNBOUNDED or (acc.count != 1).any():
-                continue
-            if static_shape(data) != static_shape(call):
-                continue
-            units = context.numerics.bias(bias, acc.input_scale, acc.weight_scale)
-            known = context.known(other)
-            names = union((acc.names, known.names if known else (), sources_of(call)))
-            return replace(acc, offset=acc.offset + units, names=names)
-        return None
-
     def _clamped(self, var: Var, call: Call, data: Expr, low: float | None, high: float | None) -> bool:
         context = self._context
         acc, x = context.sums.get(data), context.known(data)
@@ -238,6 +196,15 @@ class _Walk:
         zero = relax.const(np.array(quantization.zero_point, quantization.dtype))
         value = context.emit(R.maximum(x.value, zero), x.names, sources_of(call))
         return self._known(var, replace(x, value=value, names=()))
+
+    def _compared(self, var: Var, call: Call) -> bool:
+        found = choices.compared(self._context, call)
+        if isinstance(found, Refusal):
+            self._context.refusals[var] = found
+        elif found is not None:
+            self._context.rebind(var, found, sources_of(call))
+            return True
+        return False
 
     def _split(self, var: Var, call: Call, x: Quantized) -> bool:
         quantization = x.per_tensor
@@ -267,9 +234,3 @@ class _Walk:
         names = sources_of(context.definitions[var]) if var in context.definitions else ()
         context.rebind(var, R.dequantize(found.value, scale, zero_point, axis=0), names)
         return True
-
-
-def _along(shape: list[int], axis: int) -> list[int]:
-    shape = list(shape)
-    shape[axis] = -1
-    return shape

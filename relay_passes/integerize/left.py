@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which calls of a quantised function still compute in float, and why."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tvm import relax
 from tvm.ir import Call, Var
@@ -13,6 +13,7 @@ from relay_passes.sources import bindings_of, sources_of
 
 # The borders between float and integers, which the definition has.
 _BORDERS = ("quantize", "dequantize")
+_OUTPUT = "the model's output"
 
 
 def left_float(func: relax.Function, context: Context) -> Iterator[LeftFloat]:
@@ -21,6 +22,7 @@ def left_float(func: relax.Function, context: Context) -> Iterator[LeftFloat]:
     quantized = {
         operand for b in bindings if operator(b.value) == "quantize" for operand in free_vars(b.value)
     }
+    readers = _readers(func)
     for binding in bindings:
         call = binding.value
         if not isinstance(call, Call) or operator(call) in _BORDERS:
@@ -30,13 +32,27 @@ def left_float(func: relax.Function, context: Context) -> Iterator[LeftFloat]:
             continue
         if binding.var in context.created:
             continue
-        why = context.refusals.get(binding.var) or _default(binding.var, quantized)
+        why = context.refusals.get(binding.var) or _default(binding.var, quantized, readers)
         yield LeftFloat(sources_of(call), operator(call), why.reason, why.limit, why.actual)
 
 
-def _default(var: Var, quantized: set[Var]) -> Refusal:
+def _readers(func: relax.Function) -> Mapping[Var, list[str]]:
+    """What reads each variable: operators, or the function's result."""
+    found: dict[Var, list[str]] = {var: [_OUTPUT] for var in free_vars(func.body.body)}
+    results = set(found)
+    for binding in bindings_of(func):
+        reader = operator(binding.value) or (_OUTPUT if binding.var in results else "a tuple")
+        for operand in free_vars(binding.value):
+            found.setdefault(operand, []).append(reader)
+    return found
+
+
+def _default(var: Var, quantized: set[Var], readers: Mapping[Var, list[str]]) -> Refusal:
     if var not in quantized:
-        return Refusal("its result is not quantised")
+        actual = ", ".join(sorted(set(readers.get(var, ()))))
+        return Refusal(
+            "its result is not quantised", "read by quantize", f"read by {actual}" if actual else None
+        )
     return Refusal("it has no integer form")
 
 

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tvm import relax
-from tvm.ir import Call, Expr
+from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, integers, operator
+from relay_passes.integerize.resizes import RESIZE
 from relay_passes.integerize.values import Quantization, Quantized, Refusal, narrow, static_shape
 from relay_passes.sources import Names, sources_of
 
@@ -52,16 +53,7 @@ _RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten")
 def is_move(call: Call) -> bool:
     """Whether a call moves the elements of its argument 0."""
     name = operator(call)
-    return name in _PLAIN or (name in ("nn.pad", "image.resize2d") and refusal(call) is None)
-
-
-def refusal(call: Call) -> Refusal | None:
-    """Why a call that can be a move is none."""
-    match operator(call):
-        case "image.resize2d" if call.attrs.method != "nearest_neighbor":
-            return Refusal("a resize that interpolates computes", "nearest_neighbor", str(call.attrs.method))
-        case _:
-            return None
+    return name in (*_PLAIN, "nn.pad") or (name == RESIZE and call.attrs.method == "nearest_neighbor")
 
 
 def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Names) -> Expr | Refusal:
@@ -70,7 +62,13 @@ def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Na
         value = np.float32(call.attrs.pad_value)
         q = int(context.numerics.quantize(value, to))
         return context.emit(R.nn.pad(data, integers(call.attrs.pad_width), pad_value=q), *names)
-    return context.emit(Call(call.op, [data, *call.args[1:]], call.attrs, call.ty_args), *names)
+    further = list(call.args[1:])
+    if operator(call) == "take" and not isinstance(further[0], GenericConst):
+        # An index is below the axis's length, which 32 bits hold.
+        dtype = context.numerics.index_dtype
+        if str(further[0].ty.dtype) != dtype:
+            further[0] = context.emit(R.astype(further[0], dtype), *names)
+    return context.emit(Call(call.op, [data, *further], call.attrs, call.ty_args), *names)
 
 
 def commuted(context: Context, call: Call) -> Quantized | None:

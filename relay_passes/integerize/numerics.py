@@ -52,6 +52,10 @@ class Numerics(Protocol):
     def name(self) -> str:
         """What a report calls it."""
 
+    @property
+    def index_dtype(self) -> str:
+        """Of the index of a greatest or least value, before it is widened to what the graph has."""
+
     def quantize(self, real: npt.ArrayLike, y: Quantization, /) -> Array:
         """Real constants as quantised ones."""
 
@@ -65,13 +69,15 @@ class Numerics(Protocol):
 
     def requantize(
         self,
-        acc: tuple[Sequence[int], str],
+        acc: tuple[Sequence[int], str, str],
         scales: tuple[float, Floats, Floats],
         y: Quantization,
         bounds: Bounds,
         /,
     ) -> Routine:
-        """Accumulators of a shape and dtype, with scales of input and weight and an average's count, as values.
+        """Accumulators of a shape and dtype, and of data of a dtype, as values.
+
+        `scales` are those of input and weight, and an average's count.
 
         ValueError if they are too wide, or a scale out of range.
         """
@@ -108,6 +114,14 @@ class Numerics(Protocol):
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization, /) -> Routine:
         """Softmax along one axis; ValueError if x has no table."""
+
+    def resize(
+        self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str, /
+    ) -> Routine:
+        """Bilinear resize to `size`, quantised as before, by coordinates that Relax has a name for.
+
+        ValueError if it is not defined for them, for x, or in integers at all.
+        """
 
     def norm(
         self,

@@ -7,6 +7,8 @@
     accumulators               requantised
     a function of one          a table
     add, sub, mul of two       computed with both operands' scales
+    where                      chosen from both branches, quantised
+    bilinear resize            computed, then as a quantised tensor
     softmax                    computed from a table of exponentials
     layer norm, RMS norm       computed from integer statistics
 """
@@ -21,6 +23,7 @@ from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.elementwise import chain_of, clamp_of
 from relay_passes.integerize.norms import NORMS, norm
 from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real
+from relay_passes.integerize.resizes import RESIZE, interpolated
 from relay_passes.integerize.values import (
     UNBOUNDED,
     Quantization,
@@ -87,8 +90,15 @@ class Outputs:
             return _softmax(context, call, y, bounds, names)
         if name in NORMS:
             return norm(context, call, y, bounds, names)
+        if name == RESIZE and not moves.is_move(call):
+            resized = interpolated(context, call, names)
+            if isinstance(resized, Refusal):
+                return resized
+            return _requantized(context, resized, y, bounds, names)
         if name == "concat":
             return self._joined(call, y, names, bounds)
+        if name == "where":
+            return self._chosen(call, y, names, bounds)
         if moves.is_move(call) and name != "split":
             data = self.of(call.args[0], y, names, bounds)
             return data if isinstance(data, Refusal) else moves.moved(context, call, data, y, names)
@@ -102,7 +112,7 @@ class Outputs:
             return self.of(data, y, names, clamped((low, high), *bounds))
         if name in _BINARY:
             return _binary(context, call, y, bounds, names)
-        return moves.refusal(call) or chain
+        return chain
 
     def _joined(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
         """Each part quantised by itself; in float, if need be, as long as one of them is known in integers."""
@@ -116,6 +126,21 @@ class Outputs:
             for field, part in zip(fields, parts, strict=True)
         ]
         return self._context.emit(R.concat(tensors, call.attrs.axis), names)
+
+    def _chosen(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
+        """Both branches quantised, then chosen from."""
+        context, (condition, *branches) = self._context, call.args
+        chosen: list[Expr] = []
+        for branch in branches:
+            found = (
+                self.of(branch, y, names, bounds)
+                if context.constant(branch) is None
+                else _constant(context, branch, y, bounds)
+            )
+            if isinstance(found, Refusal):
+                return found
+            chosen.append(found)
+        return context.emit(R.where(condition, *chosen), names)
 
 
 def _in_float(context: Context, expr: Expr, y: Quantization, names: Names) -> Expr:
@@ -157,7 +182,7 @@ def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names:
     total = context.total(acc)
     try:
         routine = context.numerics.requantize(
-            (static_shape(total), str(total.ty.dtype)),
+            (static_shape(total), str(total.ty.dtype), acc.data_dtype),
             (acc.input_scale, acc.weight_scale, acc.count),
             y,
             clamped(acc.bounds, *bounds),

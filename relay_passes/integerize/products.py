@@ -11,10 +11,13 @@ a different share of its taps at each output, so that its zero point is no such 
 inside, and data in other layouts than that one's is centred before.
 
     conv2d_transpose(dequantize(x), dequantize(W))      →    the numerics' conv2d_transpose(x, W - zw)
+
+A constant that is added becomes part of the offset.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,15 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
 from relay_passes.integerize.numerics import Array
-from relay_passes.integerize.values import UNBOUNDED, Quantization, Quantized, Refusal, Sum, narrow
+from relay_passes.integerize.values import (
+    UNBOUNDED,
+    Quantization,
+    Quantized,
+    Refusal,
+    Sum,
+    narrow,
+    static_shape,
+)
 from relay_passes.sources import Names, sources_of, union
 
 _CONVOLUTIONS: dict[str, Callable[..., Call]] = {
@@ -85,6 +96,7 @@ def convolution(context: Context, call: Call) -> Sum | Refusal:
         count=np.ones((1,) * len(out_layout), np.float32),
         bounds=UNBOUNDED,
         names=names,
+        data_dtype=x.dtype,
     )
 
 
@@ -152,7 +164,22 @@ def matmul(context: Context, call: Call) -> Sum | Refusal:
         routine = context.numerics.matmul((a.shape, b.shape), aq, bq, dtype)
         value = context.call(routine, [a.value, b.value], call, dtype, names)
     ones = np.ones((1,) * rank, np.float32)
-    return Sum(value, offset, magnitude, aq.scale, ones * scale, ones, UNBOUNDED, names)
+    return Sum(value, offset, magnitude, aq.scale, ones * scale, ones, UNBOUNDED, names, a.dtype)
+
+
+def biased(context: Context, call: Call) -> Sum | None:
+    """Accumulators plus a constant, which becomes part of their offset."""
+    for data, other in (tuple(call.args), tuple(call.args)[::-1]):
+        acc, bias = context.sums.get(data), context.constant(other)
+        if acc is None or bias is None or acc.bounds != UNBOUNDED or (acc.count != 1).any():
+            continue
+        if static_shape(data) != static_shape(call):
+            continue
+        units = context.numerics.bias(bias, acc.input_scale, acc.weight_scale)
+        known = context.known(other)
+        names = union((acc.names, known.names if known else (), sources_of(call)))
+        return replace(acc, offset=acc.offset + units, names=names)
+    return None
 
 
 def _operands(context: Context, call: Call) -> tuple[Quantized, Quantization, Quantized] | Refusal:

@@ -58,7 +58,7 @@ def _over(
     total = context.emit(R.sum(wide, list(axes), keepdims=keepdims), names)
     rank = (1,) * len(static_shape(total))
     count = np.full(rank, n if divide else 1, np.float32)
-    return _average(xq, total, n, magnitude, count, names)
+    return _average(xq, (total, n, magnitude), count, names, "int32")
 
 
 def average_pool(context: Context, call: Call) -> Sum | Refusal:
@@ -99,20 +99,21 @@ def average_pool(context: Context, call: Call) -> Sum | Refusal:
     if (count == count.flat[0]).all():
         count = count[:1, :1]
     count = count[None, None] if layout == "NCHW" else count[None, :, :, None]
-    return _average(xq, context.emit(total, names), n, magnitude, count, names)
+    return _average(xq, (context.emit(total, names), n, magnitude), count, names, x.dtype)
 
 
 def _average(
     xq: Quantization,
-    total: relax.Var,
-    n: int,
-    magnitude: int,
+    summed: tuple[relax.Var, int, int],
     count: npt.NDArray[np.float32],
     names: tuple[str, ...],
+    data_dtype: str,
 ) -> Sum:
+    total, n, magnitude = summed
     rank = (1,) * count.ndim
     offset = np.full(rank, -n * xq.zero_point, np.int64)
-    return Sum(total, offset, magnitude, xq.scale, np.ones(rank, np.float32), count, UNBOUNDED, names)
+    ones = np.ones(rank, np.float32)
+    return Sum(total, offset, magnitude, xq.scale, ones, count, UNBOUNDED, names, data_dtype)
 
 
 class _Window:

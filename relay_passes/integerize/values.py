@@ -94,6 +94,7 @@ class Sum:
         count: float32, of the value's rank; 1 but for an average.
         bounds: Real limits.
         names: Source nodes of all that is in it.
+        data_dtype: Of what the products are of; int32 of values that were widened before they were added.
     """
 
     value: Expr
@@ -104,6 +105,7 @@ class Sum:
     count: Floats
     bounds: Bounds
     names: Names
+    data_dtype: str
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from arm_ext import cli, doctor
-from arm_ext.doctor import PINS, Diagnosis, Finding, Status, diagnose
+from arm_ext.doctor import NPU_PINS, PINS, Diagnosis, Finding, Status, diagnose
 from arm_ext.errors import UsageError
 from arm_ext.measure import mca
 
@@ -31,6 +32,8 @@ def test_the_pins_are_those_of_the_distribution() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     pinned = dict(line.split("==") for line in project["dependencies"] if "==" in line)
     assert pinned == PINS
+    extra = dict(line.split("==") for line in project["optional-dependencies"]["npu"] if "==" in line)
+    assert extra | NPU_PINS == extra
     assert project["requires-python"] == f">={'.'.join(map(str, doctor.OLDEST_PYTHON))}"
 
 
@@ -48,6 +51,23 @@ def test_another_version_than_the_pinned_one_is_missing(monkeypatch: pytest.Monk
     assert "is not 9.9" in wrong.detail
     assert wrong.mend == "pip install apache-tvm-ffi==9.9"
     assert finding("no-such-distribution").detail == "not installed"
+
+
+@pytest.mark.parametrize("name", NPU_PINS)
+def test_what_the_npu_needs_is_optional(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (finding(name).status, finding(name).detail) == (Status.OK, NPU_PINS[name])
+    monkeypatch.setitem(NPU_PINS, name, "9.9")
+    other = finding(name)
+    assert (other.status, other.mend) == (Status.WARNING, f"pip install {name}==9.9")
+    assert other.detail.endswith("is not 9.9, the one version that works: no --npu")
+
+
+def test_what_cannot_be_imported_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ethosu.regor", None)
+    found = finding("ethos-u-vela")
+    assert found.status is Status.WARNING
+    assert found.detail.startswith("ethosu.regor cannot be imported: ")
+    assert found.mend == f"pip install --force-reinstall ethos-u-vela=={NPU_PINS['ethos-u-vela']}"
 
 
 @pytest.mark.parametrize(("board", "status"), [(None, Status.WARNING), ("virtual", Status.MISSING)])

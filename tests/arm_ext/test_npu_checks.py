@@ -38,6 +38,7 @@ def report(*fallbacks: Fallback) -> NpuReport:
             NpuMemoryUse(name="Sram", peak_bytes=9000, access_cycles=1),
         ),
         layers=layers,
+        borders=(),
     )
     return NpuReport(
         accelerator="ethos-u65-256",
@@ -46,6 +47,7 @@ def report(*fallbacks: Fallback) -> NpuReport:
         memory_mode="m",
         cpu_mhz=1,
         npu_mhz=1,
+        handover_us=20,
         regions=(region,),
         fallbacks=fallbacks,
         reasons=(),

@@ -12,6 +12,7 @@ from arm_ext import NpuOptions
 from arm_ext.compiler import STEPS
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.payload import Payload
+from arm_ext.npu_files import Offloaded
 from arm_ext.offloading import Divider
 from arm_ext.package import REPORT_TEXT, RegionValues
 from tests.arm_ext import npu_models
@@ -131,6 +132,22 @@ def test_only_what_is_wished_for_goes_to_the_npu():
     assert kept["conv2d"].startswith("it was sent to the CPU (is conv, limit --cpu-ops)")
 
 
+def test_a_larger_hand_over_keeps_a_small_region_on_the_cpu():
+    # The convolutions save 700 us beside so slow a CPU, attention 300 us.
+    left, kept = [], []
+    for handover in (100, 400, 1000):
+        options = NpuOptions("ethos-u55-128", cpu_mhz=25, handover_us=handover)
+        report = prepared("mixed").divide(Divider(options)).report
+        assert report.handover_us == handover
+        assert all(handover < region.npu_us < region.cpu_us for region in report.regions)
+        left.append([region.operators[1] for region in report.regions])
+        kept.append({f.operator for f in report.fallbacks if f.reason.startswith("the hand-over costs more")})
+    assert left == [["conv2d", "linear"], ["conv2d"], []]
+    assert not kept[0]
+    assert kept[1] >= {"linear", "softmax"}
+    assert kept[2] - kept[1] == {"conv2d"}
+
+
 def test_fail_on_fallback_tells_why_and_weighs_nothing():
     model = prepared("mixed")
     with pytest.raises(ModelError) as error:
@@ -148,10 +165,19 @@ def test_fail_on_fallback_tells_why_and_weighs_nothing():
 def test_a_budget_of_sram_is_aimed_at_and_held():
     model = prepared("whole")
     free = model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True)))
-    (peak,) = [m.peak_bytes for m in free.report.regions[0].memories if m.name == "Sram"]
-    model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True, sram_budget=peak)))
-    with pytest.raises(ModelError, match="exceeds --sram-budget 16 "):
+    peak = _sram(free)
+    for budget in (peak, peak - 1):
+        held = model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True, sram_budget=budget)))
+        assert _sram(held) <= budget
+    with pytest.raises(ModelError, match="exceeds --sram-budget 16 ") as error:
         model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True, sram_budget=16)))
+    _, *layers = str(error.value).splitlines()
+    assert any(node in layer for layer in layers for node in model.model.nodes)
+
+
+def _sram(divided: Offloaded) -> int:
+    (peak,) = [m.peak_bytes for m in divided.report.regions[0].memories if m.name == "Sram"]
+    return peak
 
 
 def test_the_npus_clock_is_that_of_the_system_configuration():

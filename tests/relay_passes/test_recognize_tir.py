@@ -42,6 +42,7 @@ KERNELS: dict[str, tuple[tvm.IRModule, str]] = {
     "maximum with a number": (_written(topi.maximum, X, 0.5, inputs=(X,)), "maximum"),
     "minimum with a number": (_written(topi.minimum, X, -0.5, inputs=(X,)), "minimum"),
     "pad": (_written(topi.nn.pad, IMAGE, [0, 0, 1, 2], [0, 0, 3, 0], 0.5, inputs=(IMAGE,)), "nn.pad"),
+    "tile": (_written(topi.tile, IMAGE, [1, 2, 1, 3], inputs=(IMAGE,)), "tile"),
     "pad after only": (_written(topi.nn.pad, X, [0, 0], [1, 2], 0.0, inputs=(X,)), "nn.pad"),
 }
 
@@ -65,6 +66,7 @@ ONNX = {
         13,
         {"widths": np.array([0, 0, 1, 0, 0, 0, 2, 3])},
     ),
+    "Tile": (helper.make_node("Tile", ["x", "repeats"], ["y"]), 13, {"repeats": np.array([1, 2, 1, 3])}),
 }
 
 

@@ -74,8 +74,14 @@ def _run_time_weights(machine: "Machine", depth: int) -> Integers:
     return values.reshape(-1, 1, 1, depth)
 
 
-def accumulate(machine: "Machine", total: Integers) -> None:
-    """Adds to what U85's accumulators hold, and hands on what comes out unless it is kept for the next operation."""
+def accumulate(machine: "Machine", total: Integers, joined: np.ufunc = np.add) -> None:
+    """Joins to what U85's accumulators hold, and hands on what comes out unless it is kept for the next operation.
+
+    Args:
+        machine: Registers, memory and accumulators.
+        total: What this operation computes by itself.
+        joined: A sum, or the maximum or minimum of those.
+    """
     registers = machine.registers
     if registers.family == "u85":
         source = registers.get("acc_format", "input")
@@ -84,12 +90,13 @@ def accumulate(machine: "Machine", total: Integers) -> None:
                 raise StreamError(
                     "an operation continues accumulators that no operation of its shape has left"
                 )
-            total = total + machine.accumulators
+            total = joined(total, machine.accumulators)
         elif source == _IFM2:
             total = total + read_input(machine, "ifm2", total.shape)
         elif source != _RESET:
             raise StreamError(f"source {source} of the accumulators is unknown")
-    total = _wrapped(total, registers)
+    if joined is np.add:
+        total = _wrapped(total, registers)
     machine.accumulators = total
     if registers.family == "u85" and registers.get("acc_format", "no_output"):
         return

@@ -39,7 +39,8 @@ def pool(machine: "Machine") -> None:
     elif mode == _AVERAGE:
         _average(machine, window)
     elif mode in (_MAX, _MIN):
-        accumulate(machine, _extreme(window, 1 if mode == _MAX else -1))
+        sign, joined = (1, np.maximum) if mode == _MAX else (-1, np.minimum)
+        accumulate(machine, _extreme(window, sign), joined)
     else:
         _positions(machine, window)
 

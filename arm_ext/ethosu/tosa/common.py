@@ -33,13 +33,14 @@ def rescale(
     Args:
         graph: Where to.
         x: Its last axis are the channels.
-        scale: One, or multipliers int32 [channels] and their shift.
+        scale: One, or multipliers [channels] and their shift; multipliers of 15 bits where x is int48.
         dtype: Of the result, which is rounded half up, shifted by `zero_point`, then saturated.
         input_zero_point: Subtracted first.
         zero_point: Added last.
     """
     multipliers, shift = (np.array([scale.multiplier]), scale.shift) if isinstance(scale, Scale) else scale
-    flat = multipliers.reshape(-1).astype(np.int32)
+    narrow = x.dtype == "int48"
+    flat = multipliers.reshape(-1).astype(np.int16 if narrow else np.int32)
     inputs = [
         x,
         graph.constant(flat),
@@ -48,7 +49,7 @@ def rescale(
         graph.scalar(zero_point, dtype),
     ]
     single, per_channel = ts.RoundingMode.SINGLE_ROUND, flat.size > 1
-    return graph.add(ts.Op.RESCALE, inputs, x.shape, dtype, True, single, per_channel, False, False)
+    return graph.add(ts.Op.RESCALE, inputs, x.shape, dtype, not narrow, single, per_channel, False, False)
 
 
 def widened(graph: TosaGraph, x: Value, zero_point: int) -> Value:
@@ -79,22 +80,62 @@ def reshaped(graph: TosaGraph, x: Value, shape: Sequence[int]) -> Value:
 
 
 def sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
-    """SLICE, where it leaves something out."""
+    """SLICE, where it leaves something out.
+
+    One channel of several is a column of a matrix: Vela 5.2 for Ethos-U85 forgets of others that they are far apart if
+    they become channels again.
+    """
     if tuple(size) == x.shape:
         return x
+    if size[-1] == 1 < x.shape[-1]:
+        whole = (*size[:-1], x.shape[-1])
+        cut = sliced(graph, x, (*start[:-1], 0), whole)
+        rows = math.prod(whole[:-1])
+        column = _sliced(graph, reshaped(graph, cut, (rows, whole[-1])), (0, start[-1]), (rows, 1))
+        return reshaped(graph, column, size)
+    return _sliced(graph, x, start, size)
+
+
+def _sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
     return graph.add(ts.Op.SLICE, [x, graph.sizes(start), graph.sizes(size)], size, x.dtype)
+
+
+def tiled(graph: TosaGraph, data: Value, shape: Sequence[int]) -> Value:
+    """TILE to a shape of the same rank."""
+    times = [size // own for size, own in zip(shape, data.shape, strict=True)]
+    if tuple(shape) == data.shape:
+        return data
+    return graph.add(ts.Op.TILE, [data, graph.sizes(times)], shape, data.dtype)
 
 
 def unsliced(graph: TosaGraph, x: Value) -> Value:
     """A copy of a value that is a slice, perhaps reshaped; any other itself."""
+    return _copied_of(graph, x, (ts.Op.SLICE,))
+
+
+def unjoined(graph: TosaGraph, x: Value) -> Value:
+    """A copy of a value that is a slice, or put together of parts, perhaps reshaped; any other itself."""
+    return _copied_of(graph, x, (ts.Op.SLICE, ts.Op.CONCAT, ts.Op.PAD, ts.Op.TILE))
+
+
+def _copied_of(graph: TosaGraph, x: Value, operators: Sequence[Any]) -> Value:
     made = graph.made(x)
     while made is not None and made.operator == ts.Op.RESHAPE:
         made = graph.made(made.inputs[0])
-    return copied(graph, x) if made is not None and made.operator == ts.Op.SLICE else x
+    return copied(graph, x) if made is not None and made.operator in operators else x
 
 
 def copied(graph: TosaGraph, x: Value) -> Value:
-    """A copy of 8-bit values that Vela makes: it takes TABLE for a function like any other."""
+    """A copy of values that Vela makes: it takes TABLE for a function like any other, as of 16 bits half of x + x.
+
+    Truths and values of 32 bits, which no operator here takes a part of, stay as they are.
+    """
+    if x.dtype not in ("int8", "int16"):
+        return x
+    if x.dtype == "int16":
+        wide = widened(graph, x, 0)
+        twice = graph.add(ts.Op.ADD, [wide, wide], x.shape, "int32")
+        return rescale(graph, twice, scale_of(0.5), x.dtype)
     info = np.iinfo(x.dtype)
     every = graph.constant(np.arange(info.min, info.max + 1).astype(x.dtype))
     return looked_up(graph, x, every)
@@ -106,12 +147,12 @@ def looked_up(graph: TosaGraph, x: Value, entries: Value) -> Value:
     Of a transposition and a table after it, Vela 5.2 makes one command, and that wrong: it puts the table beyond a
     shared RAM of 16 KiB, forgets it if two transpositions cancel, and on Ethos-U85 if another table stands before.
     """
-    made = graph.made(x)
+    made, dtype = graph.made(x), "int32" if x.dtype == "int16" else entries.dtype
     if made is not None and made.operator in (ts.Op.RESHAPE, ts.Op.TRANSPOSE):
         source, *rest = made.inputs
         first = looked_up(graph, source, entries)
-        return graph.add(made.operator, [first, *rest], x.shape, entries.dtype, *made.attributes)
-    return graph.add(ts.Op.TABLE, [x, entries], x.shape, entries.dtype)
+        return graph.add(made.operator, [first, *rest], x.shape, dtype, *made.attributes)
+    return graph.add(ts.Op.TABLE, [x, entries], x.shape, dtype)
 
 
 def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:

@@ -10,7 +10,7 @@ import tosa_serializer as ts
 from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, looked_up, of_rank, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa import Scale, scale_of
 
 _OPERATORS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "add": (ts.Op.ADD, ()),
@@ -47,6 +47,17 @@ def _scale(given: Mapping[str, Any], name: str) -> Scale:
 
 
 def table(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """TABLE of 256 entries."""
-    entries = graph.constant(np.asarray(operator.attributes["table"]))
-    return looked_up(graph, data, entries)
+    """TABLE of 256 entries, or of 513 and RESCALE of what it interpolates."""
+    given = operator.attributes
+    found = looked_up(graph, data, graph.constant(np.asarray(given["table"])))
+    if data.dtype != "int16":
+        return found
+    scale = scale_of(2.0 ** -given["shift"])
+    return rescale(graph, found, scale, operator.output.dtype, zero_point=given["y_zero_point"])
+
+
+def restepped(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """RESCALE, and CLAMP."""
+    given = operator.attributes
+    zeros = {"input_zero_point": given["x_zero_point"], "zero_point": given["y_zero_point"]}
+    return clamped(graph, rescale(graph, data, _scale(given, "y"), operator.output.dtype, **zeros), given)

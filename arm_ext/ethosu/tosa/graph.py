@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import tosa_serializer as ts
 
+from arm_ext.target.npu import Family
+
 VERSION = (1, 0, 0)
 """Of TOSA: the serialiser's default is a draft, which Vela rejects."""
 
@@ -56,10 +58,12 @@ class TosaGraph:
     """Operators are added in the order in which they run.
 
     Attributes:
+        family: Of the accelerators that it is for.
         scope: What names of computed values begin with, up to a slash: Vela tells of them by these names.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, family: Family) -> None:
+        self.family = family
         self.scope = ""
         major, minor, patch = VERSION
         self._serializer = ts.TosaSerializer(
@@ -68,23 +72,32 @@ class TosaGraph:
         self._tensors: dict[str, Any] = {}
         self._made: dict[str, Made] = {}
         self._constants: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
+        self._biases: dict[tuple[tuple[int, ...], bytes], list[bytes]] = {}
 
     def input(self, shape: Sequence[int], dtype: str) -> Value:
         """A value that the graph is given."""
         return self._value(self._serializer.addPlaceholder(list(shape), DTYPES[dtype]), dtype)
 
-    def constant(self, array: npt.NDArray[Any]) -> Value:
-        """A constant; equal ones are the same value."""
+    def constant(self, array: npt.NDArray[Any], dtype: str | None = None) -> Value:
+        """A constant, of the array's dtype or the one that is named; equal ones are the same value."""
         dense = np.ascontiguousarray(array)
-        key = (str(dense.dtype), dense.shape, dense.tobytes())
+        key = (dtype or str(dense.dtype), dense.shape, dense.tobytes())
         if key not in self._constants:
             tensor = self._serializer.addConst(list(dense.shape), DTYPES[key[0]], dense)
             self._constants[key] = self._value(tensor, key[0])
         return self._constants[key]
 
+    def biases_before(self, weight: npt.NDArray[Any], bias: npt.NDArray[Any]) -> int:
+        """How many other biases stood beside equal weights when this one first did."""
+        known = self._biases.setdefault((weight.shape, weight.tobytes()), [])
+        key = bias.astype(np.int64).tobytes()
+        if key not in known:
+            known.append(key)
+        return known.index(key)
+
     def scalar(self, value: int, dtype: str) -> Value:
         """A constant of one element, as operators take their zero points."""
-        return self.constant(np.array([value], dtype))
+        return self.constant(np.array([value], "int64" if dtype == "int48" else dtype), dtype)
 
     def sizes(self, numbers: Sequence[int]) -> Value:
         """A constant shape, as RESHAPE and its kind take it."""

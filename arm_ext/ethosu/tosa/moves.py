@@ -9,8 +9,8 @@ import tosa_serializer as ts
 from tvm.ir import GenericConst
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.sums import integers
-from arm_ext.ethosu.tosa.common import IGNORE_NAN, joined, of_rank, reshaped, sliced
+from arm_ext.ethosu.reading import integers
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, copied, joined, of_rank, reshaped, sliced, tiled
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 
@@ -50,28 +50,22 @@ def split(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     return sliced(graph, data, start, operator.output.shape)
 
 
-def strided_slice(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """SLICE, of steps of 1."""
-    start = [0] * len(data.shape)
-    for axis, begin in begins_of(operator).items():
-        start[axis] = begin
-    return sliced(graph, data, start, operator.output.shape)
-
-
 def begins_of(operator: Operator) -> dict[int, int]:
     """Where a strided_slice begins, by axis."""
     data = operator.inputs[0]
     _, axes, begin, *_ = operator.call.args
     found = {}
-    for axis, first in zip(_numbers(axes), _numbers(begin), strict=True):
+    for axis, first, step in zip(_numbers(axes), _numbers(begin), steps_of(operator), strict=True):
         size = data.shape[axis % len(data.shape)]
-        found[axis % len(data.shape)] = min(max(first + size if first < 0 else first, 0), size)
+        last = size if step > 0 else size - 1
+        found[axis % len(data.shape)] = min(max(first + size if first < 0 else first, 0), last)
     return found
 
 
 def steps_of(operator: Operator) -> list[int]:
     """The steps of a strided_slice."""
-    return _numbers(operator.call.args[4]) if len(operator.call.args) > 4 else [1]
+    _, axes, _, _, *steps = operator.call.args
+    return _numbers(steps[0]) if steps else [1] * len(axes.fields)
 
 
 def _numbers(expr: Any) -> list[int]:
@@ -98,23 +92,26 @@ def reduce_extremum(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     return reshaped(graph, data, operator.output.shape)
 
 
-def broadcast_to(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """TILE of the axes of 1."""
+def tile(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """TILE."""
     out = operator.output.shape
-    full = of_rank(graph, data, len(out))
-    times = [size // own for size, own in zip(out, full.shape, strict=True)]
-    return graph.add(ts.Op.TILE, [full, graph.sizes(times)], out, data.dtype)
+    return tiled(graph, of_rank(graph, data, len(out)), out)
 
 
-def flip(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """REVERSE."""
-    axis = int(operator.call.attrs.axis) % len(data.shape)
-    return graph.add(ts.Op.REVERSE, [data], data.shape, data.dtype, axis)
+def repeat(graph: TosaGraph, operator: Operator, data: Value) -> Value:
+    """TILE of a new axis behind the repeated one; of all elements where no axis is named."""
+    axis, out = operator.call.attrs.axis, operator.output.shape
+    before = math.prod(data.shape if axis is None else data.shape[: int(axis) % len(data.shape) + 1])
+    rows = reshaped(graph, data, (before, 1, math.prod(data.shape) // before))
+    times = math.prod(out) // math.prod(data.shape)
+    return reshaped(graph, tiled(graph, rows, (before, times, rows.shape[2])), out)
 
 
 def resize_nearest(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """RESIZE by whole factors, each pixel repeated: the nearest of half-pixel and of asymmetric coordinates."""
     rows, columns = (out // own for out, own in zip(operator.output.shape[1:3], data.shape[1:3], strict=True))
+    if rows == columns == 1:
+        return copied(graph, data)  # as RESIZE Vela 5.2 computes it wrong for Ethos-U85
     inputs = [
         data,
         graph.sizes([2 * rows, 2, 2 * columns, 2]),

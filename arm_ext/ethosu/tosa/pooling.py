@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import tosa_serializer as ts
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.sums import integers
-from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, over_images, reshaped, sliced
+from arm_ext.ethosu.reading import integers
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, over_images, reshaped, sliced, unsliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.products import MAX_STRIDE
 
 
 def max_pool2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
@@ -65,4 +66,6 @@ def _windows(
         after = (out[axis] - 1) * strides[axis] + kernel[axis] - before[axis] - data.shape[1 + axis]
         size[1 + axis] += min(after, 0)
         padding += [before[axis], max(after, 0)]
-    return sliced(graph, data, [0] * len(size), size), padding
+    kept = sliced(graph, data, [0] * len(size), size)
+    # Of a pool with greater strides Vela 5.2 makes several, which forget that what they read is a part of a tensor.
+    return unsliced(graph, kept) if max(strides) > MAX_STRIDE else kept, padding

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products and what follows them: CONV2D and its kind, MATMUL, REDUCE_SUM, then RESCALE and CLAMP."""
+"""Sums of products and what follows them: CONV2D and its kind, REDUCE_SUM, then RESCALE and CLAMP."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ import numpy as np
 import tosa_serializer as ts
 
 from arm_ext.ethosu.operators import Operator
+from arm_ext.ethosu.tosa.areas import by_area
 from arm_ext.ethosu.tosa.common import (
     Array,
     clamped,
@@ -20,10 +21,13 @@ from arm_ext.ethosu.tosa.common import (
     unsliced,
     widened,
 )
-from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
 
 MAX_KERNEL, MAX_KERNEL_AREA = 64, 4096
 """Of a convolution on every Ethos-U (Vela, SUPPORTED_OPS.md)."""
+
+WIDE_SUMS = ("conv2d", "depthwise_conv2d", "conv2d_transpose", "conv3d", "linear", "matmul")
+"""Kinds whose sums have 48 bits in TOSA where the data have 16."""
 
 MAX_DILATION, MAX_STRIDE = 2, 3
 """Of a convolution that is one command on Ethos-U55 and U65 (Vela, SUPPORTED_OPS.md)."""
@@ -38,8 +42,8 @@ def conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
 def _conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     given = operator.attributes
     weight, groups = given["weight"], given["groups"]
-    multiplier = _of_channels(given["multiplier"], weight.shape[0])
-    bias = _of_channels(given["bias"], weight.shape[0])
+    multiplier = of_channels(given["multiplier"], weight.shape[0])
+    bias = of_channels(given["bias"], weight.shape[0])
     depth, out = weight.shape[3], weight.shape[0] // groups
     parts = []
     for group in range(groups):
@@ -47,14 +51,14 @@ def _conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
         part = sliced(graph, data, start, (*data.shape[:3], depth)) if groups > 1 else data
         own = slice(group * out, (group + 1) * out)
         acc = _convolved(graph, ts.Op.CONV2D, part, weight[own], bias[own], given, out)
-        parts.append(_requantized(graph, acc, given, operator.output.dtype, multiplier[own]))
+        parts.append(requantized(graph, acc, given, operator.output.dtype, multiplier[own]))
     return joined(graph, parts, 3)
 
 
 def depthwise_conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """A depthwise convolution of any multiplier."""
     padding = operator.attributes["padding"]
-    return over_images(graph, data, padding, lambda image: _depthwise_conv2d(graph, operator, image))
+    return over_images(graph, data, padding, lambda image: by_area(graph, operator, image, _depthwise_conv2d))
 
 
 def _depthwise_conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
@@ -67,12 +71,12 @@ def _depthwise_conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Valu
         ts.Op.DEPTHWISE_CONV2D,
         data,
         own,
-        _of_channels(given["bias"], out),
+        of_channels(given["bias"], out),
         given,
         out,
         (rows, columns),
     )
-    return _requantized(graph, acc, given, operator.output.dtype, _of_channels(given["multiplier"], out))
+    return requantized(graph, acc, given, operator.output.dtype, of_channels(given["multiplier"], out))
 
 
 def conv2d_transpose(graph: TosaGraph, operator: Operator, data: Value) -> Value:
@@ -80,21 +84,21 @@ def conv2d_transpose(graph: TosaGraph, operator: Operator, data: Value) -> Value
     given = operator.attributes
     weight, (top, left, bottom, right) = given["weight"], given["padding"]
     below, beside = given["output_padding"]
-    out = weight.shape[0]
-    inputs = _operands(graph, data, weight, _of_channels(given["bias"], out), given["input_zero_point"])
-    grown = [-top, below - bottom, -left, beside - right]
-    acc_dtype = ts.DType.INT32
+    out, bias = weight.shape[0], of_channels(given["bias"], weight.shape[0])
+    weight, rows = _told_apart(graph, weight, bias, 1)
+    inputs = operands(graph, data, weight, bias, given["input_zero_point"])
+    grown = [-top, below - bottom - rows, -left, beside - right]
     acc = graph.add(
         ts.Op.TRANSPOSE_CONV2D,
         inputs,
         operator.output.shape,
-        "int32",
+        accumulators(data),
         grown,
         list(given["strides"]),
         False,
-        acc_dtype,
+        DTYPES[accumulators(data)],
     )
-    return _requantized(graph, acc, given, operator.output.dtype, _of_channels(given["multiplier"], out))
+    return requantized(graph, acc, given, operator.output.dtype, of_channels(given["multiplier"], out))
 
 
 def linear(graph: TosaGraph, operator: Operator, data: Value) -> Value:
@@ -104,41 +108,32 @@ def linear(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     rows = reshaped(graph, data, (1, math.prod(data.shape[:-1]), 1, depth))
     weight = np.ascontiguousarray(given["weight"].T).reshape(out, 1, 1, depth)
     plain = {"strides": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "input_zero_point": 0}
-    acc = _convolved(graph, ts.Op.CONV2D, rows, weight, _of_channels(given["bias"], out), plain, out)
-    value = _requantized(graph, acc, given, operator.output.dtype, _of_channels(given["multiplier"], out))
-    return reshaped(graph, value, operator.output.shape)
-
-
-def matmul(graph: TosaGraph, operator: Operator, a: Value, b: Value) -> Value:
-    """A matrix product of two tensors of run time, whose leading axes agree."""
-    given = operator.attributes
-    left, right = (reshaped(graph, x, (math.prod(x.shape[:-2]), *x.shape[-2:])) for x in (a, b))
-    zeros = [graph.scalar(given["a_zero_point"], a.dtype), graph.scalar(given["b_zero_point"], b.dtype)]
-    shape = (left.shape[0], left.shape[1], right.shape[2])
-    acc = graph.add(ts.Op.MATMUL, [left, right, *zeros], shape, "int32")
-    value = _requantized(graph, acc, given, operator.output.dtype, given["multiplier"])
+    acc = _convolved(graph, ts.Op.CONV2D, rows, weight, of_channels(given["bias"], out), plain, out)
+    value = requantized(graph, acc, given, operator.output.dtype, of_channels(given["multiplier"], out))
     return reshaped(graph, value, operator.output.shape)
 
 
 def reduce_sum(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """A sum over rows and columns as a depthwise convolution by ones; any other axis by axis."""
+    """A sum over rows and columns as a depthwise convolution by ones; any other, or of 16 bits, axis by axis."""
     given = operator.attributes
     window = data.shape[1:3]
-    if given["axes"] == (1, 2) and len(data.shape) == 4 and fits_a_kernel(window):
+    images = given["axes"] == (1, 2) and len(data.shape) == 4 and accumulators(data) == "int32"
+    if images and fits_a_kernel(window):
         channels = data.shape[3]
         ones = np.ones((*window, channels, 1), np.int8)
         plain = {"strides": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0), "input_zero_point": 0}
-        bias = _of_channels(given["bias"], channels)
+        bias = of_channels(given["bias"], channels)
         acc = _convolved(graph, ts.Op.DEPTHWISE_CONV2D, data, ones, bias, plain, channels, window)
     else:
         acc = widened(graph, data, 0)
-        for axis in given["axes"]:
+        # One element's sum is itself; where Vela 5.2 finds that too, it forgets how the value lies in memory.
+        for axis in (axis for axis in given["axes"] if data.shape[axis] > 1):
             shape = [1 if at == axis else size for at, size in enumerate(acc.shape)]
             acc = graph.add(ts.Op.REDUCE_SUM, [acc], shape, "int32", axis)
         if given["bias"].any():
             offset = graph.constant(given["bias"].astype(np.int32).reshape((1,) * len(data.shape)))
             acc = graph.add(ts.Op.ADD, [acc, offset], acc.shape, "int32")
-    value = _requantized(graph, acc, given, operator.output.dtype, given["multiplier"].reshape(-1))
+    value = requantized(graph, acc, given, operator.output.dtype, given["multiplier"].reshape(-1))
     return reshaped(graph, value, operator.output.shape)
 
 
@@ -170,11 +165,22 @@ def _convolved(
     data, pads = _cut(graph, data, pads)
     if _in_parts(operator, given, channels, data.shape[3]):
         data = unsliced(graph, data)
-    inputs = _operands(graph, data, weight, bias, given["input_zero_point"])
+    weight, rows = _told_apart(graph, weight, bias, 0 if operator == ts.Op.DEPTHWISE_CONV2D else 1)
+    pads[0] = (pads[0][0], pads[0][1] + rows * given["dilation"][0])
+    inputs = operands(graph, data, weight, bias, given["input_zero_point"])
     shape = (data.shape[0], *size, channels)
     padding = [pad for pair in pads for pad in pair]
-    strides, dilation = list(given["strides"]), list(given["dilation"])
-    return graph.add(operator, inputs, shape, "int32", padding, strides, dilation, False, ts.DType.INT32)
+    strides, dilation, dtype = list(given["strides"]), list(given["dilation"]), accumulators(data)
+    return graph.add(operator, inputs, shape, dtype, padding, strides, dilation, False, DTYPES[dtype])
+
+
+def _told_apart(graph: TosaGraph, weight: Array, bias: Array, axis: int) -> tuple[Array, int]:
+    """Weights with rows of zeros behind them, and how many, where equal ones stand beside another bias.
+
+    Of equal weights with equal scales, Vela 5.2 takes the first one's biases for all.
+    """
+    rows = graph.biases_before(weight, bias)
+    return np.pad(weight, [(0, rows if at == axis else 0) for at in range(weight.ndim)]), rows
 
 
 def _in_parts(operator: Any, given: Mapping[str, Any], channels: int, depth: int) -> bool:
@@ -192,19 +198,28 @@ def _cut(graph: TosaGraph, data: Value, pads: list[tuple[int, int]]) -> tuple[Va
     return kept, [(before, max(after, 0)) for before, after in pads]
 
 
-def _operands(graph: TosaGraph, data: Value, weight: Array, bias: Array, zero_point: int) -> list[Value]:
+def operands(graph: TosaGraph, data: Value, weight: Array, bias: Array, zero_point: int) -> list[Value]:
+    """What TOSA's convolutions read: data, weights, biases and both zero points."""
     zeros = [graph.scalar(zero_point, data.dtype), graph.scalar(0, "int8")]
-    return [data, graph.constant(weight), graph.constant(bias.astype(np.int32)), *zeros]
+    dtype = accumulators(data)
+    held = bias.astype(np.int64 if dtype == "int48" else np.int32)
+    return [data, graph.constant(weight), graph.constant(held, dtype), *zeros]
 
 
-def _requantized(
+def accumulators(data: Value) -> str:
+    """The dtype of TOSA's sums of products of such data."""
+    return "int48" if data.dtype == "int16" else "int32"
+
+
+def requantized(
     graph: TosaGraph, acc: Value, given: Mapping[str, Any], dtype: str, multiplier: Array
 ) -> Value:
+    """RESCALE of accumulators, and CLAMP."""
     value = rescale(graph, acc, (multiplier, given["shift"]), dtype, zero_point=given["zero_point"])
     return clamped(graph, value, given)
 
 
-def _of_channels(values: Array, channels: int) -> Array:
+def of_channels(values: Array, channels: int) -> Array:
     """One number a channel; one for all where they agree."""
     flat = values.reshape(-1)
     return np.broadcast_to(flat, (channels,)) if flat.size == 1 else flat

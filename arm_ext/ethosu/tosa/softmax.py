@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax, as the numerics `tosa` defines it."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import tosa_serializer as ts
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, Array, rescale, widened
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, Array, rescale, reshaped, widened
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale, scale_of
 
@@ -16,11 +17,17 @@ _LEAST, _MOST = -128, 127
 _LOW_BITS = 7
 """Of an exponential of 15 bits that the second table holds."""
 
+_MAX_RANK = 4
+"""Of tensors of 32 bits beyond which Vela 5.2 loses its way on Ethos-U55 and U65."""
+
 
 def softmax(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     """The operators of the definition, one by one; `schedules.numerics.tosa.softmax` has the names."""
-    given = operator.attributes
-    axis = given["axis"] % len(data.shape)
+    given, axis = operator.attributes, operator.attributes["axis"] % len(data.shape)
+    if len(data.shape) > _MAX_RANK:
+        inner = math.prod(data.shape[axis + 1 :])
+        flat = (math.prod(data.shape[:axis]), data.shape[axis], *((inner,) if inner > 1 else ()))
+        data, axis = reshaped(graph, data, flat), 1
     one = tuple(1 if at == axis else size for at, size in enumerate(data.shape))
     e = _exponentials(graph, data, axis, given["exponentials"])
     total = graph.add(ts.Op.REDUCE_SUM, [e], one, "int32", axis)
@@ -30,7 +37,8 @@ def softmax(graph: TosaGraph, operator: Operator, data: Value) -> Value:
     down = graph.add(ts.Op.SUB, [_number(graph, 30, one), zeros], one, "int32")
     share = graph.add(ts.Op.ARITHMETIC_RIGHT_SHIFT, [product, down], data.shape, "int32", False)
     scale = Scale(given["y_multiplier"], given["y_shift"])
-    return rescale(graph, share, scale, operator.output.dtype, zero_point=given["y_zero_point"])
+    value = rescale(graph, share, scale, operator.output.dtype, zero_point=given["y_zero_point"])
+    return reshaped(graph, value, operator.output.shape)
 
 
 def _exponentials(graph: TosaGraph, data: Value, axis: int, entries: Array) -> Value:

@@ -23,6 +23,7 @@ class Qdq:
     """Every method is a definition of this package applied to shapes; all scales are exact in binary32."""
 
     name = "qdq"
+    index_dtype = "int64"
 
     def quantize(self, real: npt.ArrayLike, y: Quantization) -> Array:
         """Real constants, such as a padding value, as quantised ones."""
@@ -43,7 +44,7 @@ class Qdq:
 
     def requantize(
         self,
-        acc: tuple[Sequence[int], str],
+        acc: tuple[Sequence[int], str, str],
         scales: tuple[float, Floats, Floats],
         y: Quantization,
         bounds: Bounds,
@@ -51,12 +52,12 @@ class Qdq:
         """Accumulators to values.
 
         Args:
-            acc: Shape and dtype of the accumulators.
+            acc: Shape and dtype of the accumulators, and the dtype of the data whose products they are sums of.
             scales: xs, ws and n of the definition; the arrays are of the accumulators' rank.
             y: The output.
             bounds: Real limits of an absorbed clamp.
         """
-        shape, dtype = acc
+        shape, dtype, _ = acc
         input_scale, weight_scale, count = scales
         m = multiplier(input_scale, weight_scale, y.scale, count)
         return requantize_routine(shape, dtype, m, y, bounds)
@@ -112,6 +113,16 @@ class Qdq:
             ValueError: x is not of 8 bits.
         """
         return softmax_routine(shape, axis, x, y)
+
+    def resize(
+        self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str
+    ) -> Routine:
+        """Bilinear resize.
+
+        Raises:
+            ValueError: Always: onnxruntime interpolates in float, LiteRT in fixed point of its own.
+        """
+        raise ValueError("a resize that interpolates computes in float")
 
     def norm(
         self,

@@ -5,21 +5,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedules.numerics.qdq.numerics import Qdq
+from schedules.numerics.qdq.table import Real
 from schedules.numerics.qdq.values import Bounds, Floats, Quantization
 from schedules.numerics.routine import Routine
 from schedules.numerics.tosa.binary import OPS, binary_routine
 from schedules.numerics.tosa.requantize import divisors, multipliers, requantize_routine
+from schedules.numerics.tosa.rescale import MULTIPLIER_BITS, WIDE_MULTIPLIER_BITS
+from schedules.numerics.tosa.resize import resize_routine
 from schedules.numerics.tosa.softmax import softmax_routine
+from schedules.numerics.tosa.steps import clamp_of, restepped_routine
+from schedules.numerics.tosa.table import interpolated_routine
+
+_ACCUMULATOR = "int32"
+_WIDE = "int16"
 
 
 class Tosa(Qdq):
-    """Differs from `qdq` where that computes in float; tables and exact integer sums are the same in both."""
+    """Differs from `qdq` where that computes in float; tables of 8 bits and exact integer sums are the same in both."""
 
     name = "tosa"
+    index_dtype = "int32"
 
     def requantize(
         self,
-        acc: tuple[Sequence[int], str],
+        acc: tuple[Sequence[int], str, str],
         scales: tuple[float, Floats, Floats],
         y: Quantization,
         bounds: Bounds,
@@ -27,12 +36,34 @@ class Tosa(Qdq):
         """As of `qdq`.
 
         Raises:
-            ValueError: Accumulators of more than 32 bits, or a scale beyond RESCALE's.
+            ValueError: Accumulators of more than 32 bits that are no sums of products of 16-bit data, or a scale beyond
+                RESCALE's.
         """
+        shape, dtype, data = acc
         input_scale, weight_scale, count = scales
-        if (count != 1).any() and (weight_scale == 1).all() and input_scale == y.scale:
-            return requantize_routine(acc, *divisors(count), y, bounds, average=True)
-        return requantize_routine(acc, *multipliers(input_scale, weight_scale, y.scale, count), y, bounds)
+        average = bool((count != 1).any() and (weight_scale == 1).all() and input_scale == y.scale)
+        wide = data == _WIDE and not average
+        if dtype != _ACCUMULATOR and not wide:
+            raise ValueError(f"RESCALE takes accumulators of {_ACCUMULATOR}, not {dtype}")
+        if average:
+            return requantize_routine((shape, dtype), *divisors(count), y, bounds, average=True)
+        bits = WIDE_MULTIPLIER_BITS if wide else MULTIPLIER_BITS
+        found = multipliers(input_scale, weight_scale, y.scale, count, bits)
+        return requantize_routine((shape, dtype), *found, y, bounds)
+
+    def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
+        """As of `qdq`; of a 16-bit tensor by interpolation, and to or from 16 bits in other steps by RESCALE.
+
+        Raises:
+            ValueError: The function is not a number somewhere, or too steep, or of a type or steps that have no form.
+        """
+        if _WIDE not in (x.dtype, y.dtype):
+            return super().table(shape, x, y, function)
+        if (bounds := clamp_of(function, x)) is not None:
+            return restepped_routine(shape, x, y, bounds)
+        if x.dtype != _WIDE:
+            return super().table(shape, x, y, function)
+        return interpolated_routine(shape, x, y, function)
 
     def binary(
         self,
@@ -58,6 +89,16 @@ class Tosa(Qdq):
             ValueError: x is not of 8 bits, or the axis too long for a sum of 32.
         """
         return softmax_routine(shape, axis, x, y)
+
+    def resize(
+        self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str
+    ) -> Routine:
+        """Bilinear resize of an 8-bit tensor.
+
+        Raises:
+            ValueError: See `resize_routine`.
+        """
+        return resize_routine(shape, size, mode, x, layout)
 
 
 NUMERICS = Tosa()

@@ -4,7 +4,8 @@
     m[c] / 2**shift ~ xs * ws[c] / (ys * n)         in binary64, rounded to 31 bits for the greatest channel
     q               = saturate(rescale(acc) + zp)
 
-xs and ws are the scales of the factors, n is what an average divides by, as in the numerics `qdq`. An average that
+xs and ws are the scales of the factors, n is what an average divides by, as in the numerics `qdq`. Sums of products of
+16-bit data have 48 bits in TOSA, and multipliers of 15; on a CPU they are int32 where that holds them. An average that
 keeps its input's scale divides as AVG_POOL2D does, by a multiplier of its own for each n:
 
     m / 2**shift = (2**30 + 1) * 2**k // n / 2**(30 + k)        k = bits of n - 1
@@ -19,21 +20,29 @@ from tvm import te
 
 from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization, integer_bounds
 from schedules.numerics.routine import Routine, broadcast, routine
-from schedules.numerics.tosa.rescale import rescale, rescale_tir, saturate_tir, scales_of
-
-_ACCUMULATOR = "int32"
+from schedules.numerics.tosa.rescale import (
+    MULTIPLIER_BITS,
+    rescale,
+    rescale_tir,
+    saturate_tir,
+    scales_of,
+)
 
 
 def multipliers(
-    input_scale: float, weight_scale: Floats, output_scale: float, count: Floats
+    input_scale: float,
+    weight_scale: Floats,
+    output_scale: float,
+    count: Floats,
+    bits: int = MULTIPLIER_BITS,
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """The multipliers, of the arguments' rank, and their shift.
+    """The multipliers, of the arguments' rank and at most so many bits, and their shift.
 
     Raises:
         ValueError: A scale beyond what RESCALE can express.
     """
     factor = np.float64(input_scale) * weight_scale.astype(np.float64)
-    return scales_of(np.asarray(factor / (np.float64(output_scale) * count.astype(np.float64))))
+    return scales_of(np.asarray(factor / (np.float64(output_scale) * count.astype(np.float64))), bits)
 
 
 def divisors(count: Floats) -> tuple[npt.NDArray[np.int64], int]:
@@ -66,13 +75,8 @@ def requantize_routine(
     """`requantize` of a tensor of accumulators; the multipliers, of the accumulators' rank, are its constant.
 
     Its attribute "average" is 1 where they are `divisors`.
-
-    Raises:
-        ValueError: Accumulators of more than 32 bits.
     """
     shape, dtype = acc
-    if dtype != _ACCUMULATOR:
-        raise ValueError(f"RESCALE takes accumulators of {_ACCUMULATOR}, not {dtype}")
     low, high = integer_bounds(y, bounds)
     total = te.placeholder(shape, dtype, "acc")
     factor = te.placeholder(m.shape, str(m.dtype), "multiplier")

@@ -3,7 +3,8 @@
 
     rescale(value) = (value * multiplier + 2**(shift - 1)) >> shift
 
-which rounds half up (TOSA calls it SINGLE_ROUND). What follows adds the output's zero point, then saturates.
+which rounds half up (TOSA calls it SINGLE_ROUND). What follows adds the output's zero point, then saturates. Values of
+48 bits, which sums of 16-bit data are, have a multiplier of 16 bits.
 """
 
 import math
@@ -17,8 +18,11 @@ from tvm import ir, tirx
 MULTIPLIER_BITS = 31
 """A multiplier is a fraction in [0.5, 1) with this many bits."""
 
+WIDE_MULTIPLIER_BITS = 15
+"""The same for values of 48 bits."""
+
 MIN_SHIFT, MAX_SHIFT = 2, 62
-"""Range of the shift (TOSA 1.0, apply_scale_32)."""
+"""Range of the shift (TOSA 1.0, apply_scale_32 and apply_scale_16)."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +54,30 @@ def scale_of(value: float) -> Scale:
     return Scale(int(multipliers), shift)
 
 
-def scales_of(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int32], int]:
+def scales_of(
+    values: npt.NDArray[np.float64], bits: int = MULTIPLIER_BITS
+) -> tuple[npt.NDArray[np.int32], int]:
     """Multipliers for real numbers, and the one shift of all.
 
-    The greatest has 31 bits; one that is smaller by 2**-n has n bits less. Channels whose weights differ that much
+    The greatest has all bits; one that is smaller by 2**-n has n bits less. Channels whose weights differ that much
     differ as much in what they add to an output.
 
+    Args:
+        values: The real numbers.
+        bits: `MULTIPLIER_BITS` or `WIDE_MULTIPLIER_BITS`.
+
     Raises:
-        ValueError: One is negative or not finite, or none is positive, or one is 2**29 and above.
+        ValueError: One is negative or not finite, or none is positive, or one is 2**(bits - 2) and above.
     """
     if not (np.isfinite(values).all() and (values >= 0).all() and values.max(initial=0) > 0):
         raise ValueError(f"scales are finite, not negative, and not all 0; these are {values}")
     fraction, exponent = math.frexp(float(values.max()))
     # Rounded up to the next power of two, the multiplier would have a bit more.
-    if math.floor(math.ldexp(fraction, MULTIPLIER_BITS) + 0.5) == 1 << MULTIPLIER_BITS:
+    if math.floor(math.ldexp(fraction, bits) + 0.5) == 1 << bits:
         exponent += 1
-    shift = min(MULTIPLIER_BITS - exponent, MAX_SHIFT)
+    shift = min(bits - exponent, MAX_SHIFT)
     if shift < MIN_SHIFT:
-        raise ValueError(f"scale {values.max()} is not below 2**{MULTIPLIER_BITS - MIN_SHIFT}")
+        raise ValueError(f"scale {values.max()} is not below 2**{bits - MIN_SHIFT}")
     return np.floor(np.ldexp(values, shift) + 0.5).astype(np.int32), shift
 
 
@@ -82,7 +92,7 @@ def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.
     """Rescales integers, as defined above.
 
     Args:
-        value: Of 32 bits.
+        value: Of 32 bits, or of 48 where multipliers have 15.
         multiplier: One for all, or some that broadcast.
         shift: One for all.
     """
@@ -91,7 +101,7 @@ def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.
 
 
 def rescale_tir(value: ir.Expr, multiplier: ir.Expr | int, shift: int) -> ir.Expr:
-    """`rescale` of one int32 value by one int32 multiplier, as an int64 expression."""
+    """`rescale` of one value by one int32 multiplier, as an int64 expression."""
     factor = wide(multiplier) if isinstance(multiplier, int) else tirx.Cast("int64", multiplier)
     return tirx.shift_right(tirx.Cast("int64", value) * factor + wide(1 << (shift - 1)), wide(shift))
 

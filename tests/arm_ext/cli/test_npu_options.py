@@ -15,7 +15,7 @@ from tests.arm_ext.models import mlp
 
 NONE = {
     **dict.fromkeys(("accelerator", "fallback_ops", "system_config", "memory_mode", "vela_config")),
-    **dict.fromkeys(("sram_budget", "cpu_mhz", "npu_mhz")),
+    **dict.fromkeys(("sram_budget", "cpu_mhz", "npu_mhz", "handover_us")),
     "npu_ops": (),
     "cpu_ops": (),
 }
@@ -35,6 +35,7 @@ WRONG = [
     ("budget", [*U55, "--sram-budget", "16", "--fail-on-fallback"], 1, "in use at the widest layers:"),
     ("fallback", [*U55, "--cpu-ops", "depthwise", "--fail-on-fallback"], 1, "it was sent to the CPU"),
     ("clock", [*U55, "--cpu-mhz", "0"], 2, "--cpu-mhz"),
+    ("hand-over", [*U55, "--handover-us", "-1"], 2, "--handover-us"),
     ("option without NPU", ["--npu-ops", "conv2d"], 2, "--npu-ops is for models with an NPU; name it with --npu"),
     ("wish without NPU", ["--fail-on-fallback"], 2, "--fail-on-fallback is for models with an NPU"),
 ]  # fmt: skip
@@ -80,5 +81,7 @@ def test_options_become_a_record():
     assert read_npu_options(NONE) is None
     given = {**NONE, "accelerator": "ethos-u55-64", "cpu_ops": ("a", "b"), "npu_mhz": 250.0}
     assert read_npu_options(given) == NpuOptions("ethos-u55-64", cpu_ops=("a", "b"), npu_mhz=250.0)
+    given = {**NONE, "accelerator": "ethos-u55-64", "handover_us": 0.0}
+    assert read_npu_options(given) == NpuOptions("ethos-u55-64", handover_us=0.0)
     given = {**NONE, "accelerator": "ethos-u55-64", "fallback_ops": ()}
     assert read_npu_options(given) == NpuOptions("ethos-u55-64", fail_on_fallback=True)

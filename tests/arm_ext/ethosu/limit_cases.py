@@ -2,33 +2,16 @@
 """Each constraint with an operator just inside of its limit and one just outside."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
-from arm_ext.target.npu import Family
+from tests.arm_ext.ethosu.integer_cases import INTEGER_CASES
+from tests.arm_ext.ethosu.limit_case import EARLIER as _EARLIER
+from tests.arm_ext.ethosu.limit_case import LimitCase
 from tests.arm_ext.ethosu.one_operator import SCALE, ZERO, OneOperator, weights
-
-_EVERY: tuple[Family, ...] = ("u55", "u65", "u85")
-_EARLIER: tuple[Family, ...] = ("u55", "u65")
-
-
-@dataclass(frozen=True)
-class LimitCase:
-    """A constraint's two sides.
-
-    Attributes:
-        reason: The constraint's.
-        inside: Builds an operator that meets it, on the families that it holds for.
-        outside: Builds one that does not.
-        families: Of the accelerators.
-    """
-
-    reason: str
-    inside: Callable[[], onnx.ModelProto]
-    outside: Callable[[], onnx.ModelProto]
-    families: tuple[Family, ...] = _EVERY
+from tests.arm_ext.ethosu.resize_models import RESIZE_CASES
+from tests.arm_ext.ethosu.width_cases import WIDTH_CASES
 
 
 def _image(one: OneOperator, *shape: int) -> str:
@@ -109,24 +92,6 @@ def _accumulators(ratio: float) -> Callable[[], onnx.ModelProto]:
     return build
 
 
-def _matmul(*batch: int) -> Callable[[], onnx.ModelProto]:
-    def build() -> onnx.ModelProto:
-        one = OneOperator()
-        y = one.node("MatMul", one.data(2, 3, 5, 7), one.data(*batch, 7, 4))
-        return one.model(one.quantized(y, 0.3))
-
-    return build
-
-
-def _slice(step: int) -> Callable[[], onnx.ModelProto]:
-    def build() -> onnx.ModelProto:
-        one = OneOperator()
-        numbers = [one.constant([n], "int64") for n in (1, 8, 2, step)]
-        return one.model(one.quantized(one.node("Slice", one.data(1, 3, 9, 8), *numbers)))
-
-    return build
-
-
 def _resize(factor: float, rounding: str = "floor") -> Callable[[], onnx.ModelProto]:
     def build() -> onnx.ModelProto:
         one = OneOperator()
@@ -147,8 +112,10 @@ def _transposed(groups: int = 1, stride: int = 1, dilation: int = 1) -> Callable
     )  # fmt: skip
 
 
-def _pool(shape: tuple[int, int], kernel: tuple[int, int], stride: int = 1) -> Callable[[], onnx.ModelProto]:
-    return _window("MaxPool", 1, 1, *shape, kernel_shape=list(kernel), strides=[stride] * 2)
+def _pool(
+    shape: tuple[int, int], kernel: tuple[int, int], stride: int = 1, **attributes: object
+) -> Callable[[], onnx.ModelProto]:
+    return _window("MaxPool", 1, 1, *shape, kernel_shape=list(kernel), strides=[stride] * 2, **attributes)
 
 
 _IMAGE = (1, 7, 9, 8)
@@ -159,19 +126,17 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
         _unary("MaxPool", *_IMAGE[:3], kernel_shape=[2]),
     ),
     LimitCase(
-        "its tensors are not of 8 signed bits", _unary("Sigmoid", *_IMAGE), _unary("Sigmoid", *_IMAGE, dtype="uint8"),
+        "its tensors are not of 8 or 16 signed bits", _unary("Sigmoid", *_IMAGE, dtype="int16"),
+        _unary("Sigmoid", *_IMAGE, dtype="uint8"),
     ),
-    LimitCase("a tensor has too many axes", _unary("Tanh", 2, 3, 4, 5), _unary("Tanh", 2, 1, 3, 4, 5), _EARLIER),
+    *WIDTH_CASES,
     LimitCase(
-        "a tensor has too many axes", _unary("Tanh", 2, 1, 3, 4, 5, 2), _unary("Tanh", 2, 1, 3, 1, 4, 5, 2), ("u85",),
+        "a tensor has too many axes", _unary("Tanh", 2, 1, 3, 4, 5, 2), _unary("Tanh", 2, 1, 3, 1, 4, 5, 2),
     ),
+    LimitCase("a tensor has no elements", _conv((1, 2, 4, 4), (2, 2, 4, 4)), _conv((1, 2, 3, 4), (2, 2, 4, 4))),
     LimitCase("a tensor's axis is too long", _unary("Tanh", 1, 1 << 16), _unary("Tanh", 1, 1 + (1 << 16))),
     LimitCase("its weights, less their zero point, do not fit in 8 bits", _weights_of(128), _weights_of(129)),
     LimitCase("the weights of an output add up to too much", _heavy(1 << 15), _heavy(1 + (1 << 15))),
-    LimitCase("its multiplier varies along another axis than the channels",
-        _window("AveragePool", *_IMAGE, kernel_shape=[3, 3], pads=[1] * 4),
-        _window("AveragePool", *_IMAGE, scale=SCALE, kernel_shape=[3, 3], pads=[1] * 4),
-    ),
     LimitCase("its bias varies along another axis than the channels", _biased(1, 7, 1, 1), _biased(1, 7, 5, 1)),
     LimitCase("RESCALE leaves its greatest accumulators undefined", _accumulators(65535.0), _accumulators(65536.0)),
     LimitCase("its window has too many rows", _conv((1, 2, 65, 3), (3, 2, 64, 1)), _conv((1, 2, 65, 3), (3, 2, 65, 1))),
@@ -187,7 +152,12 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
         "its stride is too great", _conv(_IMAGE, (5, 7, 3, 3), strides=[3, 3], pads=[1, 1, 1, 1]),
         _conv(_IMAGE, (5, 7, 3, 3), strides=[4, 1], pads=[1, 1, 1, 1]), _EARLIER,
     ),
-    LimitCase("TOSA's transposed convolution has one group", _transposed(), _transposed(groups=2)),
+    LimitCase("TOSA's convolution of its kind has one group", _transposed(), _transposed(groups=2)),
+    LimitCase(
+        "a tap of its dilated window sees nothing but padding",
+        _conv((1, 4, 5, 3), (3, 4, 1, 2), dilations=[1, 3], pads=[0, 1, 0, 1]),
+        _conv((1, 4, 5, 2), (3, 4, 1, 2), dilations=[1, 3], pads=[0, 1, 0, 1]),
+    ),
     LimitCase("TOSA's transposed convolution is not dilated", _transposed(), _transposed(dilation=2)),
     LimitCase("its strides are not among those that there are", _transposed(stride=2), _transposed(stride=3), _EARLIER),
     LimitCase(
@@ -198,16 +168,16 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
     LimitCase("its window has too many taps", _pool((256, 257), (256, 256)), _pool((256, 257), (256, 257))),
     LimitCase("its stride is too great", _pool((9, 8), (2, 2), 3), _pool((9, 8), (2, 2), 4), _EARLIER),
     LimitCase(
+        "its stride is too great for windows that are padded", _pool((9, 8), (3, 2), 3, pads=[1] * 4),
+        _pool((9, 8), (3, 2), 4, pads=[1] * 4), ("u85",),
+    ),
+    LimitCase(
         "TOSA's pool is not dilated", _window("MaxPool", *_IMAGE, kernel_shape=[2, 2]),
         _window("MaxPool", *_IMAGE, kernel_shape=[2, 2], dilations=[2, 1]),
     ),
-    LimitCase(
-        "its layout is another", _window("MaxPool", *_IMAGE, kernel_shape=[2, 2]),
-        _unary("MaxPool", *_IMAGE, kernel_shape=[2, 2]),
-    ),
-    LimitCase("an operand of the product is broadcast", _matmul(2, 3), _matmul(1, 3)),
-    LimitCase("it leaves out elements between others", _slice(1), _slice(2)),
     LimitCase("it does not repeat each pixel", _resize(2), _resize(2, "ceil")),
     LimitCase("its factors are not powers of two", _resize(2), _resize(3), _EARLIER),
+    *RESIZE_CASES,
+    *INTEGER_CASES,
 )  # fmt: skip
 """In the list's order."""

@@ -32,10 +32,14 @@ class OneOperator:
         return f"{name}_d"
 
     def data(self, *shape: int, scale: float = SCALE, zero: int = ZERO, dtype: str = "int8") -> str:
+        return self.dequantized(self.integers(dtype, *shape), scale, zero, dtype)
+
+    def integers(self, dtype: str, *shape: int) -> str:
+        """An input of integers or truths that nothing dequantises."""
         name = f"x{len(self.inputs)}"
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
-        return self.dequantized(name, scale, zero, dtype)
+        return name
 
     def weight(self, values: np.ndarray, scale: object = 0.01, zero: int = 0) -> str:
         name = self.constant(values, str(values.dtype))
@@ -72,6 +76,9 @@ def random_inputs(model: onnx.ModelProto, seed: int = 0) -> list[np.ndarray]:
     for value in model.graph.input:
         dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        if dtype == np.bool_:
+            arrays.append(rng.random(shape) < 0.5)
+            continue
         info = np.iinfo(dtype)
         arrays.append(rng.integers(info.min, info.max, shape, dtype, endpoint=True))
     return arrays

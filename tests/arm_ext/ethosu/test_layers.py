@@ -11,7 +11,7 @@ def test_each_of_velas_layers_is_an_operators():
     graph = prepared("mixed").graph
     softmax, scores = named(graph, "softmax"), named(graph, "scores")
     (part,) = grow(graph, [softmax, scores])
-    tosa = emit(part.operators, part.inputs, part.outputs)
+    tosa = emit(part.operators, part.inputs, part.outputs, "u55")
     layers = compile_network(tosa, "TOSA", resolve_npu("ethos-u55-128")).layers
     owners = [operator for _, operator in owned(part, layers)]
     assert set(owners) == {softmax, scores}

@@ -53,7 +53,7 @@ def whole(graph: Graph, npu: str = NPUS[0]) -> Part:
 def test_a_network_is_one_exact_region(model: str, npu: str):
     path, graph, _, values = network(model)
     part = whole(graph, npu)
-    region = emit(part.operators, part.inputs, part.outputs)
+    region = emit(part.operators, part.inputs, part.outputs, ACCELERATORS[npu].family)
     inputs, expected = ([values[t.var] for t in tensors] for tensors in (part.inputs, part.outputs))
     ios = ([Io(t.name, t.dtype, t.shape) for t in tensors] for tensors in (part.inputs, part.outputs))
     named = dict(zip(("inputs", "outputs"), ios, strict=True))

@@ -109,6 +109,13 @@ def test_a_path_over_the_cpu_divides_a_diamond():
     assert [positions(graph, part.operators) for part in parts] == [[0], [2]]
 
 
+def test_what_is_apart_begins_a_part_of_its_own():
+    graph, _ = parts_of([([0], True), ([1], True), ([2], True), ([1], True)])
+    whole = grow(graph, graph.operators, {graph.operators[1]})
+    # The last one reads nothing of what is apart.
+    assert [positions(graph, part.operators) for part in whole] == [[1, 2], [0, 3]]
+
+
 @pytest.mark.parametrize(
     ("wishes", "reason", "actual"),
     [
@@ -125,7 +132,7 @@ def test_wishes_by_kind_and_by_node(wishes: Wishes, reason: str, actual: str):
 
 
 def test_an_operator_that_cannot_run_there_says_why():
-    graph = graph_of([([0], True)], "where")
+    graph = graph_of([([0], True)], "sort")
     taken, (refused,) = claim(graph, ACCELERATORS["ethos-u85-512"])
     assert not taken
-    assert (refused.why.reason, refused.why.actual) == ("no TOSA form of its kind is known here", "where")
+    assert (refused.why.reason, refused.why.actual) == ("no TOSA form of its kind is known here", "sort")

@@ -15,13 +15,13 @@ def test_it_computes_and_prints_nothing(capfd: pytest.CaptureFixture[str]):
     graph = prepared("whole").graph
     (part,) = grow(graph, graph.operators)
     x = np.zeros(part.inputs[0].shape, np.int8)
-    (y,) = run_reference(emit(part.operators, part.inputs, part.outputs), [x])
+    (y,) = run_reference(emit(part.operators, part.inputs, part.outputs, "u55"), [x])
     assert (y.shape, y.dtype) == (part.outputs[0].shape, np.int8)
     assert capfd.readouterr().out == ""
 
 
 def test_what_the_specification_leaves_open_is_an_error():
-    graph = TosaGraph()
+    graph = TosaGraph("u55")
     x = graph.input((1, 1), "int32")
     # A zero point of int32 must be 0.
     graph.output(rescale(graph, x, ONE, "int8", input_zero_point=3))

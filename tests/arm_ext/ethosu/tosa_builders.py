@@ -59,6 +59,7 @@ def pool_case(
     stride: tuple[int, int],
     pad: tuple[int, int, int, int] = (0, 0, 0, 0),
     dtype: ts.DType = I8,
+    families: tuple[str, ...] = ALL,
 ) -> Case:
     def build(graph: Graph) -> None:
         value = graph.input([1, *size], dtype)
@@ -72,7 +73,7 @@ def pool_case(
             zero = graph.const([0 if dtype == I16 else -3], dtype)
             graph.output(graph.op("AVG_POOL2D", [value, zero, zero], shape, dtype, *lists, I32))
 
-    return Case(build)
+    return Case(build, families)
 
 
 def add_case(

@@ -73,6 +73,7 @@ CASES: dict[str, Case] = {
     "transpose_conv_2": transpose_conv((3, 3), (2, 2), 12),
     "max_pool": pool_case("MAX", (9, 10, 19), (3, 3), (2, 2), (1, 1, 1, 0)),
     "max_pool_int16": pool_case("MAX", (8, 8, 8), (2, 2), (2, 2), dtype=I16),
+    "max_pool_in_parts": pool_case("MAX", (10, 10, 19), (3, 3), (4, 4), (1, 0, 1, 0), families=U85),
     "average_pool": pool_case("AVG", (8, 10, 19), (2, 2), (2, 2)),
     "average_pool_padded": pool_case("AVG", (9, 9, 12), (3, 3), (1, 1), (1, 1, 1, 1)),
     "average_pool_int16": pool_case("AVG", (6, 6, 9), (3, 3), (1, 1), (1, 1, 1, 1), I16),

@@ -57,12 +57,12 @@ def cascade(graph: Graph) -> None:
 
 
 def flip_target(graph: Graph) -> None:
-    """Small, but with every kind of data in it, and scales at which each weight and bias tells."""
+    """Small, but with every kind of data in it, and scales at which each weight, bias and table entry tells."""
     value = graph.input((1, 12, 14, 8))
     first = requantized(graph, conv(graph, value, 16, (3, 3), pad=(1, 1, 1, 1)), I8, 0.004)
     middle = requantized(graph, conv(graph, first, 1, (3, 3), pad=(1, 1, 1, 1), depthwise=True), I8, 0.004)
     wide = [rescale(graph, v, I32, m, 11) for v, m in ((first, 1 << 30), (middle, 900_000_000))]
-    total = rescale(graph, graph.op("ADD", wide, first.shape, I32), I8, 1 << 30, 50)
+    total = rescale(graph, graph.op("ADD", wide, first.shape, I32), I8, 1 << 30, 49)
     entries = graph.const(graph.rng.permutation(256) - 128, I8)
     graph.output(graph.op("TABLE", [total, entries], total.shape, I8))
 

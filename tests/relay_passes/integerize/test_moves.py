@@ -16,7 +16,6 @@ from tests.relay_passes.integerize.qdq import (
     computed,
     made_integer,
     qdq,
-    refused,
     run,
 )
 from tests.schedules.numerics.routines import BELOW_POWER, ODD_POWER, UNSIGNED, WIDE, Per
@@ -130,16 +129,6 @@ def test_weight_moves_with_its_scales():
     acc = (x.astype(np.int64) - 7) @ q.T.astype(np.int64)
     expected = np.clip(np.rint(acc * 0.125 * scale / 2**7) + 3, -128, 127)  # powers of two: exact
     np.testing.assert_array_equal(actual, expected)
-
-
-def test_resize_that_interpolates_is_refused():
-    def body(graph: Graph, x: Var) -> Expr:
-        return graph.emit("up", op.image.resize2d(x, (18, 16), layout="NCHW", method="linear"))
-
-    (left,) = refused(body, [Input(SHAPE, ODD_POWER)], ODD_POWER)
-    assert str(left) == (
-        "up: image.resize2d: a resize that interpolates computes (limit nearest_neighbor, actual linear)"
-    )
 
 
 def test_moved_integers_serve_float_readers_too():

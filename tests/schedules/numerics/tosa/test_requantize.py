@@ -54,9 +54,47 @@ def test_an_average_divides_by_its_count():
     assert abs(int(m.item()) / 2**shift - 1 / 49) < 2**-36
 
 
-def test_accumulators_have_32_bits():
+@pytest.mark.parametrize("data", ["int8", "int32"])
+def test_accumulators_of_other_data_than_16_bits_have_32_bits(data: str):
+    for count in (1, 9):
+        scales = (POWER.scale, ONE, np.full((1, 1), count, np.float32))
+        with pytest.raises(ValueError, match="int32, not int64"):
+            NUMERICS.requantize(((1, 1), "int64", data), scales, DECIMAL, (None, None))
+
+
+def test_an_average_of_16_bits_that_keeps_its_scale_has_32_bits():
+    scales = (WIDE.scale, ONE, np.full((1, 1), 9, np.float32))
     with pytest.raises(ValueError, match="int32, not int64"):
-        requantize_routine(((1, 1), "int64"), np.ones((1, 1), np.int32), 31, POWER, (None, None))
+        NUMERICS.requantize(((1, 1), "int64", "int16"), scales, WIDE, (None, None))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("y", [POWER, UNSIGNED, WIDE], ids=str)
+def test_sums_of_16_bits_have_multipliers_of_16_bits(dtype: str, y: Per):
+    """TOSA 1.0, apply_scale_16, in Python's integers, on accumulators of up to 48 bits."""
+    channels, info = WEIGHTS.size, np.iinfo(y.dtype)
+    scales = (0.05 / (1 << 10), WEIGHTS.reshape(1, -1), ONE)
+    most = 46 if dtype == "int64" else 31
+    acc = (
+        np.random.default_rng(2).integers(-(2**most), 2**most, (100, channels))
+        >> np.arange(100)[:, None] % most
+    )
+    routine = NUMERICS.requantize((acc.shape, dtype, "int16"), scales, y, (None, None))
+    (m,), shift = routine.constants, int(routine.func.attrs["shift"])
+    assert 1 << 14 <= m.max() < 1 << 15
+    for multiplier, weight in zip(m.reshape(-1), WEIGHTS, strict=True):
+        exact = Fraction(scales[0]) * Fraction(float(weight)) / Fraction(y.scale)
+        assert abs(Fraction(int(multiplier), 1 << shift) - exact) <= Fraction(1, 1 << shift + 1)
+    expected = [
+        [
+            min(max((int(a) * int(c) + (1 << shift - 1) >> shift) + y.zero_point, info.min), info.max)
+            for a, c in zip(row, m.reshape(-1), strict=True)
+        ]
+        for row in acc
+    ]
+    actual = run(routine, [acc.astype(dtype)], acc.shape, y.dtype)
+    assert len(np.unique(actual)) > 9
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 9, 49, 64, 100, 4096])
@@ -73,8 +111,8 @@ def test_an_average_that_keeps_its_scale_divides_as_avg_pool2d(count: int):
 def test_an_average_in_other_steps_is_a_sum():
     y = Per(DECIMAL.scale, 7, "int8")
     scales = (DECIMAL.scale, ONE, np.full((1, 1), 9, np.float32))
-    same = NUMERICS.requantize(((2, 3), "int32"), scales, y, (None, None))
-    other = NUMERICS.requantize(((2, 3), "int32"), scales, POWER, (None, None))
+    same = NUMERICS.requantize(((2, 3), "int32", "int8"), scales, y, (None, None))
+    other = NUMERICS.requantize(((2, 3), "int32", "int8"), scales, POWER, (None, None))
     assert [int(routine.func.attrs["average"]) for routine in (same, other)] == [1, 0]
     acc = np.array([[-40, -5, -4], [4, 5, 1100]], np.int32)
     np.testing.assert_array_equal(

@@ -8,6 +8,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64, kernel_function
 from schedules.numerics.tosa.rescale import (
+    WIDE_MULTIPLIER_BITS,
     Scale,
     fits,
     rescale,
@@ -151,6 +152,16 @@ def test_scale_is_the_nearest_of_31_bits(value: float):
     error = abs(Fraction(scale.multiplier, 1 << scale.shift) - Fraction(value)) / Fraction(value)
     assert error <= Fraction(1, 1 << 31)
     assert scale.multiplier >= 1 << 30
+
+
+@pytest.mark.parametrize("value", [*SCALES, 1.0, 1 - 2.0**-20, 2.0**12])
+def test_scale_of_48_bits_is_the_nearest_of_15(value: float):
+    multipliers, shift = scales_of(np.array([value]), WIDE_MULTIPLIER_BITS)
+    assert 1 << 14 <= multipliers[0] < 1 << 15
+    error = abs(Fraction(int(multipliers[0]), 1 << shift) - Fraction(value)) / Fraction(value)
+    assert error <= Fraction(1, 1 << 15)
+    with pytest.raises(ValueError, match=r"not below 2\*\*13"):
+        scales_of(np.array([2.0**13]), WIDE_MULTIPLIER_BITS)
 
 
 def test_scales_share_the_shift_of_the_greatest():

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a limit of an Ethos-U is: what it holds for, what it allows, and where it comes from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from arm_ext.ethosu.operators import Operator
+from arm_ext.target.npu import Family
+
+SUPPORTED_OPS = "Vela 5.2, SUPPORTED_OPS.md"
+TOSA = "TOSA 1.0"
+MEASURED = "compared with the TOSA reference model"
+
+EVERY: tuple[Family, ...] = ("u55", "u65", "u85")
+EARLIER: tuple[Family, ...] = ("u55", "u65")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One limit.
+
+    Attributes:
+        kinds: Kinds of operators that it holds for; every one if empty.
+        reason: What an operator that violates it is said to have, as a sentence without full stop.
+        limit: What is allowed, to read.
+        actual: What an operator has.
+        met: Whether that is allowed.
+        advice: What would make it fit.
+        source: Where it comes from.
+        families: Accelerators that it holds for.
+    """
+
+    kinds: tuple[str, ...]
+    reason: str
+    limit: str
+    actual: Callable[[Operator], Any]
+    met: Callable[[Any], bool]
+    advice: str
+    source: str
+    families: tuple[Family, ...] = EVERY
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A limit that an operator does not meet.
+
+    Attributes:
+        reason: The constraint's.
+        limit: The constraint's.
+        actual: What the operator has, to read.
+        advice: The constraint's.
+        source: The constraint's.
+    """
+
+    reason: str
+    limit: str
+    actual: str
+    advice: str
+    source: str
+
+
+def at_most(limit: int) -> Callable[[int], bool]:
+    """A number up to a limit."""
+    return lambda actual: actual <= limit

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Relax's own calls on integers and truths, as operators: what moves elements, picks them, or computes with them.
+
+    astype(argmax(x), "int32")    →    one argmax, whose indices are of 32 bits
+
+Arithmetic on accumulators belongs to their sum, and is none here.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tvm.ir import Call, Expr, Var
+
+_BORDERS = ("call_tir", "quantize", "dequantize")
+_ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum")
+_SUMS = ("matmul", "sum", "nn.conv1d", "nn.conv2d", "nn.conv3d")
+INDICES = ("argmax", "argmin")
+LONG = ("int64", "uint64")
+IN_64_BITS = "it counts in more bits than an NPU"
+"""Why a call on `LONG` integers is no operator."""
+
+
+def name_of(expr: Expr | None) -> str:
+    """The Relax operator of a call without "relax."; "" of anything else."""
+    return str(getattr(expr.op, "name", "")).removeprefix("relax.") if isinstance(expr, Call) else ""
+
+
+def kind_of(call: Call, reads: Sequence[Expr | None], readers: Sequence[Expr]) -> str | None:
+    """The kind of operator that a call is by itself; None of sums, and of what is part of one.
+
+    Args:
+        call: The call.
+        reads: What computes each variable that it reads; None of the graph's inputs.
+        readers: What reads its result.
+    """
+    name = name_of(call)
+    if name in (*_BORDERS, *_SUMS):
+        return None
+    of_sums = any(name_of(value) in (*_SUMS, "call_tir") and _is_wide(value) for value in reads)
+    if name == "astype" and (of_sums or any(name_of(reader) in _SUMS for reader in readers)):
+        return None
+    if name in _ARITHMETIC:
+        return None if of_sums else f"integer_{name}"
+    return name
+
+
+def index_of(call: Call, single: Callable[[Expr], Call | None]) -> tuple[Var, Call] | None:
+    """The index, and the variable that holds it, that a cast to 32 bits narrows."""
+    if name_of(call) != "astype" or str(call.attrs.dtype) != "int32":
+        return None
+    index = single(call.args[0])
+    return (call.args[0], index) if name_of(index) in INDICES and index is not None else None
+
+
+def _is_wide(value: Expr | None) -> bool:
+    return value is not None and str(value.ty.dtype) in ("int32", "int64")

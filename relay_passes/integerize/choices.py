@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons of quantised tensors, choices between them, and the places of their greatest and least.
+
+    greater(dequantize(x), dequantize(y))     →    greater(x, y)             both quantised alike
+    greater(dequantize(x), c)                 →    greater_equal(x, least)   the least x whose real number exceeds c
+    quantize(where(m, a, b))                  →    where(m, quantize(a), quantize(b))
+    argmax(dequantize(x))                     →    argmax(x)
+
+Dequantising keeps the order of values that are quantised alike, so that comparing integers compares real numbers.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+from tvm.ir import Call, Expr
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+from relay_passes.integerize.context import Context, operator
+from relay_passes.integerize.values import Quantization, Quantized, Refusal
+from relay_passes.sources import sources_of
+
+_Floats = npt.NDArray[np.float32]
+_COMPARISONS: Mapping[str, Callable[[_Floats, np.float32], npt.NDArray[np.bool_]]] = {
+    "equal": np.equal,
+    "not_equal": np.not_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+}
+_MIRRORED = {
+    "greater": "less",
+    "greater_equal": "less_equal",
+    "less": "greater",
+    "less_equal": "greater_equal",
+}
+# Dequantised one by one to find a threshold.
+_MAX_BITS = 16
+
+
+def is_comparison(call: Call) -> bool:
+    """Whether a call compares two tensors."""
+    return operator(call) in _COMPARISONS
+
+
+def compared(context: Context, call: Call) -> Expr | Refusal | None:
+    """A comparison of integers that gives the same truths; None if it is of other than quantised tensors."""
+    a, b = (context.known(arg) for arg in call.args)
+    if a is not None and b is not None and a.constant is None and b.constant is None:
+        if a.per_tensor is None or a.per_tensor != b.per_tensor:
+            return Refusal("its operands are quantised differently", _described(a), _described(b))
+        return Call(call.op, [a.value, b.value], call.attrs, call.ty_args)
+    for name, x, other in (
+        (operator(call), a, call.args[1]),
+        (_MIRRORED.get(operator(call), operator(call)), b, call.args[0]),
+    ):
+        constant = context.constant(other)
+        if x is not None and x.constant is None and constant is not None:
+            return _with_constant(name, x, constant)
+    return None
+
+
+def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -> Expr | Refusal:
+    quantization = x.per_tensor
+    if quantization is None:
+        return Refusal("its input is quantised per channel")
+    if constant.size != 1:
+        return Refusal("a constant in it has several elements", 1, constant.size)
+    info = np.iinfo(quantization.dtype)
+    if info.bits > _MAX_BITS:
+        return Refusal("its input has too many bits", _MAX_BITS, info.bits)
+    values = np.arange(int(info.min), int(info.max) + 1)
+    real = (values - quantization.zero_point).astype(np.float32) * np.float32(quantization.scale)
+    holds = _COMPARISONS[name](real, np.float32(constant.item()))
+    where = values[~holds if name == "not_equal" else holds]
+    if where.size in (0, values.size):
+        return Refusal("it is the same for every input")
+    limit = where[-1] if name.startswith("less") else where[0]
+    exact = {"greater": R.greater_equal, "less": R.less_equal}
+    compare = exact.get(name) or getattr(R, name)
+    return compare(x.value, relax.const(np.array(limit, quantization.dtype)))
+
+
+def alike(context: Context, call: Call) -> Quantized | None:
+    """The integers that stand for a choice between tensors that are quantised alike."""
+    condition, *branches = call.args
+    a, b = (context.known(branch) for branch in branches)
+    if a is None or b is None or a.per_tensor is None or a.per_tensor != b.per_tensor:
+        return None
+    value = context.emit(R.where(condition, a.value, b.value), a.names, b.names, sources_of(call))
+    return Quantized(value, a.scale, a.zero_point, ())
+
+
+def index(context: Context, call: Call, x: Quantized) -> Expr:
+    """The index of x's greatest or least, in as many bits as the numerics has for it on the way."""
+    dtype, wanted = context.numerics.index_dtype, str(call.ty.dtype)
+    place: Expr = Call(call.op, [x.value], call.attrs, call.ty_args)
+    if dtype == wanted:
+        return place
+    found = context.emit(place, x.names, sources_of(call))
+    return R.astype(context.emit(R.astype(found, dtype), sources_of(call)), wanted)
+
+
+def _described(x: Quantized) -> str:
+    quantization: Quantization | None = x.per_tensor
+    if quantization is None:
+        return "per channel"
+    return f"{quantization.dtype}, scale {quantization.scale:.6g}, zero point {quantization.zero_point}"

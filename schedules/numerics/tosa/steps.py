@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A quantised tensor in other steps, perhaps clamped, as one RESCALE: where a type of 16 bits takes part.
+
+    y = saturate(rescale(q - zx, xs / ys) + zy)
+
+Of 8 bits it is a table, as any other function.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import te, tirx
+
+from schedules.numerics.qdq.table import Real
+from schedules.numerics.qdq.values import Array, Bounds, Quantization, dequantize, integer_bounds, limits
+from schedules.numerics.routine import Routine, routine
+from schedules.numerics.tosa.rescale import Scale, fits, rescale, rescale_tir, saturate_tir, scale_of
+
+
+def clamp_of(function: Real, x: Quantization) -> Bounds | None:
+    """The limits of a function that gives every value itself but for a clamp; None of any other."""
+    low, high = limits(x.dtype)
+    real = dequantize(np.arange(low, high + 1), x).astype(np.float64)
+    with np.errstate(all="ignore"):
+        found = function(real)
+    least, most = float(found.min()), float(found.max())
+    if not np.array_equal(found, np.clip(real, least, most)):
+        return None
+    return (least if least > real[0] else None, most if most < real[-1] else None)
+
+
+def steps_of(x: Quantization, y: Quantization) -> Scale:
+    """The RESCALE.
+
+    Raises:
+        ValueError: A scale beyond RESCALE's, or one for which it leaves some values undefined.
+    """
+    scale = scale_of(x.scale / y.scale)
+    reach = max(abs(limit - x.zero_point) for limit in limits(x.dtype))
+    if not fits(reach, scale.shift):
+        raise ValueError(f"RESCALE by {x.scale / y.scale} leaves values of {x.dtype} undefined")
+    return scale
+
+
+def restepped(q: Array, x: Quantization, y: Quantization, bounds: Bounds = (None, None)) -> Array:
+    """The values in steps of y, as defined above."""
+    scale = steps_of(x, y)
+    whole = rescale(q.astype(np.int64) - x.zero_point, scale.multiplier, scale.shift) + y.zero_point
+    return np.asarray(np.clip(whole, *integer_bounds(y, bounds)).astype(y.dtype))
+
+
+def restepped_routine(shape: Sequence[int], x: Quantization, y: Quantization, bounds: Bounds) -> Routine:
+    """`restepped` of a tensor; its attributes are x_zero_point, y_zero_point, y_multiplier, y_shift, low and high.
+
+    Raises:
+        ValueError: See `steps_of`.
+    """
+    scale = steps_of(x, y)
+    low, high = integer_bounds(y, bounds)
+    q = te.placeholder(shape, x.dtype, "q")
+    out = te.compute(
+        shape,
+        lambda *i: saturate_tir(
+            rescale_tir(
+                tirx.Cast("int32", q(*i)) - tirx.IntImm("int32", x.zero_point), scale.multiplier, scale.shift
+            ),
+            y.zero_point,
+            low,
+            high,
+            y.dtype,
+        ),
+        "rescale",
+    )
+    parameters = {"low": low, "high": high, "y_multiplier": scale.multiplier, "y_shift": scale.shift}
+    zeros = {"x_zero_point": x.zero_point, "y_zero_point": y.zero_point}
+    return routine("tosa.rescale", [q, out], [], **parameters, **zeros)
