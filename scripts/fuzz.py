@@ -23,7 +23,8 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests is no installed package
 
-from tests.fuzz.campaign import MOST_GRAPHS, Failure, Tally, shards
+from arm_ext.ethosu.constraints import CONSTRAINTS
+from tests.fuzz.campaign import MOST_GRAPHS, Failure, Tally, rejections, shards
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
@@ -59,6 +60,10 @@ def main(examples: int, first: int, seed: int, jobs: int, npu: bool, output: Pat
         ("constraint" if npu else "rule", total.rules),
     ):
         console.print(_table(title, counts))
+    if npu:
+        rejected = rejections(total)
+        reasons = dict.fromkeys(constraint.reason for constraint in CONSTRAINTS)
+        console.print(_table("constraint, on all", Counter({name: rejected[name] for name in reasons})))
     console.print(f"{total.graphs} graphs, seed {seed}: all as defined")
 
 

@@ -23,8 +23,8 @@ from relay_passes.rules import scale_after_product
 from tests.fuzz.compiled import Outcome, outcome_of
 from tests.fuzz.describe import features, listing
 from tests.fuzz.graphs import Case, float_cases
-from tests.fuzz.npu import NPUS, npu_outcome_of
-from tests.fuzz.npu_cases import LIMITS_EVERY, npu_cases
+from tests.fuzz.npu import npu_outcome_of
+from tests.fuzz.npu_cases import npu_cases
 from tests.fuzz.quantized import quantized_cases
 from tests.fuzz.templates import FLOAT_TEMPLATES
 
@@ -36,6 +36,9 @@ COUNTED = (*(rule.name for rule in RULES), scale_after_product.RULE.name, COMBIN
 
 MOST_GRAPHS = 1_000_000
 """Of one run: the next seed draws others."""
+
+PHASES = (Phase.generate, Phase.shrink)
+"""Of hypothesis: a graph that fails is made smaller."""
 
 
 @dataclass
@@ -66,6 +69,14 @@ class Tally:
         self.features.update(other.features)
         self.rules.update(other.rules)
         self.definitions.update(other.definitions)
+
+
+def rejections(tally: Tally) -> Counter[str]:
+    """How often constraints rejected, on all accelerators."""
+    found: Counter[str] = Counter()
+    for what, times in tally.rules.items():
+        found[what.partition(": ")[2]] += times
+    return found
 
 
 @dataclass(frozen=True)
@@ -129,8 +140,6 @@ def run_shard(numbers: range, run_seed: int, npu: bool = False) -> Tally | Failu
 def _run(number: int, run_seed: int, npu: bool, tally: Tally) -> Failure | None:
     smallest: list[tuple[str, Case]] = []
     strategy = npu_cases if npu else cases
-    # One accelerator of each family at a time; the cases at limits alternate too.
-    npus = NPUS[number // LIMITS_EVERY % 2 :: 2]
 
     @seed(run_seed * MOST_GRAPHS + number)
     @settings(
@@ -138,13 +147,13 @@ def _run(number: int, run_seed: int, npu: bool, tally: Tally) -> Failure | None:
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
-        phases=[Phase.generate, Phase.shrink],
+        phases=PHASES,
     )
     # hypothesis starts with the least of all examples, which would always be the same graph.
     @given(st.integers(0, 255).filter(bool).flatmap(lambda _: strategy(number)))
     def compiled_as_defined(case: Case) -> None:
         try:
-            outcome = npu_outcome_of(case, npus) if npu else outcome_of(case)
+            outcome = npu_outcome_of(case) if npu else outcome_of(case)
         except Exception as err:
             smallest[:] = [(f"{type(err).__name__}: {err}", case)]
             raise

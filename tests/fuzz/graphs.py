@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategy: a random small graph, in float or quantised, with inputs for it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.fuzz.templates import FLOAT_TEMPLATES, TEMPLATES
 
 MOST_NODES = 40
 Kinds = tuple[tuple[Step, ...], ...]
+Shape = Callable[[Builder, Step | None], tuple[int, ...]]
 
 RANKS, BATCHES, SIDES = (4, 4, 2, 3), (1, 2, 3), (1, 5, 7, 8, 9)
 
@@ -28,6 +30,7 @@ class Case:
         steps: Names of the steps that it is made of.
         units: Which nodes each step made.
         quantized: Whether its tensors are.
+        runs: Whether to run what an NPU takes of it; else it is only divided.
     """
 
     model: onnx.ModelProto
@@ -35,6 +38,7 @@ class Case:
     steps: tuple[str, ...]
     units: tuple[Unit, ...]
     quantized: bool = False
+    runs: bool = True
 
 
 FLOAT = (OPERATORS, *[FLOAT_TEMPLATES] * 9)
@@ -43,13 +47,27 @@ QUANTIZED = (OPERATORS, TEMPLATES)
 """Of quantised ones it is the operators: what stands between two quantised tensors is hardly rewritten."""
 
 
+def any_shape(b: Builder, first: Step | None) -> tuple[int, ...]:
+    """A shape of a rank that the first step takes."""
+    fits = [r for r in RANKS if first is None or first.accepts(Value("", (2, 8, 7, 7)[:r]))]
+    rank = b.pick(fits)
+    batch, channels = b.pick(BATCHES), b.pick(CHANNELS)
+    return (batch, channels, *(b.pick(SIDES) for _ in range(rank - 2)))
+
+
 @st.composite
-def float_cases(draw: Draw, kinds: Kinds = FLOAT, most_steps: int = 10, first: Step | None = None) -> Case:
-    """A graph in float32 of steps of these kinds, mostly with the given first one."""
+def float_cases(
+    draw: Draw,
+    kinds: Kinds = FLOAT,
+    most_steps: int = 10,
+    first: Step | None = None,
+    shape: Shape = any_shape,
+) -> Case:
+    """A graph in float32 of steps of these kinds, mostly with the given first one, from an input of such a shape."""
     b = Builder(draw)
     if b.pick([None, *[first] * 9]) is None:  # a graph shrinks to steps of any kind
         first = None
-    values = [b.input(_shape(b, first))]
+    values = [b.input(shape(b, first))]
     used: list[Step] = []
     for _ in range(draw(st.integers(1, most_steps))):
         # The newest value first: a graph shrinks to a chain.
@@ -68,14 +86,6 @@ def float_cases(draw: Draw, kinds: Kinds = FLOAT, most_steps: int = 10, first: S
     rng = b.rng()
     inputs = tuple(rng.standard_normal(x.shape).astype(np.float32) for x in b.inputs)
     return Case(model, inputs, tuple(step.name for step in used), tuple(b.units))
-
-
-def _shape(b: Builder, first: Step | None) -> tuple[int, ...]:
-    """A shape of a rank that the first step takes."""
-    fits = [r for r in RANKS if first is None or first.accepts(Value("", (2, 8, 7, 7)[:r]))]
-    rank = b.pick(fits)
-    batch, channels = b.pick(BATCHES), b.pick(CHANNELS)
-    return (batch, channels, *(b.pick(SIDES) for _ in range(rank - 2)))
 
 
 def _unread(b: Builder, values: list[Value]) -> list[Value]:

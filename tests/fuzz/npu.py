@@ -5,7 +5,7 @@ TOSA's reference model    =    the functional model of Vela's stream    =    the
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,23 +17,28 @@ from tvm.ir import Var
 
 from arm_ext.ethosu.constraints import violation
 from arm_ext.ethosu.model import run as run_model
-from arm_ext.ethosu.operators import Graph, Operator, Tensor
-from arm_ext.ethosu.partition import Part, claim, grow
+from arm_ext.ethosu.offload import Offloader, Region
+from arm_ext.ethosu.operators import Graph, Tensor
+from arm_ext.ethosu.partition import Part, Wishes, claim
 from arm_ext.ethosu.read import read
 from arm_ext.ethosu.reference import run_reference
-from arm_ext.ethosu.tosa import emit
-from arm_ext.ethosu.vela import Io, VelaError, compile_network
+from arm_ext.ethosu.vela import VelaOptions
+from arm_ext.ethosu.worth import Clocks
 from arm_ext.frontends.onnx import import_onnx
 from arm_ext.pipeline import PHASES, Context, build
+from arm_ext.region_values import returning
 from arm_ext.target.npu import ACCELERATORS, Accelerator
-from relay_passes.sources import bindings_of
 from schedules.numerics import tosa
 from tests.fuzz.compiled import Outcome, host_profile, linked
 from tests.fuzz.graphs import Case
+from tests.fuzz.npu_features import features
 
 Array = npt.NDArray[Any]
 
 NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-128", "ethos-u85-512")
+
+REGIONS, APART = "regions", "compiled apart from what it reads"
+"""Counted beside the kinds of operators that ran, and beside the reasons of those that did not."""
 
 _INTEGERIZED = 1 + next(i for i, phase in enumerate(PHASES) if phase.name == "integerize")
 
@@ -43,21 +48,31 @@ def npu_outcome_of(case: Case, npus: Sequence[str] = NPUS) -> Outcome:
     mod, context = integer_graph(case.model)
     graph = read(mod)
     hits: Counter[str] = Counter()
-    parts: list[tuple[Accelerator, Part]] = []
-    for npu in (ACCELERATORS[name] for name in npus):
-        claimed, refused = claim(graph, npu)
-        hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in refused)
-        parts += [(npu, part) for part in grow(graph, claimed)]
     hits.update(f"not read: {unread.reason}" for unread in graph.unread)
-    values = values_of(mod, graph, context, [part for _, part in parts], case.inputs)
+    regions: list[tuple[Accelerator, Region]] = []
+    for npu in (ACCELERATORS[name] for name in npus):
+        if not case.runs:
+            hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in claim(graph, npu)[1])
+            continue
+        divided = _offloader(npu).divide(graph)
+        hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in divided.refused)
+        hits[f"{npu.family}: {APART}"] += len(divided.apart)
+        regions += [(npu, region) for region in divided.regions]
+    values = values_of(mod, graph, context, [region.part for _, region in regions], case.inputs)
     ran: Counter[str] = Counter()
     held: set[bytes] = set()
-    for npu, part in parts:
-        fault = _held(npu, part, values, held)
+    for npu, region in regions:
+        fault = _held(npu, region, values, held)
         if fault is not None:
             return Outcome(fault, hits, ran)
-        ran.update(f"{npu.family}: {feature}" for op in part.operators for feature in _features(op))
-    return Outcome(None, hits, ran)
+        ran[f"{npu.name}: {REGIONS}"] += 1
+        ran.update(f"{npu.family}: {feature}" for op in region.part.operators for feature in features(op))
+    return Outcome(None, +hits, ran)
+
+
+def _offloader(npu: Accelerator) -> Offloader:
+    """That sends to the NPU whatever may run there."""
+    return Offloader(npu, VelaOptions(), Wishes(), Clocks(1, 1), lambda _: 0.0, weigh=False)
 
 
 def integer_graph(model: onnx.ModelProto) -> tuple[tvm.IRModule, Context]:
@@ -82,8 +97,7 @@ def values_of(
     given = dict(zip(graph.inputs, inputs, strict=True))
     if not wanted:
         return given
-    shown = tvm.IRModule(mod.functions)
-    shown.update_func(mod.get_global_var("main"), _showing(mod["main"], wanted))
+    shown = returning(mod, wanted)
     for phase in PHASES[_INTEGERIZED:]:
         shown = phase.run(shown, context)
     vm = relax.VirtualMachine(linked(build(shown, context.profile)), tvm.cpu())
@@ -91,31 +105,18 @@ def values_of(
     return given | {var: value.numpy() for var, value in zip(wanted, results, strict=True)}
 
 
-def _showing(main: relax.Function, wanted: Sequence[Var]) -> relax.Function:
-    """The function with the values of some variables as its results."""
-    shown = [relax.Var(f"shown{i}", var.ty) for i, var in enumerate(wanted)]
-    ends = [relax.VarBinding(end, var) for end, var in zip(shown, wanted, strict=True)]
-    block = relax.DataflowBlock([*bindings_of(main), *ends])
-    body = relax.SeqExpr([block], relax.Tuple(shown))
-    ty = relax.TupleType([var.ty for var in shown])
-    return relax.Function(main.params, body, ty, main.is_pure, main.attrs)
-
-
-def _held(npu: Accelerator, part: Part, values: dict[Var, Array], held: set[bytes]) -> str | None:
-    """What is wrong with a part, or None; `held` has the graphs that the reference model has run."""
-    network = emit(part.operators, part.inputs, part.outputs)
+def _held(npu: Accelerator, region: Region, values: dict[Var, Array], held: set[bytes]) -> str | None:
+    """What is wrong with a region, or None; `held` has the graphs that the reference model has run."""
+    part = region.part
     data = [values[tensor.var] for tensor in part.inputs]
     expected = [values[tensor.var] for tensor in part.outputs]
-    if network not in held:
-        found = run_reference(network, data)
+    if region.tosa not in held:
+        found = run_reference(region.tosa, data)
         if fault := _difference("the reference model", part.outputs, found, expected):
             return fault
-        held.add(network)
-    try:
-        compiled = compile_network(network, "TOSA", npu, inputs=_ios(part.inputs), outputs=_ios(part.outputs))
-    except VelaError as error:
-        return f"on {npu.name} {', '.join(op.kind for op in part.operators)}: {error}"
-    return _difference(f"the model of {npu.name}", part.outputs, run_model(compiled.payload, data), expected)
+        held.add(region.tosa)
+    found = run_model(region.compiled.payload, data)
+    return _difference(f"the model of {npu.name}", part.outputs, found, expected)
 
 
 def _difference(
@@ -133,26 +134,6 @@ def _difference(
                 f"{tensor.name} of {what} differs in {differs.size} of {value.size} elements: {pair} at {at}"
             )
     return None
-
-
-def _ios(tensors: Sequence[Tensor]) -> list[Io]:
-    return [Io(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
-
-
-_COUNTED = ("strides", "dilation", "padding", "kernel", "axes", "axis", "input_zero_point")
-"""Attributes whose values the histogram tells apart, padding and zero points by whether there are any."""
-
-
-def _features(operator: Operator) -> Iterator[str]:
-    yield operator.kind
-    for name in _COUNTED:
-        if name in operator.attributes:
-            value = operator.attributes[name]
-            if name == "padding":
-                value = any(value)
-            elif name == "input_zero_point":
-                value = value != 0
-            yield f"{operator.kind}.{name}={str(value).replace(' ', '')}"
 
 
 def rejections(graph: Graph, npu: str) -> list[str]:
