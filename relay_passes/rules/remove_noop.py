@@ -3,7 +3,7 @@
 
     astype(x) to the dtype of x            reshape, squeeze, … to the shape of x      broadcast_to(x) its own shape
     permute_dims(x) that moves no axis     strided_slice(x) of everything             concat((x,))
-    dropout(x), which does nothing in inference                                       tile or repeat once
+    dropout(x), which does nothing in inference            tile or repeat once        resize2d(x) to the size of x
 
     →    x
 
@@ -25,11 +25,14 @@ _STRIDES = 4
 # Where the type of the result is that of x, so is the result.
 _BY_TYPE = ("astype", "reshape", "squeeze", "expand_dims", "flatten", "broadcast_to", "tile", "repeat")
 _by_type = reduce(or_, (is_op(f"relax.{op}")(_x, varg_default_wildcard=True) for op in _BY_TYPE))
+_resized = is_op("relax.image.resize2d")(_x, varg_default_wildcard=True)
+# Coordinates that are whole where nothing is scaled; others shift the image.
+_WHOLE = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 _permuted = is_op("relax.permute_dims")(_x)
 _sliced = is_op("relax.strided_slice")(_x, varg_default_wildcard=True)
 _single = is_op("relax.concat")(is_tuple([_x]))
 _dropped = is_tuple_get_item(is_op("relax.nn.dropout")(_x), 0)
-_call = _by_type | _permuted | _sliced | _single | _dropped
+_call = _by_type | _resized | _permuted | _sliced | _single | _dropped
 
 
 def check(match: Match) -> Match | Rejection:
@@ -41,6 +44,8 @@ def check(match: Match) -> Match | Rejection:
         order = axes_of(call)
         if order != sorted(order):
             return match.reject("axes change places", actual=order)
+    if "resized" in match.values and (mode := str(call.attrs.coordinate_transformation_mode)) not in _WHOLE:
+        return match.reject("its coordinates shift the image", limit=", ".join(_WHOLE), actual=mode)
     # A slice as long as its axis begins at one end; backwards, it reverses.
     if "sliced" in match.values and len(call.args) > _STRIDES:
         backwards = [int(stride) for stride in call.args[_STRIDES].fields if int(stride) < 0]
@@ -57,7 +62,7 @@ def rewrite(match: Match) -> Expr:
 RULE = Rule(
     name="remove_noop",
     pattern=_call,
-    parts={"x": _x, "call": _call, "permuted": _permuted, "sliced": _sliced},
+    parts={"x": _x, "call": _call, "resized": _resized, "permuted": _permuted, "sliced": _sliced},
     check=check,
     rewrite=rewrite,
 )

@@ -13,8 +13,8 @@ from tests.arm_ext.ethosu.test_constraints import UNREACHED
 from tests.fuzz import campaign, npu
 from tests.fuzz.campaign import Tally, rejections, run_shard, shards
 
-EXAMPLES, SEED = 90, 0
-LEAST_REGIONS, LEAST_REJECTIONS = 600, 10
+EXAMPLES, SEED = 132, 0
+LEAST_REGIONS, LEAST_REJECTIONS = 1000, 10
 JOBS = 2  # a process takes as long to begin as for 15 graphs
 
 

@@ -31,6 +31,24 @@ def test_what_does_nothing_goes_and_values_stay(form: str) -> None:
     assert_equal(mod, after)
 
 
+IMAGE = tensor("x", 1, 5, 4, 3)
+WHOLE = {"layout": "NHWC", "method": "linear", "coordinate_transformation_mode": "align_corners"}
+
+
+def test_a_resize_to_its_own_size_goes() -> None:
+    mod = graph(lambda net, x: net.emit("act", op.exp(op.image.resize2d(x, (5, 4), **WHOLE))), IMAGE)
+    after = rewritten(mod, RULE)
+    assert operators(after["main"]) == ["exp"]
+    assert_equal(mod, after)
+
+
+def test_a_resize_that_shifts_is_kept() -> None:
+    shifting = {"layout": "NHWC", "coordinate_transformation_mode": "tf_half_pixel_for_nn"}
+    resized = graph(lambda net, x: net.emit("y", op.image.resize2d(x, (5, 4), **shifting)), IMAGE)
+    found = rejection(resized, RULE)
+    assert (found.reason, found.actual) == ("its coordinates shift the image", "tf_half_pixel_for_nn")
+
+
 def test_dropout_goes() -> None:
     def build(net, x):
         dropped = net.bb.emit(relax.TupleGetItem(net.emit("drop", op.nn.dropout(x, 0.5)), 0))
