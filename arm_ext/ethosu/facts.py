@@ -90,15 +90,24 @@ def dilation(operator: Operator) -> tuple[int, ...]:
     return tuple(operator.attributes["dilation"])
 
 
+_MOST_STRIDE = 3
+"""Of one command (Vela 5.2, SUPPORTED_OPS.md)."""
+
+
 def blind_dilation(operator: Operator) -> int:
-    """The dilation of a window one of whose taps sees nothing but padding, wherever it stands; 1 of any other."""
+    """The dilation of a window one of whose taps sees nothing but padding, wherever it stands; 1 of any other.
+
+    Windows of strides above 3 Vela computes one by one: there each counts.
+    """
     found, given = 1, operator.attributes
     sides = zip(given["padding"][:2], operator.inputs[0].shape[1:3], operator.output.shape[1:3], strict=True)
     for axis, (before, size, outputs) in enumerate(sides):
         dilation = given["dilation"][axis]
         seen = np.arange(outputs) * given["strides"][axis] - before
         places = seen + dilation * np.arange(kernel(operator)[axis])[:, None]
-        if not ((places >= 0) & (places < size)).any(axis=1).all():
+        inside = (places >= 0) & (places < size)
+        seeing = inside.all(axis=1) if given["strides"][axis] > _MOST_STRIDE else inside.any(axis=1)
+        if not seeing.all():
             found = max(found, dilation)
     return found
 

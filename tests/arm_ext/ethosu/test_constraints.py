@@ -6,7 +6,7 @@ import pytest
 from arm_ext.ethosu.constraints import CONSTRAINTS
 from arm_ext.ethosu.read import read
 from tests.arm_ext.ethosu.limit_cases import LIMIT_CASES, LimitCase
-from tests.arm_ext.ethosu.one_operator import random_inputs
+from tests.arm_ext.ethosu.one_operator import OneOperator, random_inputs, weights
 from tests.fuzz.graphs import Case
 from tests.fuzz.npu import integer_graph, npu_outcome_of, rejections
 
@@ -37,6 +37,15 @@ def test_an_operator_just_inside_runs_and_is_exact(case: LimitCase):
     outcome = npu_outcome_of(Case(model, inputs, (), ()), npus)
     assert outcome.fault is None
     assert outcome.definitions
+
+
+@pytest.mark.parametrize(("stride", "refused"), [(3, False), (4, True)])
+def test_every_window_counts_where_each_is_computed_by_itself(stride: int, refused: bool):
+    one = OneOperator()
+    window = {"dilations": [1, 3], "pads": [0, 1, 0, 1], "strides": [1, stride]}
+    y = one.node("Conv", one.data(1, 8, 9, 16), one.weight(weights((1, 8, 1, 3))), **window)
+    found = rejections(read(integer_graph(one.model(one.quantized(y, 5.0)))[0]), NPU_OF["u85"])
+    assert ("a tap of its dilated window sees nothing but padding" in found) == refused
 
 
 # `integerize` leaves other pads in float, and scales follow channels but in averages, which TOSA computes area by area.
