@@ -17,6 +17,7 @@ from arm_ext.ethosu.constraint import at_most as _at_most
 from arm_ext.ethosu.integer_constraints import INTEGER_CONSTRAINTS
 from arm_ext.ethosu.operators import Operator, channels_last
 from arm_ext.ethosu.tosa import EMITTERS
+from arm_ext.ethosu.tosa.volumes import is_flat
 from arm_ext.target.npu import Accelerator
 
 __all__ = ["CONSTRAINTS", "Constraint", "Violation", "violation"]
@@ -136,7 +137,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         facts.strides, lambda found: found in ((1, 1), (2, 2)), "strides of 1 or 2", _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(
-        ("conv3d",), "its windows are deeper than one image", "one image, one after the other", facts.image_by_image,
+        ("conv3d",), "its windows are deeper than one image", "one image, one after the other", is_flat,
         bool, "convolve images one by one", _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(

@@ -9,7 +9,6 @@ from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.reading import integers
 from arm_ext.ethosu.tosa.areas import varies_by_area
 from arm_ext.ethosu.tosa.products import WIDE_SUMS
-from arm_ext.ethosu.tosa.volumes import is_flat
 from schedules.numerics.tosa import fits, rescale
 
 
@@ -71,11 +70,6 @@ def stride_in_place(operator: Operator) -> int:
     """The greatest stride; 1 where windows are neither padded nor dilated, and can be gathered one by one."""
     given = operator.attributes
     return 1 if not any(given["padding"]) and set(given["dilation"]) == {1} else greatest_stride(operator)
-
-
-def image_by_image(operator: Operator) -> bool:
-    """Whether a convolution of three dimensions convolves each image of a volume by itself."""
-    return is_flat(operator)
 
 
 def padded_kernel(operator: Operator) -> int:
