@@ -5,7 +5,7 @@
 
 TVM's runtime takes such a buffer from a pool of its own. A padded copy or a transform's numbers are alive for one call
 only, and where fewer activations are alive than elsewhere there is room for them in the arena. What is allocated in a
-loop stays, since each thread has its own there.
+parallel loop stays, since each thread has its own there.
 """
 
 import math
@@ -33,7 +33,7 @@ class _Borrower:
 
 
 def lend_workspaces(mod: IRModule) -> IRModule:
-    """Make what a kernel allocates outside of its loops arguments behind its others.
+    """Make what a kernel allocates outside of its parallel loops arguments behind its others.
 
     Args:
         mod: As CallTIRRewrite returns it: Relax functions alone call PrimFuncs, by name.
@@ -57,12 +57,14 @@ def lend_workspaces(mod: IRModule) -> IRModule:
 
 
 def _of_the_call(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
-    """Buffers that are allocated outside of loops, and that the stack is too small for."""
+    """Buffers that are allocated outside of parallel loops, and that the stack is too small for."""
     if isinstance(stmt, tirx.SeqStmt):
         for each in stmt.seq:
             yield from _of_the_call(each)
     elif isinstance(stmt, SBlockRealize):
         yield from _of_the_call(stmt.block.body)
+    elif isinstance(stmt, tirx.AttrStmt) or (isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.SERIAL):
+        yield from _of_the_call(stmt.body)
     elif isinstance(stmt, tirx.AllocBuffer) and _bytes(stmt.buffer) > STACK_BYTES:
         yield stmt.buffer
 

@@ -14,6 +14,7 @@ from schedules.one_axis import as_called, widened
 from schedules.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.vocabulary import VOCABULARY
+from schedules.workload import Composite
 
 
 @dataclass(frozen=True)
@@ -57,13 +58,7 @@ def lower(
     Raises:
         ValueError: The composite is not in the vocabulary, or not of the form that its spec describes.
     """
-    name = str(composite.attrs["Composite"])
-    spec = next((spec for spec in VOCABULARY if spec.name == name), None)
-    if spec is None:
-        raise ValueError(
-            f"composite {name!r} is not in the vocabulary: {', '.join(s.name for s in VOCABULARY)}"
-        )
-    parsed = parse(composite, spec, routines)
+    parsed = read(composite, routines)
     if isinstance(parsed, Rejection):
         return Rejected((parsed,))
     wide = widened(parsed)
@@ -75,3 +70,14 @@ def lower(
     if wide is not parsed:
         func = as_called(func, parsed.workload)
     return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
+
+
+def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Rejection:
+    """What a composite is, by the spec that its "Composite" attribute names; see `lower`."""
+    name = str(composite.attrs["Composite"])
+    spec = next((spec for spec in VOCABULARY if spec.name == name), None)
+    if spec is None:
+        raise ValueError(
+            f"composite {name!r} is not in the vocabulary: {', '.join(s.name for s in VOCABULARY)}"
+        )
+    return parse(composite, spec, routines)

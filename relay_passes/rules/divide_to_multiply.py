@@ -37,7 +37,8 @@ def check(match: Match) -> Match | Rejection:
 
 def rewrite(match: Match) -> Expr:
     """The multiplication by the reciprocal."""
-    return relax.op.multiply(match.operands["x"], relax.const(_inverse(match.constant("divisor"))))
+    divisor = match.constant("divisor")
+    return relax.op.multiply(match.operands["x"], relax.const(_inverse(divisor), str(divisor.dtype)))
 
 
 def _inverse(value: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -57,6 +57,8 @@ def check_mean(match: Match, part: str) -> Rejection | None:
     axes, rank = mean_axes(match, part), len(match.values["root"].ty.shape)
     if not match.values[part].attrs.keepdims:
         return match.reject(f"{part} does not keep the axes")
+    if len(axes) == rank:
+        return match.reject(f"{part} is over all axes", limit=rank - 1, actual=rank)
     if axes != list(range(rank - len(axes), rank)):
         return match.reject(f"{part} is not over the last axes", limit=rank - 1, actual=axes)
     if not all(isinstance(match.values["root"].ty.shape[axis], IntImm) for axis in axes):

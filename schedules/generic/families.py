@@ -6,7 +6,9 @@
     pool           sums and extrema along an axis of the result, accumulators in registers: windows, whole planes
     reduction      the same across lanes, over rows that are long beside the last steps
 
-What is left is generic: products, loads and stores of single elements, functions without vector code, short vectors.
+What is left is generic: products, loads and stores of single elements, functions without vector code, short vectors;
+and what is not scheduled at all. One such nest makes all of its function generic. So the instructions of functions of
+that name are those of scalar loops, or more: what no schedule was written for.
 """
 
 from collections.abc import Callable, Sequence

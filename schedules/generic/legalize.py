@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain loops of operators where TVM has none, or others that cost more."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from tvm import ir, relax, te, tirx
 
 from schedules import transposed
+from schedules.generic import extrema
 from schedules.transposed import Geometry
 
 _CONV2D_TRANSPOSE = "relax.nn.conv2d_transpose"
 _LAYOUTS = ("NHWC", "OHWI")
 
 _MAX_POOL2D = "relax.nn.max_pool2d"
+
+_NARROW = 3
+"""Taps along an axis: of so many, LLVM unrolls the loops, and finds their places once for all channels."""
 
 
 def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
@@ -32,26 +37,82 @@ def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     return builder.call_te(value, x, w, primfunc_name_hint="conv2d_transpose")
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """How the windows of a pool lie along one axis."""
+
+    size: int
+    outputs: int
+    taps: int
+    stride: int
+    dilation: int
+    before: int
+
+    @property
+    def after(self) -> int:
+        """Padding behind the data that some window reads."""
+        last = (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.before
+        return max(last + 1 - self.size, 0)
+
+    @property
+    def holds_what_is_nearest(self) -> bool:
+        """Whether a window that reaches over an edge holds what lies at that edge."""
+        meets = self.taps > self.before and (self.outputs - 1) * self.stride < self.before + self.size
+        return (meets and self.dilation == 1) or not (self.before or self.after)
+
+    def nearest(self, output: ir.Expr, tap: ir.Expr) -> ir.Expr:
+        """What a tap of a window reads; over an edge, what is nearest."""
+        at = output * self.stride + tap * self.dilation - self.before
+        at = tirx.max(at, 0) if self.before else at
+        return tirx.min(at, self.size - 1) if self.after else at
+
+
 def _max_pool2d(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """TVM's, whose padded copy of the data ends where the last window does: strides may leave padding unread."""
+    """Without a padded copy of the data where windows are narrow and strided.
+
+    Over an edge, they read what lies at that edge once more. Otherwise TVM's, whose copy ends where the last window
+    does: strides may leave padding unread.
+    """
     attrs, layout = call.attrs, str(call.attrs.layout)
-    top, left, *after = (int(width) for width in attrs.padding)
-    for at, (axis, before) in enumerate(zip("HW", (top, left), strict=True)):
-        size, outputs = (int(tensor.ty.shape[layout.index(axis)]) for tensor in (call.args[0], call))
-        taps, stride, dilation = (int(each[at]) for each in (attrs.pool_size, attrs.strides, attrs.dilation))
-        read = (outputs - 1) * stride + (taps - 1) * dilation + 1
-        after[at] = min(after[at], max(read - before - size, 0))
-    same = {
-        name: getattr(attrs, name) for name in ("pool_size", "strides", "dilation", "ceil_mode", "layout")
+    axes = {
+        axis: _Windows(
+            *(int(tensor.ty.shape[layout.index(axis)]) for tensor in (call.args[0], call)),
+            *(int(each[at]) for each in (attrs.pool_size, attrs.strides, attrs.dilation, attrs.padding)),
+        )
+        for at, axis in enumerate("HW")
     }
+    # Otherwise looking for what is nearest takes more instructions than a copy, counted: where windows are wide, or
+    # TVM's loops over columns and channels become one.
+    cheap = layout[-1] == "C" and axes["W"].stride > 1 and all(axis.taps <= _NARROW for axis in axes.values())
+    if cheap and all(axis.holds_what_is_nearest for axis in axes.values()):
+        return _max_pool2d_of_nearest(builder, call, axes)
+    padding = [*(axis.before for axis in axes.values()), *(axis.after for axis in axes.values())]
+    window = {name: getattr(attrs, name) for name in ("pool_size", "strides", "dilation")}
     pool = relax.op.nn.max_pool2d(
-        call.args[0], **same, padding=(top, left, *after), out_layout=attrs.out_layout
+        call.args[0], **window, padding=padding, layout=layout, out_layout=attrs.out_layout
     )
     return ir.Op.get(_MAX_POOL2D).get_attr("FLegalize")(builder, builder.normalize(pool))
+
+
+def _max_pool2d_of_nearest(
+    builder: relax.BlockBuilder, call: ir.Call, axes: Mapping[str, _Windows]
+) -> ir.Expr:
+    taps = {name: te.reduce_axis((0, axis.taps), f"tap_{name.lower()}") for name, axis in axes.items()}
+
+    def value(data: te.Tensor) -> te.Tensor:
+        def most(*output: ir.Expr) -> ir.Expr:
+            places = zip(str(call.attrs.layout), output, strict=True)
+            read = [axes[name].nearest(at, taps[name]) if name in axes else at for name, at in places]
+            return te.max(data(*read), [*taps.values()])
+
+        return te.compute(call.ty.shape, most, "max_pool2d")
+
+    return builder.call_te(value, call.args[0], primfunc_name_hint="max_pool2d")
 
 
 LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     _CONV2D_TRANSPOSE: _conv2d_transpose,
     _MAX_POOL2D: _max_pool2d,
+    **dict.fromkeys(("relax.max", "relax.min"), extrema.extremum),
 }
 """For `relax.transform.LegalizeOps`: by operator."""

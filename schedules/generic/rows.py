@@ -4,7 +4,8 @@
     for row: t[row] = f(x[row])
     for row: y[row] = g(t[row])      →      for row: { t = f(x[row]); y[row] = g(t) }
 
-A row of what lies between is then still in the first cache, and its tensor is one row.
+A row of what lies between is then still in the first cache, and its tensor is one row. A loop that what is reduced
+lies contiguously along is not shared: it has the vectors, such as those of an argmax over channels that come first.
 """
 
 import itertools
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from tvm import ir, tirx
 from tvm.ir.expr import TensorLoad
 
-from schedules.generic.expressions import loads, rebuild, substitute
+from schedules.generic.expressions import loads, rebuild, substitute, uses
 from schedules.generic.fusion import values_of
 from schedules.generic.stages import Axis, Program, Stage, shape_of, without_units
 
@@ -37,7 +38,7 @@ def share_rows(program: Program) -> Rows:
     stages = [without_units(stage) for stage in program.stages]
     depth = 0
     if len(stages) > 1:
-        while _shared(replace(program, stages=tuple(stages)), depth + 1):
+        while _shared(replace(program, stages=tuple(stages)), depth + 1) and not _has_vectors(stages, depth):
             depth += 1
     if depth == 0:
         return Rows((), program)
@@ -66,6 +67,18 @@ def _shared(program: Program, depth: int) -> bool:
             if load.source in written and not _at_row(load.source, load.indices, axes):
                 return False
     return True
+
+
+def _has_vectors(stages: Sequence[Stage], depth: int) -> bool:
+    """Whether what some reduction reduces lies contiguously along its loop number `depth`."""
+    return any(
+        len(load.indices)
+        and load.indices[-1].same_as(stage.axes[depth].var)
+        and any(uses(index, axis.var) for index in load.indices for axis in stage.reduction.axes)
+        for stage in stages
+        if stage.reduction
+        for load in loads(stage.reduction.term)
+    )
 
 
 def _at_row(tensor: ir.Var, indices: Sequence[ir.Expr], axes: tuple[Axis, ...]) -> bool:

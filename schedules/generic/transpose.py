@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64
 from schedules.generic.expressions import element, lanes_of, loads, step_of
-from schedules.generic.loops import cover, lanes_for, loops
+from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.vector import Place, compute, splat, store
 
@@ -59,17 +59,22 @@ def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: Place, parall
             store(place.buffers[nest.target], start, value, lanes_of(value))
 
     with loops(outer, parallel) as at:
-        _each(read.extent, lanes, lambda y: _each(along.extent, rows, lambda x: block(at, x, y)))
+        _each(
+            read.extent,
+            lanes,
+            lambda y: _each(along.extent, rows, lambda x: block(at, x, y)),
+            parallel and not outer,
+        )
     return f"blocks of {rows} x {lanes}, transposed"
 
 
-def _each(extent: int, step: int, body: Callable[[ir.Expr], None]) -> None:
+def _each(extent: int, step: int, body: Callable[[ir.Expr], None], parallel: bool = False) -> None:
     """Emits `body` for the start of each block of an axis; the last overlaps the one before if it must."""
     full, last = cover(extent, step)
     if full == 1:
         body(i64(0))
     else:
-        with T.serial(i64(0), i64(full)) as index:
+        with spread(full, parallel) as index:
             body(T.Bind(index * i64(step)))
     if last is not None:
         body(i64(last))

@@ -11,6 +11,8 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.operands import check, check_flat
+
 FEATURE = "bf16"
 
 K_STEP = 4
@@ -56,9 +58,7 @@ def bfmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     Pairs of products are added before they are added to the sum, all rounded, or, with FEAT_EBF16 and its control
     bit, less often: the last bits depend on the core.
     """
-    _check("bfmmla", acc, "float32x4")
-    _check("bfmmla", a, "int16x8")
-    _check("bfmmla", b, "int16x8")
+    check("bfmmla", (acc, "float32x4"), (a, "int16x8"), (b, "int16x8"))
     return tirx.call_pure_extern("float32x4", "arm_bfmmla", acc, a, b)
 
 
@@ -67,30 +67,24 @@ def bfdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
     There is no form by lane: LLVM 22 leaves the DUP that makes a splat, for which BFDOT has a lane index.
     """
-    _check("bfdot", acc, "float32x4")
-    _check("bfdot", a, "int16x8")
-    _check("bfdot", b, "int16x8")
+    check("bfdot", (acc, "float32x4"), (a, "int16x8"), (b, "int16x8"))
     return tirx.call_pure_extern("float32x4", "arm_bfdot", acc, a, b)
 
 
 def bits(buffer: tirx.Buffer) -> tirx.Buffer:
     """A flat bfloat16 buffer seen as int16."""
+    check_flat("bits", buffer, "bfloat16")
     return T.decl_buffer(buffer.shape, "int16", data=buffer.data, elem_offset=buffer.elem_offset, layout=None)
 
 
 def widened(x: ir.Expr) -> ir.Expr:
     """float32x4 of four bfloat16 as int16x4, exactly: SHLL by 16, for any core."""
-    _check("widened", x, "int16x4")
+    check("widened", (x, "int16x4"))
     high = tirx.Cast("int32x4", x) << tirx.Broadcast(tirx.IntImm("int32", 16), 4)
     return tirx.reinterpret("float32x4", high)
 
 
 def rounded(x: ir.Expr) -> ir.Expr:
     """float32x8 to nearest even: BFCVTN, BFCVTN2."""
-    _check("rounded", x, "float32x8")
+    check("rounded", (x, "float32x8"))
     return tirx.call_pure_extern("int16x8", "arm_bfcvtn", x)
-
-
-def _check(name: str, value: ir.Expr, dtype: str) -> None:
-    if str(value.ty.dtype) != dtype:
-        raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")

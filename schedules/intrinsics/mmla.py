@@ -3,6 +3,8 @@
 
 from tvm import ir, tirx
 
+from schedules.intrinsics.operands import check
+
 FEATURE = "i8mm"
 
 K_STEP = 8
@@ -28,7 +30,5 @@ def usmmla(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def _mmla(name: str, acc: ir.Expr, a: tuple[ir.Expr, str], b: tuple[ir.Expr, str]) -> ir.Expr:
-    for value, dtype in ((acc, "int32x4"), a, b):
-        if str(value.ty.dtype) != dtype:
-            raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")
+    check(name, (acc, "int32x4"), a, b)
     return tirx.call_llvm_pure_intrin("int32x4", f"llvm.aarch64.neon.{name}.v4i32.v16i8", acc, a[0], b[0])

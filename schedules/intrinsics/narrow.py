@@ -6,35 +6,43 @@ ADDP. Of products of 32-bit integers the upper half: SQDMULH, SQRDMULH; rounding
 
 from tvm import ir, tirx
 
+from schedules.intrinsics.operands import check
+
 
 def fcvtns(x: ir.Expr) -> ir.Expr:
     """float32x4 to int32x4: rounds half to even and saturates."""
+    check("fcvtns", (x, "float32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.fcvtns.v4i32.v4f32", x)
 
 
 def fmulx(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """float32x4 product, equal to `a * b` but for 0 * infinity, which LLVM never contracts with an addition."""
+    check("fmulx", (a, "float32x4"), (b, "float32x4"))
     return tirx.call_llvm_pure_intrin("float32x4", "llvm.aarch64.neon.fmulx.v4f32", a, b)
 
 
 def fma(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
     """float32x4 a * b + c, rounded once."""
+    check("fma", (a, "float32x4"), (b, "float32x4"), (c, "float32x4"))
     return tirx.call_llvm_pure_intrin("float32x4", "llvm.fma.v4f32", a, b, c)
 
 
 def sqxtn16(x: ir.Expr) -> ir.Expr:
     """int32x4 to int16x4, saturating."""
+    check("sqxtn16", (x, "int32x4"))
     return tirx.call_llvm_pure_intrin("int16x4", "llvm.aarch64.neon.sqxtn.v4i16", x)
 
 
 def narrow8(x: ir.Expr, dtype: str) -> ir.Expr:
     """int16x8 to int8x8 (SQXTN) or uint8x8 (SQXTUN), saturating."""
+    check("narrow8", (x, "int16x8"))
     name = {"int8": "sqxtn", "uint8": "sqxtun"}[dtype]
     return tirx.call_llvm_pure_intrin(f"{dtype}x8", f"llvm.aarch64.neon.{name}.v8i8", x)
 
 
 def shift_narrow8(x: ir.Expr, shift: int, dtype: str) -> ir.Expr:
     """int16x8 shifted right by 1 to 8, rounding down, to int8x8 (SQSHRN) or uint8x8 (SQSHRUN), saturating."""
+    check("shift_narrow8", (x, "int16x8"))
     name = {"int8": "sqshrn", "uint8": "sqshrun"}[dtype]
     amount = tirx.IntImm("int32", shift)
     return tirx.call_llvm_pure_intrin(f"{dtype}x8", f"llvm.aarch64.neon.{name}.v8i8", x, amount)
@@ -42,31 +50,37 @@ def shift_narrow8(x: ir.Expr, shift: int, dtype: str) -> ir.Expr:
 
 def sqdmulh(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int32x4 floor(a * b / 2**31), saturating where both are -2**31."""
+    check("sqdmulh", (a, "int32x4"), (b, "int32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqdmulh.v4i32", a, b)
 
 
 def sqrdmulh(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int32x4 floor((a * b + 2**30) / 2**31), saturating where both are -2**31."""
+    check("sqrdmulh", (a, "int32x4"), (b, "int32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.sqrdmulh.v4i32", a, b)
 
 
 def srshr(x: ir.Expr, shift: int) -> ir.Expr:
     """int32x4 shifted right by 1 to 32, rounding half up."""
+    check("srshr", (x, "int32x4"))
     amount = tirx.Broadcast(tirx.IntImm("int32", -shift), 4)
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.srshl.v4i32", x, amount)
 
 
 def sqrshrn16(x: ir.Expr, shift: int) -> ir.Expr:
     """int32x4 shifted right by 1 to 16, rounding half up, to int16x4, saturating."""
+    check("sqrshrn16", (x, "int32x4"))
     amount = tirx.IntImm("int32", shift)
     return tirx.call_llvm_pure_intrin("int16x4", "llvm.aarch64.neon.sqrshrn.v4i16", x, amount)
 
 
 def sqadd16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int16x8 sum, saturating."""
+    check("sqadd16", (a, "int16x8"), (b, "int16x8"))
     return tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat.v8i16", a, b)
 
 
 def addp16(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int16x8: the sums of neighbours, first those of a, then those of b; what does not fit wraps around."""
+    check("addp16", (a, "int16x8"), (b, "int16x8"))
     return tirx.call_llvm_pure_intrin("int16x8", "llvm.aarch64.neon.addp.v8i16", a, b)

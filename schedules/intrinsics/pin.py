@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.operands import check
+
 _NAME = "arm_pin_int32x4"
 
 _BARRIER = "arm_barrier"
@@ -41,8 +43,7 @@ def pins() -> Iterator[None]:
 
 def pinned(value: ir.Expr) -> ir.Expr:
     """An int32x4, computed here."""
-    if str(value.ty.dtype) != "int32x4":
-        raise ValueError(f"pinned: the operand is {value.ty.dtype}, expected int32x4")
+    check("pinned", (value, "int32x4"))
     return tirx.call_extern("int32x4", _NAME, value)
 
 

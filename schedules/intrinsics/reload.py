@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.operands import check_flat
+
 _NAME = "arm_reload"
 
 _LANES = 4
@@ -49,8 +51,9 @@ def reloads() -> Iterator[None]:
 
 
 def reloaded(buffer: tirx.Buffer, offset: ir.Expr, vectors: int = 2) -> ir.Expr:
-    """int32 of that many vectors, from `offset` of a flat buffer that the kernel does not write to."""
+    """int32 of that many vectors, from `offset` of a flat buffer, of these or of bytes, that nothing is written to."""
     if vectors not in COUNTS:
         raise ValueError(f"reload of {vectors} vectors; of {', '.join(map(str, COUNTS))} there is one")
+    check_flat("reloaded", buffer, "int32", "int8")
     name = f"{_NAME}{vectors}"
     return tirx.call_extern(f"int32x{_LANES * vectors}", name, tirx.address_of(buffer[offset]))

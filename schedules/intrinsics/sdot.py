@@ -5,6 +5,8 @@ from tvm import ir, tirx
 from tvm.s_tir import TensorIntrin
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.operands import check
+
 NAME = "arm.sdot_4x4"
 FEATURE = "dotprod"
 
@@ -47,9 +49,7 @@ def usdot_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
 
 
 def _dot(name: str, acc: ir.Expr, a: tuple[ir.Expr, str], b: tuple[ir.Expr, str]) -> ir.Expr:
-    for value, dtype in ((acc, "int32x4"), a, b):
-        if str(value.ty.dtype) != dtype:
-            raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")
+    check(name, (acc, "int32x4"), a, b)
     return tirx.call_llvm_pure_intrin("int32x4", f"llvm.aarch64.neon.{name}.v4i32.v16i8", acc, a[0], b[0])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SMULL, SMLAL and SADALP (Armv8.0): products of 8-bit lanes, summed in 16 bits and then pairwise in 32; SMLAL by lane.
+"""SMULL, SMLAL, SMLSL, SADALP (Armv8.0): products of 8-bit lanes, summed in 16 bits, then pairwise in 32; by lane.
 
 LLVM selects SMULL2 and SMLAL2 where both factors are second halves, SMLAL where a product is added, SADALP where a
 pairwise sum is. A sum of two int8 products fits 16 bits unless both are (-128) * (-128).
@@ -7,51 +7,53 @@ pairwise sum is. A sum of two int8 products fits 16 bits unless both are (-128) 
 
 from tvm import ir, tirx
 
+from schedules.intrinsics.operands import check
+
 
 def smull(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int16x8: a[i] * b[i], for int8x8 and int8x8."""
-    _check("smull", (a, "int8x8"), (b, "int8x8"))
+    check("smull", (a, "int8x8"), (b, "int8x8"))
     return tirx.call_llvm_pure_intrin("int16x8", "llvm.aarch64.neon.smull.v8i16", a, b)
 
 
 def smlal(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int16x8: acc[i] + a[i] * b[i], wrapping, for int16x8, int8x8 and int8x8."""
-    _check("smlal", (acc, "int16x8"))
+    check("smlal", (acc, "int16x8"))
     return acc + smull(a, b)
+
+
+def smlsl(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """int16x8: acc[i] - a[i] * b[i], wrapping, for int16x8, int8x8 and int8x8."""
+    check("smlsl", (acc, "int16x8"))
+    return acc - smull(a, b)
 
 
 def saddlp(x: ir.Expr) -> ir.Expr:
     """int32x4: x[2 i] + x[2 i + 1], for int16x8."""
-    _check("saddlp", (x, "int16x8"))
+    check("saddlp", (x, "int16x8"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.saddlp.v4i32.v8i16", x)
 
 
 def sadalp(acc: ir.Expr, x: ir.Expr) -> ir.Expr:
     """int32x4: acc[i] + x[2 i] + x[2 i + 1], for int32x4 and int16x8."""
-    _check("sadalp", (acc, "int32x4"))
+    check("sadalp", (acc, "int32x4"))
     return acc + saddlp(x)
 
 
 def addp(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """int32x4: a[0] + a[1], a[2] + a[3], b[0] + b[1], b[2] + b[3]."""
-    _check("addp", (a, "int32x4"), (b, "int32x4"))
+    check("addp", (a, "int32x4"), (b, "int32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.addp.v4i32", a, b)
 
 
 def saddw(acc: ir.Expr, x: ir.Expr) -> ir.Expr:
     """int32x4: acc[i] + x[i], for int32x4 and int16x4."""
-    _check("saddw", (acc, "int32x4"), (x, "int16x4"))
+    check("saddw", (acc, "int32x4"), (x, "int16x4"))
     return acc + tirx.Cast("int32x4", x)
 
 
 def smlal_lane(acc: ir.Expr, b: ir.Expr, a: ir.Expr, lane: int) -> ir.Expr:
     """int32x4: acc[i] + b[i] * a[lane], for int32x4, int16x4 and int16x8."""
-    _check("smlal by lane", (acc, "int32x4"), (b, "int16x4"), (a, "int16x8"))
+    check("smlal by lane", (acc, "int32x4"), (b, "int16x4"), (a, "int16x8"))
     factor = tirx.Shuffle([a], [lane] * 4)
     return acc + tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.smull.v4i32", b, factor)
-
-
-def _check(name: str, *operands: tuple[ir.Expr, str]) -> None:
-    for value, dtype in operands:
-        if str(value.ty.dtype) != dtype:
-            raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")

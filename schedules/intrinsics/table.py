@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from tvm import ir, tirx
 
+from schedules.intrinsics.operands import check
+
 ENTRIES = 64
 """Of one table."""
 
@@ -14,14 +16,18 @@ def tbl4(table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:
 
     Args:
         table: Four vectors of 16 bytes.
-        index: 16 bytes.
+        index: uint8x16.
     """
-    return tirx.call_llvm_pure_intrin(_dtype(table), "llvm.aarch64.neon.tbl4.v16i8", *table, index)
+    dtype = _dtype(table)
+    check("tbl4", (index, "uint8x16"))
+    return tirx.call_llvm_pure_intrin(dtype, "llvm.aarch64.neon.tbl4.v16i8", *table, index)
 
 
 def tbx4(otherwise: ir.Expr, table: Sequence[ir.Expr], index: ir.Expr) -> ir.Expr:
     """`tbl4`, but `otherwise` where the index is 64 or more."""
-    return tirx.call_llvm_pure_intrin(_dtype(table), "llvm.aarch64.neon.tbx4.v16i8", otherwise, *table, index)
+    dtype = _dtype(table)
+    check("tbx4", (otherwise, dtype), (index, "uint8x16"))
+    return tirx.call_llvm_pure_intrin(dtype, "llvm.aarch64.neon.tbx4.v16i8", otherwise, *table, index)
 
 
 def _dtype(table: Sequence[ir.Expr]) -> str:

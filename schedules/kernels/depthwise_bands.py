@@ -105,14 +105,14 @@ def bands(window: Window, parallel: bool, block: Callable[..., "Block"]) -> None
             start = T.Bind(tirx.min(number * CHANNELS, i64(channels - CHANNELS)))
             block(rows, valid, (source + start, target + start), number).columns()
 
-    def task(index: ir.Expr, part: ir.Expr) -> None:
+    def task(part: ir.Expr, index: ir.Expr) -> None:
         if images == 1:
             _by_kind(runs, i64(0), index, partial(band, part))
         else:
             image = T.Bind(tirx.floordiv(index, count))
             _by_kind(runs, image, T.Bind(tirx.floormod(index, count)), partial(band, part))
 
-    threads.each_part(images * count, parts, parallel, task)
+    threads.each_part(parts, images * count, parallel, task)
 
 
 def _by_kind(

@@ -68,14 +68,14 @@ def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
                     start = block * lanes if starts[-1] % lanes == 0 else tirx.min(block * lanes, starts[-1])
                     patch(rows, columns, Place(block, top, T.Bind(here + start), T.Bind(there + start)))
 
-    def task(index: ir.Expr, part: ir.Expr) -> None:
+    def task(part: ir.Expr, index: ir.Expr) -> None:
         if field.of.data[0] == 1:
             by_span(down.spans, index, lambda rows: run(part, i64(0), index, rows))
             return
         image, band = T.Bind(tirx.floordiv(index, bands)), T.Bind(tirx.floormod(index, bands))
         by_span(down.spans, band, lambda rows: run(part, image, band, rows))
 
-    threads.each_part(field.of.data[0] * bands, parts, parallel, task)
+    threads.each_part(parts, field.of.data[0] * bands, parallel, task)
 
 
 def by_span(spans: Sequence[Span], index: ir.Expr, emit: Callable[[Span], None]) -> None:

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
 from schedules.emit import kernel_function
+from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernel import Array, Match, Rejection
@@ -58,8 +60,9 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """Two columns for 3 x 3, whose weights stay in registers with them; one for wider kernels."""
-    unroll = 2 if workload.operands[1].shape[2] <= KEPT_COLUMNS else 1
+    """Two columns where a 3 x 3 kernel carries as many, and its weights stay in registers with them; else one."""
+    kept = workload.operands[1].shape[2] <= KEPT_COLUMNS and product_s8.pair(workload, "strides")[1] == 1
+    unroll = 2 if kept else 1
     return next(params for params in candidates(workload, core) if params.unroll == unroll)
 
 
@@ -111,7 +114,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments += [((blocks * len(list(window.products())) * CHANNELS * GROUP,), "int8")]
     arguments += [((blocks * CHANNELS,), "int32"), ((blocks * CHANNELS,), "float32")]
     arguments.append((workload.output_shape, workload.output_dtype))
-    with kernel_function("arm_depthwise_s8", arguments) as function, reloads():
+    with kernel_function("arm_depthwise_s8", arguments) as function, pins(), reloads():
         block = partial(_Block, params.anew, product, window, params.unroll, function.buffers)
         bands(window, params.parallel, block)
     return function.prim_func
@@ -160,6 +163,9 @@ class _Block(Block):
                     part = HALVES * self.used.index(group)
                     data, weights = values[part : part + HALVES], self.weights[row, column, group]
                     totals[row] = ENGINE.add(totals[row], weights, data, taps)
+                # All columns but one are new: their loads would go before the sums.
+                if self.anew and self.window.strides[1] > 1:
+                    totals[row] = [T.Bind(pinned(each)) for each in totals[row]]
         return totals
 
 

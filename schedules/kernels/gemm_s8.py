@@ -15,8 +15,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.emit import kernel_function
+from schedules.intrinsics import sve
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import product_s8, threads, tiling
+from schedules.kernels import copies, product_s8, threads, tiling
 from schedules.kernels.chunks_s8 import reordered
 from schedules.kernels.columns_s8 import HEADER, Header, Panels
 from schedules.kernels.cost import VECTOR, Cost, cheapest, scalar
@@ -54,6 +55,8 @@ class Gemm(Generic[P]):
         product = max(self._products(workload), key=lambda product: product.macs)
         found = []
         for params in self.unit.tiles(workload):
+            if sve.pays(core) and len(copies.pieces(product.columns % params.tile.columns, VECTOR)) > 1:
+                params = replace(params, sve=True)
             if self.estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
                 blocks, parallel = tiling.shares(product, params.tile.rows, params.tile.columns)
                 params = replace(params, column_blocks=blocks, parallel=parallel)
@@ -109,7 +112,7 @@ class Gemm(Generic[P]):
                 code = _Code(
                     self.unit, product, params, self._panels(product, params), x, other, rest, before
                 )
-                with self.unit.scope():
+                with self.unit.scope(), sve.functions(params.sve):
                     tiling.tasks(
                         product, params.tile.rows, params.column_blocks, params.parallel, code.row_tile
                     )
@@ -183,7 +186,7 @@ class _Code(Generic[P]):
                 others += others[:1] * (VECTOR // lanes - len(own))
                 values = T.Bind(product.residual.add(values, others, constants))
             for to, part in zip(own, pieces(values, lanes), strict=False):
-                tiling.store_part(output, part, to, real)
+                tiling.store_part(output, part, to, real, by_sve=self.params.sve)
 
         def finish(form: Form, m: Sequence[ir.Expr], addend: Sequence[ir.Expr]) -> None:
             def requantize(block: Sequence[ir.Expr], own: Sequence[int]) -> ir.Expr:

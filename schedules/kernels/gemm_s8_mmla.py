@@ -7,16 +7,17 @@ by every panel of columns; see `gemm_s8`.
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import Core
 from schedules.emit import i64
 from schedules.intrinsics.mmla import BLOCK, FEATURE
 from schedules.intrinsics.reload import reloads
-from schedules.kernel import Array
-from schedules.kernels import mmla_rows, mmla_tile
+from schedules.kernel import Array, taken
+from schedules.kernels import mmla_rows, mmla_tile, product_s8
 from schedules.kernels.columns_s8 import Header
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, requantization, scalar
 from schedules.kernels.gemm_s8 import Gemm
@@ -32,6 +33,9 @@ TILES = ((6, 4), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8), (1, 4))
 
 UNROLL = ((32, 8), (0, 4))
 """(at least as many k steps, k steps of a loop iteration): eight where the code left over for the rest is small."""
+
+UNROLLINGS = (1, 2, 3, 4, 6, 8, 16)
+"""Others, for tuning: where they leave no rest, and LLVM finds registers, up to 8 % of a call."""
 
 UNROLLED_STEPS = 8
 """LLVM makes straight code of loops of as many k steps, and mixes it with the requantisation behind it."""
@@ -53,10 +57,12 @@ class Params(Cut):
     Attributes:
         row_pairs: Row pairs of a register tile.
         column_pairs: Column pairs of a register tile, a multiple of 4.
+        unroll: k steps of a loop iteration; 0 for those of `UNROLL`.
     """
 
     row_pairs: int
     column_pairs: int
+    unroll: int = 0
 
     def __post_init__(self) -> None:
         mmla_tile.check_registers(self.row_pairs, self.column_pairs)
@@ -91,7 +97,7 @@ class _Smmla(Unit[Params]):
         outputs = BLOCK * BLOCK * row_pairs * pairs
         # Rows of eight bytes are halves of vectors: one moves, and each is stored.
         stores = outputs / VECTOR * (3 if pairs == HALF_ROWS else 1)
-        loop = Cost(*mmla_tile.instructions(row_pairs, pairs, steps, _unroll(steps)))
+        loop = Cost(*mmla_tile.instructions(row_pairs, pairs, steps, _unroll(steps, params.unroll)))
         finish = requantization(outputs, product.form, product.to) + arithmetic(outputs / VECTOR + stores)
         spills = SPILLS if steps <= UNROLLED_STEPS and row_pairs * pairs > UNROLLED_TILE else 0
         return loop + finish + scalar(spills)
@@ -112,12 +118,22 @@ class _Smmla(Unit[Params]):
         panel, starts = a
         steps, columns = mmla_rows.steps_of(product), params.column_pairs
         pairs = (len(starts) // BLOCK, columns)
-        acc = mmla_tile.multiply(panel, i64(0), *b, pairs, steps, _unroll(steps), header.starts)
+        acc = mmla_tile.multiply(
+            panel, i64(0), *b, pairs, steps, _unroll(steps, params.unroll), header.starts
+        )
         return lambda pair, column: acc.vload([i64((pair * columns + column) * LANES)], "int32x4")
 
 
-def _unroll(steps: int) -> int:
-    return next(unroll for least, unroll in UNROLL if steps >= least)
+def space(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """For tuning: the candidates, with every unrolling that makes other code."""
+    products = taken(product_s8.products_of(workload, NAME), workload)
+    steps = max(mmla_rows.steps_of(product) for product in products)
+    others = [u for u in UNROLLINGS if steps > UNROLLED_STEPS and u != _unroll(steps, 0)]
+    return tuple(replace(each, unroll=u) for each in candidates(workload, core) for u in (0, *others))
+
+
+def _unroll(steps: int, wanted: int) -> int:
+    return wanted or next(unroll for least, unroll in UNROLL if steps >= least)
 
 
 _KERNEL = Gemm(_Smmla())

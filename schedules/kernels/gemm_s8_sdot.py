@@ -6,11 +6,13 @@ A register tile loads 16 k of each of its rows as one vector and takes them by l
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from tvm import ir, tirx
 
 from schedules.emit import i64
+from schedules.intrinsics.pin import pins
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernel import Array
 from schedules.kernels import sdot_tile
@@ -74,6 +76,9 @@ class _Sdot(InPlace[Params]):
         if rows * params.vectors < LATENCY * VECTOR_PIPES:
             loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (rows * params.vectors))
         return loop + requantization(outputs, product.form, product.to) + arithmetic(stores)
+
+    def scope(self) -> AbstractContextManager[None]:
+        return pins()
 
     def multiply(
         self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Header

@@ -43,10 +43,12 @@ class Cut(ABC):
     Attributes:
         column_blocks: How many tasks share the columns of one tile of rows.
         parallel: Whether tasks are spread over the runtime's threads.
+        sve: Whether what is left of the columns is stored by SVE.
     """
 
     column_blocks: int = 1
     parallel: bool = False
+    sve: bool = False
 
     @property
     @abstractmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 matrix products of two tensors of run time, on SMMLA or SDOT, requantised in registers.
+"""int8 matrix products of two tensors of run time, on SMMLA, SDOT or SMLSL, requantised in registers.
 
     q[i, j] = requantize(sum over k of (a[i, k] - za) * (b[k, j] - zb))
 
@@ -8,7 +8,7 @@ instruction a packed vector: with the sums of columns weighted by za, and of row
 
     sum of (a - za) * (b - zb) = K * za * zb - za * sum of b - zb * sum of a + sum of a * b
 
-and the accumulators start from the first three.
+and the accumulators start from the first three. What SMLSL adds to these, see `units_s8`, falls out with them.
 """
 
 import math
@@ -21,21 +21,24 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function, load, store
+from schedules.intrinsics.pin import pins
 from schedules.kernel import Array, Match, Rejection, taken
 from schedules.kernels import panel_tile, product_run_time_s8, requantize_step, threads, tiling
-from schedules.kernels.panels_s8 import LANES, SDOT, SMMLA, VECTOR, Packer, Unit
+from schedules.kernels.panels_s8 import Packer
 from schedules.kernels.product_run_time_s8 import Product
 from schedules.kernels.requantize_tile import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.tile_rows import pieces
+from schedules.kernels.units_s8 import LANES, SDOT, SMLSL, SMMLA, VECTOR, units_of
 from schedules.workload import Workload
 
 NAME = "matmul_s8"
 
-UNITS = {unit.name: unit for unit in (SMMLA, SDOT)}
+UNITS = {unit.name: unit for unit in (SMMLA, SDOT, SMLSL)}
 
 TILES = {
     "smmla": ((6, 4), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8), (1, 4)),
     "sdot": ((3, 2), (2, 2), (1, 4), (1, 2)),
+    "smlsl": ((2, 8),),
 }
 """(vectors of rows, vectors of columns) of the register tiles worth considering, 8 or 16 columns."""
 
@@ -45,7 +48,7 @@ class Params:
     """How the result is cut.
 
     Attributes:
-        unit: "smmla" or "sdot".
+        unit: "smmla", "sdot" or "smlsl".
         row_vectors: Vectors of rows of a register tile.
         column_vectors: Vectors of columns of a register tile.
         parallel: Whether matrices, and the tiles of their rows, are spread over the runtime's threads.
@@ -73,11 +76,11 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes products of two 8-bit tensors of run time, on cores with i8mm or dotprod."""
+    """Takes products of two 8-bit tensors of run time, on cores with NEON."""
     product = product_run_time_s8.product_of(workload, NAME)
     if isinstance(product, Rejection):
         return product
-    if not _units(core):
+    if not units_of(core):
         return Rejection(
             NAME, "the core lacks a feature", " or ".join(u.feature for u in UNITS.values()), core.name
         )
@@ -93,7 +96,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Every tile of every instruction that the core has; threads are woken twice, to pack and to multiply."""
-    options = [Params(unit.name, *tile) for unit in _units(core) for tile in TILES[unit.name]]
+    options = [Params(unit.name, *tile) for unit in units_of(core) for tile in TILES[unit.name]]
     least = 2 * threads.PARALLEL_CYCLES
     return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
 
@@ -131,7 +134,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [((LANES + 1,), "float32"), (workload.output_shape, workload.output_dtype)]
     name = f"{workload.composite.replace('.', '_')}_{params.unit}"
-    with kernel_function(name, arguments) as function:
+    with kernel_function(name, arguments) as function, pins():
         a, b = (function.buffers[operand.index] for operand in workload.operands)
         emitter = _Emitter(product, params, (a, b), function.buffers[-2], function.buffers[-1])
         count = math.prod(product.lead)
@@ -195,10 +198,11 @@ class _Emitter:
         """Packs a tile of columns, and keeps what its accumulators start from."""
         product, vectors = self.product, self.params.column_vectors
         sums = packer.pack(start, count, tile * self.panel_size)
-        offset = product.offset + (MAGIC_BITS if product.form == "biased" else 0)
+        offset = product.offset + self.unit.extra * self.steps * product.b.zero
+        offset += MAGIC_BITS if product.form == "biased" else 0
         for vector in range(vectors):
-            value: ir.Expr = tirx.Broadcast(tirx.IntImm("int32", offset), LANES)
-            if product.b.zero:
+            value = panel_tile.in_accumulator(self.unit, offset)
+            if packer.sums:
                 value = value - sums.vload([i64(vector * LANES)], "int32x4")
             store(self.starts, value, (tile * vectors + vector) * LANES, LANES)
 
@@ -207,9 +211,10 @@ class _Emitter:
         product, params, unit = self.product, self.params, self.unit
         vectors = -(-count // unit.lines)
         panel = T.alloc_buffer((self.steps * vectors * VECTOR,), "int8", layout=None)
-        sums = Packer(unit, product.a, self.a, panel, vectors, rows=True).pack(T.Bind(a), count, i64(0))
+        packer = Packer(unit, product.a, self.a, panel, vectors, rows=True)
+        sums = packer.pack(T.Bind(a), count, i64(0))
         rows: dict[tuple[int, int], ir.Expr] = {}
-        if product.a.zero:
+        if packer.sums:
             totals = [T.Bind(sums.vload([i64(v * LANES)], "int32x4")) for v in range(vectors)]
             rows = {
                 (v, w): unit.of_row(totals[v], w) for v in range(vectors) for w in range(unit.accumulators)
@@ -242,10 +247,6 @@ class _Emitter:
             panel_tile.put_rows(unit, acc, (vectors, width), requantize, put)
 
         tiling.column_tiles(product.columns, params.columns, (i64(0), 1), column_tile)
-
-
-def _units(core: Core) -> list[Unit]:
-    return [unit for unit in UNITS.values() if unit.feature in core.features]
 
 
 def _product(workload: Workload) -> Product:

@@ -127,7 +127,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
                 value = fma(scaled, *parts) if rows.centred else scaled * parts[0]
                 tiling.store_part(output, T.Bind(value), at + first, min(LANES, rows.length))
 
-            row_vectors.each(rows.length, LANES, UNROLL, step, apart=True)
+            row_vectors.each(rows.length, LANES, UNROLL, step, apart=UNROLL)
 
         with pins():
             threads.each(rows.count, params.parallel, row)
@@ -150,7 +150,8 @@ def _statistics(source: tirx.Buffer, start: ir.Expr, rows: Rows) -> tuple[ir.Exp
     mean = None
     if rows.centred:
         mean = T.Bind(
-            row_vectors.total(row_vectors.reduced(rows.length, 0, plain, _sum, apart=True)) / length
+            row_vectors.total(row_vectors.reduced(rows.length, 0, plain, _sum, apart=row_vectors.PARTS))
+            / length
         )
 
     def squared(part: ir.Expr, at: ir.Expr, count: int) -> ir.Expr:
@@ -161,7 +162,7 @@ def _statistics(source: tirx.Buffer, start: ir.Expr, rows: Rows) -> tuple[ir.Exp
         left = T.Bind(row_vectors.fresh(left, count, 0))
         return fma(left, left, part)
 
-    squares = row_vectors.total(row_vectors.reduced(rows.length, 0, squared, _sum, apart=True))
+    squares = row_vectors.total(row_vectors.reduced(rows.length, 0, squared, _sum, apart=row_vectors.PARTS))
     variance = tirx.Div(squares, length) + tirx.FloatImm("float32", rows.epsilon)
     return mean, T.Bind(tirx.Div(tirx.FloatImm("float32", 1.0), tirx.sqrt(variance)))
 

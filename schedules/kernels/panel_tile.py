@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register tile of two packed panels, on SMMLA or SDOT, and its requantised rows.
+"""The register tile of two packed panels, on a unit of `units_s8`, and its requantised rows.
 
 Accumulator (row vector i, which, column vector j) has four lanes: of SMMLA the 2 x 2 block r0c0 r0c1 r1c0 r1c1, of
-SDOT row `which` of the vector by its four columns.
+SDOT row `which` of the vector by its four columns, of SMLSL four partial sums of one output.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, load, store
 from schedules.intrinsics.fmla import REGISTERS
-from schedules.kernels.panels_s8 import LANES, SMMLA, VECTOR, Unit
+from schedules.kernels.mlal_tile import sums
 from schedules.kernels.tile_rows import Put, Requantize, of_blocks, of_rows
+from schedules.kernels.units_s8 import LANES, SMMLA, VECTOR, Unit
 
 STREAMING_REGISTERS = 2
 """Registers for B inside a tile: the pair of vectors that one LDP brings."""
@@ -28,7 +29,7 @@ PER_CYCLE = 2
 UNROLL = 4
 """k steps of a loop iteration."""
 
-FEW_TRIPS = {"smmla": 2, "sdot": 4}
+FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
 """Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
 
 
@@ -43,9 +44,18 @@ def check_registers(unit: Unit, rows: int, columns: int) -> None:
 
 def cycles(unit: Unit, rows: int, columns: int, steps: int, core: Core) -> float:
     """Cycles of the k loop with all loads in L1: the slower of dispatch and product pipes."""
-    products = rows * unit.accumulators * columns
+    products = rows * unit.accumulators * columns * unit.instructions
     instructions = steps * (products + (rows + columns) / 2 + LOOP_OVERHEAD / UNROLL)
     return max(instructions / core.issue_width, steps * products / PER_CYCLE)
+
+
+def in_accumulator(unit: Unit, total: int) -> ir.Expr:
+    """int32x4: what an accumulator holds so that each of its outputs is that total."""
+    own = tirx.IntImm("int32", total)
+    if not unit.partial:
+        return tirx.Broadcast(own, LANES)
+    zero = tirx.IntImm("int32", 0)
+    return tirx.Shuffle([own, zero, zero, zero], list(range(LANES)))
 
 
 def multiply(
@@ -88,8 +98,11 @@ def multiply(
 
     def step(k: ir.Expr) -> None:
         a_values = [load(a[0], a[1] + (k * rows + row) * VECTOR, VECTOR) for row in range(rows)]
+        b_values: list[ir.Expr] = []
         for column in range(columns):
-            b_value = load(b[0], b[1] + (k * columns + column) * VECTOR, VECTOR)
+            loaded = range(len(b_values), min(column + unit.ahead + 1, columns))
+            b_values += [load(b[0], b[1] + (k * columns + c) * VECTOR, VECTOR) for c in loaded]
+            b_value = b_values[column]
             for row in range(rows):
                 for which in range(unit.accumulators):
                     total = acc.vload([at(row, which, column)], "int32x4")
@@ -113,7 +126,10 @@ def put_rows(
     rows, columns = vectors
 
     def accumulator(row: int, column: int) -> ir.Expr:
-        return acc.vload([i64((row * columns + column) * LANES)], "int32x4")
+        if not unit.partial:
+            return acc.vload([i64((row * columns + column) * LANES)], "int32x4")
+        return T.Bind(sums(acc, columns, row, LANES * column))
 
     finish = of_blocks if unit is SMMLA else of_rows
-    finish(accumulator, rows * unit.accumulators, columns, requantize, put)
+    of_four = columns // LANES if unit.partial else columns
+    finish(accumulator, rows * unit.accumulators, of_four, requantize, put)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing 8-bit matrices of run time into the panels that SMMLA and SDOT read, and summing their lines on the way.
+"""Packing 8-bit matrices of run time into the panels that a unit reads, and summing their lines on the way.
 
 A vector of a panel holds 16 / step lines by step k, and a panel is [k / step][vectors][16]. The same form serves the
 rows of A and the columns of B. A matrix lies with its k contiguous, or with its lines contiguous; what the last step
@@ -13,73 +13,18 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.emit import i64, load, store
-from schedules.intrinsics import mmla
 from schedules.intrinsics.interleave import interleaved
-from schedules.intrinsics.sdot import FEATURE as DOTPROD
-from schedules.intrinsics.sdot import sdot, sdot_lane
+from schedules.intrinsics.pin import barrier
 from schedules.kernels import copies
 from schedules.kernels.product_s8 import flip
 from schedules.kernels.tile_rows import load_part
+from schedules.kernels.units_s8 import LANES, VECTOR, Unit
 
-VECTOR = 16
-"""Bytes of a vector register."""
+UNROLL = 4
+"""Steps of one iteration that packs contiguous lines: of all, LLVM would make straight code that spills."""
 
-LANES = 4
-"""int32 lanes of a vector register."""
-
-
-@dataclass(frozen=True)
-class Unit:
-    """An instruction that multiplies packed lines.
-
-    Attributes:
-        name: Its mnemonic.
-        feature: What a core must have.
-        step: k that it sums over.
-        multiply: (accumulator, vector of rows, vector of columns, which) to the accumulator: a pair of vectors has
-            `accumulators` of them.
-        accumulators: One, of 2 x 2 elements, or one a row.
-        row_sum: (sum, vector of rows, weights) to the sum.
-        column_sum: (sum, vector of columns, weights) to the sum.
-        of_row: (sums of a vector of rows, which) to what belongs to the lanes of accumulator `which`.
-    """
-
-    name: str
-    feature: str
-    step: int
-    accumulators: int
-    multiply: Callable[[ir.Expr, ir.Expr, ir.Expr, int], ir.Expr]
-    row_sum: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
-    column_sum: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]
-    of_row: Callable[[ir.Expr, int], ir.Expr]
-
-    @property
-    def lines(self) -> int:
-        """Lines of a vector."""
-        return VECTOR // self.step
-
-
-SMMLA = Unit(
-    "smmla",
-    mmla.FEATURE,
-    mmla.K_STEP,
-    1,
-    lambda acc, a, b, _: mmla.smmla(acc, a, b),
-    lambda total, a, weights: mmla.smmla(total, a, weights),
-    lambda total, b, weights: mmla.smmla(total, weights, b),
-    lambda total, _: total,
-)
-
-SDOT = Unit(
-    "sdot",
-    DOTPROD,
-    4,
-    4,
-    lambda acc, a, b, which: sdot_lane(acc, b, a, which),
-    sdot,
-    sdot,
-    lambda total, which: tirx.Broadcast(tirx.Shuffle([total], [which]), LANES),
-)
+MANY_LINES = 4
+"""Lines of a vector whose permutations, of several vectors at once, LLVM puts on the stack on some cores."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +55,9 @@ class Packer:
         """Packs `lines` of `source`, flat, for `unit` into `panel`, flat int8, `vectors` a k step; rows or columns."""
         self.unit, self.lines, self.source, self.panel, self.vectors = unit, lines, source, panel, vectors
         self._sum = unit.row_sum if rows else unit.column_sum
+        self._rows = rows
+        self.sums = bool(lines.zero) or (rows and unit.extra > 0)
+        """Whether there are sums."""
 
     def pack(self, start: ir.Expr, count: int, to: ir.Expr) -> tirx.Buffer:
         """Emits the packing of `count` lines.
@@ -120,10 +68,10 @@ class Packer:
             to: Offset of the panel in its buffer.
 
         Returns:
-            The weighted sums, int32 [vectors][4] flat; undefined if there is no weight.
+            The weighted sums, int32 [vectors][4] flat; undefined if there are none.
         """
         sums = T.alloc_buffer((self.vectors * LANES,), "int32", layout=None)
-        if self.lines.zero:
+        if self.sums:
             zero = tirx.Broadcast(tirx.IntImm("int32", 0), LANES)
             for vector in range(self.vectors):
                 store(sums, zero, i64(vector * LANES), LANES)
@@ -132,9 +80,9 @@ class Packer:
         return sums
 
     def _put(self, value: ir.Expr, to: ir.Expr, step: ir.Expr, vector: int, sums: tirx.Buffer) -> None:
-        value = T.Bind(value)
+        value = T.Bind(value if self._rows else self.unit.packed(value))
         store(self.panel, value, to + (step * self.vectors + vector) * VECTOR, VECTOR)
-        if self.lines.zero:
+        if self.sums:
             weights = tirx.Broadcast(tirx.IntImm("int8", self.lines.zero), VECTOR)
             total = sums.vload([i64(vector * LANES)], "int32x4")
             store(sums, self._sum(total, value, weights), i64(vector * LANES), LANES)
@@ -153,6 +101,8 @@ class Packer:
                 rows = [flip(load(source, at(line), VECTOR), lines.flipped) for line in group]
                 for s, value in enumerate(interleaved(rows, element)[:steps]):
                     self._put(value, to, step + s, vector, sums)
+                if unit.lines == MANY_LINES:
+                    barrier()
 
         per = VECTOR // unit.step
         if whole:
@@ -175,7 +125,8 @@ class Packer:
         whole, rest = divmod(lines.depth, unit.step)
 
         def block(step: ir.Expr, depth: int) -> None:
-            for first, lanes in copies.pieces(self.vectors * unit.lines, VECTOR):
+            for first, own in copies.pieces(self.vectors * unit.lines, VECTOR):
+                lanes = max(2, own)
                 zero = tirx.Broadcast(tirx.IntImm("int8", 0), lanes)
                 rows = [
                     self._part(
@@ -185,12 +136,17 @@ class Packer:
                     else zero
                     for k in range(unit.step)
                 ]
-                for index, value in enumerate(interleaved(rows, "int8x16")):
+                for index, value in enumerate(interleaved(rows, "int8x16")[: -(-own // unit.lines)]):
                     self._put(value, to, step, first // unit.lines + index, sums)
 
-        if whole:
-            with T.serial(i64(0), i64(whole)) as step:
-                block(step, unit.step)
+        trips = whole // UNROLL
+        if trips:
+            with T.serial(i64(0), i64(trips)) as outer:
+                for u in range(UNROLL):
+                    block(outer * UNROLL + u, unit.step)
+                barrier()
+        for last in range(trips * UNROLL, whole):
+            block(i64(last), unit.step)
         if rest:
             block(i64(whole), rest)
 

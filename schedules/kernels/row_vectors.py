@@ -58,7 +58,7 @@ def each(
     unroll: int,
     step: Callable[[ir.Expr, ir.Expr, int], None],
     *,
-    apart: bool = False,
+    apart: int = 0,
 ) -> None:
     """Emits `step` for every vector of a row: (first element, index, lanes that no vector before it had).
 
@@ -67,8 +67,9 @@ def each(
         lanes: Of a vector.
         unroll: Vectors of an iteration.
         step: Emits the work on a vector.
-        apart: Whether nothing is kept in registers from one iteration, or pass, to the next: of short loops LLVM makes
-            straight code, and of a row that it keeps from pass to pass a part would be on the stack.
+        apart: Vectors of an iteration after which nothing is kept in registers, nor from one iteration or pass to the
+            next; 0 where LLVM may do as it likes. Of short loops it makes straight code, and of a row that it keeps
+            from pass to pass a part would be on the stack.
     """
     whole = max(1, length // lanes)
     trips = whole // unroll
@@ -77,8 +78,8 @@ def each(
             for u in range(unroll):
                 index = outer * unroll + u
                 step(index * lanes, index, lanes)
-            if apart:
-                barrier()
+                if apart and (u + 1 == unroll or (u + 1) % apart == 0):
+                    barrier()
     for index in range(trips * unroll, whole):
         step(i64(index * lanes), i64(index), lanes)
     if length > lanes and length % lanes:
@@ -91,7 +92,7 @@ def reduced(
     step: Callable[[ir.Expr, ir.Expr, int], ir.Expr],
     join: Callable[[ir.Expr, ir.Expr], ir.Expr],
     *,
-    apart: bool = False,
+    apart: int = 0,
 ) -> ir.Expr:
     """Emits a reduction of a row of float32 by `PARTS` partial results, and their join: float32x4.
 

@@ -13,6 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64, load, store
 from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.pin import barrier
 from schedules.intrinsics.sdot import sdot_lane
 from schedules.kernel import Array
 from schedules.kernels.chunks_s8 import Chunk, whole
@@ -88,7 +89,9 @@ def multiply(
     *,
     flipped: bool = False,
 ) -> tirx.Buffer:
-    """Emits the sum over k of one tile.
+    """Emits the sum over k of one tile, inside of `pin.pins`.
+
+    Of straight code LLVM would load whole rows at once, and keep them on the stack.
 
     Args:
         a: Flat int8, or uint8 if `flipped`.
@@ -133,4 +136,5 @@ def multiply(
                     take(chunks[u], outer * unroll)
         for chunk in chunks[trips * unroll if trips > 1 else 0 :]:
             take(chunk, i64(0))
+            barrier()
     return acc

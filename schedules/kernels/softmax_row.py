@@ -17,6 +17,9 @@ INSTRUCTIONS = {False: (1.5, 18.0), True: (1.5, 12.5)}
 """For a vector of four, without SVE and with it: of the greatest value (half an LDP, FMAX); of the power (half an LDP,
 FSUB, eleven and four copies of coefficients, or nine and one of them, FADD, half an STP)."""
 
+PAIR = 2
+"""Vectors of powers on the way: with more of them, LLVM has constants of the powers on the stack for some cores."""
+
 
 def greatest(source: tirx.Buffer, at: ir.Expr, vectors: int) -> ir.Expr:
     """Emits the greatest of `4 * vectors` elements from `at`: float32, NaN if one is."""
@@ -64,7 +67,7 @@ def powers(
         store(target, value, to + first, LANES)
         return part + value
 
-    return total(reduced(vectors * LANES, 0.0, step, lambda a, b: a + b, apart=True))
+    return total(reduced(vectors * LANES, 0.0, step, lambda a, b: a + b, apart=PAIR))
 
 
 def _greater(a: ir.Expr, b: ir.Expr) -> ir.Expr:

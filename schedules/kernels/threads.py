@@ -10,9 +10,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64
 
-PARALLEL_CYCLES = 50_000
-"""Calls below this many estimated cycles run on one thread: waking the pool takes about 10 us, which is half of them
-at 2.5 GHz. Assumed, not measured."""
+PARALLEL_CYCLES = 40_000
+"""Calls below this many estimated cycles run on one thread: an empty parallel loop takes two threads 3.4 us, a fifth of
+them at 2.5 GHz. Measured on an x86-64 machine, where as on Arm the runtime's threads spin between calls."""
 
 PARALLEL_TASKS = 32
 """Runs of tasks that a parallel call has, where there are as many tasks: the runtime gives each thread as many."""
@@ -33,9 +33,13 @@ def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
         return
     runs = _runs(count)
     with T.parallel(i64(0), i64(runs)) as run:
+        if runs == count:
+            yield run
+            return
         start, stop = part(run, count, runs)
         with T.serial(start, stop) as index:
-            yield index
+            # Not the loop's own variable: where a loop does not begin at 0, TVM loses it in the bounds of inner loops.
+            yield T.Bind(index)
 
 
 def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
@@ -50,6 +54,8 @@ def each_part(count: int, parts: int, parallel: bool, task: Callable[[ir.Expr, i
     def one(index: ir.Expr) -> None:
         if parts == 1:
             task(index, i64(0))
+        elif count == 1:
+            task(i64(0), index)
         else:
             task(T.Bind(tirx.floordiv(index, parts)), T.Bind(tirx.floormod(index, parts)))
 
@@ -126,9 +132,14 @@ def fewest(options: Iterable[int], sizes: Callable[[int], Sequence[float]]) -> i
 
 
 def parts_of(things: Sequence[float], steps: int) -> int:
-    """Into how many parts each of the things, of these sizes, is cut along an axis of `steps`, for `each_part`."""
+    """Into how many parts an axis of `steps` is cut, that tasks, each a part of one of the things, make even shares.
+
+    Args:
+        things: Size of each. All of one part follow each other, so that few things, or uneven ones, matter little.
+        steps: That the things have in common.
+    """
     return fewest(
-        range(1, steps + 1), lambda parts: np.outer(things, part_sizes(steps, 1, parts)).ravel().tolist()
+        range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel().tolist()
     )
 
 

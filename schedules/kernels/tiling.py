@@ -8,6 +8,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.emit import converted, i64, store
+from schedules.intrinsics import sve
 from schedules.kernel import Array
 from schedules.kernels import copies
 from schedules.kernels.product_s8 import Product
@@ -103,14 +104,29 @@ def staged(
     return stage, [i64(row * pitch) for row in range(len(starts))]
 
 
-def store_part(output: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int) -> None:
-    """Stores the first `count` lanes of a vector, converted to the dtype of the output."""
+def store_part(
+    output: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int, *, by_sve: bool = False
+) -> None:
+    """Stores the first `count` lanes of a vector, converted to the dtype of the output.
+
+    Args:
+        output: Flat.
+        value: The vector.
+        offset: Where the first goes.
+        count: How many.
+        by_sve: Whether bytes may be stored by SVE, inside of `sve.functions`.
+    """
     value = converted(value, str(output.dtype))
     lanes = int(str(value.ty.dtype).rpartition("x")[2])
     if count == lanes:
         store(output, value, offset, lanes)
         return
-    for at, size in copies.pieces(count, lanes):
+    parts = copies.pieces(count, lanes)
+    if by_sve and len(parts) > 1:
+        whole = T.Bind(tirx.Shuffle([value, value], list(range(sve.VECTOR))) if lanes < sve.VECTOR else value)
+        sve.store_first(output, whole, offset, count)
+        return
+    for at, size in parts:
         store(output, tirx.Shuffle([value], list(range(at, at + size))), offset + at, size)
 
 

@@ -8,13 +8,14 @@ One axis interpolates at 0, +-a, ... and infinity (Lavin and Gray, arXiv 1509.09
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from tvm import ir
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.intrinsics.pin import barrier
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernel import Array
 
@@ -29,6 +30,9 @@ INPUT_OPERATIONS = {2: 4, 4: 12}
 
 OUTPUT_OPERATIONS = {2: 4, 4: 13}
 """Instructions of the result's transform of one line, by m."""
+
+READS = {2: 16, 4: 60}
+"""Vectors that either transform of a tile reads, by m: 6 x 6 of them twice, a line less each time."""
 
 Line = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
 
@@ -47,6 +51,16 @@ class Transform:
     def size(self) -> int:
         """Inputs of a line, and products of it."""
         return self.outputs + TAPS - 1
+
+    @property
+    def input_parts(self) -> tuple[Sequence[int], ...]:
+        """Rows of B^T d B by those whose halfway numbers fit the registers together."""
+        return (range(self.size),) if self.outputs == 2 else (range(3), range(3, 6))
+
+    @property
+    def output_parts(self) -> tuple[Sequence[int], ...]:
+        """The same of A^T m A: of m = 4, the rows of sums and those of differences."""
+        return (range(self.outputs),) if self.outputs == 2 else ((0, 2), (1, 3))
 
     @property
     def points(self) -> tuple[float, ...]:
@@ -90,7 +104,7 @@ class Transform:
         rows = [_fma(d[2], -(_A**2 + _B**2), first)]
         for point, other in ((_A, _B), (_B, _A)):
             even, odd = _fma(d[2], -(other**2), d[4]), _fma(d[1], -(other**2), d[3])
-            rows += [_fma(odd, point, even), _fma(odd, -point, even)]
+            rows += [_fma(odd, point, even), _fma(-odd, point, even)]
         return [*rows, _fma(d[3], -(_A**2 + _B**2), last)]
 
     def output_line(self, m: Sequence[ir.Expr]) -> list[ir.Expr]:
@@ -115,7 +129,24 @@ def _fma(x: ir.Expr, by: float, plus: ir.Expr) -> ir.Var:
     return _VECTOR.fma(x, _VECTOR.const(by), plus)
 
 
-def square(line: Line, values: Sequence[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-    """A transform of all columns, then of all rows, of values [row][column]."""
-    columns = [line(column) for column in zip(*values, strict=True)]
-    return [line(row) for row in zip(*columns, strict=True)]
+def square(
+    line: Line, column: Callable[[int], Sequence[ir.Expr]], size: int, parts: Sequence[Sequence[int]]
+) -> Iterator[tuple[int, list[ir.Expr]]]:
+    """A transform of all columns, then of all rows, inside of `pin.pins`.
+
+    All columns' numbers are more than the registers: they are computed, and what they are of is read, by parts.
+
+    Args:
+        line: Transforms one.
+        column: Reads a column.
+        size: Columns.
+        parts: The rows of the result, those of a part from the same numbers.
+
+    Yields:
+        (row, its values) of the result.
+    """
+    for rows in parts:
+        barrier()
+        columns = [line(column(index)) for index in range(size)]
+        for row in rows:
+            yield row, line([values[row] for values in columns])

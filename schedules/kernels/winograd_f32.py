@@ -33,14 +33,15 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.cores import Core
 from schedules.emit import i64, kernel_function
 from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.pin import pins
 from schedules.kernel import Array, Match, Rejection
 from schedules.kernels import copies, epilogue_f32, fmla_tile, panel_choice, product_f32
 from schedules.kernels.cost import VECTOR_PIPES
 from schedules.kernels.gemm_f32 import TILES
 from schedules.kernels.threads import PARALLEL_CYCLES
-from schedules.kernels.winograd import INPUT_OPERATIONS, OUTPUT_OPERATIONS, TAPS
+from schedules.kernels.winograd import INPUT_OPERATIONS, OUTPUT_OPERATIONS, READS, TAPS
+from schedules.kernels.winograd_plan import TASK_PARTS, Plan
 from schedules.kernels.winograd_plan import Params as Params  # a kernel's own
-from schedules.kernels.winograd_plan import Plan
 from schedules.kernels.winograd_stages import Stages
 from schedules.workload import Workload
 
@@ -52,9 +53,6 @@ OUTPUTS = (4, 2)
 MEMORY_BYTES = 8
 """Bytes a cycle that one core reads from memory; transformed weights are 1.8 or 4 times as many as the kernel's own.
 Assumed: some 20 GB/s at 2.5 GHz."""
-
-TASK_PARTS = 4
-"""Threads that blocks are shared by evenly."""
 
 MOST_NUMBERS = 2
 """How much more than data and result, beside which they are alive, the numbers of a block may take."""
@@ -150,8 +148,8 @@ def _transforms(cut: Plan) -> list[tuple[float, float]]:
     back = (size + m) * OUTPUT_OPERATIONS[m] + m * m * (1 + epilogue_f32.instructions(cut.workload.epilogue))
     return [
         (copied, copied / 2),
-        (data * (forth + cut.products), data * forth),
-        (results * (back + cut.products), results * back),
+        (data * (forth + READS[m]), data * forth),
+        (results * (back + READS[m]), results * back),
     ]
 
 
@@ -177,13 +175,13 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments += [((cut.products * cut.channels * cut.columns,), "float32"), ((cut.columns,), "float32")]
     arguments.append((workload.output_shape, workload.output_dtype))
     name = "_".join(("arm_winograd_f32", *(step.name for step in workload.epilogue)))
-    with kernel_function(name, arguments) as function:
+    with kernel_function(name, arguments) as function, pins():
         data = workload.operands[0]
         x = function.buffers[data.index]
         if cut.padded != data.shape:
             x = copies.padded(x, data.shape, cut.widths, 0)
         emitter = Stages(cut, x, function.buffers)
-        if params.parallel and cut.blocks >= TASK_PARTS:
+        if cut.by_blocks:
             with T.parallel(i64(0), i64(cut.blocks)) as block:
                 emitter.block(T.Bind(block * params.block), emitter.numbers(), parallel=False)
         else:

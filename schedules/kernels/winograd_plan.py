@@ -10,6 +10,9 @@ from schedules.kernels import fmla_tile, product_f32
 from schedules.kernels.winograd import TAPS, Transform
 from schedules.workload import Workload
 
+TASK_PARTS = 4
+"""Threads that blocks are shared by evenly."""
+
 LINE = 16
 """float32 of a cache line, between what belongs to one tile and to the next: else these meet in few cache sets."""
 
@@ -114,11 +117,34 @@ class Plan:
                     yield height, vectors, tiles * panels * self.products
 
     @property
+    def by_blocks(self) -> bool:
+        """Whether each block is a task of its own."""
+        return self.params.parallel and self.blocks >= TASK_PARTS
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a product's sums take the room of the product before, whose data is read no more.
+
+        A task's numbers are on top of the arena, once a thread; those of a whole call may find room in it.
+        """
+        return self.by_blocks and self.columns <= self.channels
+
+    @property
+    def input_start(self) -> int:
+        """float32 from a tile's room to its transformed data: in place, the room of the first product's sums."""
+        return self.channels if self.in_place else 0
+
+    @property
     def input_pitch(self) -> int:
         """float32 from a tile's transformed data to the next's."""
-        return self.products * self.channels + LINE
+        return self.input_start + self.products * self.channels + LINE
+
+    @property
+    def sums(self) -> int:
+        """float32 from a product's sums to the next's."""
+        return self.channels if self.in_place else self.columns
 
     @property
     def output_pitch(self) -> int:
         """float32 from a tile's sums to the next's."""
-        return self.products * self.columns + LINE
+        return self.input_pitch if self.in_place else self.products * self.columns + LINE

@@ -8,7 +8,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.emit import i64, load, store
 from schedules.intrinsics.fmla import LANES
-from schedules.kernels import epilogue_f32, fmla_tile, winograd
+from schedules.intrinsics.pin import barrier
+from schedules.kernels import activation_f32, epilogue_f32, fmla_tile, winograd
 from schedules.kernels.threads import PARALLEL_TASKS
 from schedules.kernels.winograd_plan import Plan
 
@@ -21,15 +22,18 @@ class Stages:
         self.cut, self.x = cut, x
         self.u, self.bias, self.output = buffers[-3:]
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
+        self.steps = cut.workload.epilogue
+        # An activation takes the registers that a transform does: it gets a loop of its own over a tile's outputs.
+        self.late = any(step.name in activation_f32.FUNCTIONS for step in self.steps)
 
     def numbers(self) -> tuple[tirx.Buffer, tirx.Buffer]:
-        """Room for a block's transformed data and for its sums."""
+        """Room for a block's transformed data and for its sums; in place, the same."""
         pitches = (self.cut.input_pitch, self.cut.output_pitch)
-        v, m = (
+        found = [
             T.alloc_buffer((self.cut.params.block * pitch,), "float32", scope="global", layout=None)
-            for pitch in pitches
-        )
-        return v, m
+            for pitch in pitches[: 1 if self.cut.in_place else 2]
+        ]
+        return found[0], found[-1]
 
     def block(self, first: ir.Expr, numbers: tuple[tirx.Buffer, tirx.Buffer], parallel: bool) -> None:
         """The tiles of one block, from tile `first`."""
@@ -46,12 +50,13 @@ class Stages:
         size, m, (_, height, width, _) = cut.transform.size, cut.params.outputs, cut.padded
         image, row, column = self.where(tile)
         start = T.Bind(((image * height + row * m) * width + column * m) * cut.channels + channel)
-        d = [
-            [load(self.x, start + (i * width + j) * cut.channels, LANES) for j in range(size)]
-            for i in range(size)
-        ]
-        to = T.Bind(place * cut.input_pitch + channel)
-        for i, line in enumerate(winograd.square(cut.transform.input_line, d)):
+
+        def data(j: int) -> list[ir.Var]:
+            return [load(self.x, start + (i * width + j) * cut.channels, LANES) for i in range(size)]
+
+        to = T.Bind(place * cut.input_pitch + (channel + cut.input_start))
+        transform = cut.transform
+        for i, line in winograd.square(transform.input_line, data, size, transform.input_parts):
             for j, value in enumerate(line):
                 store(v, value, to + (i * size + j) * cut.channels, LANES)
 
@@ -74,9 +79,10 @@ class Stages:
         zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * vectors
 
         def tiles(first: ir.Expr, height: int) -> None:
-            a = [(first + r) * cut.input_pitch + product * cut.channels for r in range(height)]
+            own = cut.input_start + product * cut.channels
+            a = [(first + r) * cut.input_pitch + own for r in range(height)]
             acc = fmla_tile.multiply(v, a, ((0, cut.channels),), self.u, b, zero)
-            to = T.Bind(first * cut.output_pitch + (product * cut.columns + column))
+            to = T.Bind(first * cut.output_pitch + (product * cut.sums + column))
             for r in range(height):
                 for at in range(vectors):
                     value = acc.vload([i64((r * vectors + at) * LANES)], "float32x4")
@@ -121,18 +127,34 @@ class Stages:
         cut, (image, row, column) = self.cut, at
         size, step, (_, height, width, _) = cut.transform.size, cut.params.outputs, cut.workload.output_shape
         start = T.Bind(place * cut.output_pitch + channel)
-        sums = [
-            [load(m, start + (i * size + j) * cut.columns, LANES) for j in range(size)] for i in range(size)
-        ]
+
+        def sums(j: int) -> list[ir.Var]:
+            return [load(m, start + (i * size + j) * cut.sums, LANES) for i in range(size)]
+
         bias = load(self.bias, channel, LANES)
         to = T.Bind(((image * height + row * step) * width + column * step) * cut.columns + channel)
-        acc = T.alloc_buffer((LANES,), "float32", layout=None)
-        for i, line in enumerate(winograd.square(cut.transform.output_line, sums)[: part[0]]):
+
+        def offset(i: ir.Expr | int, j: int) -> ir.Var:
+            return T.Bind(to + (i * width + j) * cut.columns)
+
+        parts = [[row for row in rows if row < part[0]] for rows in cut.transform.output_parts]
+        for i, line in winograd.square(cut.transform.output_line, sums, size, parts):
             for j, value in enumerate(line[: part[1]]):
-                store(acc, value + bias, i64(0), LANES)
-                offset = to + (i * width + j) * cut.columns
-                steps = cut.workload.epilogue
-                epilogue_f32.finish(steps, acc, 0, LANES, self.output, offset, self.residual)
+                if self.late:
+                    store(self.output, value + bias, offset(i, j), LANES)
+                else:
+                    self.pixel(value + bias, offset(i, j))
+        if self.late:
+            with T.serial(i64(0), i64(part[0])) as index:
+                barrier()  # else LLVM makes straight code of this loop, with the registers of all rows
+                for j in range(part[1]):
+                    self.pixel(load(self.output, offset(index, j), LANES), offset(index, j))
+
+    def pixel(self, value: ir.Expr, offset: ir.Expr) -> None:
+        """The epilogue of four channels, but for the bias."""
+        acc = T.alloc_buffer((LANES,), "float32", layout=None)
+        store(acc, value, i64(0), LANES)
+        epilogue_f32.finish(self.steps, acc, 0, LANES, self.output, offset, self.residual)
 
     def where(self, tile: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
         """Image, row and column of a tile."""

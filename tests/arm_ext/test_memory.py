@@ -19,24 +19,26 @@ SHORT = {
     "mobilenet_v2": (mobilenet_v2, mobilenet_v2.STAGES[:3]),
     "resnet50": (resnet50, ((64, 2, 1), (128, 2, 2))),
 }
-INPUTS = {"image": zoo.Input((1, 3, 224, 224))}
+SIZES = (64, *(pytest.param(size, marks=pytest.mark.long) for size in (96, 160)), 224)
 ABOVE_LIVE = 1.10
 
 
 @functools.cache
-def short(name: str, quantized: bool) -> onnx.ModelProto:
+def short(name: str, size: int, quantized: bool) -> onnx.ModelProto:
     module, stages = SHORT[name]
+    inputs = {"image": zoo.Input((1, 3, size, size))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "STAGES", stages)
-        patch.setitem(zoo.ZOO, name, replace(zoo.ZOO[name], inputs=INPUTS))
-        return zoo.quantized_model(name, short(name, False)) if quantized else zoo.float_model(name)
+        patch.setitem(zoo.ZOO, name, replace(zoo.ZOO[name], inputs=inputs))
+        return zoo.quantized_model(name, short(name, size, False)) if quantized else zoo.float_model(name)
 
 
 @pytest.mark.parametrize("target", ["neoverse-n2", "cortex-a76"])
 @pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", SHORT)
-def test_peak_is_near_what_is_alive_at_the_widest_point(name: str, quantized: bool, target: str):
-    imported = import_onnx(short(name, quantized))
+def test_peak_is_near_what_is_alive_at_the_widest_point(name: str, size: int, quantized: bool, target: str):
+    imported = import_onnx(short(name, size, quantized))
     modules = dict(run_phases(imported.mod, Context(resolve(target))))
     memory = memory_of(modules["lower"], modules["plan"])
     assert memory.peak_activation_bytes <= ABOVE_LIVE * memory.widest[0].live_bytes

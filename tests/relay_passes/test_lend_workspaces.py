@@ -20,11 +20,16 @@ def through_copies(x: T.Buffer((SIZE,), "float32"), y: T.Buffer((SIZE,), "float3
     small = T.alloc_buffer((SMALL,))
     for i in range(SIZE):
         whole[i] = x[i] + T.float32(1.0)
-    for i in range(SIZE):
+    with T.attr(0, "pragma_of_some_kind", 1):
+        for i in range(SIZE):
+            again = T.alloc_buffer((SIZE,))
+            again[i] = whole[i] * T.float32(2.0)
+            small[i % SMALL] = again[i]
+            y[i] = small[i % SMALL]
+    for i in T.parallel(SIZE):
         own = T.alloc_buffer((SIZE,))
-        own[i] = whole[i] * T.float32(2.0)
-        small[i % SMALL] = own[i]
-        y[i] = small[i % SMALL]
+        own[i] = y[i]
+        y[i] = own[i]
 
 
 def two_calls() -> tvm.IRModule:
@@ -54,9 +59,9 @@ def calls(mod: tvm.IRModule, name: str) -> list[relax.Call]:
 
 def test_what_a_whole_call_holds_is_lent_and_nothing_else():
     lent = lend_workspaces(two_calls())
-    # x, y, and `whole`; `small` is for the stack, and `own` each thread's.
-    assert [[int(dim) for dim in p.ty.shape] for p in lent["kernel"].params] == [[SIZE]] * 3
-    assert [len(call.args) for call in calls(lent, "kernel")] == [3, 3]
+    # x, y, `whole` and `again`; `small` is for the stack, and `own` each thread's.
+    assert [[int(dim) for dim in p.ty.shape] for p in lent["kernel"].params] == [[SIZE]] * 4
+    assert [len(call.args) for call in calls(lent, "kernel")] == [4, 4]
     assert lent["kernel"].script().count("alloc_buffer") == 2
 
 
@@ -65,10 +70,10 @@ def test_values_are_kept_and_the_plan_has_the_workspace():
     plain, lent = planned(two_calls()), planned(lend_workspaces(two_calls()))
     np.testing.assert_array_equal(run(lent, x), run(plain, x))
     np.testing.assert_array_equal(run(lent, x), ((x + 1) * 2 + 1) * 2)
-    # In both calls beside the tensor between these, and at one place.
+    # In both calls beside the tensor between these, and at the same two places.
     places = [int(c.args[1].value) for c in calls(lent, "relax.memory.alloc_tensor")]
-    assert len(places) == 3
-    assert len(set(places)) == 2
+    assert len(places) == 5
+    assert len(set(places)) == 3
 
 
 def test_a_module_without_workspaces_is_as_it_was():

@@ -11,8 +11,10 @@ from tvm import relax, tirx
 
 from arm_ext.target.profiles import resolve
 from arm_ext.target.toolchain import Linker
+from schedules.cores import CORES
 from schedules.vocabulary import LINEAR
 from schedules.workload import Operand, Step, Workload
+from tests.schedules.innermost import loops as loops  # those of `assembly`
 
 Array = np.ndarray[Any, Any]
 
@@ -20,6 +22,7 @@ TRIPLE = "aarch64-linux-gnu"
 # Without SVE: LLVM puts it into NEON code for cores that have it.
 NEON = {"kind": "llvm", "mtriple": TRIPLE, "mcpu": "neoverse-n2", "mattr": ["-sve", "-sve2"]}
 NEON_CORE = resolve("neoverse-n2", "-sve,-sve2").core
+NEON_CORES = {**CORES, "neoverse-n2": NEON_CORE}
 # With SVE of 128 bits.
 SVE_PROFILE = resolve("neoverse-n2")
 # What every board runs, and what it runs with one feature more.
@@ -46,20 +49,6 @@ def assembly(func: tirx.PrimFunc, target: dict[str, Any]) -> str:
         tvm.IRModule({func.attrs["global_symbol"]: func}), target=tvm.target.Target(target)
     )
     return str(module.inspect_source("asm"))
-
-
-def loops(asm: str) -> list[list[str]]:
-    """The innermost loops: instructions between a label and a branch back to it, with no other label between."""
-    found, label, body = [], "", []
-    for line in (line.strip() for line in asm.splitlines()):
-        if line.endswith(":") and not line.startswith(".Ltmp"):
-            label, body = line[:-1], []
-        elif line and not line.startswith((".", "//")):
-            body.append(line.replace("\t", " "))
-            if label and line.split()[-1] == label and line.startswith("b."):
-                found.append(body)
-                label, body = "", []
-    return found
 
 
 def model_so(

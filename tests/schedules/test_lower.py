@@ -9,6 +9,7 @@ import schedules
 from schedules.numerics.qdq.matmul import matmul_routine
 from schedules.numerics.qdq.requantize import requantize_routine
 from schedules.parse import parse
+from schedules.select import Known
 from schedules.vocabulary import MATMUL_S8
 from schedules.workload import Composite, Magnitude
 from tests.schedules.composites import composite, constant, tensor
@@ -53,7 +54,7 @@ def test_kernel_is_described_by_its_name_and_built_alike_each_time():
 
 def test_look_up_reaches_the_kernel():
     known = schedules.kernels.gemm_f32.Params(2, 4, 2, parallel=False)
-    lowered = schedules.lower(_linear(), host(), CORE, choose=lambda *_: known)
+    lowered = schedules.lower(_linear(), host(), CORE, choose=lambda *_: Known(known, ""))
     assert isinstance(lowered, schedules.Lowered)
     assert lowered.choice.params == known
 

@@ -41,7 +41,7 @@ AROUND = (1, 1, 1, 1)
 
 def _products() -> list[products.Case]:
     return [
-        products.linear((13,), 65, 17, quant=UNSIGNED),
+        products.linear((13,), 65, 31, quant=UNSIGNED),
         conv((1, 9, 8, 3), 17, (3, 3), strides=(2, 2), pads=(0, 1, 1, 0), quant=WIDE),
         conv((1, 7, 7, 16), 24, (3, 3), groups=2, pads=AROUND, quant=MIXED),
     ]

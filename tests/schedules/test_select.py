@@ -5,7 +5,7 @@ import pytest
 
 from schedules.cores import CORES
 from schedules.kernels import gemm_f32
-from schedules.select import KERNELS, Choice, Rejected, kernel_named, select
+from schedules.select import KERNELS, Choice, Known, Rejected, kernel_named, select
 from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear
 
@@ -52,11 +52,12 @@ def test_every_kernel_says_why_it_does_not_take_a_workload():
 
 def test_look_up_overrules():
     known = gemm_f32.Params(1, 4, 1, parallel=False)
-    choice = select(WORKLOAD, CORE, lambda workload, core: known if core is CORE else None)
+    choice = select(WORKLOAD, CORE, lambda workload, core: Known(known, "a note") if core is CORE else None)
     assert isinstance(choice, Choice)
     assert choice.params == known
     assert choice.estimate == gemm_f32.estimate(WORKLOAD, known, CORE)
-    assert "look-up" in choice.reason
+    assert choice.reason.endswith("; by a note")
+    assert choice.known == "a note"
 
 
 def test_look_up_that_knows_nothing_changes_nothing():
@@ -65,7 +66,7 @@ def test_look_up_that_knows_nothing_changes_nothing():
 
 def test_look_up_that_names_no_kernel_of_this_workload():
     with pytest.raises(ValueError, match="gave 'fast', but only"):
-        select(WORKLOAD, CORE, lambda *_: "fast")
+        select(WORKLOAD, CORE, lambda *_: Known("fast", ""))
 
 
 def test_kernels_are_found_by_name():

@@ -36,6 +36,12 @@ def test_near_misses_say_why(divisor: object, dtype: str, reason: str) -> None:
     assert rejection(_quotient(divisor, dtype), RULE).reason == reason
 
 
+def test_binary64_stays() -> None:
+    divisor = relax.const(255.0, "float64")
+    mod = graph(lambda net, x: net.emit("y", op.divide(x, divisor)), tensor("x", 7, dtype="float64"))
+    assert str(rewritten(mod, RULE)["main"].ret_ty.dtype) == "float64"
+
+
 def test_a_divisor_of_run_time_is_kept() -> None:
     mod = graph(lambda net, x: net.emit("y", op.divide(relax.const(3.0), x)), tensor("x", 7))
     assert rejection(mod, RULE).reason == "divisor is not a constant"

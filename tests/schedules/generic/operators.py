@@ -9,6 +9,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
+from schedules.generic import LEGALIZE
 from tests.schedules.programs import host
 
 Array = np.ndarray[Any, Any]
@@ -27,7 +28,7 @@ def lowered(function: Callable[..., relax.Expr], *inputs: tuple[tuple[int, ...],
     with host():
         for pass_ in (
             relax.transform.Normalize(),
-            relax.transform.LegalizeOps(),
+            relax.transform.LegalizeOps(LEGALIZE),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),
             relax.transform.FuseTIR(),
@@ -94,6 +95,7 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
     "power": (lambda x: op.power(op.abs(x), relax.const(1.7, F32)), [((21,), F32)]),
     "gelu": (op.nn.gelu, [((3, 37), F32)]),
     "tanh of exp": (lambda x: op.tanh(op.exp(x)), [((67,), F32)]),
+    "log": (lambda x: op.log(op.abs(x)), [((3, 37), F32)]),
     "silu": (op.nn.silu, [((3, 5), F32)]),
     "softmax": (lambda x: op.nn.softmax(x, axis=-1), [((2, 3, 31), F32)]),
     "softmax of columns": (lambda x: op.nn.softmax(x, axis=1), [((2, 9, 31), F32)]),
@@ -109,8 +111,13 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], Shapes]] = {
     "max": (lambda x: op.max(x, axis=[1]), [((3, 19, 5), F32)]),
     "prod": (lambda x: op.prod(x, axis=[0]), [((5, 9), F32)]),
     "argmax": (lambda x: op.argmax(x, axis=1), [((5, 19), F32)]),
+    "argmax of columns": (lambda x: op.argmax(x, axis=1), [((2, 5, 3, 31), F32)]),
     "max pool": (
         lambda x: op.nn.max_pool2d(x, (3, 3), (2, 2), (1, 1, 1, 1), layout="NHWC"),
+        [((1, 9, 11, 17), F32)],
+    ),
+    "wide max pool": (
+        lambda x: op.nn.max_pool2d(x, (5, 5), (2, 2), (2, 2, 2, 2), layout="NHWC"),
         [((1, 9, 11, 17), F32)],
     ),
     "average pool": (

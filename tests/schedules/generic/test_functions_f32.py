@@ -3,10 +3,11 @@ import math
 
 import numpy as np
 import pytest
+from numpy.polynomial import Polynomial, chebyshev
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.emit import i64, kernel_function, load, store
-from schedules.generic.functions_f32 import FUNCTIONS
+from schedules.generic.functions_f32 import FUNCTIONS, LOG
 from schedules.intrinsics.vector_f32 import Vector
 from tests.schedules.programs import run_on_host
 
@@ -17,6 +18,7 @@ EPS = 2.0**-24
 CASES = {
     "exp": (np.exp, 4 * EPS, (-87, 88)),
     "erf": (np.vectorize(math.erf), 6 * EPS, (-6, 6)),
+    "log": (np.log, 2 * EPS, (2.0**-126, 9)),
 }
 
 
@@ -36,7 +38,11 @@ def test_error_is_within_its_bound(name):
     exact, bound, (low, high) = CASES[name]
     rng = np.random.default_rng(5)
     small = np.exp2(rng.uniform(-30, 0, 1 << 17)) * rng.choice([-1, 1], 1 << 17)
+    if name == "log":  # of all magnitudes, and near 1, where it is small itself
+        small = np.concatenate([np.exp2(rng.uniform(-149, 128, 1 << 17)), 1 + small / 2])
     x = np.concatenate([np.linspace(low, high, 1 << 17), small]).astype(np.float32)
+    x = x[x != 1] if name == "log" else x
+    x = np.append(x, np.full(-x.size % LANES, x[0]))
     expected = exact(x.astype(np.float64))
     actual = _run(name, x)
     error = np.abs(actual - expected) / np.abs(expected)
@@ -48,3 +54,18 @@ def test_ends():
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(_run("exp", x), [0, 0, 0, np.inf, np.inf, np.inf, np.nan, 1])
     np.testing.assert_array_equal(_run("erf", x), [-1, -1, -1, 1, 1, 1, np.nan, 0])
+    x = np.array([-np.inf, -1, -0.0, 0, 1, np.inf, np.nan, -(2.0**-149)], np.float32)
+    expected = [np.nan, np.nan, -np.inf, -np.inf, 0, np.inf, np.nan, np.nan]
+    np.testing.assert_array_equal(_run("log", x), expected)
+
+
+def test_coefficients_are_those_of_the_interpolation():
+    low, high = math.sqrt(0.5) - 1, math.sqrt(2) - 1
+    middle, half = (low + high) / 2, (high - low) / 2
+
+    def ratio(unit):
+        f = middle + unit * half
+        return (np.log1p(f) - f + f * f / 2) / f**3
+
+    found = Polynomial(chebyshev.cheb2poly(chebyshev.chebinterpolate(ratio, len(LOG) - 1)))
+    np.testing.assert_allclose(found(Polynomial([-middle / half, 1 / half])).coef, LOG, rtol=EPS)

@@ -61,27 +61,35 @@ def test_few_outputs_are_the_definitions_as_legalized_and_as_scheduled(geometry:
 
 
 @pytest.mark.parametrize(
-    ("size", "kernel", "stride", "dilation", "padding", "copied"),
+    ("size", "kernel", "stride", "padding", "others", "copied"),
     [
-        (32, 3, 2, 1, (1, 1, 1, 1), 33),  # the last window ends with the data
-        (31, 3, 2, 1, (1, 1, 1, 1), 33),
-        (8, 3, 1, 1, (1, 1, 1, 1), 10),
-        (7, 2, 4, 1, (1, 1, 1, 1), 8),
-        (9, 2, 3, 2, (0, 0, 2, 2), None),
+        (32, 3, 2, 1, {}, None),
+        (31, 3, 2, 1, {}, None),
+        (31, 3, 2, 0, {}, None),
+        (7, 2, 4, 1, {}, None),
+        (8, 3, 2, 1, {"ceil_mode": True}, None),
+        (9, 2, 3, 0, {"dilation": 2}, None),
+        (9, 3, 2, 2, {"dilation": 2}, 13),  # it steps over what lies at an edge
+        (6, 2, 3, 2, {}, 8),  # the first window sees padding alone
+        (8, 3, 1, 1, {}, 10),
+        (32, 5, 2, 2, {}, 35),  # the last window ends one behind the data
+        (9, 4, 2, 0, {"ceil_mode": True}, 10),
+        (13, 3, 2, 1, {"layout": "NCHW"}, 15),
     ],
 )
-def test_a_pool_copies_no_padding_that_no_window_reads(size, kernel, stride, dilation, padding, copied):
-    shape = (2, size, size, 3)
-    x = relax.Var("x", relax.TensorType(shape, "int8"))
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_a_pool_copies_no_more_than_it_must(size, kernel, stride, padding, others, copied, dtype):
+    given = {"layout": "NHWC", "padding": [padding] * 4, "strides": [stride] * 2} | others
+    shape = (2, size, size, 17) if given["layout"] == "NHWC" else (2, 17, size, size)
+    x = relax.Var("x", relax.TensorType(shape, dtype))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
-        window = {"strides": [stride] * 2, "dilation": [dilation] * 2, "padding": padding, "layout": "NHWC"}
-        call = builder.normalize(op.nn.max_pool2d(x, [kernel] * 2, **window))
+        call = builder.normalize(op.nn.max_pool2d(x, [kernel] * 2, **given))
         builder.emit_func_output(call)
     whole, ours = (_only(builder.get(), table) for table in (None, LEGALIZE))
-    copies = [tuple(int(n) for n in buffer.shape) for buffer in ours.body.block.alloc_buffers]
-    assert copies == ([(2, copied, copied, 3)] if copied else [])
-    data = np.random.default_rng(size).integers(-128, 128, shape, np.int8)
-    out = np.full([int(n) for n in call.ty.shape], 99, np.int8)
+    copies = [{int(n) for n in buffer.shape} for buffer in ours.body.block.alloc_buffers]
+    assert copies == ([{2, copied, 17}] if copied else [])
+    data = np.random.default_rng(size).integers(-128, 128, shape).astype(dtype)
+    out = np.full([int(n) for n in call.ty.shape], 99, dtype)
     (_, expected), (_, actual) = run([whole, schedule(ours, host()).func], [data, out])
     np.testing.assert_array_equal(actual, expected)

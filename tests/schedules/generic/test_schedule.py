@@ -102,6 +102,7 @@ VECTORISED = (
     *(
         "bias",
         "gelu",
+        "log",
         "softmax",
         "layer norm",
         "mean of channels",
@@ -129,7 +130,7 @@ def test_innermost_loops_compute_in_vectors_and_registers(name):
         assert any(re.search(r"\.(16b|8h|4s|2d)|\bq\d", line) for line in loop), loop
         stack = [line for line in loop if re.search(r"\bq\d+.*\[sp", line)]
         assert not stack or name in MANY_CONSTANTS, stack
-    assert not any(re.search(r"\b(exp|erf|tanh)f\b", line) for line in code), "a call a lane"
+    assert not any(re.search(r"\b(exp|erf|tanh|log)f\b", line) for line in code), "a call a lane"
 
 
 def _code(asm: str) -> list[str]:
@@ -157,7 +158,15 @@ def _innermost_loops(code: list[str]) -> list[list[str]]:
     return found
 
 
-def test_large_functions_are_spread_over_threads_and_small_ones_are_not():
-    big, small = (lowered(op.add, ((n, 1001), F32), ((n, 1001), F32)) for n in (4000, 4))
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (op.add, lambda n: (((n, 1001), F32), ((n, 1001), F32))),
+        # No axis but the two.
+        (op.permute_dims, lambda n: (((3, n * 301), F32),)),
+    ],
+)
+def test_large_functions_are_spread_over_threads_and_small_ones_are_not(function, shapes):
+    big, small = (lowered(function, *shapes(n)) for n in (4000, 4))
     assert "T.parallel" in generic.schedule(big, host()).func.script()
     assert "T.parallel" not in generic.schedule(small, host()).func.script()

@@ -46,7 +46,7 @@ def test_an_expensive_stage_with_two_readers_is_stored():
 
 
 def test_a_border_is_not_computed_anew_for_each_window():
-    assert len(fuse(_program("max pool")).stages) == 2
+    assert len(fuse(_program("wide max pool")).stages) == 2
 
 
 def test_argmax_becomes_two_reductions():
@@ -55,9 +55,11 @@ def test_argmax_becomes_two_reductions():
 
 def test_rows_are_shared_by_all_stages_or_by_none():
     assert [axis.extent for axis in share_rows(fuse(_program("softmax"))).axes] == [2, 3]
-    assert not share_rows(fuse(_program("max pool"))).axes
+    assert not share_rows(fuse(_program("wide max pool"))).axes
     # The columns are what is summed over: only the batch is common.
     assert [axis.extent for axis in share_rows(fuse(_program("softmax of columns"))).axes] == [2]
+    # Both its stages have columns, along which it has vectors.
+    assert [axis.extent for axis in share_rows(fuse(_program("argmax of columns"))).axes] == [2, 3]
 
 
 def test_a_stage_is_cut_where_its_condition_changes():

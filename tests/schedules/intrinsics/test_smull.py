@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,14 @@ from tests.schedules.programs import BASELINE, assembly, model_so
 IN_ORDER = {**BASELINE, "mcpu": "cortex-a53"}
 
 
-def pairs() -> tirx.PrimFunc:
-    """int32x4: the sum of int8x16 by int8x16, four partial sums, added to int32x4."""
+def pairs(second: Callable[[ir.Expr, ir.Expr, ir.Expr], ir.Expr]) -> tirx.PrimFunc:
+    """int32x4: int8x16 by int8x16 in four partial sums, the second eight added or subtracted, added to int32x4."""
     with kernel_function(
         "pairs", [((16,), "int8"), ((16,), "int8"), ((4,), "int32"), ((4,), "int32")]
     ) as function:
         a, b, start, out = function.buffers
         x, y, total = load(a, i64(0), 16), load(b, i64(0), 16), load(start, i64(0), 4)
-        products = smull.smlal(smull.smull(low(x), low(y)), high(x), high(y))
+        products = second(smull.smull(low(x), low(y)), high(x), high(y))
         with pins():
             store(out, pinned(smull.sadalp(total, products)), i64(0), 4)
     return function.prim_func
@@ -61,17 +62,19 @@ def test_values_on_a_board(tmp_path: Path, board: Board):
     start = np.array([-(2**31), 2**31 - 1, 5, -7], np.int32)
     small = np.array([1, -2, 3, -(2**30)], np.int32)
     calls = [
-        (pairs(), [*bytes_, start], (4,), "int32"),
+        (pairs(smull.smlal), [*bytes_, start], (4,), "int32"),
+        (pairs(smull.smlsl), [*bytes_, start], (4,), "int32"),
         (lanes(), [*halves, start], (4,), "int32"),
         (sums(), [small, halves[0]], (4,), "int32"),
     ]
     so = model_so(tmp_path / "model.so", calls, IN_ORDER)
     actual = board.load(so).run([array for _, arrays, _, _ in calls for array in arrays])
     wide = [array.astype(np.int64) for array in (*bytes_, *halves, small)]
-    products = (wide[0] * wide[1]).reshape(2, 4, 2).sum((0, 2))
+    first, second = (wide[0] * wide[1]).reshape(2, 4, 2).sum(2)
     pairwise = np.concatenate([wide[4].reshape(2, 2).sum(1), wide[2].reshape(4, 2).sum(1)])
     expected = [
-        start + products,
+        start + first + second,
+        start + first - second,
         start + wide[3] * wide[2].sum(),
         # ADDP of x and of the four sums of SADDLP.
         np.concatenate([pairwise[:2], pairwise[2:].reshape(2, 2).sum(1)]) + wide[2][:4],
@@ -83,11 +86,12 @@ def test_values_on_a_board(tmp_path: Path, board: Board):
 @pytest.mark.parametrize(
     ("func", "instructions"),
     [
-        (pairs(), [r"smull v\d+.8h", r"smlal2 v\d+.8h", r"sadalp v\d+.4s, v\d+.8h"]),
+        (pairs(smull.smlal), [r"smull v\d+.8h", r"smlal2 v\d+.8h", r"sadalp v\d+.4s, v\d+.8h"]),
+        (pairs(smull.smlsl), [r"smull v\d+.8h", r"smlsl2 v\d+.8h", r"sadalp v\d+.4s, v\d+.8h"]),
         (lanes(), [rf"smlal v\d+.4s, v\d+.4h, v\d+.h\[{lane}\]" for lane in range(8)]),
         (sums(), [r"saddlp v\d+.4s", r"addp v\d+.4s", r"saddw v\d+.4s"]),
     ],
-    ids=["pairs", "lanes", "sums"],
+    ids=["pairs", "differences", "lanes", "sums"],
 )
 def test_the_instructions_are_emitted(func: tirx.PrimFunc, instructions: list[str]):
     asm = assembly(func, IN_ORDER).replace("\t", " ")
@@ -102,12 +106,16 @@ def test_the_instructions_are_emitted(func: tirx.PrimFunc, instructions: list[st
             lambda v: smull.smlal(v("int32x4"), v("int8x8"), v("int8x8")),
             "smlal: .* int32x4, expected int16x8",
         ),
+        (
+            lambda v: smull.smlsl(v("int32x4"), v("int8x8"), v("int8x8")),
+            "smlsl: .* int32x4, expected int16x8",
+        ),
         (lambda v: smull.sadalp(v("int16x8"), v("int16x8")), "sadalp: .* int16x8, expected int32x4"),
         (
             lambda v: smull.smlal_lane(v("int32x4"), v("int16x4"), v("int16x4"), 0),
             "smlal by lane: .* int16x4",
         ),
-        (lambda v: pinned(v("int16x8")), "pinned: the operand is int16x8"),
+        (lambda v: pinned(v("int16x8")), "pinned: an operand is int16x8"),
     ],
 )
 def test_operands_of_another_dtype_are_refused(call, reason: str):

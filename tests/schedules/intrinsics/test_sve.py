@@ -94,11 +94,41 @@ def test_values_and_instruction(name: str, tmp_path: Path, sve_board: Board):
     assert instruction in asm.replace("\t", " ").replace("fmad", "fma").replace("fmla", "fma")
 
 
+def partial_stores() -> tirx.PrimFunc:
+    """Row i of 16 bytes has the first i of those of the input's, and zeros, which were there before."""
+    with (
+        kernel_function("program", [((COUNT,), "uint8"), ((16, 16), "uint8")]) as function,
+        sve.functions(),
+    ):
+        data, output = function.buffers
+        for row in range(16):
+            store(output, tirx.Broadcast(tirx.IntImm("uint8", 0), 16), i64(16 * row), 16)
+            if row:
+                sve.store_first(output, load(data, i64(16 * row), 16), i64(16 * row), row)
+    assert function.prim_func is not None
+    return function.prim_func
+
+
+def check_partial_stores(board: Board, folder: Path) -> None:
+    data = np.arange(1, COUNT + 1).astype(np.uint8)
+    so = model_so(
+        folder / "part.so", [(partial_stores(), [data], (16, 16), "uint8")], SVE_PROFILE.tvm_target()
+    )
+    wanted = np.tril(data[:256].reshape(16, 16), -1)
+    np.testing.assert_array_equal(board.load(so).run([data])[0], wanted)
+
+
+def test_partial_stores(tmp_path: Path, sve_board: Board):
+    check_partial_stores(sve_board, tmp_path)
+    assert "st1b" in assembly(partial_stores(), SVE_PROFILE.tvm_target())
+
+
 @pytest.mark.parametrize("length", ["sve256=on,sve512=off", "sve512=on"])
 def test_longer_vectors_give_the_same(length: str, tmp_path: Path):
     with open_board(f"virtual:max,sme=off,{length}") as board:
         for name in CASES:
             check(name, board, tmp_path)
+        check_partial_stores(board, tmp_path)
 
 
 def test_powers_are_within_their_bound(tmp_path: Path, sve_board: Board):
@@ -131,10 +161,12 @@ def test_other_dtypes_are_refused():
     with pytest.raises(ValueError, match="fma: an operand is float32x8, expected float32x4"):
         sve.fma(*[tirx.Var("x", "float32x8")] * 3)
     words = tirx.decl_buffer((8,), "int16")
-    with pytest.raises(ValueError, match="widened: the source is int16"):
+    with pytest.raises(ValueError, match="widened: the buffer is int16"):
         sve.widened(words, i64(0))
-    with pytest.raises(ValueError, match="gathered: the table is int16"):
+    with pytest.raises(ValueError, match="gathered: the buffer is int16"):
         sve.gathered(words, tirx.Var("x", "int32x4"))
+    with pytest.raises(ValueError, match="store_first: the buffer is int16"):
+        sve.store_first(words, tirx.Var("x", "int16x16"), i64(0), 3)
 
 
 def test_only_cores_with_sve_of_128_bits_take_them():

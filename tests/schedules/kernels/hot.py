@@ -8,7 +8,6 @@ from functools import cache, cached_property
 
 from tvm import tirx
 
-from arm_ext.target import profiles
 from schedules.cores import CORES
 from schedules.select import kernel_named
 from schedules.workload import Workload
@@ -23,7 +22,7 @@ from tests.schedules.kernels import test_norm_s8 as norm_s8
 from tests.schedules.kernels import test_softmax_f32 as softmax_f32
 from tests.schedules.kernels import test_softmax_s8 as softmax
 from tests.schedules.products import SHAPES, Quant, conv
-from tests.schedules.programs import BASELINE, NEON, assembly, linear, loops
+from tests.schedules.programs import BASELINE, NEON, NEON_CORES, assembly, linear, loops
 
 TARGETS = {name: {**BASELINE, "mcpu": name} for name in CORES} | {"neoverse-n2": NEON}
 
@@ -48,7 +47,6 @@ class Hot:
         floor: Least share of `work` in the hottest loop.
         cores: That it is compiled for.
         work: Regular expression of the mnemonics that the loop is there for.
-        spilled: Cores for which LLVM still keeps some vector of the loop on the stack.
         variant: What sets it apart from others of the kernel.
     """
 
@@ -57,7 +55,6 @@ class Hot:
     floor: float
     cores: tuple[str, ...] = ("neoverse-n2", "cortex-a76")
     work: str = MAC
-    spilled: tuple[str, ...] = ()
     variant: str = ""
 
     @property
@@ -73,19 +70,21 @@ class Hot:
     @cache  # noqa: B019 (there are as many as HOT has)
     def function(self, core: str) -> tirx.PrimFunc:
         """The kernel with its default parameters, on a core without its SVE."""
-        kernel, sve = kernel_named(self.kernel), "sve" in CORES[core].features
-        neon = profiles.resolve(core, "-sve,-sve2" if sve else None).core
-        return kernel.build(self.workload, kernel.default(self.workload, neon))
+        kernel = kernel_named(self.kernel)
+        return kernel.build(self.workload, kernel.default(self.workload, NEON_CORES[core]))
 
     def share(self, loop: list[str]) -> float:
         """Of `work` in a loop."""
         return sum(re.match(rf"({self.work})\b", line) is not None for line in loop) / len(loop)
 
     @cache  # noqa: B019 (as above)
+    def loops(self, core: str) -> list[list[str]]:
+        """The innermost loops."""
+        return loops(assembly(self.function(core), TARGETS[core]))
+
     def hottest(self, core: str) -> list[str]:
         """The loop with the most work."""
-        found = loops(assembly(self.function(core), TARGETS[core]))
-        return max(found, key=lambda loop: self.share(loop) * len(loop))
+        return max(self.loops(core), key=lambda loop: self.share(loop) * len(loop))
 
 
 def normalised(loop: list[str]) -> str:
@@ -121,6 +120,14 @@ HOT = (
     Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.69, OLD, MAC + "|saddw2?"),
     Hot("depthwise_s8_patch", lambda: depthwise_s8(96, (5, 5)), 0.3),
     Hot("matmul_s8", lambda: matmul.case((6,), (197, 64, 197)).workload, 0.8),
+    Hot(
+        "matmul_s8",
+        lambda: matmul.case((6,), (197, 64, 197)).workload,
+        0.86,
+        OLD,
+        MAC + "|sadalp",
+        variant="smlsl",
+    ),
     Hot("attention_f32", lambda: attention.Case((2,), (128, 64, 128, 64), scale=0.125).workload, 0.85),
     Hot(
         "attention_f32",
@@ -160,7 +167,6 @@ HOT = (
         lambda: softmax_f32.Case((512, 768), dtypes=HALVES).workload,
         0.65,
         work=VECTOR,
-        spilled=A76,
         variant="half",
     ),
     Hot(
@@ -171,8 +177,24 @@ HOT = (
     ),
 )
 
+# Shapes of networks whose loops, hottest or not, LLVM had on the stack until the kernels gave it an order.
+ORDERED = (
+    Hot("depthwise_s8", lambda: depthwise_s8(144, strides=(2, 2)), 0.19, (*N2, *A76)),
+    Hot(
+        "gemm_s8_sdot",
+        lambda: conv((1, 32, 32, 3), 64, (7, 7), strides=(2, 2), pads=(3, 3, 3, 3), quant=RELU6).workload,
+        0.67,
+        A76,
+    ),
+    Hot("matmul_s8", lambda: matmul.case((3,), (65, 65, 64)).workload, 0.87, A76),
+    Hot("winograd_f32", lambda: conv2d((1, 14, 14, 64), 64, (3, 3), ("bias", "relu"), padding=AROUND), 0.83),
+    Hot("winograd_f32", lambda: conv2d((1, 8, 8, 32), 32, (3, 3), ("bias", "silu"), padding=AROUND), 0.81),
+)
 
-def depthwise_s8(channels: int, size: tuple[int, int] = (3, 3)) -> Workload:
+
+def depthwise_s8(
+    channels: int, size: tuple[int, int] = (3, 3), strides: tuple[int, int] = (1, 1)
+) -> Workload:
     """Of 56 x 56 pixels."""
-    pads = (size[0] // 2, size[1] // 2) * 2
-    return conv((1, 56, 56, channels), channels, size, groups=channels, pads=pads, quant=RELU6).workload
+    pads, x = (size[0] // 2, size[1] // 2) * 2, (1, 56, 56, channels)
+    return conv(x, channels, size, groups=channels, strides=strides, pads=pads, quant=RELU6).workload

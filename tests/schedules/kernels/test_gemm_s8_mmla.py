@@ -13,9 +13,9 @@ from schedules.kernels import gemm_s8_mmla as kernel
 from schedules.kernels.gemm_s8_mmla import TILES, Params
 from schedules.kernels.threads import PARALLEL_CYCLES, SPREADS, part_sizes, spread
 from tests.schedules.products import CONVOLUTIONS, I8MM, LINEAR, SHAPES, Case, check, conv, linear
-from tests.schedules.programs import NEON, assembly, loops
+from tests.schedules.programs import NEON, NEON_CORE, SVE_PROFILE, assembly, loops
 
-CORE = CORES["neoverse-n2"]
+CORE = NEON_CORE
 
 
 @pytest.mark.isa("i8mm")
@@ -100,6 +100,16 @@ def test_default_ties_with_the_lowest_estimate():
 def test_short_k_takes_a_tile_that_does_not_spill():
     params = kernel.default(conv((1, 28, 28, 32), 192, (1, 1)).workload, CORE)
     assert params.row_pairs * params.column_pairs <= 16
+
+
+def test_sve_stores_what_takes_several_stores():
+    core = SVE_PROFILE.core
+    assert [kernel.default(conv((1, 14, 14, 96), n, (1, 1)).workload, core).sve for n in (31, 17, 16)] == [
+        True,
+        False,
+        False,
+    ]
+    assert not kernel.default(conv((1, 14, 14, 96), 31, (1, 1)).workload, CORE).sve
 
 
 def test_matches_says_what_it_saw_or_lacks():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.cores import CORES
+from schedules.cores import CORES, Core
 from schedules.kernel import Match, Rejection
 from schedules.kernels import matmul_s8 as kernel
 from schedules.kernels.matmul_s8 import TILES, Params
@@ -15,9 +15,9 @@ from schedules.magnitude import magnitude_of_run_time
 from schedules.numerics.qdq.matmul import accumulators
 from schedules.workload import Operand, Workload
 from tests.schedules.products import I8MM, Case, Quant, check, requantized
-from tests.schedules.programs import DOTPROD, NEON, assembly, loops
+from tests.schedules.programs import BASELINE, DOTPROD, NEON, assembly, loops
 
-CORE, OLD_CORE = CORES["neoverse-n2"], CORES["cortex-a76"]
+CORE, OLD_CORE, OLDEST_CORE = (CORES[name] for name in ("neoverse-n2", "cortex-a76", "cortex-a53"))
 
 # How heads of attention lie: queries, and keys whose depth is contiguous.
 QUERIES, KEYS = (0, 2, 1, 3), (0, 2, 3, 1)
@@ -33,8 +33,9 @@ def case(
     b_lead: Sequence[int] | None = None,
     spread: float = 160,
     numerics: str = "qdq",
+    only: int | None = None,
 ) -> Case:
-    """[*lead, M, K] by [*b_lead, K, N]; a `spread` above 128 saturates some outputs."""
+    """[*lead, M, K] by [*b_lead, K, N]; a `spread` above 128 saturates some outputs; all of the data is `only`."""
     m, k, n = sizes
     rng = np.random.default_rng(5)
     shapes = (*lead, m, k), (*(lead if b_lead is None else b_lead), k, n)
@@ -43,6 +44,8 @@ def case(
         stored = tuple(shape[order.index(axis)] for axis in range(len(order))) or shape
         info = np.iinfo(dtype)
         values = rng.integers(info.min, info.max + 1, stored).astype(dtype)
+        if only is not None:
+            values[...] = only
         operands.append(Operand(stored, dtype, "input", index, order))
         inputs.append(values)
         seen.append(values.transpose(order) if order else values)
@@ -80,6 +83,11 @@ CASES = [
 ]
 
 
+def extreme() -> Case:
+    """Whose products are the greatest there are: two of them are no int16."""
+    return case((2,), (9, 31, 8), zeros=(0, 127), only=-128)
+
+
 def test_the_cases_reach_every_form():
     assert {kernel._product(each.workload).form for each in CASES} == {
         "biased",
@@ -99,6 +107,12 @@ def test_every_value_is_the_definitions_on_sdot(tmp_path: Path, board: Board):
     pairs = [(each, kernel.default(each.workload, OLD_CORE)) for each in CASES]
     assert {params.unit for _, params in pairs} == {"sdot"}
     check(kernel, pairs, DOTPROD, board, tmp_path)
+
+
+def test_every_value_is_the_definitions_on_plain_neon(tmp_path: Path, board: Board):
+    pairs = [(each, kernel.default(each.workload, OLDEST_CORE)) for each in (*CASES, extreme())]
+    assert {params.unit for _, params in pairs} == {"smlsl"}
+    check(kernel, pairs, BASELINE, board, tmp_path)
 
 
 @pytest.mark.isa("i8mm")
@@ -149,12 +163,15 @@ def test_near_misses_name_limit_and_actual():
     good = case((), (2, 3, 4)).workload
     a, b = good.operands
 
-    def refused(workload: Workload, core: str = "neoverse-n2") -> tuple[str, str]:
-        answer = kernel.matches(workload, CORES[core])
+    def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
+        answer = kernel.matches(workload, core)
         assert isinstance(answer, Rejection)
         return answer.limit, answer.actual
 
-    assert refused(good, "cortex-a53") == ("i8mm or dotprod", "cortex-a53")
+    assert refused(good, dataclasses.replace(CORE, features=frozenset(), neon=False)) == (
+        "i8mm or dotprod or neon",
+        "neoverse-n2",
+    )
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.matmul_s8", "arm.linear")
     wide = dataclasses.replace(good, operands=(a, dataclasses.replace(b, dtype="int16")))
     assert refused(wide) == ("int8 or uint8", "int8, int16")

@@ -9,15 +9,21 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.cores import CORES
 from schedules.kernel import Match, Rejection
 from schedules.kernels import gemm_f32, gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot, phases
 from schedules.transposed import Geometry
 from tests.schedules.products import I8MM, MIXED, RESCALED, SIGNED, UNSIGNED, check
-from tests.schedules.programs import BASELINE, DOTPROD, NEON, assembly, loops, model_so, run_on_host
+from tests.schedules.programs import (
+    BASELINE,
+    DOTPROD,
+    NEON,
+    NEON_CORE,
+    assembly,
+    loops,
+    model_so,
+    run_on_host,
+)
 from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SPARSE, float_case, integer_case
-
-CORE = CORES["neoverse-n2"]
 
 
 def _check_integers(kernel: ModuleType, target: dict, board: Board, folder: Path) -> None:
@@ -26,7 +32,7 @@ def _check_integers(kernel: ModuleType, target: dict, board: Board, folder: Path
     cases += [
         integer_case(GEOMETRIES[name], q) for name, q in (("4 by 4", RESCALED[0]), ("uneven", RESCALED[3]))
     ]
-    check(kernel, [(case, kernel.default(case.workload, CORE)) for case in cases], target, board, folder)
+    check(kernel, [(case, kernel.default(case.workload, NEON_CORE)) for case in cases], target, board, folder)
 
 
 @pytest.mark.isa("i8mm")
@@ -46,7 +52,7 @@ def test_smlal(tmp_path: Path, board: Board):
 @pytest.mark.parametrize("name", GEOMETRIES)
 def test_float_with_its_epilogue(name: str):
     workload, inputs, constants, expected = float_case(GEOMETRIES[name])
-    params = gemm_f32.default(workload, CORE)
+    params = gemm_f32.default(workload, NEON_CORE)
     arguments = [*inputs, *gemm_f32.pack(workload, params, constants)]
     out = run_on_host(gemm_f32.build(workload, params), arguments, expected.shape, "float32")
     np.testing.assert_array_equal(out, expected)
@@ -65,7 +71,7 @@ def test_columns_that_meet_the_same_inputs_are_one_product():
     assert [len(part.kernels) for part in phases.parts(GEOMETRIES["2 by 2"])] == [2, 2]
     assert [len(part.kernels) for part in phases.parts(GEOMETRIES["4 by 4"])] == [1, 1, 1, 1]
     workload = float_case(GEOMETRIES["2 by 2"])[0]
-    assert gemm_f32.matches(workload, CORE) == Match("float32 product 35 x 24 x 24, 35 x 24 x 24")
+    assert gemm_f32.matches(workload, NEON_CORE) == Match("float32 product 35 x 24 x 24, 35 x 24 x 24")
 
 
 def test_nothing_is_multiplied_that_is_not_needed():
@@ -77,7 +83,7 @@ def test_nothing_is_multiplied_that_is_not_needed():
 def test_inner_loops_are_smmla_without_stack_access():
     geometry = Geometry((1, 14, 14, 128), (64, 4, 4, 128), (2, 2), (1, 1, 1, 1), (0, 0), (1, 1), 1)
     workload = integer_case(geometry).workload
-    params = gemm_s8_mmla.default(workload, CORE)
+    params = gemm_s8_mmla.default(workload, NEON_CORE)
     inner = loops(assembly(gemm_s8_mmla.build(workload, params), NEON))
     counts = [sum("smmla" in line for line in loop) for loop in inner]
     assert not [
@@ -105,6 +111,6 @@ def test_near_misses_name_limit_and_actual(geometry: Geometry, limit: str, actua
         good = float_case(GEOMETRIES["uneven"])[0]
         attributes = tuple(sorted({**dict(good.attributes), "groups": "3"}.items()))
         workload = replace(good, attributes=attributes)
-    answer = gemm_f32.matches(workload, CORE)
+    answer = gemm_f32.matches(workload, NEON_CORE)
     assert isinstance(answer, Rejection)
     assert (answer.limit, answer.actual) == (limit, actual)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.cores import CORES
 from schedules.kernel import Kernel, Match
 from schedules.kernels import (
     depthwise_s8,
@@ -21,7 +20,7 @@ from schedules.kernels.requantize_tile import INSTRUCTIONS, Requantization
 from schedules.numerics.tosa import requantize
 from tests.schedules.kernels.test_requantize_tile import OUTPUTS, rounding
 from tests.schedules.products import I8MM, RESCALED, check, conv, linear
-from tests.schedules.programs import BASELINE, DOTPROD, Array, assembly, model_so
+from tests.schedules.programs import BASELINE, DOTPROD, NEON_CORES, Array, assembly, model_so
 
 # Both ends of the range, both sides of each border between sequences of instructions.
 SHIFTS = (8, 17, 30, 31, 32, 33, 40, 47, 48, 62)
@@ -115,13 +114,13 @@ def test_products_are_the_definitions(
     kernel: Kernel, core: str, target: dict[str, Any], tmp_path: Path, board: Board
 ):
     cases = DEPTHWISE if "depthwise" in kernel.NAME else PRODUCTS
-    taken = [case for case in cases if isinstance(kernel.matches(case.workload, CORES[core]), Match)]
+    taken = [case for case in cases if isinstance(kernel.matches(case.workload, NEON_CORES[core]), Match)]
     assert len(taken) >= 3
     shifts = [int(dict(case.workload.epilogue[-1].parameters)["shift"]) for case in taken]
     assert min(shifts) < 32 < max(shifts)
     check(
         kernel,
-        [(case, kernel.default(case.workload, CORES[core])) for case in taken],
+        [(case, kernel.default(case.workload, NEON_CORES[core])) for case in taken],
         target,
         board,
         tmp_path,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from schedules.cores import CORES
 from schedules.kernel import Match, Rejection
 from schedules.kernels import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from schedules.kernels.binary_forms import Exact, Linear, Per, Steps
@@ -23,7 +22,7 @@ from tests.schedules.kernels.test_binary_forms import per
 from tests.schedules.kernels.test_elementwise_s8 import DECIMALS, drawn, rescaled
 from tests.schedules.kernels.test_elementwise_s8 import workload as added
 from tests.schedules.products import I8MM, MIXED, SIGNED, Case, Quant, check, conv, linear
-from tests.schedules.programs import BASELINE, DOTPROD
+from tests.schedules.programs import BASELINE, DOTPROD, NEON_CORES
 
 Pers = tuple[Per, Per, Per]
 
@@ -85,9 +84,13 @@ def test_every_value_is_that_of_two_kernels(
     own = cases()
     forms = {type(found.form) for case in own if (found := product(case.workload).residual)}
     assert forms == {Linear, Exact, Steps}
-    assert all(isinstance(kernel.matches(case.workload, CORES[core]), Match) for case in own)
+    assert all(isinstance(kernel.matches(case.workload, NEON_CORES[core]), Match) for case in own)
     check(
-        kernel, [(case, kernel.default(case.workload, CORES[core])) for case in own], target, board, tmp_path
+        kernel,
+        [(case, kernel.default(case.workload, NEON_CORES[core])) for case in own],
+        target,
+        board,
+        tmp_path,
     )
 
 
@@ -114,7 +117,7 @@ def test_the_data_may_be_what_is_added(tmp_path: Path, board: Board):
     alone = Case(workload, (x,), case.constants, binary("add", *reals, LINEAR[2]))
     check(
         gemm_s8_mmla,
-        [(alone, gemm_s8_mmla.default(workload, CORES["neoverse-n2"]))],
+        [(alone, gemm_s8_mmla.default(workload, NEON_CORES["neoverse-n2"]))],
         I8MM,
         board,
         tmp_path,
@@ -137,7 +140,7 @@ def test_what_cannot_be_added():
     constant = replace(step, operand=replace(step.operand, kind="constant"))
     reasons = []
     for wrong in (wide, small, constant):
-        answer = gemm_s8_mmla.matches(replace(workload, epilogue=(*others, wrong)), CORES["neoverse-n2"])
+        answer = gemm_s8_mmla.matches(replace(workload, epilogue=(*others, wrong)), NEON_CORES["neoverse-n2"])
         assert isinstance(answer, Rejection)
         reasons.append(answer.reason)
     assert reasons == [

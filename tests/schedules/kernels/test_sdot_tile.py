@@ -7,6 +7,7 @@ from tvm import tirx
 
 from arm_ext.board import Board
 from schedules.emit import i64, kernel_function, load, store
+from schedules.intrinsics.pin import pins
 from schedules.kernels import rows as implicit
 from schedules.kernels import sdot_tile
 from schedules.kernels.chunks_s8 import Chunk, Reading, reordered
@@ -29,7 +30,7 @@ def tile(rows: int, vectors: int, depth: int, chunks: list[list[Chunk]]) -> tirx
         ((4 * vectors,), "int32"),
         ((rows * vectors * 4,), "int32"),
     ]
-    with kernel_function("tile", arguments) as function:
+    with kernel_function("tile", arguments) as function, pins():
         a, b, offset, output = function.buffers
         start = [load(offset, i64(4 * v), 4) for v in range(vectors)]
         starts = [i64(row * depth) for row in range(rows)]

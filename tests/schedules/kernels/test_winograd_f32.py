@@ -8,7 +8,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.cores import CORES
 from schedules.kernel import Match, Rejection
-from schedules.kernels import gemm_f32, winograd_f32
+from schedules.kernels import gemm_f32, winograd_f32, winograd_plan
 from schedules.kernels.winograd import TAPS, Transform
 from schedules.kernels.winograd_f32 import Params
 from schedules.kernels.winograd_plan import Plan
@@ -35,6 +35,9 @@ CASES = [
         Params(4, 2, 4, 4, parallel=True),
     ),  # blocks, the last of them smaller, by threads
     (same((3, 9, 9, 12), 20), Params(4, 2, 4, 4)),
+    # Sums in the room of the data before, of as many and of fewer channels.
+    (same((3, 9, 9, 20), 20), Params(4, 2, 4, 4, parallel=True)),
+    (same((3, 9, 9, 20), 12), Params(4, 2, 2, 4, parallel=True)),
     (same((1, 1, 31, 4), 8), Params(4, 1, 1, 8)),
     (conv2d((1, 6, 6, 8), 8, (TAPS, TAPS)), Params(4, 1, 2, 1)),  # no border, no epilogue
     (conv2d((1, 7, 6, 8), 8, (TAPS, TAPS), ("bias",), padding=(0, 2, 1, 1)), Params(2, 4, 2, 12)),
@@ -73,6 +76,19 @@ def test_values_are_within_the_stated_bound(index: int):
     case = Case(workload)
     out = case.on_host(winograd_f32, params)
     assert (np.abs(out - case.expected) <= bound(case, params.outputs)).all()
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+def test_an_activation_is_of_the_sums(outputs: int):
+    data, params = (1, 7, 9, 8), Params(outputs, 2, 2, 6)
+    case = Case(same(data, 12, ("bias", "residual")))
+    case.workload = same(data, 12, ("bias", "silu", "residual"))
+    sums = Case(same(data, 12, ("bias",))).on_host(winograd_f32, params).astype(np.float64)
+    silu = sums / (1 + np.exp(-sums))
+    out = case.on_host(winograd_f32, params)
+    # Four units of the activation, one of the sum with the residual.
+    limit = HALF_ULP * (4 * np.abs(silu) + np.abs(out))
+    assert (np.abs(out - (silu + case.inputs[1])) <= limit + 2.0**-119).all()
 
 
 @pytest.mark.parametrize(("outputs", "limit"), [(2, 1e-6), (4, 4e-6)])
@@ -142,7 +158,14 @@ def test_blocks_are_even_for_the_threads(side: int, channels: int, workers: int)
     assert params.parallel
     blocks = Plan(same((1, side, side, channels), channels), params).blocks
     # All threads share the stages of a few blocks; more of them are a task each.
-    assert blocks < winograd_f32.TASK_PARTS or blocks % workers == 0
+    assert blocks < winograd_plan.TASK_PARTS or blocks % workers == 0
+
+
+def test_a_task_has_room_for_its_data_and_one_more_product():
+    workload = same((1, 24, 24, 64), 64)
+    cut = Plan(workload, winograd_f32.default(workload, CORE))
+    assert cut.in_place
+    assert cut.input_pitch == cut.output_pitch == (cut.products + 1) * 64 + winograd_plan.LINE
 
 
 def test_matches_says_what_it_saw():
