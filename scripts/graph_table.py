@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tvm
+from tables import markdown, measured
 from tvm.ir import Call, Op
 
-from arm_ext.errors import ArmExtError
 from arm_ext.frontends.onnx import import_onnx
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.report import FloatCall
@@ -93,8 +93,7 @@ def _operators(mod: tvm.IRModule, function: str) -> Counter[str]:
 
 def table(rows: list[Row]) -> str:
     """Return the rows, and after them why operators of quantised models compute in float."""
-    lines = [COLUMNS, ("---",) * len(COLUMNS), *(row.cells() for row in rows)]
-    text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    text = markdown(COLUMNS, (row.cells() for row in rows))
     for row in rows:
         if row.left_float:
             text += f"\n{row.model} computes in float:\n\n"
@@ -110,14 +109,7 @@ def main() -> None:
     """Print the table; a model that cannot be taken is an error at the end."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=Path, metavar="MODEL.onnx")
-    rows: list[Row] = []
-    failed = 0
-    for path in parser.parse_args().models:
-        try:
-            rows.append(measure(path))
-        except ArmExtError as err:
-            sys.stderr.write(f"error: {path}: {err}\n")
-            failed = max(failed, err.exit_code)
+    rows, failed = measured(parser.parse_args().models, lambda path: [measure(path)])
     sys.stdout.write(table(rows))
     sys.exit(failed)
 

@@ -18,6 +18,7 @@ from arm_ext.ethosu.integer_constraints import INTEGER_CONSTRAINTS
 from arm_ext.ethosu.operators import Operator, channels_last
 from arm_ext.ethosu.tosa import EMITTERS
 from arm_ext.ethosu.tosa.volumes import is_flat
+from arm_ext.ethosu.unread import KNOWN, LEAVE, NO_FORM
 from arm_ext.target.npu import Accelerator
 
 __all__ = ["CONSTRAINTS", "Constraint", "Violation", "violation"]
@@ -28,14 +29,14 @@ CONVOLUTIONS = ("conv2d", "depthwise_conv2d")
 WINDOWS = (*CONVOLUTIONS, "conv2d_transpose", "conv3d")
 POOLS = ("average_pool2d", "nn.max_pool2d")
 WEIGHTED = (*WINDOWS, "linear")
-SUMS = (*WEIGHTED, "matmul", "reduce_sum")
+RUN_TIME = "run_time_conv2d"
+SUMS = (*WEIGHTED, RUN_TIME, "matmul", "reduce_sum")
 BINARY = ("add", "subtract", "multiply", "maximum", "minimum")
 
 
 CONSTRAINTS: tuple[Constraint, ...] = (
     Constraint(
-        (), "no TOSA form of its kind is known here", "one of the operator table", lambda op: op.kind,
-        lambda kind: kind in EMITTERS, "leave it to the CPU", _TOSA,
+        (), NO_FORM, KNOWN, lambda op: op.kind, lambda kind: kind in EMITTERS, LEAVE, _TOSA,
     ),
     Constraint(
         (), "its tensors are not of 8 or 16 signed bits", "int8 or int16", integer_facts.data_dtypes,
@@ -63,7 +64,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     ),
     Constraint(
         ("min",), "Vela's minimum of 16 bits is another value", "int8", width_facts.input_dtypes,
-        lambda found: found == ("int8",), "quantise its data to int8", _MEASURED, _EARLIER,
+        lambda found: found != ("int16",), "quantise its data to int8", _MEASURED, _EARLIER,
     ),
     Constraint(
         (), "a tensor has too many axes", "at most 6", facts.rank, _at_most(6), "reshape it", _TOSA,
@@ -85,10 +86,6 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         _at_most(127 << 16), "split its input channels", _SUPPORTED_OPS,
     ),
     Constraint(
-        SUMS, "its multiplier varies along another axis than the channels", "by channel", facts.scales_by_channel,
-        bool, "average without padding, or quantise by output channel", _TOSA,
-    ),
-    Constraint(
         SUMS, "its bias varies along another axis than the channels", "by channel", facts.bias_by_channel,
         bool, "add it after the operator", _TOSA,
     ),
@@ -105,11 +102,19 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         width_facts.terms_fit, bool, "a greater output scale", _TOSA,
     ),
     Constraint(
-        WINDOWS, "its window has too many rows", "at most 64", facts.kernel_rows, _at_most(64),
+        (RUN_TIME,), "its weights are computed at run time", "constants, or Ethos-U85", lambda _: "run time",
+        lambda _: False, "make them constants", _SUPPORTED_OPS, _EARLIER,
+    ),
+    Constraint(
+        (RUN_TIME,), "its weights are not of 8 bits", "int8", lambda op: op.inputs[1].dtype,
+        lambda found: found == "int8", "quantise them to int8", _TOSA, ("u85",),
+    ),
+    Constraint(
+        (*WINDOWS, RUN_TIME), "its window has too many rows", "at most 64", facts.kernel_rows, _at_most(64),
         "a smaller window", _SUPPORTED_OPS,
     ),
     Constraint(
-        WINDOWS, "its window has too many taps", "at most 4096", facts.kernel_area, _at_most(4096),
+        (*WINDOWS, RUN_TIME), "its window has too many taps", "at most 4096", facts.kernel_area, _at_most(4096),
         "a smaller window", _SUPPORTED_OPS,
     ),
     Constraint(
@@ -121,7 +126,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
         facts.stride_in_place, _at_most(3), "no padding, or a smaller stride", _SUPPORTED_OPS, _EARLIER,
     ),
     Constraint(
-        ("conv2d_transpose", "conv3d"), "TOSA's convolution of its kind has one group", "1", facts.groups,
+        ("conv2d_transpose", "conv3d", RUN_TIME), "TOSA's convolution of its kind has one group", "1", facts.groups,
         lambda groups: groups == 1, "one group", _TOSA,
     ),
     Constraint(
@@ -163,10 +168,6 @@ CONSTRAINTS: tuple[Constraint, ...] = (
     Constraint(
         ("nn.max_pool2d",), "TOSA's pool is not dilated", "(1, 1)", facts.dilation,
         lambda dilation: dilation == (1, 1), "no dilation", _TOSA,
-    ),
-    Constraint(
-        ("nn.pad",), "it pads with other values than a constant", "constant", facts.pad_mode,
-        lambda mode: mode == "constant", "pad with a constant", _TOSA,
     ),
     Constraint(
         ("image.resize2d",), "it does not repeat each pixel", "nearest, by whole factors, rounding to the pixel inside",

@@ -9,24 +9,24 @@ A border that holds zp is one of zeros once zp is subtracted; what that takes of
 import math
 
 import numpy as np
-from tvm.ir import Call, GenericConst, Var
+from tvm.ir import Call, Expr, GenericConst, Var
 
-from arm_ext.ethosu.reading import Reader, Sum, integers, reach_of, shape_of
+from arm_ext.ethosu.reading import Reader, Sum, farthest, integers, reach_of, shape_of
 
 # The layout of the weights that goes with one of the data.
 _KERNEL_LAYOUTS = {"NHWC": "OHWI", "NCHW": "OIHW", "NDHWC": "ODHWI", "NCDHW": "OIDHW"}
 
 
 def convolution(call: Call, reader: Reader) -> Sum | None:
-    """A convolution with constant weights."""
+    """A convolution, of two dimensions if its weights are computed at run time."""
     attrs, (data, weight) = call.attrs, call.args
     layout = str(attrs.data_layout)
     known = (_KERNEL_LAYOUTS.get(layout), layout)
     if (str(attrs.kernel_layout), str(attrs.out_layout or layout)) != known:
         return None
-    if not isinstance(weight, GenericConst):
-        return None
     first = layout[1] == "C"
+    if not isinstance(weight, GenericConst):
+        return _of_run_time(call, reader) if layout in ("NHWC", "NCHW") else None
     w = weight.value.numpy()
     w = np.ascontiguousarray(np.moveaxis(w, 1, -1)) if first else w
     padding, zero = tuple(integers(attrs.padding)), 0
@@ -53,6 +53,47 @@ def convolution(call: Call, reader: Reader) -> Sum | None:
         macs=math.prod(shape_of(call)) * w[0].size,
         covered=covered,
     )
+
+
+def _of_run_time(call: Call, reader: Reader) -> Sum | None:
+    """A convolution of two tensors that are widened, and less their zero points, first."""
+    attrs, operands = call.attrs, [_centred(arg, reader) for arg in call.args]
+    if None in operands:
+        return None
+    (data, zero, of_data), (weight, weight_zero, of_weight) = (found for found in operands if found)
+    taps = math.prod(shape_of(weight)[1:])
+    return Sum(
+        kind="run_time_conv2d",
+        inputs=(data, weight),
+        attributes={
+            "strides": tuple(integers(attrs.strides)),
+            "dilation": tuple(integers(attrs.dilation)),
+            "padding": tuple(integers(attrs.padding)),
+            "groups": int(attrs.groups),
+            "input_zero_point": zero,
+            "weight_zero_point": weight_zero,
+            "channels_first": str(attrs.data_layout) == "NCHW",
+        },
+        offset=np.zeros(1, np.int64),
+        reach=taps * farthest(data, zero) * farthest(weight, weight_zero),
+        macs=math.prod(shape_of(call)) * taps,
+        covered=(*of_data, *of_weight),
+    )
+
+
+def _centred(wide: Expr, reader: Reader) -> tuple[Expr, int, tuple[tuple[Var, Call], ...]] | None:
+    """What a tensor widens, the zero point that it takes off, and the calls that do; None of any other tensor."""
+    call, zero = reader.single(wide), 0
+    if call is None:
+        return None
+    covered: tuple[tuple[Var, Call], ...] = ((wide, call),)
+    if call.op.name == "relax.subtract" and isinstance(call.args[1], GenericConst):
+        zero, inner = int(call.args[1].value.numpy()), call.args[0]
+        call = reader.single(inner)
+        if call is None:
+            return None
+        covered = ((inner, call), *covered)
+    return (call.args[0], zero, covered) if call.op.name == "relax.astype" else None
 
 
 def _kind(rank: int, groups: int, channels: int, out: int) -> str:

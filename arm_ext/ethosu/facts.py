@@ -7,7 +7,6 @@ import numpy as np
 
 from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.reading import integers
-from arm_ext.ethosu.tosa.areas import varies_by_area
 from arm_ext.ethosu.tosa.products import WIDE_SUMS
 from schedules.numerics.tosa import fits, rescale
 
@@ -38,6 +37,8 @@ def kernel(operator: Operator) -> tuple[int, int]:
         rows, columns = integers(operator.call.attrs.pool_size)
     elif operator.kind == "average_pool2d":
         rows, columns = operator.attributes["kernel"]
+    elif operator.kind == "run_time_conv2d":
+        rows, columns = operator.inputs[1].shape[1:3]
     else:
         rows, columns = operator.attributes["weight"].shape[-3:-1]
     return rows, columns
@@ -137,14 +138,6 @@ def accumulators_fit(operator: Operator) -> bool:
     return int(rescale(given["magnitude"], given["multiplier"], given["shift"]).max()) < 1 << 31
 
 
-def scales_by_channel(operator: Operator) -> bool:
-    """Whether its multiplier varies along the channels alone, or of one for each channel along rows and columns."""
-    multiplier = operator.attributes["multiplier"]
-    if operator.kind == "depthwise_conv2d" and varies_by_area(operator):
-        return True
-    return multiplier.size in (1, operator.output.shape[-1]) and multiplier.size == multiplier.shape[-1]
-
-
 def bias_by_channel(operator: Operator) -> bool:
     """Whether its bias varies along the channels alone."""
     bias = operator.attributes["bias"]
@@ -168,11 +161,6 @@ def padded_stride(operator: Operator) -> int:
     pads = integers(attrs.padding) if operator.kind == "nn.max_pool2d" else operator.attributes["padding"]
     beyond = any(pads) or bool(getattr(attrs, "ceil_mode", False))
     return pool_stride(operator) if beyond else 1
-
-
-def pad_mode(operator: Operator) -> str:
-    """What a border holds."""
-    return str(operator.call.attrs.pad_mode)
 
 
 def resize_factors(operator: Operator) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from arm_ext.ethosu.plain import INDICES
 from arm_ext.ethosu.ranges import COMPUTED
 from arm_ext.ethosu.tosa.integers import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, LOGICAL
 from arm_ext.ethosu.tosa.picks import MAX_RUNS
+from arm_ext.ethosu.tosa.scatter import SCATTERS
 
 _WIDENING = (("int8", "int16"), ("int8", "int32"), ("int16", "int32"))
 
@@ -33,8 +34,25 @@ INTEGER_CONSTRAINTS: tuple[Constraint, ...] = (
         lambda size: size is None or size > 1, "put the axis before another", MEASURED, ("u85",),
     ),
     Constraint(
-        (*BITWISE, *COMPARISONS, *LOGICAL, "divide", "where"), "the accelerator has no such operator",
+        (*BITWISE, *COMPARISONS, *LOGICAL, *SCATTERS, "logical_right_shift", "divide", "where"),
+        "the accelerator has no such operator",
         "of Ethos-U85", lambda op: op.kind, lambda _: False, "leave it to the CPU", SUPPORTED_OPS, EARLIER,
+    ),
+    Constraint(
+        ("right_shift",), "the accelerator rounds what it shifts right", "of Ethos-U85", lambda op: op.kind,
+        lambda _: False, "leave it to the CPU", SUPPORTED_OPS, EARLIER,
+    ),
+    Constraint(
+        integer_facts.EXTREMES, "the accelerator reduces integers alone", "int8 or int16", facts.dtypes,
+        lambda found: found != ("bool",), "leave it to the CPU", SUPPORTED_OPS, EARLIER,
+    ),
+    Constraint(
+        SCATTERS, "it combines what it writes with what is there", "update", lambda op: op.call.attrs.reduction,
+        lambda reduction: reduction == "update", "leave it to the CPU", TOSA, ("u85",),
+    ),
+    Constraint(
+        SCATTERS, "it may write an element twice", "distinct constants", integer_facts.distinct_rows,
+        lambda found: found == "distinct constants", "make its indices constants, each there once", TOSA, ("u85",),
     ),
     Constraint(
         tuple(ARITHMETIC), "TOSA computes it in 32 bits alone", "int32", integer_facts.integer_dtypes,

@@ -11,9 +11,12 @@ from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.plain import INDICES
 from arm_ext.ethosu.tosa.integers import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, LOGICAL
 from arm_ext.ethosu.tosa.picks import MAX_RUNS, axis_of, constant_indices, runs
+from arm_ext.ethosu.tosa.scatter import SCATTERS, written_rows
 
 INTEGER_KINDS = (*ARITHMETIC, *BITWISE, *COMPARISONS, *EXTREMA, *LOGICAL, "astype", "where")
 """Of Relax's own arithmetic of integers and truths."""
+EXTREMES = ("max", "min")
+"""Reductions, which of truths tell whether any is true, or all are."""
 
 
 def data_dtypes(operator: Operator) -> tuple[str, ...]:
@@ -23,14 +26,17 @@ def data_dtypes(operator: Operator) -> tuple[str, ...]:
         tensors = []
     elif operator.kind in INDICES:
         tensors = [operator.inputs[0]]
-    elif operator.kind == "take":
+    elif operator.kind in ("take", *SCATTERS):
         tensors = [operator.output]
+    elif operator.kind in EXTREMES and operator.output.dtype == "bool":
+        tensors = []
     return tuple(sorted({tensor.dtype for tensor in tensors}))
 
 
 def integer_dtypes(operator: Operator) -> tuple[str, ...]:
-    """Of all that an operator of Relax's integers reads, constants as well, and computes."""
-    constants = {str(arg.ty.dtype) for arg in operator.call.args if isinstance(arg, GenericConst)}
+    """Of all that an operator of Relax's integers reads and computes, and of its constants but for a count of bits."""
+    args = () if operator.kind == "logical_right_shift" else operator.call.args
+    constants = {str(arg.ty.dtype) for arg in args if isinstance(arg, GenericConst)}
     return tuple(sorted({*dtypes(operator), *constants}))
 
 
@@ -62,3 +68,11 @@ def index_runs(operator: Operator) -> int | None:
     """Stretches of consecutive indices; None if they are computed at run time."""
     rows = constant_indices(operator)
     return None if rows is None else len(runs(rows))
+
+
+def distinct_rows(operator: Operator) -> str:
+    """Whether a scatter's indices are constants that name no row twice."""
+    rows = written_rows(operator)
+    if rows is None:
+        return "indices of run time"
+    return "distinct constants" if len(set(rows.tolist())) == rows.size else "an index that is there twice"

@@ -10,6 +10,8 @@ weights, multipliers and biases always; weights are numpy arrays):
                                 what comes after); groups; input_zero_point; and those of a sum
     conv2d_transpose            weight [O, KH, KW, I]; strides, dilation, output_padding; padding; groups;
                                 input_zero_point; and those of a sum
+    run_time_conv2d             strides, dilation, padding, groups, input_zero_point, weight_zero_point for data and
+                                weights [O, KH, KW, I]; and those of a sum
     linear                      weight [K, N] for data [..., K]; and those of a sum
     matmul                      a_zero_point, b_zero_point for data [..., M, K] and [..., K, N]; and those of a sum
     average_pool2d              kernel, strides (pairs); padding (top, left, bottom, right), which counts for nothing;
@@ -27,6 +29,7 @@ weights, multipliers and biases always; weights are numpy arrays):
     split                       index: which part of its call's the output is
     softmax                     axis; exponentials, reciprocals (tables); y_zero_point, y_multiplier, y_shift
     resize                      bilinear: y_n, y_d, y_offset, y_border of rows, as RESIZE has them; x_ of columns
+    logical_right_shift         ranges; its call is the shift of the bits as uint32
     any other                   the Relax operator's name without "relax."; its call's attributes and further
                                 arguments are in `call`
 """
@@ -106,11 +109,12 @@ class Unread:
     Attributes:
         var: What it computes.
         nodes: Its source nodes.
-        operator: What it computes, such as "nn.layer_norm".
+        operator: What it computes, such as "layer_norm".
         reason: Why, as a sentence without full stop.
         limit: What is allowed, if it is a comparison.
         actual: What is there instead.
         macs: Multiply-accumulates.
+        advice: What would make it one.
     """
 
     var: Var
@@ -120,6 +124,7 @@ class Unread:
     limit: object = None
     actual: object = None
     macs: int = 0
+    advice: str = ""
 
 
 @dataclass(frozen=True)

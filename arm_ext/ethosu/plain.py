@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Relax's own calls on integers and truths, as operators: what moves elements, picks them, or computes with them.
 
-    astype(argmax(x), "int32")    →    one argmax, whose indices are of 32 bits
+    astype(argmax(x), "int32")                                   →    one argmax, whose indices are of 32 bits
+    astype(right_shift(astype(x, "uint32"), amounts), "int32")    →    one logical_right_shift of int32
 
 Arithmetic on accumulators belongs to their sum, and is none here.
 """
 
 from collections.abc import Callable, Sequence
 
-from tvm.ir import Call, Expr, Var
+from tvm.ir import Call, Expr, GenericConst, Var
 
 _BORDERS = ("call_tir", "quantize", "dequantize")
 _ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum")
@@ -49,6 +50,19 @@ def index_of(call: Call, single: Callable[[Expr], Call | None]) -> tuple[Var, Ca
         return None
     index = single(call.args[0])
     return (call.args[0], index) if name_of(index) in INDICES and index is not None else None
+
+
+def bits_shifted(call: Call, single: Callable[[Expr], Call | None]) -> tuple[Call, tuple[Var, Var]] | None:
+    """The shift of int32's bits that a cast casts back, and the variables that hold them as uint32 before and after."""
+    if name_of(call) != "astype" or str(call.attrs.dtype) != "int32":
+        return None
+    shift = single(call.args[0])
+    if shift is None or name_of(shift) != "right_shift" or not isinstance(shift.args[1], GenericConst):
+        return None
+    bits = single(shift.args[0])
+    if bits is None or name_of(bits) != "astype" or str(shift.ty.dtype) != "uint32":
+        return None
+    return (shift, (shift.args[0], call.args[0])) if str(bits.args[0].ty.dtype) == "int32" else None
 
 
 def _is_wide(value: Expr | None) -> bool:

@@ -25,7 +25,7 @@ _BY_ENDS: Mapping[str, Callable[[int, int], int]] = {
     "integer_multiply": lambda a, b: a * b,
 }
 
-COMPUTED = (*_BY_ENDS, "abs", "negative", "left_shift", "right_shift", "divide")
+COMPUTED = (*_BY_ENDS, "abs", "negative", "left_shift", "right_shift", "logical_right_shift", "divide")
 """Kinds whose result depends on how far their operands reach."""
 
 
@@ -53,7 +53,7 @@ def result(kind: str, operands: tuple[Range, ...]) -> Range | None:
         case "abs" | "negative":
             ends = [-operands[0][0], -operands[0][1]]
             return min(ends), max(ends)
-        case "left_shift" | "right_shift":
+        case "left_shift" | "right_shift" | "logical_right_shift":
             least, most = operands[1]
             return _ALL if _SHIFTS[0] <= least and most <= _SHIFTS[1] else None
         case "divide":

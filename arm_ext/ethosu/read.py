@@ -14,10 +14,11 @@ from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
-from arm_ext.ethosu.plain import IN_64_BITS, LONG, index_of, kind_of, name_of
-from arm_ext.ethosu.ranges import COMPUTED, range_of
+from arm_ext.ethosu.plain import LONG, bits_shifted, index_of, kind_of
+from arm_ext.ethosu.ranges import COMPUTED, Range, range_of
 from arm_ext.ethosu.reading import Array, read_by, shape_of, variables
 from arm_ext.ethosu.sums import average_of, counts_padding, over_windows, sum_of
+from arm_ext.ethosu.unread import unread
 from relay_passes.sources import bindings_of, sources_of, union
 
 _BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.minimum")
@@ -54,9 +55,9 @@ class _Reader:
                 found.insert(0, operator)
                 covered.update(operator.bindings)
         left = {var: value for var, value in self._definitions.items() if var not in covered}
-        unread = [self._unread(var, value) for var, value in left.items() if isinstance(value, Call)]
+        others = [self._unread(var, value) for var, value in left.items() if isinstance(value, Call)]
         reads = {var: tuple(read_by(value)) for var, value in self._definitions.items()}
-        return Graph(tuple(found), tuple(unread), tuple(self._main.params), self._results, reads)
+        return Graph(tuple(found), tuple(others), tuple(self._main.params), self._results, reads)
 
     def routine(self, value: Expr) -> Mapping[str, Any] | None:
         """The attributes of the routine that a call_tir calls."""
@@ -115,18 +116,27 @@ class _Reader:
             index, call = found
             made = _made(str(call.op.name).removeprefix("relax."), var, call, [call.args[0]], {})
             return replace(made, bindings=(index, var))
+        if (bits := bits_shifted(value, self.single)) is not None:
+            shift, (before, after) = bits
+            bounds = {"ranges": self._ranges(shift)}
+            made = _made("logical_right_shift", var, shift, self._definitions[before].args, bounds)
+            return replace(made, bindings=(before, after, var))
         inputs = read_by(value)
         reads = [self._definitions.get(x) for x in inputs]
         kind = kind_of(value, reads, self._read_by_others(var))
         if kind is None or not inputs or not all(_is_integer(x) for x in inputs):
             return None
-        given: dict[str, Any] = {}
+        given = dict[str, Any]()
         if kind in ("nn.max_pool2d", "image.resize2d"):
             given["channels_first"] = str(value.attrs.layout) == "NCHW"
         if kind in COMPUTED:
-            args = [arg for arg in value.args if isinstance(arg, Var | GenericConst)]
-            given["ranges"] = tuple(range_of(arg, self._definitions.get(arg)) for arg in args)
+            given["ranges"] = self._ranges(value)
         return _made(kind, var, value, inputs, given)
+
+    def _ranges(self, call: Call) -> tuple[Range, ...]:
+        """What each operand of a call can be."""
+        args = [arg for arg in call.args if isinstance(arg, Var | GenericConst)]
+        return tuple(range_of(arg, self._definitions.get(arg)) for arg in args)
 
     def _sum(self, var: Var, value: Call, attrs: Mapping[str, Any]) -> Operator | None:
         total, multiplier = value.args[1].fields
@@ -172,25 +182,9 @@ class _Reader:
         )
 
     def _unread(self, var: Var, value: Call) -> Unread:
-        attrs = self.routine(value)
-        name = str(attrs["numerics"]) if attrs else str(getattr(value.op, "name", "")).removeprefix("relax.")
-        floats = sorted({str(x.ty.dtype) for x in (*read_by(value), var) if _dtype(x).startswith("float")})
-        found = None if attrs or floats else sum_of(value, self)
-        macs = 0 if found is None else found.macs
-        if floats:
-            return Unread(
-                var, sources_of(value), name, "it computes in float", "integers", ", ".join(floats), macs
-            )
-        long = sorted({_dtype(x) for x in (*read_by(value), var)} & set(LONG))
-        if long:
-            return Unread(var, sources_of(value), name, IN_64_BITS, "at most 32 bits", ", ".join(long), macs)
-        if attrs:
-            reason, limit = "no TOSA form of its kind is known here", "one of the operator table"
-            return Unread(var, sources_of(value), name, reason, limit, name)
-        readers = {name_of(other) or "a tuple" for other in self._read_by_others(var)}
-        reason = "its sums are not requantised by an operator of their own"
-        actual = "read by " + (", ".join(sorted(readers)) or "the model's output")
-        return Unread(var, sources_of(value), name, reason, "read by a requantisation alone", actual, macs)
+        routine = self.routine(value)
+        found = None if routine or "float" in _dtype(var) else sum_of(value, self)
+        return unread(var, value, routine, self._read_by_others(var), 0 if found is None else found.macs)
 
     def _read_by_others(self, var: Var) -> Sequence[Expr]:
         """The values that read a variable."""

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons of quantised tensors, choices between them, and the places of their greatest and least.
+"""Comparisons of quantised tensors, choices between two of them, and the places of their greatest and least.
 
     greater(dequantize(x), dequantize(y))     →    greater(x, y)             both quantised alike
     greater(dequantize(x), c)                 →    greater_equal(x, least)   the least x whose real number exceeds c
     quantize(where(m, a, b))                  →    where(m, quantize(a), quantize(b))
+    quantize(scatter_nd(a, i, b))             →    scatter_nd(quantize(a), i, quantize(b))
     argmax(dequantize(x))                     →    argmax(x)
 
 Dequantising keeps the order of values that are quantised alike, so that comparing integers compares real numbers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,8 @@ _MIRRORED = {
     "less": "greater",
     "less_equal": "greater_equal",
 }
+# Which arguments an operator chooses from.
+_CHOSEN: Mapping[str, tuple[int, int]] = {"where": (1, 2), "scatter_elements": (0, 2), "scatter_nd": (0, 2)}
 # Dequantised one by one to find a threshold.
 _MAX_BITS = 16
 
@@ -83,13 +86,28 @@ def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -
     return compare(x.value, relax.const(np.array(limit, quantization.dtype)))
 
 
+def is_choice(call: Call) -> bool:
+    """Whether each element of a call's result is one of two tensors'."""
+    return operator(call) in _CHOSEN and getattr(call.attrs, "reduction", "update") == "update"
+
+
+def branches(call: Call) -> list[Expr]:
+    """The two tensors that a choice is between."""
+    return [call.args[at] for at in _CHOSEN[operator(call)]]
+
+
+def between(call: Call, chosen: Sequence[Expr]) -> Call:
+    """A choice between two other tensors."""
+    given = dict(zip(_CHOSEN[operator(call)], chosen, strict=True))
+    return Call(call.op, [given.get(at, arg) for at, arg in enumerate(call.args)], call.attrs, call.ty_args)
+
+
 def alike(context: Context, call: Call) -> Quantized | None:
     """The integers that stand for a choice between tensors that are quantised alike."""
-    condition, *branches = call.args
-    a, b = (context.known(branch) for branch in branches)
+    a, b = (context.known(branch) for branch in branches(call))
     if a is None or b is None or a.per_tensor is None or a.per_tensor != b.per_tensor:
         return None
-    value = context.emit(R.where(condition, a.value, b.value), a.names, b.names, sources_of(call))
+    value = context.emit(between(call, [a.value, b.value]), a.names, b.names, sources_of(call))
     return Quantized(value, a.scale, a.zero_point, ())
 
 

@@ -136,7 +136,7 @@ class _Walk:
             return True
         if isinstance(value, Call) and choices.is_comparison(value):
             return self._compared(var, value)
-        if name == "where":
+        if isinstance(value, Call) and choices.is_choice(value):
             return self._known(var, choices.alike(context, value))
         if name == "split" and (x := context.known(value.args[0])) is not None:
             return self._split(var, value, x)

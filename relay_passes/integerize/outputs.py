@@ -18,7 +18,7 @@ from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from relay_passes.integerize import moves
+from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.elementwise import chain_of, clamp_of
 from relay_passes.integerize.norms import NORMS, norm
@@ -97,7 +97,7 @@ class Outputs:
             return _requantized(context, resized, y, bounds, names)
         if name == "concat":
             return self._joined(call, y, names, bounds)
-        if name == "where":
+        if choices.is_choice(call):
             return self._chosen(call, y, names, bounds)
         if moves.is_move(call) and name != "split":
             data = self.of(call.args[0], y, names, bounds)
@@ -129,9 +129,8 @@ class Outputs:
 
     def _chosen(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
         """Both branches quantised, then chosen from."""
-        context, (condition, *branches) = self._context, call.args
-        chosen: list[Expr] = []
-        for branch in branches:
+        context, chosen = self._context, list[Expr]()
+        for branch in choices.branches(call):
             found = (
                 self.of(branch, y, names, bounds)
                 if context.constant(branch) is None
@@ -140,7 +139,7 @@ class Outputs:
             if isinstance(found, Refusal):
                 return found
             chosen.append(found)
-        return context.emit(R.where(condition, *chosen), names)
+        return context.emit(choices.between(call, chosen), names)
 
 
 def _in_float(context: Context, expr: Expr, y: Quantization, names: Names) -> Expr:

@@ -4,6 +4,7 @@
     conv2d(dequantize(x), dequantize(W))      →    conv2d(x, W - zw) - zx * sum(W - zw)
     matmul(dequantize(a), dequantize(W))      →    matmul(a, W - zw) - za * colsum(W - zw)
     matmul(dequantize(a), dequantize(b))      →    the numerics' matmul(a, b), zero points taken off inside
+    conv2d(dequantize(x), dequantize(w))      →    conv2d(x - zx, w - zw), both of run time and wider
 
 The integers are the operands' own, so that kernels see 8-bit data: zero points become an offset that joins the bias,
 and weights lose theirs at compile time. Borders are padded with zx, which stands for 0. A transposed convolution skips
@@ -21,11 +22,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
+from relay_passes.integerize.centred import centred, centred_data, wide_dtype, widened
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
 from relay_passes.integerize.numerics import Array
 from relay_passes.integerize.values import (
@@ -59,7 +60,7 @@ def convolution(context: Context, call: Call) -> Sum | Refusal:
     x, xq, w = operands
     weight = w.constant
     if weight is None:
-        return Refusal("its weight is not a constant")
+        return _of_run_time(context, call, (x, xq), w)
     layout, kernel_layout = str(call.attrs.data_layout), str(call.attrs.kernel_layout)
     out_layout = str(call.attrs.out_layout or layout)
     out_axis = kernel_layout.index("O")
@@ -74,19 +75,19 @@ def convolution(context: Context, call: Call) -> Sum | Refusal:
         values = values if values.size == 1 else np.tile(values.reshape(-1), groups)
         return values.reshape([-1 if axis == "C" else 1 for axis in out_layout])
 
-    centred = _centred(w)
+    weights = centred(w)
     others = tuple(axis for axis in range(weight.ndim) if axis != out_axis)
-    taps = np.abs(centred).astype(np.int64).sum(others)
+    taps = np.abs(weights).astype(np.int64).sum(others)
     names = union((x.names, w.names, sources_of(call)))
     if transposed:
         offset = np.zeros((1,) * weight.ndim, np.int64)
         magnitude = int(taps.max(initial=0)) * xq.reach
-        acc = _transposed(context, call, (x, xq), centred, accumulator_dtype(magnitude), names)
+        acc = _transposed(context, call, (x, xq), weights, accumulator_dtype(magnitude), names)
     else:
-        offset = per_channel(-xq.zero_point * centred.astype(np.int64).sum(others))
+        offset = per_channel(-xq.zero_point * weights.astype(np.int64).sum(others))
         magnitude = int(taps.max(initial=0)) * x.magnitude
         dtype = accumulator_dtype(magnitude)
-        acc = context.emit(convolved(context, call, x.value, xq.zero_point, centred, dtype, names), names)
+        acc = context.emit(convolved(context, call, x.value, xq.zero_point, weights, dtype, names), names)
     return Sum(
         value=acc,
         offset=offset,
@@ -100,26 +101,45 @@ def convolution(context: Context, call: Call) -> Sum | Refusal:
     )
 
 
+def _of_run_time(
+    context: Context, call: Call, data: tuple[Quantized, Quantization], w: Quantized
+) -> Sum | Refusal:
+    """The accumulators of a convolution whose weights are computed at run time; their padding is 0 once centred."""
+    (x, xq), wq = data, w.per_tensor
+    if call.op.name in _TRANSPOSED:
+        return Refusal("its weight is not a constant")
+    if wq is None:
+        return Refusal("its weight is computed at run time and quantised per channel")
+    names = union((x.names, w.names, sources_of(call)))
+    taps = math.prod(w.shape) // w.shape[str(call.attrs.kernel_layout).index("O")]
+    magnitude = taps * xq.reach * wq.reach
+    wide = wide_dtype(x, w)
+    operands = [widened(context, each, q, wide, names) for each, q in ((x, xq), (w, wq))]
+    dtype = accumulator_dtype(magnitude)
+    acc = context.emit(_CONVOLUTIONS[call.op.name](*operands, **_window(call), out_dtype=dtype), names)
+    ones = np.ones((1,) * len(w.shape), np.float32)
+    zeros = np.zeros(ones.shape, np.int64)
+    return Sum(acc, zeros, magnitude, xq.scale, ones * w.scale, ones, UNBOUNDED, names, x.dtype)
+
+
 def convolved(
     context: Context, call: Call, data: Expr, zero_point: int, weight: Array, dtype: str, names: Names
 ) -> Call:
     """`call`, a convolution, of integers: a zero point that is not 0 is padded explicitly."""
-    padding = integers(call.attrs.padding)
-    if zero_point and any(padding):
-        data = padded(context, data, str(call.attrs.data_layout), padding, zero_point, names)
-        padding = [0] * len(padding)
-    return _CONVOLUTIONS[call.op.name](
-        data,
-        relax.const(weight),
-        strides=integers(call.attrs.strides),
-        padding=padding,
-        dilation=integers(call.attrs.dilation),
-        groups=int(call.attrs.groups),
-        data_layout=str(call.attrs.data_layout),
-        kernel_layout=str(call.attrs.kernel_layout),
-        out_layout=str(call.attrs.out_layout),
-        out_dtype=dtype,
-    )
+    window = _window(call)
+    if zero_point and any(window["padding"]):
+        data = padded(context, data, str(call.attrs.data_layout), window["padding"], zero_point, names)
+        window["padding"] = [0] * len(window["padding"])
+    return _CONVOLUTIONS[call.op.name](data, relax.const(weight), **window, out_dtype=dtype)
+
+
+def _window(call: Call) -> dict[str, Any]:
+    """The attributes of a convolution but for its result's type."""
+    lists = {name: integers(getattr(call.attrs, name)) for name in ("strides", "padding", "dilation")}
+    layouts = {
+        name: str(getattr(call.attrs, name)) for name in ("data_layout", "kernel_layout", "out_layout")
+    }
+    return {**lists, **layouts, "groups": int(call.attrs.groups)}
 
 
 def padded(context: Context, data: Expr, layout: str, padding: list[int], value: int, names: Names) -> Expr:
@@ -147,7 +167,7 @@ def matmul(context: Context, call: Call) -> Sum | Refusal:
     rank = len(call.ty.shape)
     sums = np.zeros((1,) * rank, np.int64)
     if b.constant is not None:
-        weight = _centred(b)
+        weight = centred(b)
         columns = weight.astype(np.int64)
         offset = sums - aq.zero_point * columns.sum(-2, keepdims=True)
         magnitude = int(np.abs(columns).sum(-2).max(initial=0)) * a.magnitude
@@ -196,27 +216,6 @@ def _operands(context: Context, call: Call) -> tuple[Quantized, Quantization, Qu
     return x, xq, w
 
 
-def _centred(w: Quantized) -> npt.NDArray[np.integer[Any]]:
-    """A constant less its zero point, in 8 bits where it fits."""
-    assert w.constant is not None
-    wide = w.constant.astype(np.int64) - w.zero_point
-    fitting = (t for t in (np.int8, np.int16, np.int32) if _fits(wide, t))
-    return np.asarray(wide.astype(next(fitting)))
-
-
-def _fits(values: npt.NDArray[np.int64], dtype: type[np.integer[Any]]) -> bool:
-    info = np.iinfo(dtype)
-    return int(values.min(initial=0)) >= info.min and int(values.max(initial=0)) <= info.max
-
-
-def _centred_data(context: Context, x: Quantized, xq: Quantization, names: Names) -> Expr:
-    if not xq.zero_point:
-        return x.value
-    dtype = "int16" if x.magnitude < math.ldexp(1, 8) else "int32"
-    wide = context.emit(R.astype(x.value, dtype), names)
-    return context.emit(R.subtract(wide, relax.const(np.array(xq.zero_point, dtype))), names)
-
-
 def _transposed(
     context: Context,
     call: Call,
@@ -234,7 +233,7 @@ def _transposed(
         routine = context.numerics.conv2d_transpose(x.shape, xq, weight, window_and_groups, dtype)
         return context.call(routine, [x.value], call, dtype, names)
     acc = _TRANSPOSED[call.op.name](
-        _centred_data(context, x, xq, names),
+        centred_data(context, x, xq, names),
         relax.const(weight),
         **{name: list(numbers) for name, numbers in window.items()},
         groups=int(attrs.groups),

@@ -37,10 +37,15 @@ def rescale(
         dtype: Of the result, which is rounded half up, shifted by `zero_point`, then saturated.
         input_zero_point: Subtracted first.
         zero_point: Added last.
+
+    Raises:
+        ValueError: The multipliers follow another axis; `integerize` makes no such operator.
     """
     multipliers, shift = (np.array([scale.multiplier]), scale.shift) if isinstance(scale, Scale) else scale
     narrow = x.dtype == "int48"
     flat = multipliers.reshape(-1).astype(np.int16 if narrow else np.int32)
+    if flat.size not in (1, x.shape[-1] if x.shape else 1):
+        raise ValueError(f"{flat.size} multipliers for {x.shape[-1]} channels")
     inputs = [
         x,
         graph.constant(flat),

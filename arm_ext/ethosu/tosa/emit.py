@@ -12,6 +12,8 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from arm_ext.ethosu.tosa.layouts import emitted
 from arm_ext.ethosu.tosa.matmul import matmul
 from arm_ext.ethosu.tosa.resize import resize_bilinear
+from arm_ext.ethosu.tosa.run_time import run_time_conv2d
+from arm_ext.ethosu.tosa.scatter import SCATTERS, scatter
 from arm_ext.ethosu.tosa.softmax import softmax
 from arm_ext.ethosu.tosa.volumes import conv3d
 from arm_ext.target.npu import Family
@@ -26,6 +28,7 @@ EMITTERS: Mapping[str, Emitter] = {
     "depthwise_conv2d": products.depthwise_conv2d,
     "conv2d_transpose": products.conv2d_transpose,
     "conv3d": conv3d,
+    "run_time_conv2d": run_time_conv2d,
     "linear": products.linear,
     "matmul": matmul,
     "average_pool2d": pooling.average_pool2d,
@@ -47,6 +50,7 @@ EMITTERS: Mapping[str, Emitter] = {
     "repeat": moves.repeat,
     "flip": picks.flip,
     "take": picks.take,
+    **dict.fromkeys(SCATTERS, scatter),
     **dict.fromkeys(("argmax", "argmin"), picks.argmax),
     "image.resize2d": moves.resize_nearest,
     "resize": resize_bilinear,
@@ -67,7 +71,7 @@ _READ_SLICES = (
 
 
 _WRITE_SLICES = ("concat", "nn.pad")
-_TO_INT32 = ("conv2d_transpose", "reduce_sum", "softmax", "maximum", "minimum")
+_TO_INT32 = ("conv2d_transpose", "run_time_conv2d", "reduce_sum", "softmax", "maximum", "minimum")
 
 
 def emit(
@@ -133,5 +137,5 @@ def _with_constant(operator: Operator) -> bool:
 def _forgotten(operators: Sequence[Operator]) -> set[Var]:
     """Values that Vela 5.2 may forget to keep as outputs: it joins moves, and those of a product's operands."""
     moving = (*_RESHAPES, "permute_dims")
-    product = any(operator.kind == "matmul" for operator in operators)
+    product = any(operator.kind in ("matmul", "run_time_conv2d") for operator in operators)
     return {tensor.var for op in operators if product or op.kind in moving for tensor in op.inputs}

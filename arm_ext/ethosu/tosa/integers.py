@@ -13,7 +13,7 @@ import tosa_serializer as ts
 from tvm.ir import GenericConst
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, of_rank
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, Array, clamped, of_rank
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 _WIDE = "int32"
@@ -68,6 +68,7 @@ ARITHMETIC: Mapping[str, Form] = {
     "negative": Form(ts.Op.NEGATE),
     "left_shift": Form(ts.Op.LOGICAL_LEFT_SHIFT),
     "right_shift": Form(ts.Op.ARITHMETIC_RIGHT_SHIFT, (False,)),
+    "logical_right_shift": Form(ts.Op.LOGICAL_RIGHT_SHIFT),
     "divide": Form(ts.Op.INTDIV),
 }
 _FORMS = {**COMPARISONS, **LOGICAL, **BITWISE, **EXTREMA, **ARITHMETIC}
@@ -126,10 +127,15 @@ def _operands(graph: TosaGraph, operator: Operator, data: Sequence[Value]) -> li
     """All that the call reads, of the output's rank."""
     runtime, rank = list(data), len(operator.output.shape)
     values = [
-        graph.constant(arg.value.numpy()) if isinstance(arg, GenericConst) else runtime.pop(0)
+        graph.constant(_signed(arg.value.numpy())) if isinstance(arg, GenericConst) else runtime.pop(0)
         for arg in operator.call.args
     ]
     return [of_rank(graph, value, rank) for value in values]
+
+
+def _signed(array: Array) -> Array:
+    """Amounts of a logical shift, below 32, as TOSA takes them; any other constant itself."""
+    return array.astype(np.int32) if array.dtype == np.uint32 else array
 
 
 def _limit(operator: Operator) -> int | None:

@@ -74,21 +74,26 @@ def _numbers(expr: Any) -> list[int]:
 
 
 def pad(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """PAD with a constant."""
+    """PAD with a constant; `integerize` leaves other pads in float."""
     attrs = operator.call.attrs
+    if str(attrs.pad_mode) != "constant":
+        raise ValueError(f"a pad of mode {attrs.pad_mode}")
     widths = graph.sizes(integers(attrs.pad_width))
     value = graph.scalar(int(attrs.pad_value), data.dtype)
     return graph.add(ts.Op.PAD, [data, widths, value], operator.output.shape, data.dtype)
 
 
 def reduce_extremum(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """REDUCE_MAX or REDUCE_MIN, axis by axis."""
+    """REDUCE_MAX or REDUCE_MIN, axis by axis; of truths REDUCE_ANY or REDUCE_ALL."""
     axes = operator.call.attrs.axis
     rank = len(data.shape)
-    kind = ts.Op.REDUCE_MAX if operator.kind == "max" else ts.Op.REDUCE_MIN
+    greatest, truths = operator.kind == "max", data.dtype == "bool"
+    of_integers = ts.Op.REDUCE_MAX if greatest else ts.Op.REDUCE_MIN
+    of_truths = ts.Op.REDUCE_ANY if greatest else ts.Op.REDUCE_ALL
+    kind, further = (of_truths, ()) if truths else (of_integers, (IGNORE_NAN,))
     for axis in range(rank) if axes is None else (a % rank for a in integers(axes)):
         shape = [1 if at == axis else size for at, size in enumerate(data.shape)]
-        data = graph.add(kind, [data], shape, data.dtype, axis, IGNORE_NAN)
+        data = graph.add(kind, [data], shape, data.dtype, axis, *further)
     return reshaped(graph, data, operator.output.shape)
 
 

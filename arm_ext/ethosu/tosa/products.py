@@ -26,7 +26,15 @@ from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
 MAX_KERNEL, MAX_KERNEL_AREA = 64, 4096
 """Of a convolution on every Ethos-U (Vela, SUPPORTED_OPS.md)."""
 
-WIDE_SUMS = ("conv2d", "depthwise_conv2d", "conv2d_transpose", "conv3d", "linear", "matmul")
+WIDE_SUMS = (
+    "conv2d",
+    "depthwise_conv2d",
+    "conv2d_transpose",
+    "conv3d",
+    "run_time_conv2d",
+    "linear",
+    "matmul",
+)
 """Kinds whose sums have 48 bits in TOSA where the data have 16."""
 
 MAX_DILATION, MAX_STRIDE = 2, 3
@@ -153,16 +161,7 @@ def _convolved(
     kernel: Sequence[int] | None = None,
 ) -> Value:
     """Accumulators of a convolution; `kernel` where the weight's axes 1 and 2 are not its rows and columns."""
-    top, left, bottom, right = given["padding"]
-    size, pads = [], []
-    for axis, (before, after) in enumerate(((top, bottom), (left, right))):
-        taps = (kernel or weight.shape[1:3])[axis]
-        reach = data.shape[1 + axis] + before + after - (taps - 1) * given["dilation"][axis] - 1
-        # TOSA takes no rows that no window starts in.
-        left_over = reach % given["strides"][axis]
-        size.append(reach // given["strides"][axis] + 1)
-        pads.append((before, after - left_over))
-    data, pads = _cut(graph, data, pads)
+    data, size, pads = placed(graph, data, kernel or weight.shape[1:3], given)
     if _in_parts(operator, given, channels, data.shape[3]):
         data = unsliced(graph, data)
     weight, rows = _told_apart(graph, weight, bias, 0 if operator == ts.Op.DEPTHWISE_CONV2D else 1)
@@ -172,6 +171,22 @@ def _convolved(
     padding = [pad for pair in pads for pad in pair]
     strides, dilation, dtype = list(given["strides"]), list(given["dilation"]), accumulators(data)
     return graph.add(operator, inputs, shape, dtype, padding, strides, dilation, False, DTYPES[dtype])
+
+
+def placed(
+    graph: TosaGraph, data: Value, kernel: Sequence[int], given: Mapping[str, Any]
+) -> tuple[Value, list[int], list[tuple[int, int]]]:
+    """What windows read of the data, how many there are along rows and columns, and how far they reach beyond it."""
+    top, left, bottom, right = given["padding"]
+    size, pads = [], []
+    for axis, (before, after) in enumerate(((top, bottom), (left, right))):
+        reach = data.shape[1 + axis] + before + after - (kernel[axis] - 1) * given["dilation"][axis] - 1
+        # TOSA takes no rows that no window starts in.
+        left_over = reach % given["strides"][axis]
+        size.append(reach // given["strides"][axis] + 1)
+        pads.append((before, after - left_over))
+    kept, pads = _cut(graph, data, pads)
+    return kept, size, pads
 
 
 def _told_apart(graph: TosaGraph, weight: Array, bias: Array, axis: int) -> tuple[Array, int]:
@@ -199,11 +214,19 @@ def _cut(graph: TosaGraph, data: Value, pads: list[tuple[int, int]]) -> tuple[Va
 
 
 def operands(graph: TosaGraph, data: Value, weight: Array, bias: Array, zero_point: int) -> list[Value]:
-    """What TOSA's convolutions read: data, weights, biases and both zero points."""
+    """What TOSA's convolutions read: data, weights, biases and both zero points.
+
+    Weights are of int8, those of 4 bits as well: Vela 5.2 widens TOSA's int4, which has no -8, and compresses weights
+    by their values. Of 64 x 3 x 3 x 64 weights from -7 to 7 it makes 19,744 bytes for an Ethos-U55-128 either way, of
+    such as fill 8 bits 38,176.
+    """
     zeros = [graph.scalar(zero_point, data.dtype), graph.scalar(0, "int8")]
-    dtype = accumulators(data)
-    held = bias.astype(np.int64 if dtype == "int48" else np.int32)
-    return [data, graph.constant(weight), graph.constant(held, dtype), *zeros]
+    return [data, graph.constant(weight), biases(graph, bias, accumulators(data)), *zeros]
+
+
+def biases(graph: TosaGraph, bias: Array, dtype: str) -> Value:
+    """A constant of accumulators' dtype."""
+    return graph.constant(bias.astype(np.int64 if dtype == "int48" else np.int32), dtype)
 
 
 def accumulators(data: Value) -> str:

@@ -41,7 +41,10 @@ class Prepared:
 @cache
 def prepared(name: str) -> Prepared:
     """Prepare a model of npu_models."""
-    proto: onnx.ModelProto = getattr(npu_models, name)()
+    return prepare(getattr(npu_models, name)())
+
+
+def prepare(proto: onnx.ModelProto) -> Prepared:
     model = import_model(proto, {})
     context = Context(resolve("cortex-a55"), numerics=tosa.NUMERICS)
     modules = dict(run_phases(model.mod, context))

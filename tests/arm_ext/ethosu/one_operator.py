@@ -18,6 +18,7 @@ class OneOperator:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
+    opset: int = 17
 
     def constant(self, value: object, dtype: str = "float32") -> str:
         name = f"c{len(self.constants)}"
@@ -62,7 +63,7 @@ class OneOperator:
         made = [helper.make_tensor_value_info(name, kind, None) for name in outputs]
         held = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
         graph = helper.make_graph(self.nodes, "one", self.inputs, made, held)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=9)
         return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 

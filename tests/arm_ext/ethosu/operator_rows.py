@@ -1,36 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators that accelerators are known to have, a row each: which families take it, and models of edge shapes."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import onnx
 
-from arm_ext.target.npu import Family
-from tests.arm_ext.ethosu.integer_cases import Build, cast, choice, conv3d, index, on_integers, take
-from tests.arm_ext.ethosu.limit_case import EVERY
+from tests.arm_ext.ethosu.integer_cases import conv3d, index, on_integers, take
+from tests.arm_ext.ethosu.integer_rows import INTEGER_ROWS
 from tests.arm_ext.ethosu.one_operator import SCALE, OneOperator, weights
-
-U85: tuple[Family, ...] = ("u85",)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the operator table.
-
-    Attributes:
-        kinds: Kinds of operators, all of which the models show.
-        models: Edge shapes by name; each runs on `families`, and exactly.
-        families: That take it, with limits or without.
-        refused: Models that the other families must refuse, or all; they never run there.
-        reason: Why they do.
-    """
-
-    kinds: tuple[str, ...]
-    models: dict[str, Build]
-    families: tuple[Family, ...] = EVERY
-    refused: dict[str, Build] = field(default_factory=dict)
-    reason: str = ""
+from tests.arm_ext.ethosu.row import U85, Build, Row
 
 
 def unary(
@@ -66,34 +43,6 @@ def weighted(op: str, x: tuple[int, ...], w: tuple[int, ...], **attributes: obje
     return build
 
 
-def compared(op: str) -> Build:
-    """What two tensors' comparison chooses."""
-
-    def build() -> onnx.ModelProto:
-        one = OneOperator()
-        x, y = one.data(1, 5, 17), one.data(1, 5, 17)
-        return one.model(one.quantized(one.node("Where", one.node(op, x, y), x, y)))
-
-    return build
-
-
-def divided_by(number: int) -> Build:
-    def build() -> onnx.ModelProto:
-        one = OneOperator()
-        return one.model(
-            one.node("Div", one.integers("int32", 1, 5, 7), one.constant(number, "int32")), dtype="int32"
-        )
-
-    return build
-
-
-def gathered() -> onnx.ModelProto:
-    """Rows of a table by indices that are computed at run time."""
-    one = OneOperator()
-    ids = one.node("ArgMax", one.data(3, 5, 9), axis=2, keepdims=0)
-    return one.model(one.quantized(one.node("Gather", one.weight(weights((9, 6))), ids, axis=0), 0.01, 0))
-
-
 def averaged(scale: float, **attributes: object) -> Build:
     return unary("AveragePool", 2, 5, 7, 6, scale=scale, kernel_shape=[3, 3], pads=[1] * 4, **attributes)
 
@@ -108,7 +57,6 @@ def joined() -> onnx.ModelProto:
 
 
 _BEYOND = -1000  # before the first element, whatever the axis
-_NO_SUCH = "the accelerator has no such operator"
 
 ROWS: dict[str, Row] = {
     "conv2d": Row(("conv2d",), {
@@ -192,25 +140,6 @@ ROWS: dict[str, Row] = {
         "rows": sliced(-1, _BEYOND, 2, -1), "channels": sliced(-1, _BEYOND, 3, -1),
         "every second, backwards": sliced(-2, _BEYOND, 2, -2),
     }),
-    "cast": Row(("astype",), {"8 to 16": cast("int16"), "8 to 32": cast("int32"), "16 to 32": cast("int32", "int16")}),
-    "narrowing cast, bool": Row(
-        ("astype",), {"to 8": cast("int8", "int32"), "to bool": cast("bool"), "of bool": cast("int8", "bool")}, U85,
-        {"to 8": cast("int8", "int32")}, "it narrows integers, or makes truths of them",
-    ),
-    "compare, select": Row(
-        ("greater", "less_equal", "equal", "where"),
-        {op: compared(op) for op in ("Greater", "LessOrEqual", "Equal")} | {"constants": choice("Where")}, U85,
-        {"constants": choice("Where")}, _NO_SUCH,
-    ),
-    "logical": Row(
-        ("logical_and", "logical_or", "logical_xor", "logical_not"),
-        {op: on_integers(op, *["bool"] * n, out="bool") for op, n in (("And", 2), ("Or", 2), ("Xor", 2), ("Not", 1))},
-        U85, {"And": on_integers("And", "bool", "bool", out="bool")}, _NO_SUCH,
-    ),
-    "intdiv": Row(("divide",), {"by 7": divided_by(7)}, U85, {"by 7": divided_by(7)}, _NO_SUCH),
-    "gather": Row(
-        ("take",), {"scattered": take([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]), "run time": gathered}, U85,
-        {"scattered": take([3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5])}, "its indices are not constants in few runs",
-    ),
+    **INTEGER_ROWS,
 }  # fmt: skip
 """By the operators' names in the table."""

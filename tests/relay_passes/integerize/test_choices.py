@@ -6,10 +6,12 @@ import pytest
 from tvm import relax
 from tvm.relax import op
 
-from relay_passes.integerize.choices import compared
+from relay_passes.integerize.choices import compared, is_choice
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.values import Quantized, Refusal
-from schedules.numerics.qdq import NUMERICS
+from schedules.numerics.qdq import NUMERICS, requantize
+from tests.relay_passes.integerize.qdq import Array, Body, Input, computed
+from tests.schedules.numerics.routines import ODD_POWER, Per
 
 SCALE, ZERO = 0.07, -5
 VALUES = np.arange(-128, 128).astype(np.int8)
@@ -75,3 +77,48 @@ def test_tensors_that_are_quantised_differently_do_not():
 def test_other_tensors_are_left_alone():
     context, (x,) = context_of(SCALE)
     assert compared(context, op.less(relax.Var("y", relax.TensorType((256,), "float32")), x)) is None
+
+
+INDICES = np.array([[4, 0], [1, 6], [4, 5]])
+
+
+def _written(into: Array, written: Array) -> Array:
+    into = into.copy()
+    into[tuple(INDICES.T)] = written
+    return into
+
+
+def _written_along(into: Array, written: Array) -> Array:
+    into = into.copy()
+    np.put_along_axis(into, INDICES.T, written, 1)
+    return into
+
+
+CHOICES: dict[str, tuple[Body, tuple[int, ...], Callable[[Array, Array], Array]]] = {
+    "scatter_nd": (lambda _g, x, y: op.scatter_nd(x, relax.const(INDICES), y), (3,), _written),
+    "scatter_elements": (
+        lambda _g, x, y: op.scatter_elements(x, relax.const(INDICES.T), y, axis=1), (2, 3), _written_along,
+    ),
+    "where": (lambda _g, x, y: op.where(relax.const(np.arange(7) < 3), x, y), (5, 7),
+              lambda a, b: np.where(np.arange(7) < 3, a, b)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("y", [ODD_POWER, Per(2.0 * ODD_POWER.scale, 3, "int8")], ids=str)
+def test_a_choice_between_tensors_that_are_quantised_alike_is_one_of_integers(name: str, y: Per):
+    body, shape, chosen = CHOICES[name]
+    shapes = ((2, 7) if name == "scatter_elements" else (5, 7), shape)
+    actual, values = computed(body, [Input(each, ODD_POWER) for each in shapes], y)
+    q = chosen(*values)
+    same = y == ODD_POWER
+    expected = (
+        q if same else requantize(q.astype(np.int64) - ODD_POWER.zero_point, np.float32(0.5), 3, "int8")
+    )
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_what_is_added_where_it_is_written_is_no_choice():
+    x, y = (relax.Var(n, relax.TensorType(s, "float32")) for n, s in (("x", (5, 7)), ("y", (3,))))
+    for reduction in ("update", "add"):
+        assert is_choice(op.scatter_nd(x, relax.const(INDICES), y, reduction)) == (reduction == "update")

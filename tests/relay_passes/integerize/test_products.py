@@ -224,6 +224,25 @@ def test_transposed_convolution(case: str, x: Per, channels_last: bool):
     )
 
 
+@pytest.mark.parametrize(
+    ("case", "x", "w"),
+    [
+        *((case, ODD_POWER, DECIMAL) for case in CONVOLUTIONS),
+        ("one", WIDE, ODD_POWER),
+        ("groups", POWER, UNSIGNED),
+    ],
+    ids=str,
+)
+def test_convolution_of_two_computed_tensors(case: str, x: Per, w: Per):
+    shape, kernel, a = CONVOLUTIONS[case]
+    check(
+        lambda _graph, real, weight: convolve(real, weight, a),
+        [Input(shape, x), Input(kernel, w)],
+        lambda v, q: integer_ops.conv(v, q, a),
+        np.full((1, 1, 1, 1), np.float32(w.scale)),
+    )
+
+
 LINEAR = {"row": (1, 7), "matrix": (9, 31), "batch": (2, 1, 8, 31)}
 
 
@@ -276,7 +295,7 @@ def test_sums_of_16_bits_beyond_int32():
     ("body", "reason"),
     [
         (
-            lambda graph, x, y: op.nn.conv2d(x, y),
+            lambda graph, x, y: op.nn.conv2d_transpose(x, y),
             "its weight is not a constant",
         ),
         (

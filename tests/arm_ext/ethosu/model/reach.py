@@ -62,21 +62,25 @@ def telling(a: Executed, b: Executed, family: str) -> Telling | None:
     changed = np.flatnonzero(np.any([one != other for one, other in pairs], axis=0))
     if changed.size and a.fields.get("acc_format.input"):
         return None  # they begin with what others have left in them
-    u85 = family == "u85"
-    modes = U85_OFM_ROUNDING if u85 else U55_ROUNDING
-    rounding = modes[a.fields["ofm_scale.round" if u85 else "ofm_precision.round"]]
     found = {}
     for channel in changed:
-        sums = _reachable(a, channel)
-        one, other = (
-            np.clip(
-                rescale(sums + s.bias[channel], s.multiplier[channel], s.shift[channel], rounding), *_kept(a)
-            )
-            for s in (a.scales, b.scales)
-        )
-        if (one != other).any():
-            found[int(channel)] = sums[one != other]
+        reached = reachable(a.weights[channel], *range_of(a, "ifm"))
+        differ = rescaled(a, reached, channel, family) != rescaled(b, reached, channel, family)
+        if differ.any():
+            found[int(channel)] = reached[differ]
     return found
+
+
+def rescaled(done: Executed, sums: Integers, channel: int, family: str) -> Integers:
+    """What an operation makes of accumulators of an output channel, clamped, less the zero point."""
+    assert done.scales is not None
+    bias, multiplier, shift = (
+        getattr(done.scales, name)[channel] for name in ("bias", "multiplier", "shift")
+    )
+    u85 = family == "u85"
+    modes = U85_OFM_ROUNDING if u85 else U55_ROUNDING
+    rounding = modes[done.fields["ofm_scale.round" if u85 else "ofm_precision.round"]]
+    return np.clip(rescale(sums + bias, multiplier, shift, rounding), *_kept(done))
 
 
 def sums(number: int, wanted: Telling) -> Goal:
@@ -154,32 +158,34 @@ def _seen(payload: Payload, values: list[Array]) -> Seen:
     return seen
 
 
-def _reachable(done: Executed, channel: int) -> Integers:
-    """Every sum between the least and the greatest that a channel's weights make of values of the input's type."""
-    assert done.weights is not None
-    weights = done.weights[channel].astype(np.int64)
-    low, high = _range(done.fields, "ifm")
-    up, down = int(weights.clip(min=0).sum()), int(weights.clip(max=0).sum())
+def reachable(weights: Array, low: int, high: int) -> Integers:
+    """Every sum between the least and the greatest that weights make of values from low to high."""
+    wide = weights.astype(np.int64)
+    up, down = int(wide.clip(min=0).sum()), int(wide.clip(max=0).sum())
     return np.arange(up * low + down * high, up * high + down * low + 1)
 
 
 def _kept(done: Executed) -> tuple[int, int]:
     """What rescaled values are clamped to, less the zero point."""
-    low, high = _range(done.fields, "ofm")
+    low, high = range_of(done, "ofm")
     if "activation_min.value" in done.fields:
-        zero = done.fields["ofm_zero_point.value"]
+        zero = zero_point_of(done, "ofm")
         least, most = (done.fields[f"activation_{end}.value"] for end in ("min", "max"))
         if done.fields["ofm_precision.signed"]:
-            zero, least, most = (signed(value, 16) for value in (zero, least, most))
+            least, most = (signed(value, 16) for value in (least, most))
         low, high = max(low, least - zero), min(high, most - zero)
     return low, high
 
 
-def _range(fields: dict[str, int], name: str) -> tuple[int, int]:
-    """Of a feature map's type, less its zero point."""
-    is_signed = fields[f"{name}_precision.signed"]
-    bits = 8 << fields[f"{name}_precision.bytes_log2"]
-    zero = fields[f"{name}_zero_point.value"]
-    zero = signed(zero, 16) if is_signed else zero
-    least = -(1 << bits - 1) if is_signed else 0
+def range_of(done: Executed, name: str) -> tuple[int, int]:
+    """Of the type of an operation's feature map, less its zero point."""
+    bits = 8 << done.fields[f"{name}_precision.bytes_log2"]
+    least = -(1 << bits - 1) if done.fields[f"{name}_precision.signed"] else 0
+    zero = zero_point_of(done, name)
     return least - zero, least + (1 << bits) - 1 - zero
+
+
+def zero_point_of(done: Executed, name: str) -> int:
+    """Of an operation's feature map."""
+    zero = done.fields[f"{name}_zero_point.value"]
+    return signed(zero, 16) if done.fields[f"{name}_precision.signed"] else zero

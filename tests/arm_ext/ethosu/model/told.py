@@ -21,25 +21,25 @@ class Told:
 
     Attributes:
         operations: In order, with the fields, weights and scales that they read.
-        data: Bytes of feature maps, in the order in which they are read.
+        data: Bytes of feature maps, in the order in which they are read, each with the operation's number.
         tables: Entries of the tables that outputs are looked up in, likewise.
     """
 
     operations: list[Executed] = field(default_factory=list)
-    data: list[bytes] = field(default_factory=list)
-    tables: list[Integers] = field(default_factory=list)
+    data: list[tuple[int, bytes]] = field(default_factory=list)
+    tables: list[tuple[int, Integers]] = field(default_factory=list)
 
 
 def told(payload: Payload, values: list[Array]) -> Told:
     """Run a payload and note what decides."""
     found = Told()
-    with _watched(found.data, found.tables):
+    with _watched(found):
         run(payload, values, found.operations)
     return found
 
 
 @contextmanager
-def _watched(data: list[bytes], tables: list[Integers]) -> Iterator[None]:
+def _watched(told: Told) -> Iterator[None]:
     """Note what operations read, but for copies, and what weights and scales are decoded from; and tables."""
     apart: list[object] = []
 
@@ -57,14 +57,14 @@ def _watched(data: list[bytes], tables: list[Integers]) -> Iterator[None]:
         def area(self, region: int, offset: int, size: int) -> Bytes:
             found = super().area(region, offset, size)
             if not apart:
-                data.append(found.tobytes())
+                told.data.append((len(told.operations), found.tobytes()))
             return found
 
         writable = unwatched(Memory.writable)
 
     def entries(*args: Any) -> Integers:
         found = look_up(*args)
-        tables.append(found)
+        told.tables.append((len(told.operations), found))
         return found
 
     look_up = output._entries

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts share that print a table of several models."""
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from arm_ext.errors import ArmExtError
+
+Row = TypeVar("Row")
+
+
+def measured(paths: Iterable[Path], measure: Callable[[Path], Iterable[Row]]) -> tuple[list[Row], int]:
+    """Return the rows of all models that can be taken, and the exit code: an error does not end the others."""
+    rows: list[Row] = []
+    failed = 0
+    for path in paths:
+        try:
+            rows += measure(path)
+        except ArmExtError as err:
+            sys.stderr.write(f"error: {path}: {err}\n")
+            failed = max(failed, err.exit_code)
+    return rows, failed
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table."""
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
