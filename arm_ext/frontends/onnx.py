@@ -34,9 +34,11 @@ from arm_ext.frontends.onnx_check import (
     set_input_shapes,
 )
 from arm_ext.frontends.onnx_expansion import opset_of
+from arm_ext.frontends.onnx_functions import inline_model_functions
+from arm_ext.frontends.onnx_int4 import widen_int4
+from arm_ext.frontends.onnx_operators import expand_operators
 from arm_ext.frontends.onnx_quantized import expand_quantized
 from arm_ext.frontends.onnx_reference import reference
-from arm_ext.frontends.onnx_shapes import fold_shapes
 
 
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
@@ -48,18 +50,23 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
 
     Raises:
         UsageError: The file is missing or is not a valid ONNX model; a shape is missing or does not fit.
-        ModelError: Operators that cannot be compiled: all of them, with node names and counts.
+        ModelError: Operators that cannot be compiled: all of them, with node names and counts; or tensors of 4 bits
+            that are no constants.
     """
     proto, name, digest = read_onnx(model)
     check_valid(proto, name)
     set_input_shapes(proto, shapes or {})
+    proto = inline_model_functions(proto)
     name_nodes(proto.graph)
     source = proto.SerializeToString()
+    widen_int4(proto)
     nodes = {node.name: node.op_type for node in proto.graph.node}
     expansion = expand_quantized(proto)
     check_supported(proto, expansion.refused)
-    proto = fold_shapes(proto, name)
-    mod = _convert(proto, expansion.sources, nodes)
+    proto, sources, refused = expand_operators(proto, name)
+    sources = {new: expansion.sources.get(old, old) for new, old in sources.items()}
+    check_supported(proto, refused, sources)
+    mod = _convert(proto, expansion.sources | sources, nodes)
     inputs = input_specs(proto.graph)
     return ImportedModel(
         mod=mod,

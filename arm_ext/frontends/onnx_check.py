@@ -10,12 +10,15 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx_expansion import domain_of
-from arm_ext.frontends.onnx_quantized import EXPANSIONS
+from arm_ext.frontends.onnx_operators import EXPANSIONS
+from arm_ext.frontends.onnx_quantized import EXPANSIONS as QUANTIZED
 
 Shapes = dict[str, tuple[int, ...]]
 
 # Listed at most, so that a message fits on a screen.
 _SHOWN_NODES = 3
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def check_valid(proto: onnx.ModelProto, name: str) -> None:
@@ -73,7 +76,8 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
 
 def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:
     fits = len(shape) == len(known) and all(k in (None, n) for k, n in zip(known, shape, strict=False))
-    if (has_rank and not fits) or any(n < 1 for n in shape):
+    # A model may say itself that a tensor is empty.
+    if (has_rank and not fits) or any(n < 1 and n not in known for n in shape):
         model = ",".join("?" if n is None else str(n) for n in known)
         raise UsageError(f"--shape {name}={','.join(map(str, shape))} does not fit the model's [{model}]")
 
@@ -87,14 +91,14 @@ def _example(known: list[int | None]) -> str:
     return ",".join("1" if n is None else str(n) for n in known) or "1,3,224,224"
 
 
-def _unsupported(proto: onnx.ModelProto) -> dict[str, list[str]]:
+def _unsupported(proto: onnx.ModelProto, sources: Mapping[str, str] = _NONE) -> dict[str, list[str]]:
     known = onnx_frontend._get_convert_map()
     missing: dict[str, list[str]] = {}
     for node in proto.graph.node:
         # Upstream looks an operator up by its name alone; com.microsoft's fused forms are among its converters.
         converted = node.op_type in known and domain_of(node) in ("", "com.microsoft")
-        if not converted and (domain_of(node), node.op_type) not in EXPANSIONS:
-            missing.setdefault(_qualified(node), []).append(node.name)
+        if not converted and (domain_of(node), node.op_type) not in {**QUANTIZED, **EXPANSIONS}:
+            missing.setdefault(_qualified(node), []).append(sources.get(node.name, node.name))
     return missing
 
 
@@ -102,20 +106,24 @@ def _qualified(node: onnx.NodeProto) -> str:
     return ".".join(part for part in (domain_of(node), node.op_type) if part)
 
 
-def check_supported(proto: onnx.ModelProto, refused: Mapping[str, str] = MappingProxyType({})) -> None:
+def check_supported(
+    proto: onnx.ModelProto, refused: Mapping[str, str] = _NONE, sources: Mapping[str, str] = _NONE
+) -> None:
     """Refuse operators that cannot be imported.
 
     Args:
         proto: The model.
-        refused: Name of a quantised node that could not be expanded → why.
+        refused: Name of a node that could not be expanded → why.
+        sources: Name of a node that came of an expansion → the source node's.
 
     Raises:
         ModelError: Lists all of them, with counts and node names.
     """
-    missing = _unsupported(proto)
+    missing = _unsupported(proto, sources)
     for node in proto.graph.node:
         if node.name in refused:
-            missing.setdefault(_qualified(node), []).append(f"{node.name} ({refused[node.name]})")
+            name = sources.get(node.name, node.name)
+            missing.setdefault(_qualified(node), []).append(f"{name} ({refused[node.name]})")
     refuse_operators(missing)
 
 
@@ -139,16 +147,3 @@ def refuse_operators(missing: Mapping[str, list[str]]) -> None:
         + "\n".join(lines)
         + "\nReplace them in the model, or split the model around them."
     )
-
-
-def infer_shapes(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """Return the model with the shapes of all its values.
-
-    Raises:
-        UsageError: The shapes of its nodes contradict each other.
-    """
-    try:
-        return onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
-    except onnx.shape_inference.InferenceError as err:
-        detail = str(err).strip().splitlines()[-1]
-        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from err

@@ -43,13 +43,15 @@ class Expansion:
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
         self._taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
+        # Of a model whose shapes have been inferred. New values are not among them.
+        self._types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
         self.node = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
         self.sources: dict[str, str] = {}
         self.refused: dict[str, str] = {}
 
     def run(self, table: Mapping[tuple[str, str], Expand]) -> None:
-        """Replace each node whose (domain, operator) is in `table`."""
+        """Replace each node whose (domain, operator) is in `table`, unless what stands there writes nothing."""
         for node in self._model.graph.node:
             if node.op_type == "Constant":
                 self._constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
@@ -68,7 +70,7 @@ class Expansion:
             self.refused[node.name] = str(err)
             return [node]
         self.sources.update((new.name, node.name) for new in self.nodes)
-        return self.nodes
+        return self.nodes or [node]
 
     def inputs(self, names: str) -> list[str]:
         """Return the node's inputs.
@@ -92,6 +94,24 @@ class Expansion:
         found = [helper.get_attribute_value(a) for a in self.node.attribute if a.name == name]
         return found[0] if found else default
 
+    def text(self, name: str, default: str) -> str:
+        """Return a string attribute of the node."""
+        return next(iter(self.texts(name)), default)
+
+    def texts(self, name: str) -> list[str]:
+        """Return an attribute that is a string or a list of strings; none if the node does not have it."""
+        return [
+            value.decode()
+            for a in self.node.attribute
+            if a.name == name
+            for value in (*a.strings, a.s)
+            if value
+        ]
+
+    def numbers(self, name: str) -> list[float]:
+        """Return an attribute that is a list of numbers; none if the node does not have it."""
+        return [value for a in self.node.attribute if a.name == name for value in (*a.ints, *a.floats)]
+
     def attributes(self, *dropped: str) -> list[onnx.AttributeProto]:
         """Return the node's attributes but the named ones."""
         return [a for a in self.node.attribute if a.name not in dropped]
@@ -105,15 +125,20 @@ class Expansion:
         **attributes: object,
     ) -> str:
         """Add a standard node and return its output, a fresh value unless named."""
-        name = self._fresh(op)
+        name = self.fresh(op)
         node = helper.make_node(op, list(inputs), [output or name], name=name, **attributes)
         node.attribute.extend(copied)
         self.nodes.append(node)
         return output or name
 
+    def adopt(self, node: onnx.NodeProto) -> None:
+        """Add a node whose values have names of the graph, and give it a name."""
+        node.name = self.fresh(node.op_type)
+        self.nodes.append(node)
+
     def constant(self, value: npt.NDArray[Any]) -> str:
         """Add a constant and return its name."""
-        name = self._fresh("constant")
+        name = self.fresh("constant")
         tensor = numpy_helper.from_array(value, name)
         self._model.graph.initializer.append(tensor)
         self._constants[name] = tensor
@@ -148,10 +173,23 @@ class Expansion:
             raise ModelError(f"the number of dimensions of its input '{name}' is not known")
         return len(held.shape.dim)
 
+    def dims(self, name: str) -> list[int]:
+        """Return the dimensions of a value.
+
+        Raises:
+            ModelError: They are not all known.
+        """
+        held = self._type(name)
+        if not held.HasField("shape") or not all(dim.HasField("dim_value") for dim in held.shape.dim):
+            raise ModelError(f"the shape of its input '{name}' is not known")
+        return [int(dim.dim_value) for dim in held.shape.dim]
+
     def _type(self, name: str) -> onnx.TypeProto.Tensor:
         if name in self._constants:
             tensor = self._constants[name]
             return helper.make_tensor_type_proto(tensor.data_type, tensor.dims).tensor_type
+        if name in self._types:
+            return self._types[name]
         model = onnx.ModelProto()
         model.CopyFrom(self._model)
         model.graph.ClearField("node")
@@ -162,7 +200,16 @@ class Expansion:
                 return value.type.tensor_type
         raise ModelError(f"the type of its input '{name}' is not known")
 
-    def _fresh(self, step: str) -> str:
+    def declared(self, name: str) -> onnx.ValueInfoProto:
+        """Return a value with its type.
+
+        Raises:
+            ModelError: It cannot be inferred.
+        """
+        return onnx.ValueInfoProto(name=name, type=onnx.TypeProto(tensor_type=self._type(name)))
+
+    def fresh(self, step: str) -> str:
+        """Return a name that is free, from the node's and that of a step."""
         base = name = f"{self.node.name}/{step}"
         numbers = count(2)
         while name in self._taken:

@@ -20,7 +20,7 @@ import onnx
 from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from arm_ext.frontends.onnx_check import infer_shapes
+from arm_ext.errors import UsageError
 from arm_ext.frontends.onnx_expansion import domain_of, opset_of
 
 _INTEGERS = frozenset(
@@ -131,3 +131,16 @@ def _constant_nodes(node: NodeProto, values: Iterable[TensorProto]) -> list[Node
         helper.make_node("Constant", [], [output], name=f"{node.name}:{output}", value=value)
         for output, value in zip(node.output, values, strict=True)
     ]
+
+
+def infer_shapes(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    """Return the model with the shapes of all its values.
+
+    Raises:
+        UsageError: The shapes of its nodes contradict each other.
+    """
+    try:
+        return onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as err:
+        detail = str(err).strip().splitlines()[-1]
+        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from err

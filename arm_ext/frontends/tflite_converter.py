@@ -8,6 +8,7 @@ integers, an average truncates, many operators are refused. Here they are shown 
 quantised operator is its float one between `dequantize` and `quantize`.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from tvm import relax
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, TensorWrapper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.tflite_hybrid import round_data
 from arm_ext.frontends.tflite_operators import OWN, shape_of
 
 # Input numbers of data, weight and bias. A bias is in units of the accumulator.
@@ -26,6 +28,14 @@ _BIASED = {
     "DEPTHWISE_CONV_2D": (0, 1, 2),
     "FULLY_CONNECTED": (0, 1, 2),
     "TRANSPOSE_CONV": (2, 1, 3),
+}
+# Input numbers of data and weight, of the operators that LiteRT takes in a hybrid form.
+_WEIGHTED = {
+    "BATCH_MATMUL": (0, 1),
+    "CONV_2D": (0, 1),
+    "DEPTHWISE_CONV_2D": (0, 1),
+    "FULLY_CONNECTED": (0, 1),
+    "TRANSPOSE_CONV": (2, 1),
 }
 _QUANTIZED_TYPES = (tflite.TensorType.INT8, tflite.TensorType.UINT8, tflite.TensorType.INT16)
 
@@ -75,6 +85,8 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
         self._shown = {}
         if code in _BIASED and self._computes_in_integers:
             self._scale_bias(op, *_BIASED[code])
+        elif code in _WEIGHTED:
+            self._round_data(op, *_WEIGHTED[code])
         result = OWN[code](self, op) if code in OWN else self.convert_map[code](op=op)
         for number, tensor in enumerate(outputs):
             self._bind(tensor, result if len(outputs) == 1 else result[number])
@@ -150,6 +162,13 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
         operands = (relax.const(v) for v in (value.astype(np.int32), scale, np.array(0, np.int32)))
         self.show(b.tensor_idx, relax.op.dequantize(*operands, axis=0))
 
+    def _round_data(self, op: Any, data: int, weight: int) -> None:
+        """Let an operator of float data and 8-bit weights see its data rounded."""
+        inputs = op.InputsAsNumpy()
+        x, w = self._tensors([inputs[data], inputs[weight]])
+        if self._is_constant(w) and (rounded := round_data(self, op, x, w)) is not None:
+            self.show(x.tensor_idx, rounded)
+
     def _bind(self, tensor: Any, value: relax.Expr) -> None:
         if tensor.qnn_params:
             value = self.quantize(self.bb.normalize(value), tensor)
@@ -177,6 +196,8 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
         return bool(tensor.tensor_idx >= 0 and tensor.buffer.DataLength() > 0)
 
     def _integers(self, tensor: Any) -> npt.NDArray[Any]:
+        if tensor.tensor.Type() == tflite.TensorType.INT4:
+            return _unpacked(tensor)
         value: npt.NDArray[Any] = super().get_tensor_value(tensor)
         return value
 
@@ -189,3 +210,10 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
             along[tensor.qnn_params["axis"]] = -1
             scale = scale.reshape(along)
         return np.asarray((value.astype(np.int64) - zero_point) * scale, np.float32)
+
+
+def _unpacked(tensor: Any) -> npt.NDArray[np.int8]:
+    """A constant of 4 bits, whose bytes hold two elements each, the first in the low bits: in 8 bits."""
+    pairs = np.asarray(tensor.buffer.DataAsNumpy()).view(np.int8)
+    both = np.stack([pairs << 4 >> 4, pairs >> 4], axis=-1).reshape(-1)
+    return np.asarray(both[: math.prod(shape_of(tensor))].reshape(shape_of(tensor)), np.int8)

@@ -57,6 +57,17 @@ def _fully_connected(c: Any, op: Any) -> relax.Expr:
     return c.convert_fully_connected(op)
 
 
+def _batch_matmul(c: Any, op: Any) -> relax.Expr:
+    """Upstream asks a reshaped tensor for its shape before it has one."""
+    options = c._get_builtin_options(op, tflite.BatchMatMulOptions)
+    sides = [c.get_tensor_expr(tensor) for tensor in c.get_input_tensors(op)]
+    for number, swapped in enumerate((options.AdjX(), options.AdjY())):
+        if swapped:
+            rank = len(sides[number].ty.shape)
+            sides[number] = relax.op.permute_dims(sides[number], [*range(rank - 2), rank - 1, rank - 2])
+    return relax.op.matmul(*sides)
+
+
 def _transpose_conv(c: Any, op: Any) -> relax.Expr:
     """In NCHW, which TVM has loops for; upstream's has no activation and no output padding."""
     _, weight, data, *bias = c.get_input_tensors(op)
@@ -81,6 +92,7 @@ def _transpose_conv(c: Any, op: Any) -> relax.Expr:
 
 
 OWN: dict[str, Convert] = {
+    "BATCH_MATMUL": _batch_matmul,
     "DEQUANTIZE": _dequantize,
     "EXPAND_DIMS": _reshape,
     "FULLY_CONNECTED": _fully_connected,

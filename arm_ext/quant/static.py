@@ -21,8 +21,9 @@ from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx import input_specs, name_nodes, read_onnx
-from arm_ext.frontends.onnx_check import Shapes, check_supported, check_valid, infer_shapes, set_input_shapes
+from arm_ext.frontends.onnx_check import Shapes, check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx_expansion import opset_of
+from arm_ext.frontends.onnx_shapes import infer_shapes
 from arm_ext.quant.samples import split_samples
 
 Method = Literal["minmax", "percentile", "entropy"]

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+import io
+import zipfile
 from pathlib import Path
 
+import onnx
 import pytest
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.load import import_model
 from tests.arm_ext.frontends.tflite_cases import EXACT, SCALES
 from tests.arm_ext.models import mlp
+from tests.fuzz.damage import whole_files
 
 
 def write(path: Path, data: bytes) -> Path:
@@ -29,7 +33,7 @@ def test_loaded_onnx_model():
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("m.pt2", b"PK\x03\x04rest", "zip archive, as PyTorch and Keras write; export the model to ONNX"),
+        ("m.pt2", b"PK\x03\x04rest", "write a PyTorch model with torch.export.save"),
         ("m.pt", b"\x80\x02rest", "Python pickle"),
         ("m.h5", b"\x89HDF\r\n", "HDF5"),
         ("m.txt", b"hello there", "neither ONNX nor TFLite"),
@@ -42,6 +46,32 @@ def test_loaded_onnx_model():
 def test_other_files_are_refused(tmp_path: Path, name: str, data: bytes, message: str):
     with pytest.raises(UsageError, match=message):
         import_model(write(tmp_path / name, data))
+
+
+def test_name_that_is_no_text(tmp_path: Path):
+    data = mlp().SerializeToString()
+    name = next(node.name or node.output[0] for node in mlp().graph.node).encode()
+    assert name in data
+    with pytest.raises(UsageError, match="may be damaged: a name in it is no text"):
+        import_model(write(tmp_path / "m.onnx", data.replace(name, b"\xff" * len(name))))
+
+
+def test_damaged_archive(tmp_path: Path):
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        archive.writestr("m/archive_format", "pt2")
+    data = whole.getvalue().replace(b"PK\x01\x02", b"PK\x01\xff")
+    with pytest.raises(UsageError, match="the zip archive is damaged or truncated"):
+        import_model(write(tmp_path / "m.pt2", data))
+
+
+def test_other_exceptions_say_that_the_file_may_be_damaged(tmp_path: Path):
+    model = onnx.load_model_from_string(whole_files("onnx")[1])
+    next(tensor for tensor in model.graph.initializer if tensor.name == "none").data_type = -2
+    with pytest.raises(
+        UsageError, match=r"m\.onnx: the file may be damaged: reading it failed with \w+Error"
+    ):
+        import_model(write(tmp_path / "m.onnx", model.SerializeToString()))
 
 
 def test_missing_file():

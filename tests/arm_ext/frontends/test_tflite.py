@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tflite
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
@@ -122,21 +123,22 @@ def test_bias_is_in_units_of_the_accumulator(tmp_path: Path):
     np.testing.assert_array_equal(found[0], expected[0])
 
 
-def test_int8_weights_of_a_float_operator_are_float(tmp_path: Path):
-    m = TfliteBuilder()
-    x, w = m.take("float32", 2, 31), m.weight(9, 31, scale=0.1 * (1 + np.arange(9)))
-    m.op("FULLY_CONNECTED", [x, w, m.hold(np.arange(9), "float32")], [m.tensor("float32", 2, 9)])
-    imported = load(tmp_path, m.build())
-    assert not imported.quantized
-    assert "dequantize" not in operators(imported)
-    (value,) = values(imported)
-    weights = (
-        np.array(m.buffers[1].data, np.uint8).view(np.int8).reshape(9, 31)
-        * (0.1 * (1 + np.arange(9)))[:, None]
-    )
-    (found,) = run_on_host(imported.mod, [value])
-    expected = value @ weights.T + np.arange(9)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+def test_weights_of_4_bits(tmp_path: Path):
+    # An odd number of them: the last byte holds one.
+    m, s = TfliteBuilder(), 0.05 * (1 + np.arange(7) % 3)
+    weights = m.rng.integers(-8, 8, (7, 3, 1, 5))
+    x, w = m.take("int8", 1, 9, 8, 5, scale=0.1, zero=-7), m.hold(weights, "int8", scale=s)
+    y = m.tensor("int8", 1, 7, 8, 7, scale=0.3, zero=5)
+    options = {"strideH": 1, "strideW": 1, "padding": tflite.Padding.VALID}
+    m.op("CONV_2D", [x, w, m.bias(7, np.float32(0.1) * np.float32(s))], [y], **options)
+    (wide,), _ = run_both(tmp_path, m.build())
+    low, high = np.append(weights.reshape(-1) & 15, 0).reshape(-1, 2).T
+    m.tensors[w].type = tflite.TensorType.INT4
+    m.buffers[m.tensors[w].buffer].data = list(low | high << 4)
+    (found,), (expected,) = run_both(tmp_path, m.build())
+    np.testing.assert_array_equal(found, wide)
+    # LiteRT rounds sums of 4-bit weights in fixed point.
+    assert np.abs(found.astype(int) - expected).max() <= 1
 
 
 def test_all_unsupported_operators_at_once(tmp_path: Path):

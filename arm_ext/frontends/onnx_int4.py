@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers of 4 bits, as ONNX has them for weights, as integers of 8 bits with the same values.
+
+    DequantizeLinear(int4[…] W, s, int4 z)    →    DequantizeLinear(int8[…] W, s, int8 z)
+
+No kernel and no NPU here computes with 4 bits, and Vela compresses the weights of a stream by their values: it makes
+the same payload of both. What rounds to 4 bits at run time is refused: in 8 bits it would saturate elsewhere.
+"""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from arm_ext.errors import ModelError
+
+_WIDER = {TensorProto.INT4: np.dtype(np.int8), TensorProto.UINT4: np.dtype(np.uint8)}
+_NAMES = {TensorProto.INT4: "int4", TensorProto.UINT4: "uint4"}
+
+
+def widen_int4(model: onnx.ModelProto) -> None:
+    """Widen the constants of 4 bits of a model, whose nodes have names.
+
+    Raises:
+        ModelError: An input, an output or a node's result is of 4 bits.
+    """
+    graph = model.graph
+    named = [(tensor.name, tensor) for tensor in graph.initializer]
+    named += [(n.output[0], a.t) for n in graph.node if n.op_type == "Constant" for a in n.attribute]
+    narrow = {name: tensor for name, tensor in named if tensor.data_type in _WIDER}
+    _refuse(graph, {name: tensor.data_type for name, tensor in narrow.items()})
+    for tensor in narrow.values():
+        values = numpy_helper.to_array(tensor).astype(_WIDER[tensor.data_type])
+        tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+    for value in (*graph.input, *graph.value_info):
+        kind = value.type.tensor_type
+        if kind.elem_type in _WIDER:
+            kind.elem_type = helper.np_dtype_to_tensor_dtype(_WIDER[kind.elem_type])
+
+
+def _refuse(graph: onnx.GraphProto, narrow: dict[str, int]) -> None:
+    """Refuse what would have other values in 8 bits, or another type for the caller."""
+    borders = [value for value in (*graph.input, *graph.output) if value.name not in narrow]
+    for value in borders:
+        if value.type.tensor_type.elem_type in _WIDER:
+            kind = _NAMES[value.type.tensor_type.elem_type]
+            raise ModelError(f"'{value.name}' is of {kind}, which is taken for constants alone; make it int8")
+    for node in graph.node:
+        given = {a.name: a.i for a in node.attribute}
+        made = given.get("to" if node.op_type == "Cast" else "output_dtype", 0)
+        if node.op_type == "QuantizeLinear" and len(node.input) > 2:
+            made = made or narrow.get(node.input[2], 0)
+        if made in _WIDER:
+            raise ModelError(
+                f"{node.op_type} node '{node.name}' rounds to {_NAMES[made]} at run time; 4 bits are taken for "
+                "constants alone: quantise its tensor to int8"
+            )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Standard ONNX operators that are replaced by others before the import: what upstream's importer lacks.
+
+A node is replaced when the shapes around it are known, and what replaces it may be replaced again.
+"""
+
+import onnx
+from onnx import ModelProto
+
+from arm_ext.frontends import onnx_control as control
+from arm_ext.frontends import onnx_elementwise as elementwise
+from arm_ext.frontends import onnx_fourier as fourier
+from arm_ext.frontends import onnx_rearrange as rearrange
+from arm_ext.frontends.onnx_expansion import Expand, Expansion
+from arm_ext.frontends.onnx_functions import inline
+from arm_ext.frontends.onnx_recurrent import recurrent
+from arm_ext.frontends.onnx_resize import resize, upsample
+from arm_ext.frontends.onnx_shapes import fold_shapes
+
+# Those that onnx defines by others.
+_DEFINED = (
+    "Attention",
+    "CausalConvWithState",
+    "CenterCropPad",
+    "LinearAttention",
+    "NegativeLogLikelihoodLoss",
+    "RMSNormalization",
+    "RotaryEmbedding",
+    "SoftmaxCrossEntropyLoss",
+    "SwiGLU",
+    "Swish",
+)
+
+# Tables of numbers, of which a model has the parameters as constants.
+_TABLES = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
+
+
+def _inline_statistics(e: Expansion) -> None:
+    """LayerNormalization gives mean and deviation by its definition alone; without them it stays."""
+    if sum(map(bool, e.node.output)) > 1:
+        inline(e)
+
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+_STANDARD: dict[str, Expand] = {
+    **dict.fromkeys((f"Reduce{kind}" for kind in _REDUCTIONS), elementwise.empty_reduction),
+    **dict.fromkeys(_DEFINED, inline),
+    **dict.fromkeys(_TABLES, elementwise.evaluate),
+    **dict.fromkeys(elementwise.FUNCTIONS, elementwise.function),
+    "CastLike": elementwise.cast_like,
+    "Celu": elementwise.celu,
+    "Col2Im": rearrange.col2im,
+    "CumProd": rearrange.cumulative_product,
+    "DFT": fourier.dft,
+    "Dropout": elementwise.dropout,
+    "EyeLike": rearrange.eye_like,
+    "GRU": recurrent,
+    "If": control.constant_if,
+    "IsInf": elementwise.is_infinite,
+    "LSTM": recurrent,
+    "LayerNormalization": _inline_statistics,
+    "Loop": control.loop,
+    "LpNormalization": elementwise.lp_normalization,
+    "OneHot": rearrange.one_hot,
+    "Pad": rearrange.pad_by_value,
+    "Pow": elementwise.power,
+    "RNN": recurrent,
+    "Resize": resize,
+    "ReverseSequence": rearrange.reverse_sequence,
+    "STFT": fourier.stft,
+    "Scan": control.scan,
+    "SpaceToDepth": rearrange.space_to_depth,
+    "TensorScatter": rearrange.tensor_scatter,
+    "Upsample": upsample,
+}
+
+# (domain, operator) → what writes its replacement.
+EXPANSIONS: dict[tuple[str, str], Expand] = {
+    **{("", name): expand for name, expand in _STANDARD.items()},
+    ("ai.onnx.preview", "FlexAttention"): inline,
+}
+
+
+def expand_operators(model: ModelProto, name: str) -> tuple[ModelProto, dict[str, str], dict[str, str]]:
+    """Return the model with the shapes of all its values, new nodes' sources, and why nodes had to stay.
+
+    Args:
+        model: Its inputs have static shapes, its nodes unique names.
+        name: The model's, for messages.
+
+    Raises:
+        UsageError: The shapes of its nodes contradict each other.
+    """
+    sources: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    outputs = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]
+    while True:
+        # onnx's inference of some operators (STFT) overwrites what the model says of its outputs.
+        del model.graph.output[:]
+        model.graph.output.extend(outputs)
+        model = fold_shapes(model, name)
+        before = {node.name for node in model.graph.node}
+        expansion = Expansion(model)
+        expansion.run(EXPANSIONS)
+        refused.update(expansion.refused)
+        sources.update((new, sources.get(old, old)) for new, old in expansion.sources.items())
+        if before.issuperset(node.name for node in model.graph.node):
+            return model, sources, refused

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: programs of `torch.export`, from a .pt2 file or from Python.
+
+Upstream's importer sets no spans, and takes attention apart into eleven operators, with a mask that most have not.
+Here each call has the name of the node that the program's author sees, and attention stays one product, softmax and
+product. Quantised: PT2E's quantize and dequantize become those of the QDQ form.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import tvm
+from torch.export import ExportedProgram
+from tvm import relax
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.naming import name_calls
+from arm_ext.frontends.onnx_check import Shapes, refuse_operators
+from arm_ext.frontends.torch_converters import CONVERTERS
+from arm_ext.frontends.torch_reference import reference
+
+# Decompositions that would cost more than what they replace.
+_KEPT = (torch.ops.aten.scaled_dot_product_attention.default,)
+
+
+def import_torch(model: str | Path | ExportedProgram, shapes: Shapes | None = None) -> ImportedModel:
+    """Import an exported program.
+
+    Args:
+        model: A .pt2 file, or a program.
+        shapes: Input name → static shape, needed for each input with a dynamic dimension.
+
+    Raises:
+        UsageError: The file is no exported program; a shape is missing or does not fit.
+        ModelError: Operators that cannot be compiled: all of them, with node names and counts.
+    """
+    program, name, digest = _read(model)
+    nodes = {n.name: _operator(n) for n in program.graph.nodes if n.op == "call_function"}
+    table = torch.export.default_decompositions()
+    for operator in _KEPT:
+        del table[operator]
+    plain = program.run_decompositions(table)
+    importer = _NamingImporter(plain)
+    try:
+        mod = importer.from_exported_program(plain, False, False, False, None)
+    except ModelError:
+        raise
+    except Exception as err:
+        reason = str(err).strip().splitlines()[-1] if str(err).strip() else type(err).__name__
+        raise ModelError(
+            f"{nodes.get(importer.node, '?')} node '{importer.node}' cannot be imported: {reason}"
+        ) from err
+    mod = name_calls(mod, importer.last_binding)
+    mod = _static(mod, shapes or {})
+    inputs = tuple(_spec(param.name, param.ty) for param in mod["main"].params)
+    return ImportedModel(
+        mod=mod,
+        name=name,
+        format="torch",
+        sha256=digest,
+        inputs=inputs,
+        outputs=_outputs(program, mod),
+        nodes=nodes,
+        quantized=any("quantized_decomposed" in operator for operator in nodes.values()),
+        reference=lambda values: reference(program, values),
+    )
+
+
+def _read(model: str | Path | ExportedProgram) -> tuple[ExportedProgram, str, str]:
+    if isinstance(model, ExportedProgram):
+        return model, "model", hashlib.sha256(model.graph_module.code.encode()).hexdigest()
+    path = Path(model)
+    try:
+        return torch.export.load(path), path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
+    except Exception as err:  # in types of torch's, zipfile's and json's own
+        reason = str(err).strip().splitlines()[0] if str(err).strip() else type(err).__name__
+        raise UsageError(
+            f"{path}: not a program that torch.export.save wrote: {reason}; "
+            "write one with torch.export.save(torch.export.export(model.eval(), example_inputs), path)"
+        ) from err
+
+
+def _operator(node: torch.fx.Node) -> str:
+    """The node's operator as torch prints it."""
+    return str(node.target) if not callable(node.target) or "." in str(node.target) else node.target.__name__
+
+
+def _source(node: torch.fx.Node) -> str:
+    """The program's node that a decomposition came from."""
+    origins = node.meta.get("from_node")
+    return str(origins[0].name) if origins else node.name
+
+
+class _Names(dict[torch.fx.Node, Any]):
+    """The importer's values by node, which tells the variables of a node that was converted."""
+
+    def __init__(self, importer: "_NamingImporter") -> None:
+        super().__init__()
+        self._importer = importer
+
+    def __setitem__(self, node: torch.fx.Node, value: Any) -> None:
+        super().__setitem__(node, value)
+        if node.op == "call_function":
+            self._importer.note(node, value)
+
+
+class _NamingImporter(ExportedProgramImporter):  # type: ignore[misc]
+    """Upstream's importer, which also notes where each source node's bindings end."""
+
+    convert_map: dict[str, Any]
+
+    def __init__(self, program: ExportedProgram) -> None:
+        super().__init__()
+        self.last_binding: dict[relax.Var, str] = {}
+        self.node = ""
+        self.env = _Names(self)
+        self._calls = [node for node in program.graph.nodes if node.op == "call_function"]
+        self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
+        self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
+
+    def note(self, node: torch.fx.Node, value: Any) -> None:
+        """Note a converted node's values."""
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, relax.Var):
+                self.last_binding.setdefault(part, _source(node))
+
+    def _of(self, convert: Any) -> Any:
+        return lambda node: convert(self, node)
+
+    def _telling(self, convert: Any) -> Any:
+        def converted(node: torch.fx.Node) -> Any:
+            self.node = _source(node)
+            return convert(node)
+
+        return converted
+
+    def _check_unsupported_func_type(self, nodes: Any) -> None:
+        missing: dict[str, list[str]] = {}
+        for node in nodes:
+            if node.op == "call_function" and node.target.__name__ not in self.convert_map:
+                missing.setdefault(_operator(node), []).append(_source(node))
+        refuse_operators(missing)
+
+
+def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRModule:
+    """Give dynamic dimensions the sizes that were asked for.
+
+    Raises:
+        UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
+    """
+    params = {param.name: param for param in mod["main"].params}
+    if unknown := sorted(set(shapes) - set(params)):
+        raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(params)}")
+    sizes: dict[str, int] = {}
+    dynamic = []
+    for name, param in params.items():
+        dims = list(param.ty.shape.values)
+        text = ",".join(str(int(dim)) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims)
+        wanted = shapes.get(name)
+        if wanted is None:
+            if not all(isinstance(dim, tvm.tirx.IntImm) for dim in dims):
+                dynamic.append((name, text))
+            continue
+        fits = len(wanted) == len(dims)
+        for dim, size in zip(dims, wanted, strict=False):
+            known = sizes.setdefault(dim.name, size) if isinstance(dim, tvm.tirx.Var) else dim
+            fits = fits and int(known) == size
+        if not fits:
+            raise UsageError(f"--shape {name}={','.join(map(str, wanted))} does not fit the model's [{text}]")
+    missing = [(name, text) for name, text in dynamic if not _bound(params[name], sizes)]
+    if missing:
+        raise UsageError(
+            "these inputs have dynamic dimensions; give each a shape:\n"
+            + "\n".join(f"  {name}: [{text}]    --shape {name}=…" for name, text in missing)
+        )
+    return relax.transform.BindSymbolicVars(sizes)(mod) if sizes else mod
+
+
+def _bound(param: relax.Var, sizes: Mapping[str, int]) -> bool:
+    """Whether the sizes of other inputs tell this one's."""
+    return all(isinstance(dim, tvm.tirx.IntImm) or str(dim) in sizes for dim in param.ty.shape.values)
+
+
+def _spec(name: str, ty: relax.TensorType) -> TensorSpec:
+    return TensorSpec(name, tuple(int(dim) for dim in ty.shape.values), str(ty.dtype))
+
+
+def _outputs(program: ExportedProgram, mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
+    ty = mod["main"].ret_ty
+    fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+    names = list(program.graph_signature.user_outputs)
+    return tuple(
+        _spec(str(names[k]) if k < len(names) and names[k] else f"output_{k}", field)
+        for k, field in enumerate(fields)
+    )

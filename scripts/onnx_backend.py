@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Run the ONNX package's own node tests through import, compile and a run on this machine.
+
+    python scripts/onnx_backend.py --jobs 2
+    python scripts/onnx_backend.py --only Resize --verbose
+
+Left out are the expanded twins, which test onnx's function bodies, and training. Inputs that decide a shape (axes,
+sizes, repeats, ...) are bound to the test's values, as weights of a model are: a compiled model has static shapes.
+A case passes if every output is within the case's own tolerance; integers, booleans and shapes are exact.
+Exit codes: 1 if fewer cases pass than --at-least.
+"""
+
+import multiprocessing
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing.connection import Connection
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import numpy_helper
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from arm_ext.errors import ArmExtError
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.onnx import import_onnx
+from arm_ext.selftest import run_on_host
+
+# What operators call the inputs that sizes follow from, in onnx's own schemas.
+# fmt: off
+DECIDE_SHAPES = frozenset({
+    "axes", "axis", "block_shape", "delta", "depth", "dft_length", "ends", "frame_length", "frame_step",
+    "image_shape", "k", "limit", "lower_edge_hertz", "max_output_boxes_per_class", "num_mel_bins",
+    "num_samples", "output_shape", "pads", "repeats", "roi", "sample_rate", "scales", "shape", "size",
+    "sizes", "split", "start", "starts", "steps", "target_shape", "upper_edge_hertz",
+})
+# fmt: on
+
+DECIDE_SHAPES_OF = frozenset({("ConstantOfShape", "input"), ("TopK", "K")})
+
+# A case takes a second; what takes this long hangs.
+TIMEOUT_SECONDS = 120
+
+
+Run = Callable[[ImportedModel, Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a case: passed, or at which stage it did not, and why."""
+
+    case: str
+    operator: str
+    stage: str
+    why: str = ""
+
+
+@cache
+def cases() -> dict[str, Any]:
+    """Return onnx's node tests by name, without expanded and training ones."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # onnx computes overflows and divisions by zero on purpose
+        found = collect_testcases(None)
+    return {case.name: case for case in found if "_expanded" not in case.name and "training" not in case.name}
+
+
+def operator_of(case: Any) -> str:
+    """Return the operator that a case is about."""
+    return str(case.model.graph.node[-1].op_type)
+
+
+def on_host(model: ImportedModel, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Compile and run on this machine."""
+    return run_on_host(model.mod, inputs)
+
+
+def run_case(name: str, run: Run = on_host) -> Outcome:
+    """Import, compile and run one case."""
+    case = cases()[name]
+    operator = operator_of(case)
+    inputs, wanted = ([_array(value) for value in values] for values in case.data_sets[0])
+    if not all(isinstance(value, np.ndarray) for value in (*inputs, *wanted)):
+        return Outcome(name, operator, "type", "sequences and optional values")
+    if any(value.dtype.kind in "OUS" for value in (*inputs, *wanted)):
+        return Outcome(name, operator, "type", "strings")
+    model, fed = bound(case.model, inputs)
+    try:
+        imported = import_onnx(model, {v.name: value.shape for v, value in fed})
+    except ArmExtError as err:
+        return Outcome(name, operator, "import", str(err))
+    except Exception as err:
+        return Outcome(name, operator, "import defect", f"{type(err).__name__}: {err}")
+    try:
+        got = run(imported, [value for _, value in fed])
+    except Exception as err:
+        return Outcome(name, operator, "compile", f"{type(err).__name__}: {err}")
+    fault = difference(got, wanted, case)
+    return Outcome(name, operator, "passed") if fault is None else Outcome(name, operator, "values", fault)
+
+
+def _array(value: Any) -> Any:
+    """A value of a case as an array, if it is one."""
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic | int | float | bool) else value
+
+
+def bound(
+    model: onnx.ModelProto, inputs: Sequence[npt.NDArray[Any]]
+) -> tuple[onnx.ModelProto, list[tuple[onnx.ValueInfoProto, npt.NDArray[Any]]]]:
+    """Make initialisers of the inputs that decide shapes; returns the model and the inputs that are left."""
+    model = onnx.ModelProto.FromString(model.SerializeToString())
+    deciding = set(_deciding(model))
+    fed = []
+    for value, array in zip(list(model.graph.input), inputs, strict=True):
+        if value.name in deciding:
+            model.graph.initializer.append(numpy_helper.from_array(np.asarray(array), value.name))
+            model.graph.input.remove(value)
+        else:
+            fed.append((value, np.asarray(array)))
+    return model, fed
+
+
+def _deciding(model: onnx.ModelProto) -> Iterator[str]:
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    for node in model.graph.node:
+        schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
+        for formal, actual in zip(schema.inputs, node.input, strict=False):
+            if actual and (formal.name in DECIDE_SHAPES or (node.op_type, formal.name) in DECIDE_SHAPES_OF):
+                yield actual
+
+
+def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any]], case: Any) -> str | None:
+    """Return how outputs differ from what they should be, or None."""
+    if len(got) != len(wanted):
+        return f"{len(got)} outputs, not {len(wanted)}"
+    for ours, theirs in zip(got, wanted, strict=True):
+        if ours.shape != theirs.shape:
+            return f"shape {list(ours.shape)}, not {list(theirs.shape)}"
+        if ours.dtype != theirs.dtype:
+            return f"dtype {ours.dtype}, not {theirs.dtype}"
+        if theirs.dtype.kind in "biu":
+            if not np.array_equal(ours, theirs):
+                return f"{np.count_nonzero(ours != theirs)} of {theirs.size} integers differ"
+        elif not np.allclose(
+            ours.astype(np.float64), theirs.astype(np.float64), case.rtol, case.atol, equal_nan=True
+        ):
+            worst = np.nanmax(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)))
+            return f"floats differ by up to {worst:.3g}"
+    return None
+
+
+def _work(names: Connection) -> None:
+    """Answer names of cases by their outcomes until there is None."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    warnings.simplefilter("ignore")
+    while (name := names.recv()) is not None:
+        names.send(run_case(name))
+
+
+class Worker:
+    """A process that runs cases, and is replaced when one of them ends it or hangs."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._ours, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("fork").Process(target=_work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def run(self, name: str) -> Outcome:
+        """Run a case; a crash and a hang are outcomes, too."""
+        self._ours.send(name)
+        try:
+            if self._ours.poll(TIMEOUT_SECONDS):
+                outcome: Outcome = self._ours.recv()
+                return outcome
+            stage = "hang"
+        except EOFError:
+            stage = "crash"
+        self._process.kill()
+        self._process.join()
+        self._start()
+        return Outcome(name, operator_of(cases()[name]), stage)
+
+
+def run_all(names: Sequence[str], jobs: int, console: Console) -> list[Outcome]:
+    """Run cases, in their order, in several processes."""
+    from concurrent.futures import ThreadPoolExecutor
+    from queue import SimpleQueue
+
+    idle: SimpleQueue[Worker] = SimpleQueue()
+    for _ in range(jobs):
+        idle.put(Worker())
+
+    def run(name: str) -> Outcome:
+        worker = idle.get()
+        try:
+            return worker.run(name)
+        finally:
+            idle.put(worker)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(track(pool.map(run, names), total=len(names), console=console, description="cases"))
+
+
+@click.command(help=(__doc__ or "").splitlines()[0])
+@click.option("--jobs", type=click.IntRange(min=1), default=len(os.sched_getaffinity(0)))
+@click.option("--only", help="Operators, separated by commas.")
+@click.option("--verbose", is_flag=True, help="List each case that fails.")
+@click.option("--at-least", type=int, default=0, help="Fail below this number of cases passed.")
+def main(jobs: int, only: str | None, verbose: bool, at_least: int) -> None:
+    """Run cases, and print how many pass and why the others do not."""
+    wanted = None if only is None else set(only.split(","))
+    names = [n for n, case in cases().items() if wanted is None or operator_of(case) in wanted]
+    outcomes = run_all(names, jobs, Console(stderr=True))
+    failed = [o for o in outcomes if o.stage != "passed"]
+    counts = Counter((o.operator, o.stage) for o in failed)
+    table = Table("operator", "fails at", "cases", "first reason")
+    for (operator, stage), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        why = next(o.why for o in failed if (o.operator, o.stage) == (operator, stage))
+        table.add_row(operator, stage, str(times), why.strip().splitlines()[-1][:100] if why else "")
+    Console(width=180).print(table)
+    if verbose:
+        for outcome in failed:
+            click.echo(f"{outcome.case}: {outcome.stage}: {outcome.why}")
+    click.echo(f"{len(outcomes) - len(failed)} of {len(outcomes)} cases pass")
+    sys.exit(len(outcomes) - len(failed) < at_least)
+
+
+if __name__ == "__main__":
+    main()

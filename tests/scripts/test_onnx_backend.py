@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sample of onnx's node tests: of each operator that is replaced before the import, the first case that is small."""
+
+import onnx_backend
+import pytest
+
+from arm_ext.frontends.onnx_operators import EXPANSIONS
+
+# Of these no case of onnx's can be compiled: sizes or iterations that only the run tells.
+NONE_STATIC = {"If", "Loop"}
+
+SAMPLE = {
+    "Attention": "test_attention_4d_causal",
+    "CastLike": "test_castlike_FLOAT_to_DOUBLE",
+    "Scan": "test_scan9_sum",
+}
+
+# Operators that are newer than the installed onnx have no case.
+FIRST_CASE = {
+    onnx_backend.operator_of(case): name for name, case in reversed(onnx_backend.cases().items())
+} | SAMPLE
+
+
+@pytest.mark.parametrize("operator", sorted({name for _, name in EXPANSIONS} & set(FIRST_CASE) - NONE_STATIC))
+def test_case_of(operator: str):
+    outcome = onnx_backend.run_case(FIRST_CASE[operator])
+    assert outcome.stage == "passed", outcome
+
+
+def test_a_wrong_value_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(onnx_backend, "run_on_host", lambda mod, inputs: [inputs[0] * 0 - 1])
+    outcome = onnx_backend.run_case("test_abs")
+    assert outcome.stage == "values"
+    assert "floats differ" in outcome.why
+
+
+def test_an_unsupported_operator_is_an_outcome():
+    assert onnx_backend.run_case("test_image_decoder_decode_jpeg_rgb").stage == "import"
