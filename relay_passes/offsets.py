@@ -2,7 +2,7 @@
 """Let kernels take tensors that begin somewhere inside of their storage."""
 
 from tvm import IRModule, tirx
-from tvm.ir import Var
+from tvm.ir import Call, Expr, Var
 from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_map
 
@@ -11,7 +11,8 @@ def accept_offsets(mod: IRModule) -> IRModule:
     """Make the offset of each buffer argument an unknown; TVM's own functions insist on 0.
 
     Args:
-        mod: Its PrimFuncs touch their arguments by the arguments' buffers alone, or have offsets already.
+        mod: Its PrimFuncs touch their arguments by the arguments' buffers alone, or have offsets already. Where they
+            pass an argument's data on, as to a sort of the runtime's, it is the data from the offset on.
     """
     out = mod.clone()
     for gv, func in mod.functions_items():
@@ -24,9 +25,21 @@ def _with_offsets(func: tirx.PrimFunc) -> tirx.PrimFunc:
     changed = {param: _unknown(param) for param in func.params if _begins_at_zero(param)}
     if not changed:
         return func
-    body = structural_map(func.body, [(Var, lambda var: changed.get(var, var))])
+    body = structural_map(func.body, [(Var, lambda var: changed.get(var, var)), (Call, _from_offset)])
     params = [changed.get(param, param) for param in func.params]
     return tirx.PrimFunc(params, body, func.ret_type, attrs=func.attrs)
+
+
+def _from_offset(call: Call) -> Expr:
+    """A tensor made of an argument's data: not of its storage, whose beginning it may not be."""
+    if getattr(call.op, "name", "") != "tirx.tvm_stack_make_array":
+        return call
+    data, *others = call.args
+    if getattr(getattr(data, "op", None), "name", "") != "tirx.buffer_data":
+        return call
+    buffer = data.args[0]
+    begin = tirx.address_of(buffer[(0,) * len(buffer.ty.shape)])
+    return Call(call.op, [begin, *others], call.attrs, call.ty_args, call.span, call.ty)
 
 
 def _begins_at_zero(param: Var) -> bool:

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes before and after a model in the same package: `--preprocess FILE.yaml`, and the same from Python.
+
+inputs:
+  image:                               # an input of the model
+    frame: [480, 640, 3]               # what comes in: u8, [height, width, channels], or with a batch in front
+    steps:                             # in this order
+      - crop: {size: [480, 480]}       # centred, or at: [top, left]
+      - resize: {mode: linear}         # to the model's size, or size: [height, width]; linear or nearest
+      - channels: [2, 1, 0]            # which of the frame's channels becomes which
+      - normalize: {divide: 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}
+      - quantize: {scale: 0.0186, zero_point: -14}      # for an input of int8 or uint8
+outputs:
+  scores:
+    - dequantize: {scale: 0.1, zero_point: 3}
+    - softmax: {axis: -1}
+    - top_k: {k: 5}                    # or argmax: {axis: -1}
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import numpy as np
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
+
+from arm_ext.errors import UsageError
+
+FLOAT = "float32"
+QUANTIZED = ("int8", "uint8")
+
+Where = tuple[int | str, ...]
+"""The keys and places that lead to a value."""
+
+Integer = Annotated[int, Strict()]
+Size = Annotated[int, Strict(), Field(gt=0)]
+Index = Annotated[int, Strict(), Field(ge=0)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
+Pair = Field(min_length=2, max_length=2)
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Crop(_Section):
+    """A window of `size` [height, width], its corner `at` [top, left]; in the middle by default, rounded down."""
+
+    size: Annotated[list[Size], Pair]
+    at: Annotated[list[Index], Pair] | None = None
+
+
+class Resize(_Section):
+    """To `size` [height, width], the model's by default, as ONNX's Resize with half_pixel coordinates and no antialias.
+
+    `linear` computes in binary32 and does not round back to u8; `nearest` is round_prefer_floor.
+    """
+
+    size: Annotated[list[Size], Pair] | None = None
+    mode: Literal["linear", "nearest"] = "linear"
+
+
+class Normalize(_Section):
+    """(x / divide - mean) / std, with one number for all channels, or one for each."""
+
+    divide: Positive = 1.0
+    mean: Number | Annotated[list[Number], Field(min_length=1)] = 0.0
+    std: Positive | Annotated[list[Positive], Field(min_length=1)] = 1.0
+
+
+class Quantization(_Section):
+    """q = round(x / scale) + zero_point, rounded half to even and saturated; the type is the model's."""
+
+    scale: Positive
+    zero_point: Integer = 0
+
+
+class Along(_Section):
+    """An axis, from the end if negative."""
+
+    axis: Integer = -1
+
+
+class TopK(Along):
+    """The `k` greatest, sorted: an output NAME_values and one NAME_indices of int64."""
+
+    k: Size
+
+
+class _Step(_Section):
+    @model_validator(mode="after")
+    def _single(self) -> Self:
+        keys = ", ".join(type(self).model_fields)
+        if len(self.model_fields_set) != 1:
+            raise ValueError(f"a step has one key of {keys}")
+        if getattr(self, self.key) is None:
+            raise ValueError(f"{self.key} has no value; {{}} stands for its defaults")
+        return self
+
+    @property
+    def key(self) -> str:
+        """The step's name."""
+        return next(iter(self.model_fields_set))
+
+
+class InputStep(_Step):
+    """One step before the model. `channels` has for each channel of the result the one of the frame that it is."""
+
+    crop: Crop | None = None
+    resize: Resize | None = None
+    channels: Annotated[list[Index], Field(min_length=1)] | None = None
+    normalize: Normalize | None = None
+    quantize: Quantization | None = None
+
+
+class OutputStep(_Step):
+    """One step after the model."""
+
+    dequantize: Quantization | None = None
+    softmax: Along | None = None
+    argmax: Along | None = None
+    top_k: TopK | None = None
+
+
+class Input(_Section):
+    """A frame of u8, [height, width, channels] or [batch, height, width, channels], and what makes an input of it.
+
+    `layout` is the model's, needed only where its shape could be either.
+    """
+
+    frame: Annotated[list[Size], Field(min_length=3, max_length=4)]
+    layout: Literal["NCHW", "NHWC"] | None = None
+    steps: list[InputStep] = []
+
+
+class Preprocess(_Section):
+    """Inputs and outputs of the model by name; those not named stay as they are."""
+
+    inputs: dict[str, Input] = {}
+    outputs: dict[str, list[OutputStep]] = {}
+
+
+def read_preprocess(path: Path) -> Preprocess:
+    """Read a YAML file.
+
+    Raises:
+        UsageError: The file is missing or not YAML, or keys in it are unknown or have wrong values: all of them.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; expected YAML with the keys inputs and outputs")
+    try:
+        data = yaml.safe_load(path.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as err:
+        raise UsageError(f"{path}: not YAML: {err}") from err
+    if not isinstance(data, dict) or not data:
+        raise UsageError(f"{path}: expected a mapping with the keys inputs and outputs")
+    try:
+        return Preprocess.model_validate(data)
+    except ValidationError as err:
+        faults = dict.fromkeys(_told(told["loc"], told["type"], told["msg"]) for told in err.errors())
+        raise UsageError("\n".join(f"{path}: {one}" for one in faults)) from err
+
+
+def _told(where: Where, kind: str, message: str) -> str:
+    reason = "unknown key" if kind == "extra_forbidden" else message.removeprefix("Value error, ")
+    return f"{_key(where)}: {reason[0].lower()}{reason[1:]}"
+
+
+def fault(where: Where, reason: str) -> UsageError:
+    """Return the error that names a key and why its value does not fit the model."""
+    return UsageError(f"preprocess: {_key(where)}: {reason}")
+
+
+def check_zero_point(quantization: Quantization, dtype: str, where: Where) -> None:
+    """Refuse a zero point that is no value of the type.
+
+    Raises:
+        UsageError: It is none.
+    """
+    limits = np.iinfo(dtype)
+    if not limits.min <= quantization.zero_point <= limits.max:
+        raise fault((*where, "zero_point"), f"{quantization.zero_point} is no {dtype}")
+
+
+def _key(where: Where) -> str:
+    """Return "inputs.image.steps[0].crop"."""
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where)
+    return path.removeprefix(".")

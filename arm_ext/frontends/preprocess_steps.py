@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a step before or after a model computes: once in Relax, and beside it in numpy for the reference."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+Array = npt.NDArray[Any]
+
+
+class Operation(Protocol):
+    """A function of one tensor."""
+
+    def emit(self, x: Expr) -> Expr:
+        """Return it in Relax."""
+
+    def compute(self, x: Array) -> Array:
+        """Return its value."""
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """To another shape of as many elements."""
+
+    shape: tuple[int, ...]
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.reshape(x, self.shape)
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        return x.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class Permute:
+    """Axis i of the result is axis `axes[i]`."""
+
+    axes: tuple[int, ...]
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.permute_dims(x, self.axes)
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        return x.transpose(self.axes)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """`size` elements of an axis from `begin` on."""
+
+    axis: int
+    begin: int
+    size: int
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.strided_slice(x, [self.axis], [self.begin], [self.begin + self.size])
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        return x.take(range(self.begin, self.begin + self.size), self.axis)
+
+
+@dataclass(frozen=True)
+class Gather:
+    """The elements of an axis at constant places."""
+
+    axis: int
+    index: tuple[int, ...]
+
+    @classmethod
+    def nearest(cls, axis: int, size: int, outputs: int) -> Self:
+        """Resize an axis as ONNX's Resize does: half_pixel, round_prefer_floor."""
+        at = np.ceil(_half_pixel(size, outputs) - 0.5)
+        return cls(axis, tuple(int(place) for place in np.clip(at, 0, size - 1)))
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        # In "fast" mode TVM warns the user that indices may be out of bounds. These are not.
+        return R.take(x, relax.const(np.array(self.index, np.int64)), self.axis, mode="clip")
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        return x.take(self.index, self.axis)
+
+
+@dataclass(frozen=True)
+class Interpolate:
+    """An axis resized as ONNX's Resize does: linear, half_pixel, without antialias. Its result is binary32.
+
+    The weights are constants, for coordinates computed at run time in binary32 are off by 1e-4 of a pixel in a row of
+    a thousand.
+    """
+
+    axis: int
+    size: int
+    outputs: int
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        low, high, share = self._taps(len(x.ty.shape.values))
+        first, second = (R.astype(taps.emit(x), "float32") for taps in (low, high))
+        return R.add(R.multiply(first, relax.const(1 - share)), R.multiply(second, relax.const(share)))
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        low, high, share = self._taps(x.ndim)
+        first, second = (taps.compute(x).astype(np.float32) for taps in (low, high))
+        value: Array = first * (1 - share) + second * share
+        return value
+
+    def _taps(self, rank: int) -> tuple[Gather, Gather, Array]:
+        """The neighbours on each side, and the share of the second."""
+        at = np.clip(_half_pixel(self.size, self.outputs), 0, self.size - 1)
+        low = np.floor(at).astype(np.int64)
+        high = np.minimum(low + 1, self.size - 1)
+        share = (at - low).astype(np.float32)
+        shape = [-1 if axis == self.axis else 1 for axis in range(rank)]
+        return Gather(self.axis, tuple(low)), Gather(self.axis, tuple(high)), share.reshape(shape)
+
+
+def _half_pixel(size: int, outputs: int) -> npt.NDArray[np.float64]:
+    """Where each output lies on the input's axis."""
+    return (np.arange(outputs, dtype=np.float64) + 0.5) * (size / outputs) - 0.5
+
+
+@dataclass(frozen=True)
+class Cast:
+    """To another type."""
+
+    dtype: str
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.astype(x, self.dtype)
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        return x.astype(self.dtype)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """(x - shift) * factor in binary32, each broadcast to x."""
+
+    shift: Array
+    factor: Array
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.multiply(R.subtract(x, relax.const(self.shift)), relax.const(self.factor))
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        value: Array = (x - self.shift) * self.factor
+        return value
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """round(x / scale) + zero_point, half to even and saturated."""
+
+    scale: float
+    zero_point: int
+    dtype: str
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        zero_point = relax.const(np.array(self.zero_point, self.dtype))
+        return R.quantize(x, relax.const(np.float32(self.scale)), zero_point, -1, self.dtype)
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        limits = np.iinfo(self.dtype)
+        rounded: Array = np.rint(x / np.float32(self.scale)) + self.zero_point
+        return np.clip(rounded, limits.min, limits.max).astype(self.dtype)
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """(q - zero_point) * scale."""
+
+    scale: float
+    zero_point: int
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        zero_point = relax.const(np.array(self.zero_point, str(x.ty.dtype)))
+        return R.dequantize(x, relax.const(np.float32(self.scale)), zero_point, -1)
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        return (x.astype(np.int32) - self.zero_point).astype(np.float32) * np.float32(self.scale)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Along an axis."""
+
+    axis: int
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.nn.softmax(x, self.axis)
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        powers = np.exp(x - x.max(self.axis, keepdims=True))
+        value: Array = powers / powers.sum(self.axis, keepdims=True)
+        return value
+
+
+@dataclass(frozen=True)
+class ArgMax:
+    """The place of the greatest along an axis, the first of equal ones."""
+
+    axis: int
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.argmax(x, self.axis)
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        return np.asarray(x.argmax(self.axis), np.int64)
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The `k` greatest along an axis, sorted, the first of equal ones first: their values or their places."""
+
+    axis: int
+    k: int
+    what: str  # "values" or "indices", as Relax says
+
+    def emit(self, x: Expr) -> Expr:
+        """In Relax."""
+        return R.topk(x, self.k, self.axis, self.what, True, "int64")
+
+    def compute(self, x: Array) -> Array:
+        """In numpy."""
+        places = np.argsort(-x, self.axis, kind="stable").take(range(self.k), self.axis)
+        return places if self.what == "indices" else np.take_along_axis(x, places, self.axis)
