@@ -21,6 +21,7 @@ def open_board(
     profile_cpu: str | None = None,
     counting: bool = False,
     threads: int = 1,
+    caches: tuple[int, int] | None = None,
     timeout: float = _SESSION_SECONDS,
 ) -> Board:
     """Opens a board; use it in a `with` statement.
@@ -30,6 +31,7 @@ def open_board(
         profile_cpu: QEMU's CPU for a virtual board whose name leaves it open, as the package's profile has it.
         counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
         threads: That models run on where they are counted; elsewhere the board has its own number.
+        caches: Bytes of an L1 and L2 whose misses are counted beside instructions, on one thread.
         timeout: Seconds that a session, that is the use of one loaded model, may last.
 
     Raises:
@@ -39,7 +41,7 @@ def open_board(
     parsed = parse_spec(spec)
     if parsed.kind == "virtual":
         cpu = parsed.cpu or profile_cpu or DEFAULT_CPU
-        return VirtualBoard(cpu, counting=counting, threads=threads, timeout=timeout)
+        return VirtualBoard(cpu, counting=counting, threads=threads, timeout=timeout, caches=caches)
     if counting:
         raise UsageError(f"board {spec} counts no instructions; take virtual or virtual:CPU")
     if parsed.kind == "local":

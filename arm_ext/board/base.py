@@ -57,28 +57,36 @@ class Board:
         self._unload()
         session = self.connect()
         try:
-            text = self._probe(session)
-            # A server on x86 is the full TVM, whose LLVM names the CPU.
-            x86_cpu = (
-                "" if "machine aarch64" in text else str(session.function("target.llvm_get_system_cpu")())
-            )
-            return read_probe(text, x86_cpu)
+            return self.ask(session)
         finally:
             session.close()
 
-    def require(self, features: Iterable[str]) -> None:
+    def ask(self, session: Session) -> BoardInfo:
+        """What the board at the other end of a session says, where each session may be with another one.
+
+        Raises:
+            EnvError: It cannot load a module.
+        """
+        text = self._probe(session)
+        # A server on x86 is the full TVM, whose LLVM names the CPU.
+        x86_cpu = "" if "machine aarch64" in text else str(session.function("target.llvm_get_system_cpu")())
+        return read_probe(text, x86_cpu)
+
+    def require(self, features: Iterable[str], info: BoardInfo | None = None) -> None:
         """Refuses a board that lacks a feature, before a program can die of it.
 
         Args:
             features: LLVM's names, such as "dotprod".
+            info: Of the board, where it was asked for.
 
         Raises:
             EnvError: Names the features that are missing.
         """
-        missing = sorted(set(features) - self.info.features)
+        info = info or self.info
+        missing = sorted(set(features) - info.features)
         if missing:
             raise EnvError(
-                f"board {self.name} ({self.info.cpu}) lacks {', '.join(missing)}; compile with "
+                f"board {self.name} ({info.cpu}) lacks {', '.join(missing)}; compile with "
                 f"--mattr={','.join('-' + name for name in missing)}, or take a board that has it"
             )
 

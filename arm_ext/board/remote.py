@@ -3,13 +3,14 @@
 
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tvm.rpc import base as protocol
 
 from arm_ext.board.base import Board
-from arm_ext.board.session import Address, Session
-from arm_ext.errors import EnvError
+from arm_ext.board.session import Address, BoardLostError, Session
 
 _TRACKER_SECONDS = 10
 # How long to wait for a board that somebody else holds.
@@ -55,34 +56,49 @@ class TrackedBoard(Board):
 
     def connect(self) -> Session:
         """Asks the tracker for a board and opens a session; see `Board.connect`."""
+        with self._connected() as tracker:
+            address = self._request(tracker)
+        return Session(address, self._timeout)
+
+    def registered(self) -> int:
+        """How many boards the tracker knows by this key, busy ones included."""
+        with self._connected() as tracker:
+            return self._keys(tracker).count(self._key)
+
+    @contextmanager
+    def _connected(self) -> Iterator[socket.socket]:
+        """A connection to the tracker, after its greeting."""
         host, port = self._tracker
         try:
             with socket.create_connection(self._tracker, timeout=_TRACKER_SECONDS) as tracker:
-                address = self._request(tracker)
+                _greet(tracker)
+                yield tracker
         except (OSError, struct.error, ValueError) as error:
-            raise EnvError(
+            raise BoardLostError(
                 f"no RPC tracker answers at {host}:{port} ({error}). "
                 f"Start one there: python -m tvm.exec.rpc_tracker --host 0.0.0.0 --port {port}"
             ) from error
-        return Session(address, self._timeout)
+
+    def _keys(self, tracker: socket.socket) -> list[str]:
+        """The key of each board."""
+        return [
+            server["key"].removeprefix("server:") for server in self._ask(tracker, "SUMMARY")["server_info"]
+        ]
 
     def _request(self, tracker: socket.socket) -> Address:
         """Gets a board's address and its one-time key."""
-        tracker.sendall(struct.pack("<i", protocol.RPC_TRACKER_MAGIC))
-        if struct.unpack("<i", protocol.recvall(tracker, 4))[0] != protocol.RPC_TRACKER_MAGIC:
-            raise ValueError("what listens there speaks another protocol")
-        keys = {
-            server["key"].removeprefix("server:") for server in self._ask(tracker, "SUMMARY")["server_info"]
-        }
+        keys = self._keys(tracker)
         if self._key not in keys:
-            known = ", ".join(sorted(keys)) or "none"
-            raise EnvError(f"no board is registered as {self._key!r} at the tracker; registered are: {known}")
+            known = ", ".join(sorted(set(keys))) or "none"
+            raise BoardLostError(
+                f"no board is registered as {self._key!r} at the tracker; registered are: {known}"
+            )
         tracker.settimeout(_QUEUE_SECONDS)
         priority, no_user = 1, ""
         try:
             host, port, key = self._ask(tracker, "REQUEST", self._key, no_user, priority)
         except TimeoutError as error:
-            raise EnvError(
+            raise BoardLostError(
                 f"no board {self._key!r} came free in {_QUEUE_SECONDS} s; try again later"
             ) from error
         return Address(host, port, key, self.name)
@@ -94,3 +110,9 @@ class TrackedBoard(Board):
         if status != protocol.TrackerCode.SUCCESS:
             raise ValueError(f"it refused: {value}")
         return value
+
+
+def _greet(tracker: socket.socket) -> None:
+    tracker.sendall(struct.pack("<i", protocol.RPC_TRACKER_MAGIC))
+    if struct.unpack("<i", protocol.recvall(tracker, 4))[0] != protocol.RPC_TRACKER_MAGIC:
+        raise ValueError("what listens there speaks another protocol")

@@ -29,6 +29,14 @@ _REMOTE_ERROR = "Error caught from RPC call"
 _SECONDS_FORMAT = "ll"  # struct timeval of Linux on 64 bits
 
 
+class BoardLostError(EnvError):
+    """A board that does not answer, or that went away; nothing is wrong with what it was asked."""
+
+
+class SessionTimeoutError(EnvError):
+    """What a board was asked took longer than its session may."""
+
+
 @dataclass(frozen=True)
 class Address:
     """Where an RPC server listens.
@@ -57,7 +65,7 @@ class Session:
             timeout: Seconds that the session may last.
 
         Raises:
-            EnvError: There is no server, or it does not answer.
+            BoardLostError: There is no server, or it does not answer.
         """
         self._address = address
         self._timeout = timeout
@@ -122,13 +130,13 @@ class Session:
         ]
         if not outcome:
             self.close()
-            raise EnvError(
+            raise BoardLostError(
                 f"board {address.board} gave no answer in {_CONNECT_SECONDS} s: it is busy with another session, "
                 "or off. Wait for the other one, or restart the server there."
             )
         if isinstance(outcome[0], Exception):
             self.close()
-            raise EnvError(
+            raise BoardLostError(
                 f"no RPC server of a board answers at {address.host}:{address.port} ({_last_line(outcome[0])}). "
                 "Start one there: python -m tvm.exec.rpc_server --host 0.0.0.0 --port PORT"
             ) from outcome[0]
@@ -146,7 +154,7 @@ class Session:
         if (
             "RPCSessionTimeoutError" in text or os.strerror(errno.EAGAIN) in text
         ):  # the server's limit, or ours
-            return EnvError(
+            return SessionTimeoutError(
                 f"the session with board {board} took longer than its {self._timeout:g} s and was ended"
             )
         if "SIGILL" in text:
@@ -157,7 +165,7 @@ class Session:
         if ended:
             return InternalError(f"the model crashed on board {board}: {_last_line(error)}")
         reason = "it closed the connection" if "kShutdown" in text else _last_line(error)
-        return EnvError(
+        return BoardLostError(
             f"board {board} went away in the middle of a session ({reason}). A crash in a model ends "
             "tvm.exec.rpc_server: restart it there and run again"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from arm_ext.board.base import Board
 from arm_ext.board.process import ServerProcess
-from arm_ext.board.session import Address, Session
+from arm_ext.board.session import Address, BoardLostError, Session
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.native.build import board_server, qemu_plugin, runtime_libs
 
@@ -37,6 +37,7 @@ class VirtualServer:
         *,
         counting: bool = False,
         threads: int = 1,
+        caches: tuple[int, int] | None = None,
         tracker: str = "",
         key: str = "",
     ) -> None:
@@ -46,6 +47,7 @@ class VirtualServer:
             cpu: QEMU's -cpu.
             counting: Whether to load the plugin that counts.
             threads: That models run on where it counts; of several each is counted apart.
+            caches: Bytes of an L1 and L2 whose misses are counted too, on one thread.
             tracker: "host:port" of a tracker on this machine to register with, or "".
             key: The key to register as.
 
@@ -60,7 +62,8 @@ class VirtualServer:
         def command(folder: Path) -> list[str]:
             dump = folder / "dump"
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
-            line += ["-plugin", f"{plugin},out={dump}{',by_thread=on' * (threads > 1)}"] if plugin else []
+            options = ",by_thread=on" * (threads > 1) + (",l1={},l2={}".format(*caches) if caches else "")
+            line += ["-plugin", f"{plugin},out={dump}{options}"] if plugin else []
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
             return line + (["--tracker", tracker, "--key", key] if tracker else [])
@@ -87,7 +90,15 @@ class VirtualBoard(Board):
     emulated = True
     machines = ("aarch64",)
 
-    def __init__(self, cpu: str, *, counting: bool, threads: int, timeout: float) -> None:
+    def __init__(
+        self,
+        cpu: str,
+        *,
+        counting: bool,
+        threads: int,
+        timeout: float,
+        caches: tuple[int, int] | None = None,
+    ) -> None:
         """Starts the board.
 
         Args:
@@ -95,13 +106,14 @@ class VirtualBoard(Board):
             counting: Whether `LoadedModel.count` is wanted.
             threads: That models run on where it counts.
             timeout: Seconds that a session may last.
+            caches: As for `VirtualServer`.
 
         Raises:
             EnvError: As for `VirtualServer`.
             UsageError: QEMU has no such CPU.
         """
         super().__init__(f"virtual:{cpu}")
-        self._server = VirtualServer(cpu, counting=counting, threads=threads)
+        self._server = VirtualServer(cpu, counting=counting, threads=threads, caches=caches)
         self._timeout = timeout
         self.dump = self._server.dump
 
@@ -110,7 +122,7 @@ class VirtualBoard(Board):
         try:
             return Session(Address("127.0.0.1", self._server.port, "", self.name), self._timeout)
         except EnvError as error:
-            raise EnvError(f"board {self.name} was ended from outside; open it again") from error
+            raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
 
     def close(self) -> None:
         """Ends the session and the board."""

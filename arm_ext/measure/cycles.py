@@ -5,15 +5,18 @@ The sum compares programs on one core to about 10 %; as an absolute time it come
 fast, since every load hits L1 and every branch is predicted.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arm_ext.measure.classify import InsnClass, classify
+from arm_ext.measure.classify import InsnClass, classify, disassemble
 from arm_ext.measure.mca import Mca
 from arm_ext.measure.mca_text import mca_text
 from arm_ext.measure.trace import Block
 from schedules.cores import Core
+
+_CONDITIONAL = re.compile(r"bc?\.\w+|cbn?z|tbn?z")
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,12 @@ def block_costs(blocks: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost
 
 
 def glue(blocks: Sequence[Block]) -> list[Block]:
-    """Join blocks that the emulator split where the program does not: at a page's end, or at its size limit.
+    """Join blocks that always run one after the other.
 
-    A block that ends without a branch goes on in the block that starts right behind it. That one may be
-    entered from elsewhere too: then only as many of its executions are joined.
+    The emulator splits where the program does not, at a page's end or at its size limit. A block that ends without a
+    branch goes on in the block that starts right behind it. That one may be entered from elsewhere too: then only as
+    many of its executions are joined. Behind a conditional branch it goes on there if both ran equally often: the
+    branch was never taken. As two loops, each would wait for sums of its own last round that it never reads.
     """
     at: dict[int, list[Block]] = defaultdict(list)
     for block in blocks:
@@ -66,12 +71,19 @@ def glue(blocks: Sequence[Block]) -> list[Block]:
         if not count:
             continue
         words = list(block.words)
-        while classify(words[-1]) is not InsnClass.BRANCH:
+        while classify(words[-1]) is not InsnClass.BRANCH or _conditional(words[-1]):
             following = at[block.vaddr + 4 * len(words)]
             onward = max(following, key=lambda block: left[id(block)], default=None)
             if onward is None or left[id(onward)] < count:
+                break
+            if classify(words[-1]) is InsnClass.BRANCH and not onward.count == block.count == count:
                 break
             left[id(onward)] -= count
             words += onward.words
         glued.append(Block(block.vaddr, count, tuple(words), block.image, block.symbol))
     return glued
+
+
+def _conditional(word: int) -> bool:
+    """Whether a branch may go on right behind it."""
+    return _CONDITIONAL.fullmatch(disassemble(word)[0]) is not None

@@ -46,10 +46,13 @@ class Mca:
     Attributes:
         path: The program.
         version: LLVM's, such as "19.1.7".
+        keep: Whether answers are kept in the cache folder. Thousands of kernels that are looked at once would make
+            reading what is kept slower than asking.
     """
 
     path: Path
     version: str
+    keep: bool = True
 
     def estimate(self, blocks: Sequence[tuple[str, ...]], cpu: str) -> list[BlockCycles]:
         """Cycles of each block, as if it repeated with all loads hitting L1.
@@ -64,11 +67,11 @@ class Mca:
         keys = [hashlib.sha256("\n".join(block).encode()).hexdigest() for block in blocks]
         # The key is of the corrected text, so that a changed correction finds no old result.
         store = cache_folder() / "mca" / f"{self.version}-{cpu}-{ITERATIONS}.json"
-        known = _read(store)
+        known = _read(store) if self.keep else {}
         missing = {key: block for key, block in zip(keys, blocks, strict=True) if key not in known}
         for batch in _batches(missing):
             known.update(self._run(batch, cpu))
-        if missing:
+        if missing and self.keep:
             _write(store, known)
         return [BlockCycles(*known[key]) for key in keys]
 

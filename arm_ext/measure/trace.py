@@ -18,6 +18,7 @@ UNNAMED_SYMBOL = "(unnamed)"
 # TVM wraps the body of PrimFunc `f` (`f_compute_`) in a function that unpacks its arguments (`__tvm_ffi_f`).
 _WRAPPER_PREFIX = "__tvm_ffi_"
 _BODY_SUFFIX = "_compute_"
+_MISSES = "#misses"
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,13 @@ class Trace:
         blocks: In the dump's order.
         base: Guest address at which model.so was loaded.
         by_thread: Instructions of each kernel of model.so on each of the threads that ran any of its code.
+        misses: Lines that L1 and L2 had to fetch, of all code; None where the board has no caches.
     """
 
     blocks: tuple[Block, ...]
     base: int
     by_thread: dict[str, tuple[int, ...]]
+    misses: tuple[int, int] | None = None
 
     @property
     def instructions(self) -> int:
@@ -69,7 +72,7 @@ class Trace:
 
         Args:
             dump: Lines `vaddr_hex count word word …`, those of each thread behind a line `#thread INDEX` if threads
-                were counted apart, then `#total N`, N being the dynamic instructions.
+                were counted apart, `#misses L1 L2` if it has caches, then `#total N`, N being the dynamic instructions.
             maps: Text of the guest's /proc/self/maps while model.so was loaded.
             so: The model.so that ran.
 
@@ -100,6 +103,7 @@ class Trace:
             tuple(blocks),
             model.base,
             {symbol: tuple(of[thread] for thread in threads) for symbol, of in kernels.items()},
+            _misses(dump),
         )
 
 
@@ -118,6 +122,8 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
                 if line.startswith("#total"):
                     total = int(line.split()[1])
                     continue
+                if line.startswith(_MISSES):
+                    continue
                 if line.startswith("#thread"):
                     thread = int(line.split()[1])
                     continue
@@ -131,6 +137,13 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
         raise _damaged(dump, "it has no #total line")
     if seen != total:
         raise _damaged(dump, f"its blocks hold {seen} instructions, its #total says {total}")
+
+
+def _misses(dump: Path) -> tuple[int, int] | None:
+    """What the line "#misses L1 L2" of a dump that is whole says; None if there is none."""
+    with dump.open() as lines:
+        found = next((line for line in lines if line.startswith(_MISSES)), None)
+    return None if found is None else (int(found.split()[1]), int(found.split()[2]))
 
 
 def _damaged(dump: Path, what: str) -> EnvError:

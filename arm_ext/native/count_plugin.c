@@ -10,6 +10,11 @@
 // each thread has its own, by a call instead of an addition in line, which is some times slower;
 // the blocks of a thread then stand behind a line "#thread INDEX".
 //
+// With l1=BYTES and l2=BYTES all data that the guest reads or writes goes through two caches of
+// that size, whose state the marks do not touch, and a line "#misses L1 L2" before the last one
+// tells how many lines each had to fetch between the marks. It takes some times longer, and one
+// thread.
+//
 // No distribution ships qemu-plugin.h; these are the declarations of plugin API version 1 (QEMU 6.0
 // to 8.2, docs/devel/tcg-plugins.rst) that are used here.
 #include <inttypes.h>
@@ -27,6 +32,10 @@ struct qemu_plugin_insn;
 struct qemu_info_t;
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_RW = 3 };
+typedef uint32_t qemu_plugin_meminfo_t;
+typedef void (*qemu_plugin_vcpu_mem_cb_t)(unsigned int vcpu, qemu_plugin_meminfo_t info,
+                                          uint64_t vaddr, void* data);
 typedef void (*qemu_plugin_vcpu_udata_cb_t)(unsigned int vcpu, void* data);
 typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id, struct qemu_plugin_tb* tb);
 typedef void (*qemu_plugin_vcpu_syscall_cb_t)(qemu_plugin_id_t id, unsigned int vcpu,
@@ -39,6 +48,9 @@ void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb* tb, enum qe
                                               void* ptr, uint64_t imm);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb* tb, qemu_plugin_vcpu_udata_cb_t cb,
                                           enum qemu_plugin_cb_flags flags, void* data);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn* insn, qemu_plugin_vcpu_mem_cb_t cb,
+                                      enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw,
+                                      void* data);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb* tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb* tb);
 struct qemu_plugin_insn* qemu_plugin_tb_get_insn(const struct qemu_plugin_tb* tb, size_t index);
@@ -63,6 +75,44 @@ static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char* out;
 static unsigned int counters = 1;  // of a block
 
+// Bytes of a line, and ways of a set in L1 and L2: those of Neoverse N1 and N2 (TRM 100616,
+// 102099).
+enum { kLine = 64, kL1Ways = 4, kL2Ways = 8 };
+
+/*! \brief A set-associative cache that replaces the least recently used line of a set. */
+typedef struct Cache {
+  uint64_t* lines;  // of each set from the most recently used on, plus one; 0 is none
+  size_t sets;
+  size_t ways;
+  uint64_t misses;
+} Cache;
+
+static Cache l1 = {.ways = kL1Ways}, l2 = {.ways = kL2Ways};
+
+/*! \brief Whether the cache has the line; it does afterwards. */
+static bool Touch(Cache* cache, uint64_t line) {
+  uint64_t* set = cache->lines + line % cache->sets * cache->ways;
+  size_t way = 0;
+  while (way + 1 < cache->ways && set[way] != line + 1) way++;
+  bool hit = set[way] == line + 1;
+  for (; way > 0; way--) set[way] = set[way - 1];
+  set[0] = line + 1;
+  cache->misses += !hit;
+  return hit;
+}
+
+static void OnAccess(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void* data) {
+  (void)vcpu, (void)info, (void)data;
+  // QEMU splits accesses of more than eight bytes: what crosses a line is in two of them.
+  if (!Touch(&l1, vaddr / kLine)) Touch(&l2, vaddr / kLine);
+}
+
+static void MakeCache(Cache* cache, const char* bytes) {
+  cache->sets = strtoull(bytes, NULL, 10) / kLine / cache->ways;
+  cache->lines = calloc(cache->sets * cache->ways, sizeof(uint64_t));
+  if (cache->sets == 0 || cache->lines == NULL) abort();
+}
+
 static void OnExecute(unsigned int vcpu, void* data) {
   if (vcpu >= counters) {
     fprintf(stderr, "count_plugin: more than %d threads\n", kMaxThreads);
@@ -83,8 +133,12 @@ static void OnTranslate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
   block->vaddr = qemu_plugin_tb_vaddr(tb);
   block->size = size;
   for (size_t i = 0; i < size; i++) {
-    memcpy(&block->words[i], qemu_plugin_insn_data(qemu_plugin_tb_get_insn(tb, i)),
-           sizeof(uint32_t));
+    struct qemu_plugin_insn* insn = qemu_plugin_tb_get_insn(tb, i);
+    memcpy(&block->words[i], qemu_plugin_insn_data(insn), sizeof(uint32_t));
+    if (l1.sets > 0) {
+      qemu_plugin_register_vcpu_mem_cb(insn, OnAccess, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+                                       NULL);
+    }
   }
   if (counters == 1)
     qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, counts, 1);
@@ -97,6 +151,7 @@ static void OnTranslate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
 }
 
 static void Reset(void) {
+  l1.misses = l2.misses = 0;
   for (Block* block = blocks; block != NULL; block = block->next) {
     for (unsigned int i = 0; i < counters; i++)
       __atomic_store_n(&block->counts[i], 0, __ATOMIC_RELAXED);
@@ -126,6 +181,7 @@ static void Dump(void) {
   }
   uint64_t total = 0;
   for (unsigned int i = 0; i < counters; i++) total += DumpThread(file, i);
+  if (l1.sets > 0) fprintf(file, "#misses %" PRIu64 " %" PRIu64 "\n", l1.misses, l2.misses);
   fprintf(file, "#total %" PRIu64 "\n", total);
   fclose(file);
 }
@@ -150,9 +206,15 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t* in
   for (int i = 0; i < argc; i++) {
     if (strncmp(argv[i], "out=", 4) == 0) out = strdup(argv[i] + 4);
     if (strcmp(argv[i], "by_thread=on") == 0) counters = kMaxThreads;
+    if (strncmp(argv[i], "l1=", 3) == 0) MakeCache(&l1, argv[i] + 3);
+    if (strncmp(argv[i], "l2=", 3) == 0) MakeCache(&l2, argv[i] + 3);
   }
   if (out == NULL) {
     fprintf(stderr, "count_plugin: needs out=FILE\n");
+    return -1;
+  }
+  if ((l1.sets > 0) != (l2.sets > 0)) {
+    fprintf(stderr, "count_plugin: l1=BYTES and l2=BYTES go together\n");
     return -1;
   }
   qemu_plugin_register_vcpu_tb_trans_cb(id, OnTranslate);

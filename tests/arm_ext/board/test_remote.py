@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-import re
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,26 +7,19 @@ import numpy as np
 import pytest
 
 from arm_ext.board import open_board
-from arm_ext.board.process import ServerProcess, guarded
 from arm_ext.board.virtual import VirtualServer
 from arm_ext.errors import EnvError
+from tests.arm_ext.board.trackers import running
 
 
 @pytest.fixture(scope="module")
 def tracker() -> Iterator[str]:
     """TVM's own tracker, with two virtual boards under the key vb."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "tvm.exec.rpc_tracker", "--host", "127.0.0.1"]
-    ports = ["--port", str(port), "--port-end", str(port + 1)]
-    process = ServerProcess(lambda _: guarded([*command, *ports]), {})
-    process.wait_for(lambda log: re.search("bind to", log) and "up", 60)
-    address = f"127.0.0.1:{port}"
-    servers = [VirtualServer("cortex-a76", tracker=address, key="vb") for _ in range(2)]
-    yield address
-    for server in servers:
-        server.close()
-    process.close()
+    with running() as address:
+        servers = [VirtualServer("cortex-a76", tracker=address, key="vb") for _ in range(2)]
+        yield address
+        for server in servers:
+            server.close()
 
 
 def test_a_tracker_hands_out_the_board_again_and_again(tracker: str, fault: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import arm_ext
 from arm_ext import cli, digits
-from arm_ext.board import open_board
+from arm_ext.board import conditions, open_board
 from arm_ext.measure import bench as measure_bench
 from arm_ext.measure import mca
 from arm_ext.measure.bench import bench
@@ -61,7 +61,7 @@ def test_a_real_board_gives_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     governor = tmp_path / "scaling_governor"
     # The server pads what it reads from sysfs to the page that the file's size says.
     governor.write_bytes(b"schedutil\n".ljust(4096, b"\0"))
-    monkeypatch.setattr(measure_bench, "_GOVERNOR", str(governor))
+    monkeypatch.setattr(conditions, "_GOVERNOR", str(governor))
     report = bench(package, "local")
     assert isinstance(report, TimeReport)
     assert (report.repeats, report.warmup) == (REPEATS, WARMUP)
@@ -71,7 +71,7 @@ def test_a_real_board_gives_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_board_without_cpufreq_has_an_unknown_governor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure_bench, "_GOVERNOR", "/nonexistent/scaling_governor")
+    monkeypatch.setattr(conditions, "_GOVERNOR", "/nonexistent/scaling_governor")
     with open_board("virtual") as board:
         threads, governor = measure_bench._conditions(board)
     assert threads >= 1

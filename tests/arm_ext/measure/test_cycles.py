@@ -49,10 +49,28 @@ def test_a_tail_that_is_entered_from_elsewhere_keeps_the_rest() -> None:
     ]
 
 
-@pytest.mark.parametrize("end", [BACK, "ret", "bl #0xffffffffffffffc0"])
-def test_a_block_that_ends_with_a_branch_stays(end: str) -> None:
-    blocks = [block(0x1FF8, 9, words("nop", end)), block(0x2000, 9, words("nop", "ret"))]
+@pytest.mark.parametrize(
+    ("end", "after"),
+    [("ret", 9), ("bl #0xffffffffffffffc0", 9), (BACK, 8), (BACK, 10)],
+)
+def test_a_block_that_ends_with_a_branch_stays(end: str, after: int) -> None:
+    blocks = [block(0x1FF8, 9, words("nop", end)), block(0x2000, after, words("nop", "ret"))]
     assert glue(blocks) == blocks
+
+
+@pytest.mark.parametrize("end", [BACK, "b.eq #0x10", "tbz w0, #3, #0xfffffffffffffff0"])
+def test_behind_a_branch_that_is_never_taken_it_goes_on(end: str) -> None:
+    head, tail = words("nop", end), words("nop", "ret")
+    assert glue([block(0x1FF8, 9, head), block(0x2000, 9, tail)]) == [block(0x1FF8, 9, head + tail)]
+
+
+def test_a_sum_that_begins_anew_behind_such_a_branch_waits_for_none_of_its_last_round() -> None:
+    sums = words(*["fmla v0.4s, v1.4s, v2.s[3]"] * 4, "b.eq #0x10")
+    rest = words("smull v0.8h, v1.8b, v2.8b", BACK)
+    n2, mca = CORES["neoverse-n2"], find_mca()
+    halves = block(0x1000, 1000, sums), block(0x1000 + 4 * len(sums), 1000, rest)
+    apart = sum(cost.cycles for half in halves for cost in block_costs([half], n2, mca))
+    assert sum(cost.cycles for cost in block_costs(halves, n2, mca)) < apart / 2
 
 
 def test_of_two_that_follow_the_one_that_ran_as_often_is_taken() -> None:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext db`: look after tuning databases."""
+
+from pathlib import Path
+
+import click
+
+from arm_ext.cli.tune_view import aligned, amount, percent
+from arm_ext.tune.database import Database
+from arm_ext.tune.shelf import Book, Entry, contents
+from arm_ext.tune.shelf import merge as merge_all
+from arm_ext.tune.shelf import prune as prune_one
+
+_HEAD = ("task", "trials", "failed", "default", "best", "less", "used", "measured")
+_MINUTES = len("2026-01-31T12:34")  # of a time in ISO 8601
+
+
+@click.group()
+def db() -> None:
+    """Look after tuning databases."""
+
+
+@db.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def show(folder: Path, as_json: bool) -> None:
+    """Show the tasks in FOLDER: trials, the best against the default, when and where they were measured."""
+    found = contents(Database(folder))
+    if as_json:
+        click.echo(found.model_dump_json(indent=2))
+        return
+    torn = f", and {found.torn} lines that are none" if found.torn else ""
+    parts = [f"{found.folder}: {found.records} records{torn}", *map(_book, found.books)]
+    click.echo("\n\n".join(parts))
+
+
+@db.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Where to add them.")
+def merge(folders: tuple[Path, ...], output: Path) -> None:
+    """Put the records of FOLDERS into one database; each record once."""
+    added = merge_all([Database(folder) for folder in folders], output)
+    click.echo(f"{added} records added to {output}")
+
+
+@db.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--keep", type=click.IntRange(1), default=5, show_default=True, help="Of each task, unit and place."
+)
+def prune(folder: Path, keep: int) -> None:
+    """Remove all but the fastest records of each task in FOLDER, and those of the defaults."""
+    removed = prune_one(Database(folder), keep)
+    click.echo(f"{removed} records removed from {folder}")
+
+
+def _book(book: Book) -> str:
+    features = " ".join(book.features) or "NEON alone"
+    rows = [(*_HEAD, "task's operands"), *((*_cells(entry), entry.what) for entry in book.entries)]
+    lines = aligned(rows, last=True)
+    return f"{book.core}, TVM {book.tvm}: {features}\n{lines}"
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    gain = "" if entry.default is None or entry.best is None else percent(1 - entry.best / entry.default)
+    costs = amount(entry.default, entry.unit), amount(entry.best, entry.unit)
+    measured = f"{entry.when[:_MINUTES]} {entry.where}"
+    used = "yes" if entry.used else ""
+    return entry.task, str(entry.trials), str(entry.failed or ""), *costs, gain, used, measured

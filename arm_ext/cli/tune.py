@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext tune`."""
+
+import signal
+from pathlib import Path
+from typing import get_args
+
+import click
+
+from arm_ext.cli.console import Shape, command
+from arm_ext.cli.tune_view import PIPES, amount, percent, table_of_tasks, view
+from arm_ext.manifest import Precision
+from arm_ext.tune.progress import TuneReport
+from arm_ext.tuner import tune_model
+
+_UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
+
+
+class Minutes(click.ParamType[float]):
+    """30m, 2h, 90s or a number of minutes → minutes."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the option."""
+        number, factor = (value[:-1], _UNITS[value[-1]]) if value[-1:] in _UNITS else (value, 1.0)
+        try:
+            minutes = float(number) * factor
+        except ValueError:
+            minutes = 0.0
+        if not 0 < minutes < float("inf"):
+            self.fail(f"{value!r} is no time such as 30m, 2h or 90s", param, ctx)
+        return minutes
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "--target", default="arm", show_default=True, help="Profile to tune for; see `arm-ext targets`."
+)
+@click.option("--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's.")
+@click.option(
+    "--shape",
+    "shapes",
+    type=Shape(),
+    multiple=True,
+    metavar="NAME=1,3,224,224",
+    help="Static shape of an input.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(get_args(Precision)),
+    default="fp32",
+    show_default=True,
+    help="What float operators compute in.",
+)
+@click.option(
+    "--db",
+    type=click.Path(path_type=Path),
+    default=Path("tuning"),
+    show_default=True,
+    metavar="DIR",
+    help="The database. What it knows is not measured again, so that a run that ended goes on.",
+)
+@click.option(
+    "--board",
+    default="virtual",
+    show_default=True,
+    help="virtual[:cpu] estimates cycles; local, host:port and tracker-host:port/key time, the last one on all boards "
+    "that the tracker has of the key.",
+)
+@click.option("--budget", type=Minutes(), metavar="30m", help="When to stop: 30m, 2h, 90s.")
+@click.option("--trials", type=click.IntRange(1), metavar="N", help="The most candidates that are tried.")
+@click.option("--tasks", metavar="NAME,NAME", help="Tune these alone, such as 'conv2d_s8.*'.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same trials.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes here.  [default: one a core]")
+@click.option(
+    "--rerank", metavar="BOARD", help="Time the best of each task on this board, instead of a search."
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="With --rerank: how many.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def tune(
+    model: Path,
+    target: str,
+    mattr: str | None,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    precision: Precision,
+    db: Path,
+    board: str,
+    budget: float | None,
+    trials: int | None,
+    tasks: str | None,
+    seed: int,
+    jobs: int | None,
+    rerank: str | None,
+    top: int,
+    as_json: bool,
+) -> None:
+    """Try other parameters for the kernels of MODEL, and record what is faster than without tuning.
+
+    Ctrl-C ends it and keeps what was found. `compile --tuned DIR` uses it.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    with view() as (on_start, on_progress):
+        report = tune_model(
+            model,
+            target,
+            db,
+            mattr=mattr,
+            shapes=dict(shapes),
+            precision=precision,
+            board=board,
+            jobs=jobs,
+            budget=budget,
+            trials=trials,
+            tasks=tasks.split(",") if tasks else (),
+            seed=seed,
+            rerank=rerank,
+            top=top,
+            on_start=on_start,
+            on_progress=on_progress,
+        )
+    if as_json:
+        click.echo(report.model_dump_json(indent=2))
+        return
+    legend = f"\n\n{PIPES}" if report.unit == "cycles" else ""
+    click.echo(f"{table_of_tasks(report)}{legend}\n\n{_summary(report)}")
+    flags = f" --mattr={mattr}" if mattr else ""
+    click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{flags} --tuned {db}")
+
+
+def _summary(report: TuneReport) -> str:
+    assert report.before is not None
+    assert report.after is not None
+    ends = {"done": "all trials", "budget": "the budget was used up", "interrupted": "interrupted"}
+    failures = ", ".join(f"{count} {kind}" for kind, count in report.failures.items()) or "none"
+    gain = percent(1 - report.after / report.before)
+    rows = {
+        "tasks together": f"{amount(report.before, report.unit)} → {amount(report.after, report.unit)} ({gain} less)",
+        "measured": report.where,
+        "trials": f"{report.trials}, {report.reused} of them known, in {report.seconds:.0f} s ({ends[report.stopped]})",
+        "failures": failures,
+        "database": report.db,
+    }
+    return "\n".join(f"{name:<18}{value}" for name, value in rows.items())

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tuning run shows: a live table on a terminal, plain lines elsewhere, a table in the end."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from arm_ext.cli.console import stderr
+from arm_ext.tune.progress import OnProgress, Progress, Row, TuneReport
+from arm_ext.tune.record import Unit
+
+_LINE_SECONDS = 10
+_REFRESHES = 2  # a second
+_MINUTE = 60
+# Of the terminal: heads, totals and the prompt.
+_OTHER_LINES = 9
+_HEAD = ("task", "calls", "share", "trials", "default", "best", "less", "pipes", "failed")
+PIPES = "pipes: how full the best keeps the vector pipes. At 100 % fewer vector instructions alone would be faster."
+
+
+@contextmanager
+def view() -> Iterator[tuple[OnProgress, OnProgress]]:
+    """What to call before the first trial, and after each."""
+    if stderr.is_terminal and "NO_COLOR" not in os.environ and "CI" not in os.environ:
+        with Live(console=stderr, refresh_per_second=_REFRESHES, transient=True) as live:
+
+            def show(progress: Progress) -> None:
+                live.update(_screen(progress))
+
+            yield show, show
+    else:
+        lines = _Lines()
+        yield lines.start, lines.add
+
+
+def table_of_tasks(report: TuneReport) -> str:
+    """The report's tasks, the largest share first."""
+    rows = [_HEAD]
+    for task in report.tasks:
+        gain = None if task.default is None or task.best is None else 1 - task.best / task.default
+        costs = (amount(task.default, report.unit), amount(task.best, report.unit))
+        failed = sum(task.failures.values())
+        cells = (str(task.times), percent(task.share), str(task.trials), *costs)
+        pipes = "" if task.pipes is None else percent(task.pipes)
+        rows.append((task.task, *cells, "" if gain is None else percent(gain), pipes, str(failed or "")))
+    return aligned(rows)
+
+
+def amount(cost: float | None, unit: Unit) -> str:
+    """A cost for people."""
+    if cost is None:
+        return "-"
+    return f"{cost:,.0f} cycles" if unit == "cycles" else f"{cost * 1e6:,.1f} us"
+
+
+def percent(share: float) -> str:
+    """A share for people."""
+    return f"{100 * share:.1f} %"
+
+
+def aligned(rows: Sequence[Sequence[str]], *, last: bool = False) -> str:
+    """Rows as lines: the first column to the left, as is the `last` if it is text; numbers to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        cells[0] = row[0].ljust(widths[0])
+        if last:
+            cells[-1] = row[-1]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+class _Lines:
+    """Plain lines on stderr: the tasks, then where the run stands every few seconds."""
+
+    def __init__(self) -> None:
+        self._last = monotonic()
+
+    def start(self, progress: Progress) -> None:
+        rows = [(row.task.name, str(row.task.times), percent(row.share)) for row in progress.rows]
+        click.echo(aligned([("task", "calls", "share"), *rows]), err=True)
+
+    def add(self, progress: Progress) -> None:
+        if monotonic() - self._last >= _LINE_SECONDS:
+            self._last = monotonic()
+            click.echo(_status(progress), err=True)
+
+
+def _status(progress: Progress) -> str:
+    parts = [f"{progress.tried}{f' of {progress.trials}' if progress.trials else ''} trials"]
+    if (totals := progress.totals()) is not None:
+        before, after = totals
+        parts.append(f"tasks measured so far {percent(1 - after / before)} below the default")
+    if progress.failures:
+        parts.append("failed: " + ", ".join(f"{count} {kind}" for kind, count in progress.failures.items()))
+    if (left := progress.seconds_left()) is not None:
+        parts.append(f"{int(left) // _MINUTE}:{int(left) % _MINUTE:02d} left")
+    return "; ".join(parts)
+
+
+def _screen(progress: Progress) -> Group:
+    table = Table(*_HEAD, box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    shown = progress.rows[: max(1, stderr.size.height - _OTHER_LINES)]
+    for row in shown:
+        table.add_row(*_cells(row, progress.unit))
+    hidden = len(progress.rows) - len(shown)
+    lines = [Text(f"… {hidden} smaller tasks")] if hidden else []
+    complaint = [Text(f"last failure: {progress.complaint}", overflow="ellipsis", no_wrap=True)]
+    return Group(table, *lines, Text(_status(progress)), *(complaint if progress.complaint else []))
+
+
+def _cells(row: Row, unit: Unit) -> tuple[str, ...]:
+    gain = "" if row.gain is None else percent(row.gain)
+    failed = ", ".join(f"{count} {kind}" for kind, count in row.failures.items())
+    costs = amount(row.default, unit), amount(None if row.best is None else row.cost, unit)
+    pipes = "" if row.pipes is None else percent(row.pipes)
+    return (
+        row.task.name,
+        str(row.task.times),
+        percent(row.share),
+        str(row.trials),
+        *costs,
+        gain,
+        pipes,
+        failed,
+    )

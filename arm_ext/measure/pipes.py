@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How full a core's vector pipes are: whether another order of the same instructions could be faster.
+
+At 100 % no scheduling, unrolling or other use of registers gains: what remains is to need fewer vector instructions.
+"""
+
+from collections.abc import Sequence
+
+from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify
+from arm_ext.measure.cycles import BlockCost
+from schedules.cores import Core
+from schedules.kernels.cost import VECTOR_PIPES
+
+PIPES = {"cortex-a53": 1, "cortex-a55": 1, "neoverse-v1": 4, "neoverse-v2": 4}
+"""128-bit vector instructions a cycle where they are not `VECTOR_PIPES`, by scheduling model (the cores' software
+optimization guides; LLVM has the same)."""
+
+ON_PIPES = MAC_CLASSES | {InsnClass.VECTOR, InsnClass.VECTOR_STORE}
+"""Stores pass a vector pipe on their way; loads have pipes of their own."""
+
+
+def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
+    """Vector instructions of blocks as a share of those that the pipes take in their estimated cycles."""
+    on_pipes = sum(
+        cost.block.count * sum(classify(word) in ON_PIPES for word in cost.block.words) for cost in costs
+    )
+    cycles = sum(cost.cycles for cost in costs)
+    return on_pipes / (PIPES.get(core.mca_cpu, VECTOR_PIPES) * cycles)

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning: which kernel, with which parameters, is fastest for each workload of a model on a core.
+
+    task ─► space ─► search ─► measure ─► database ─► tuned
+                       ▲  cost_model, transfer  │
+                       └────────────────────────┘
+
+A model's workloads are the tasks, a kernel with its parameters is a candidate, and a measured one is a record. Kernels
+emit TensorIR from their parameters, without a schedule, so that MetaSchedule's traces cannot hold what is searched
+here; of its parts the cost model's trees and the task scheduler's gradient serve parameters as well.
+"""

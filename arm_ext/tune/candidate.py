@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial tries: a kernel with its parameters, as a value, as JSON, and as the function that is built.
+
+A kernel emits TensorIR from its frozen `Params` and has no schedule that a MetaSchedule trace could replay, so that the
+parameters themselves are what is searched, measured and kept.
+"""
+
+import dataclasses
+import hashlib
+import json
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from tvm import target, tirx
+
+from schedules.emit import in_root_block
+from schedules.kernel import Array
+from schedules.select import Choice, kernel_named
+from schedules.workload import Workload
+
+KEY_DIGITS = 16
+"""Hex digits of a workload's key: 64 bits, for databases of millions."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way to compute a workload.
+
+    Attributes:
+        kernel: Name of a kernel of `schedules.select.KERNELS`.
+        params: An instance of its `Params`.
+    """
+
+    kernel: str
+    params: Any
+
+    @classmethod
+    def of(cls, choice: Choice) -> "Candidate":
+        """What `select` chose."""
+        return cls(choice.kernel, choice.params)
+
+    def encode(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {"kernel": self.kernel, "params": dataclasses.asdict(self.params)}
+
+    @classmethod
+    def decode(cls, data: dict[str, Any]) -> "Candidate":
+        """The inverse of `encode`.
+
+        Raises:
+            ValueError: There is no such kernel any more, or it has not these parameters.
+        """
+        try:
+            kernel = kernel_named(data["kernel"])
+            return cls(kernel.NAME, _decoded(kernel.Params, data["params"]))
+        except (StopIteration, KeyError, TypeError) as error:
+            raise ValueError(f"no kernel of this version has {json.dumps(data)}") from error
+
+    def text(self) -> str:
+        """For tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"."""
+        values = ", ".join(f"{name} {value}" for name, value in dataclasses.asdict(self.params).items())
+        return f"{self.kernel} {values}".rstrip()
+
+
+def build(
+    workload: Workload, candidate: Candidate, constants: Sequence[Array], on: target.Target
+) -> tuple[tirx.PrimFunc, tuple[Array, ...]]:
+    """The function that a candidate stands for, and the constants as it reads them.
+
+    Args:
+        workload: What to compute.
+        candidate: How.
+        constants: The composite's, in the order of `Operand.index`.
+        on: Becomes the function's "target".
+
+    Returns:
+        A function of the workload's inputs, the packed constants and the output; and the packed constants.
+
+    Raises:
+        ValueError: The kernel cannot compute the workload so.
+    """
+    kernel = kernel_named(candidate.kernel)
+    func = in_root_block(kernel.build(workload, candidate.params)).with_attr("target", on)
+    return func, kernel.pack(workload, candidate.params, constants)
+
+
+def encode_workload(workload: Workload) -> dict[str, Any]:
+    """A workload as JSON data."""
+    return dataclasses.asdict(workload)
+
+
+def decode_workload(data: dict[str, Any]) -> Workload:
+    """The inverse of `encode_workload`.
+
+    Raises:
+        ValueError: It is of another version of `Workload`.
+    """
+    try:
+        found = _decoded(Workload, data)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no workload of this version: {error}") from error
+    return found  # type: ignore[no-any-return]  # _decoded gives what the hint says
+
+
+def key_of(workload: Workload) -> str:
+    """A name of the workload that holds over runs and machines."""
+    text = json.dumps(encode_workload(workload), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def _decoded(hint: Any, value: Any) -> Any:
+    """JSON data as an instance of a type hint: dataclasses from objects, tuples from lists."""
+    if get_origin(hint) in (Union, types.UnionType):
+        hint = next(
+            (h for h in get_args(hint) if dataclasses.is_dataclass(h) or get_origin(h) is tuple), None
+        )
+    if value is None or hint is None:
+        return value
+    if dataclasses.is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return hint(**{name: _decoded(hints[name], part) for name, part in value.items()})  # type: ignore[operator]
+    if get_origin(hint) is tuple:
+        parts = get_args(hint)
+        hints_of = parts[:1] * len(value) if parts[-1:] == (...,) else parts
+        return tuple(_decoded(each, part) for each, part in zip(hints_of, value, strict=True))
+    return value

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which candidates are likely to be fast: gradient-boosted trees over what is known before anything is built.
+
+MetaSchedule's XGBModel reads features of every store of a scheduled function. Emitting one of ours takes as long as
+measuring it, a third of a second, and the kernel's own estimate, with its parameters and the sizes of the workload,
+takes microseconds: these are the features. What is learnt is how far the cost is from the default's, which carries over
+from task to task and from core to core.
+"""
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from arm_ext.tune.candidate import Candidate
+from schedules.cores import Core
+from schedules.select import KERNELS, kernel_named
+from schedules.workload import Workload
+
+LEAST_SAMPLES = 24
+"""Before there are as many, candidates rank by the kernels' estimates."""
+
+SIZES = 12
+"""Sizes of a workload that are features: of its result and of two operands of four axes."""
+
+HASHED = 1009
+"""Parameters that are names become numbers below this prime."""
+
+TREES = {"max_depth": 6, "eta": 0.2, "min_child_weight": 1, "nthread": 1, "objective": "reg:squarederror"}
+"""As MetaSchedule has them, but for one thread, by which sums have one order and the same samples give one model."""
+
+ROUNDS = 60
+
+
+@dataclass(frozen=True)
+class Point:
+    """A candidate for a workload on a core, and for comparison what is taken there without tuning."""
+
+    workload: Workload
+    core: Core
+    candidate: Candidate
+    default: Candidate
+
+    @cached_property
+    def ratio(self) -> float:
+        """Estimated cycles, as a multiple of the default's."""
+        return self._estimate(self.candidate) / max(self._estimate(self.default), 1.0)
+
+    def _estimate(self, candidate: Candidate) -> float:
+        return kernel_named(candidate.kernel).estimate(self.workload, candidate.params, self.core)
+
+
+class CostModel:
+    """Predicts costs as multiples of the default's."""
+
+    def __init__(self) -> None:
+        self._rows: list[npt.NDArray[Any]] = []
+        self._ratios: list[float] = []
+        self._trees: xgboost.Booster | None = None
+
+    def add(self, measured: Sequence[tuple[Point, float]]) -> None:
+        """Learns of measured candidates, each with its cost as a multiple of the default's."""
+        self._rows += list(_features([point for point, _ in measured]))
+        self._ratios += [ratio for _, ratio in measured]
+        if measured and len(self._rows) >= LEAST_SAMPLES:
+            data = xgboost.DMatrix(np.array(self._rows), label=np.log(self._ratios))
+            self._trees = xgboost.train(TREES, data, num_boost_round=ROUNDS)
+
+    def predict(self, points: Sequence[Point]) -> npt.NDArray[Any]:
+        """The cost of each as a multiple of the default's; by estimates as long as little was measured."""
+        if self._trees is None or not points:
+            return np.array([point.ratio for point in points])
+        logarithms: npt.NDArray[Any] = self._trees.predict(xgboost.DMatrix(_features(points)))
+        ratios: npt.NDArray[Any] = np.exp(logarithms)
+        return ratios
+
+
+def _features(points: Sequence[Point]) -> npt.NDArray[Any]:
+    """A row for each point: [points, features], NaN for parameters that its kernel does not have."""
+    table = np.full((len(points), len(_COLUMNS) + SIZES + 3), np.nan, np.float32)
+    names = [kernel.NAME for kernel in KERNELS]
+    for row, point in zip(table, points, strict=True):
+        row[:3] = (
+            math.log(max(point.ratio, 1e-6)),
+            names.index(point.candidate.kernel),
+            point.core.issue_width,
+        )
+        sizes = list(_sizes(point.workload))[:SIZES]
+        row[3 : 3 + len(sizes)] = np.log2(sizes)
+        for name, value in _values(asdict(point.candidate.params)):
+            row[3 + SIZES + _COLUMNS[name]] = value
+    return table
+
+
+def _sizes(workload: Workload) -> Iterator[int]:
+    shapes = [workload.output_shape, *(operand.seen for operand in workload.operands[:2])]
+    for shape in shapes:
+        yield from (max(1, size) for size in (*(1,) * (4 - len(shape)), *shape)[:4])
+
+
+def _values(params: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Parameters as numbers; those of an inner record stand for themselves."""
+    for name, value in params.items():
+        if isinstance(value, dict):
+            yield from _values(value)
+        else:
+            yield name, zlib.crc32(value.encode()) % HASHED if isinstance(value, str) else float(value)
+
+
+def _fields(params: Any) -> Iterator[str]:
+    for name, kind in params.__annotations__.items():
+        yield from _fields(kind) if hasattr(kind, "__dataclass_fields__") else (name,)
+
+
+_COLUMNS = {
+    name: index
+    for index, name in enumerate(
+        sorted(
+            {
+                field
+                for kernel in KERNELS
+                for each in kernel.Params.__mro__
+                if "__annotations__" in vars(each)
+                for field in _fields(each)
+            }
+        )
+    )
+}
+"""Parameter → its place among the features."""

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one call of a kernel costs: estimated cycles on a board that counts, a time on a real one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import tvm
+
+from arm_ext.board import BoardInfo, conditions
+from arm_ext.board.session import Session
+from arm_ext.measure.cycles import block_costs
+from arm_ext.measure.mca import Mca, find_mca
+from arm_ext.measure.pipes import vector_share
+from arm_ext.measure.trace import MODEL_IMAGE, Trace
+from arm_ext.tune.measure import Result
+from schedules.cores import Core
+from schedules.costs import BYTES_PER_CYCLE
+
+ESTIMATE = 2
+"""Raised when the same candidate would come out with other cycles; those of another number are no measure of them."""
+
+VECTOR_PIPES = "vector pipes"
+"""The condition that tells how full they are; see `arm_ext.measure.pipes`."""
+
+# Bytes a cycle that a core gets from L2: half a line. Assumed, not measured, as BYTES_PER_CYCLE is.
+_L2_BYTES_PER_CYCLE = 32.0
+_LINE = 64
+# Of a line that L1 and L2 fetch. Prefetchers hide how long it takes, not how much the buses carry.
+_LINE_CYCLES = (_LINE / _L2_BYTES_PER_CYCLE, _LINE / BYTES_PER_CYCLE)
+
+_REPEATS = 9
+# Several calls are timed together until they take this long: clocks tick in less than a thousandth of it.
+_REPEAT_MS = 5
+# Interquartile range over the median that is small enough: below the gain that is worth a record.
+_SPREAD = 0.02
+_ROUNDS = 5
+# Tukey's fence: what lies further than this many interquartile ranges from the quartiles is an outlier.
+_FENCE = 1.5
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel on a board, with its arguments there.
+
+    Attributes:
+        session: The open session.
+        info: What the board says of itself; None of one that counts.
+        dump: Where a board that counts writes.
+        module: The library.
+        name: Of the kernel in it.
+        arguments: Tensors on the board, the output last.
+        so: The library's file.
+    """
+
+    session: Session
+    info: BoardInfo | None
+    dump: Path | None
+    module: tvm.runtime.Module
+    name: str
+    arguments: Sequence[tvm.runtime.Tensor]
+    so: Path
+
+    def seconds(self, repeats: int, repeat_ms: int = 0) -> list[float]:
+        """Seconds of a call, so many times; each is the mean of as many calls as take `repeat_ms`."""
+        with self.session.guard():
+            evaluate = self.module.time_evaluator(
+                self.name, self.session.device(), number=1, repeat=repeats, min_repeat_ms=repeat_ms
+            )
+            return [float(seconds) for seconds in evaluate(*self.arguments).results]
+
+    def trace(self) -> Trace:
+        """One warm call, on a board that counts."""
+        assert self.dump is not None
+        self.seconds(repeats=1)
+        with self.session.guard():
+            maps = str(self.session.function("arm_ext.board.maps")())
+        return Trace.parse(self.dump, maps, self.so)
+
+
+Cost = Callable[[Loaded], Result]
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """Counts one warm call on one thread, and estimates its cycles on a core, with what caches fetch in it.
+
+    Registers that are spilled count as the loads and stores that they are.
+
+    Attributes:
+        core: Whose cycles.
+    """
+
+    core: Core
+    mca: Mca = field(default_factory=lambda: replace(find_mca(), keep=False))
+
+    def __call__(self, kernel: Loaded) -> Result:
+        """Costs of the kernel alone, without the runtime around it."""
+        trace = kernel.trace()
+        blocks = [block for block in trace.blocks if block.image == MODEL_IMAGE]
+        costs = block_costs(blocks, self.core, self.mca)
+        misses = trace.misses or (0, 0)
+        moved = sum(count * cycles for count, cycles in zip(misses, _LINE_CYCLES, strict=True))
+        return Result(
+            round(sum(cost.cycles for cost in costs) + moved, 1),
+            sum(block.instructions for block in blocks),
+            conditions={
+                VECTOR_PIPES: f"{vector_share(costs, self.core):.3f}",
+                "lines from L2": str(misses[0]),
+                "lines from memory": str(misses[1]),
+            },
+        )
+
+
+def seconds(kernel: Loaded) -> Result:
+    """Times a kernel until the spread is small: outliers are timed again, a few times at most."""
+    times: list[float] = []
+    for _ in range(_ROUNDS):
+        times = _without_outliers([*times, *kernel.seconds(_REPEATS, _REPEAT_MS)])
+        if len(times) >= _REPEATS and _spread(times) <= _SPREAD:
+            break
+    return Result(float(np.median(times)), conditions=_conditions(kernel, times))
+
+
+def _without_outliers(times: Sequence[float]) -> list[float]:
+    low, median, high = np.percentile(times, [25, 50, 75])
+    reach = max(_FENCE * (high - low), _SPREAD * median)
+    return [value for value in times if low - reach <= value <= high + reach]
+
+
+def _spread(times: Sequence[float]) -> float:
+    low, median, high = np.percentile(times, [25, 50, 75])
+    return float((high - low) / median)
+
+
+def _conditions(kernel: Loaded, times: Sequence[float]) -> dict[str, str]:
+    session, info = kernel.session, kernel.info
+    assert info is not None
+    return {
+        "cpu": info.cpu,
+        "cores": str(info.cores),
+        "threads": str(conditions.threads(session)),
+        "governor": conditions.governor(session),
+        "temperature": conditions.temperature(session),
+        "repeats": str(len(times)),
+        "spread": f"{_spread(times):.3f}",
+    }

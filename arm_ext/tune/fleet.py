@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring on boards: several emulated ones of our own, one that is there, or all that a tracker has of a kind."""
+
+import functools
+import multiprocessing
+import os
+import pickle
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from arm_ext.board.remote import TrackedBoard
+from arm_ext.board.spec import BoardSpec, parse_spec
+from arm_ext.errors import EnvError, UsageError
+from arm_ext.measure.mca import find_mca
+from arm_ext.target.profiles import Profile
+from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.chain import AWAY_SECONDS, Chain, Job, Site
+from arm_ext.tune.costs import ESTIMATE
+from arm_ext.tune.measure import OnResult, Result, ignore
+from arm_ext.tune.record import Unit
+from arm_ext.tune.reference import sample
+from arm_ext.tune.task import Task
+from arm_ext.tune.workers import Lost, Workers
+from schedules.cores import CORES
+
+# The slowest build of a kernel takes some seconds, and so does running it on an emulated board.
+_BUILD_SECONDS = 120
+_SESSION_SECONDS = 60
+# A candidate may meet two sessions that hang, each noticed somewhat late, and a board that is started again.
+_JOB_SECONDS = _BUILD_SECONDS + AWAY_SECONDS + 3 * _SESSION_SECONDS
+
+
+class Fleet:
+    """A `Measurer` on boards; a context manager that ends what it started.
+
+    Builds go on in processes of this machine. An emulated board of ours belongs to one of them, and counts; on others
+    one candidate is measured at a time, while the next ones are built.
+
+    Attributes:
+        unit: Estimated cycles on emulated boards of ours, seconds on others.
+        where: The board, or the model that estimates.
+        width: Candidates in work at once.
+    """
+
+    def __init__(self, profile: Profile, board: str = "virtual", jobs: int | None = None) -> None:
+        """Starts nothing but asks a tracker for its boards.
+
+        Args:
+            profile: What candidates are built for.
+            board: As `open_board` takes it.
+            jobs: Processes on this machine; as many as it has cores by default, or as the boards keep busy.
+
+        Raises:
+            UsageError: No such board, or none that can run code for the profile.
+            EnvError: There is no llvm-mca, or the tracker does not answer.
+        """
+        spec = parse_spec(board)
+        counting = spec.kind == "virtual"
+        self.unit: Unit = "cycles" if counting else "seconds"
+        self.where = _model(profile) if counting else board
+        self.width = jobs or _jobs(spec)
+        self._files = tempfile.TemporaryDirectory(prefix="arm-ext-tune-")
+        self._folder = Path(self._files.name)
+        alone = spec.kind in {"local", "remote"}
+        turns = multiprocessing.get_context("spawn").Lock() if alone else None
+        site = Site(profile, board, counting, _SESSION_SECONDS, self._folder, turns)
+        self._workers: Workers[Job, Result] = Workers(
+            functools.partial(Chain, site), self.width, _JOB_SECONDS
+        )
+        self._samples: dict[str, Path] = {}
+
+    def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
+        """Measures a batch; see `Measurer`."""
+        jobs = [Job(task.workload, candidate, self._sample(task)) for task, candidate in batch]
+        results: dict[int, Result] = {}
+
+        def done(index: int, answer: Result | Lost) -> None:
+            results[index] = _lost(answer) if isinstance(answer, str) else answer
+            on_result(index, results[index])
+
+        self._workers.run(jobs, done)
+        if jobs and all(result.failure == "board" for result in results.values()):
+            raise EnvError(results[0].detail)
+        return [results[index] for index in range(len(batch))]
+
+    def close(self) -> None:
+        """Ends processes and boards."""
+        self._workers.close()
+        self._files.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _sample(self, task: Task) -> Path:
+        """The file of a task's sample, which is made when the task is first measured."""
+        if task.key not in self._samples:
+            path = self._folder / f"{task.key}.sample"
+            path.write_bytes(pickle.dumps(sample(task)))
+            self._samples[task.key] = path
+        return self._samples[task.key]
+
+
+def _lost(lost: Lost) -> Result:
+    if lost == "timeout":
+        return Result(None, failure="timeout", detail=f"not built and measured in {_JOB_SECONDS} s")
+    return Result(None, failure="build", detail="the process that built and measured it died")
+
+
+def _model(profile: Profile) -> str:
+    core = profile.core
+    if core.name not in CORES:
+        raise UsageError(
+            f"there is no model of this machine's {core.name} to estimate cycles with; tune on --board local, or for "
+            "a profile that `arm-ext targets` lists"
+        )
+    return f"virtual, {core.mca_cpu} of llvm-mca {find_mca().version}, estimate {ESTIMATE}"
+
+
+def _jobs(spec: BoardSpec) -> int:
+    """Processes by default: for a board that is there, one that measures and one that builds."""
+    cores = len(os.sched_getaffinity(0))
+    if spec.kind == "virtual":
+        return cores
+    if spec.kind == "local":
+        return 1  # builds would disturb what is timed
+    boards = 1
+    if spec.kind == "tracker":
+        boards = TrackedBoard(spec.host, spec.port, spec.key, _SESSION_SECONDS).registered()
+    return min(2 * max(boards, 1), max(boards, 1) + cores)

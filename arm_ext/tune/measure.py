@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What it is to measure candidates: the interface of all that can."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.record import Failure, Unit
+from arm_ext.tune.task import Task
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a candidate; see `Record` for the fields that it has too.
+
+    Attributes:
+        cost: In the measurer's unit; None if it failed.
+        instructions: Where they were counted.
+        failure: "" if there is a cost.
+        detail: The failure's message.
+        conditions: What the cost depends on.
+    """
+
+    cost: float | None
+    instructions: int | None = None
+    failure: Failure = ""
+    detail: str = ""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+
+
+OnResult = Callable[[int, Result], None]
+"""Called with the place in the batch and what came of it, as soon as that is known."""
+
+
+def ignore(_index: int, _result: Result) -> None:
+    """Does nothing with a result."""
+
+
+class Measurer(Protocol):
+    """Builds candidates, checks their values and measures them.
+
+    Attributes:
+        unit: Of the costs.
+        where: See `Record`.
+    """
+
+    unit: Unit
+    where: str
+
+    def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
+        """Measures a batch, several at a time if it can.
+
+        Args:
+            batch: What to measure.
+            on_result: Called for each, in the order in which they are done.
+
+        Returns:
+            A result for each, in the order of the batch.
+
+        Raises:
+            EnvError: No candidate can be measured: no board is left, or this machine lacks something.
+        """

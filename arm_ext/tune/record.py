@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One finished trial, as a line of the database."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import tvm
+from pydantic import BaseModel, ConfigDict, Field
+
+from arm_ext.target.profiles import Profile
+
+SCHEMA_VERSION: Literal[1] = 1
+
+Unit = Literal["cycles", "seconds"]
+"""Of a cost: an estimate from what a virtual board counts, or a time on a real one."""
+
+Failure = Literal["", "build", "isa", "load", "run", "timeout", "board", "wrong values"]
+"""Why a candidate has no cost: what of the chain failed; "board" if the board was lost more than once."""
+
+
+class Record(BaseModel):
+    """A candidate that was measured, and what came of it.
+
+    A cost is of a candidate whose values were right: they are compared with the composite's own before it is measured.
+
+    Attributes:
+        task: Key of the task, from the structure of its workload.
+        workload: The workload, for whoever looks for a shape like it.
+        candidate: Kernel and parameters.
+        default: Whether it is what is taken without tuning.
+        core: Of the profile.
+        features: Of the profile; code for these was measured.
+        tvm: Version that generated the code.
+        unit: Of `cost`.
+        where: The board, or the model that estimates cycles.
+        cost: Of one call on one thread; None if it failed.
+        instructions: Of one call, where they were counted.
+        failure: Why there is no cost; "" if there is one.
+        detail: The failure's message, or empty.
+        when: ISO 8601, UTC.
+        seed: Of the search.
+        conditions: What the cost depends on, as far as the board tells: its CPU, cores, governor, temperature, spread.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    task: str
+    workload: dict[str, Any]
+    candidate: dict[str, Any]
+    default: bool
+    core: str
+    features: tuple[str, ...]
+    tvm: str
+    unit: Unit
+    where: str
+    cost: float | None = Field(default=None, gt=0)
+    instructions: int | None = None
+    failure: Failure = ""
+    detail: str = ""
+    when: str
+    seed: int
+    conditions: Mapping[str, str] = Field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """A name for it, from its content."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+    @property
+    def book(self) -> str:
+        """What it is valid for, as a file name: core, features and TVM version."""
+        return book_name(self.core, self.features, self.tvm)
+
+
+def book_of(profile: Profile) -> str:
+    """The book of records that are valid for a profile."""
+    return book_name(profile.core.name, profile.features, tvm.__version__)
+
+
+def book_name(core: str, features: tuple[str, ...], version: str) -> str:
+    """One name for each core, set of features and version of TVM."""
+    digest = hashlib.sha256(" ".join([version, *sorted(features)]).encode()).hexdigest()
+    return f"{core}-{digest[:8]}"

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measuring with a memory: what the database holds is not measured again, and what is measured goes there at once."""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import tvm
+
+from arm_ext.tune.candidate import Candidate, encode_workload
+from arm_ext.tune.database import Database, same_candidate
+from arm_ext.tune.measure import Measurer, OnResult, Result, ignore
+from arm_ext.tune.record import Record
+from arm_ext.tune.task import Task
+
+_LOG = logging.getLogger(__name__)
+
+
+class Recorded:
+    """A `Measurer` that records; a search that is repeated goes through its finished trials in no time.
+
+    Attributes:
+        unit: As of the measurer inside.
+        where: Likewise.
+        reused: Trials that the database had before.
+    """
+
+    def __init__(self, inner: Measurer, database: Database, seed: int = 0) -> None:
+        """Reads the database when it is first asked.
+
+        Args:
+            inner: What measures.
+            database: Where records are, and go to.
+            seed: Of the search, for the records.
+        """
+        self.unit, self.where = inner.unit, inner.where
+        self.reused = 0
+        self._inner = inner
+        self._database = database
+        self._seed = seed
+        self._known: dict[tuple[str, str], Result] | None = None
+        self._before: frozenset[tuple[str, str]] = frozenset()
+
+    def measure(self, batch: Sequence[tuple[Task, Candidate]], on_result: OnResult = ignore) -> list[Result]:
+        """Measures what is not known; see `Measurer`."""
+        known = self._read(batch[0][0]) if batch else {}
+        results = {
+            index: known[_name(task, candidate)]
+            for index, (task, candidate) in enumerate(batch)
+            if _name(task, candidate) in known
+        }
+        for index, result in results.items():
+            on_result(index, result)
+        self.reused += sum(_name(*batch[index]) in self._before for index in results)
+        rest = [index for index in range(len(batch)) if index not in results]
+
+        def done(place: int, result: Result) -> None:
+            index = rest[place]
+            task, candidate = batch[index]
+            # A candidate is not to blame for a board that is away.
+            if result.failure != "board":
+                self._database.append([self._record(task, candidate, result)])
+                known[_name(task, candidate)] = result
+            on_result(index, result)
+
+        measured = self._inner.measure([batch[index] for index in rest], done) if rest else []
+        results |= dict(zip(rest, measured, strict=True))
+        return [results[index] for index in range(len(batch))]
+
+    def _read(self, task: Task) -> dict[tuple[str, str], Result]:
+        """What is known of the profile's tasks: of several records the last."""
+        if self._known is None:
+            self._known = {
+                (record.task, same_candidate(record.candidate)): Result(
+                    record.cost, record.instructions, record.failure, record.detail, dict(record.conditions)
+                )
+                for record in self._database.records(task.profile)
+                if (record.unit, record.where) == (self.unit, self.where)
+            }
+            self._before = frozenset(self._known)
+            if self._database.torn:
+                _LOG.warning("%d lines of %s are no records", self._database.torn, self._database.folder)
+        return self._known
+
+    def _record(self, task: Task, candidate: Candidate, result: Result) -> Record:
+        return Record(
+            task=task.key,
+            workload=encode_workload(task.workload),
+            candidate=candidate.encode(),
+            default=candidate == task.default,
+            core=task.profile.core.name,
+            features=task.profile.features,
+            tvm=tvm.__version__,
+            unit=self.unit,
+            where=self.where,
+            cost=result.cost,
+            instructions=result.instructions,
+            failure=result.failure,
+            detail=result.detail,
+            when=datetime.now(UTC).isoformat(timespec="seconds"),
+            seed=self._seed,
+            conditions=result.conditions,
+        )
+
+
+def _name(task: Task, candidate: Candidate) -> tuple[str, str]:
+    return task.key, same_candidate(candidate.encode())

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task should compute: random inputs, and what the composite makes of them without any of our kernels."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import relax
+
+from arm_ext.distance import distance
+from arm_ext.frontends.imported import TensorSpec
+from arm_ext.pipeline import Context, lower_kernels, plan
+from arm_ext.selftest import random_inputs, run_planned
+from arm_ext.target.profiles import baseline_host
+from arm_ext.tune.task import Task
+from schedules.select import KERNELS
+
+_MAIN = "main"
+# Of max|expected|. Sums in another order differ in binary32 by sqrt(k) * 2^-24 of their terms, and Winograd's by four
+# times that. Of 32 products added up in binary16 the roundings come to about 2^-10, of a product in bfloat16 to 2^-8;
+# four times either is a bound that no right kernel reaches, and no wrong one keeps.
+_BOUNDS = {"float32": 1e-4, "float16": 2.0**-8, "bfloat16": 2.0**-6}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call of a task.
+
+    Attributes:
+        inputs: The composite's, in order.
+        constants: The composite's, as `kernel.pack` takes them.
+        expected: The output.
+        bound: Largest |difference| / max|expected| of a right float output; 0 where all bits must be equal.
+    """
+
+    inputs: tuple[npt.NDArray[Any], ...]
+    constants: tuple[npt.NDArray[Any], ...]
+    expected: npt.NDArray[Any]
+    bound: float
+
+    def unwritten(self) -> npt.NDArray[Any]:
+        """An output that is wrong everywhere."""
+        exact = not self.bound
+        return np.invert(self.expected) if exact else np.full_like(self.expected, np.nan)
+
+    def fault(self, actual: npt.NDArray[Any]) -> str:
+        """What is wrong with an output; "" if nothing is."""
+        if not self.bound:
+            wrong = np.argwhere(actual != self.expected)
+            if not len(wrong):
+                return ""
+            at = tuple(map(int, wrong[0]))
+            return (
+                f"{len(wrong)} of {actual.size} values differ; the first, at {at}, is {actual[at]}, not "
+                f"{self.expected[at]}"
+            )
+        apart = distance(actual.astype(np.float32), self.expected.astype(np.float32)).relative
+        if apart <= self.bound:
+            return ""
+        return f"the largest difference is {apart:.2g} of the largest value, more than {self.bound:.2g}"
+
+
+def sample(task: Task) -> Sample:
+    """Computes the task's composite on seeded random inputs, on this machine.
+
+    Its operators are legalised by TVM and scheduled by nothing that knows of kernels.
+    """
+    specs = [
+        TensorSpec(f"x{index}", tuple(int(size) for size in param.ty.shape), str(param.ty.dtype))
+        for index, param in enumerate(task.composite.params)
+    ]
+    inputs = random_inputs(specs)
+    profile = baseline_host()
+    context = Context(profile, without=tuple(kernel.NAME for kernel in KERNELS))
+    planned = plan(lower_kernels(_module(task), context), context)
+    expected = run_planned(planned, profile, inputs)[0]
+    shapes = [operand.shape for operand in task.workload.inputs]
+    return Sample(
+        tuple(value.reshape(shape) for value, shape in zip(inputs, shapes, strict=True)),
+        task.constants,
+        expected.reshape(task.workload.output_shape),
+        _bound(task),
+    )
+
+
+def _module(task: Task) -> tvm.IRModule:
+    """A module whose main is one call of the composite."""
+    builder = relax.BlockBuilder()
+    for gvar in relax.analysis.all_global_vars(task.composite):
+        builder.get()[gvar] = task.routines[gvar.name_hint]
+    composite = builder.add_func(task.composite, "composite")
+    params = [relax.Var(f"x{index}", param.ty) for index, param in enumerate(task.composite.params)]
+    with builder.function(_MAIN, params):
+        with builder.dataflow():
+            output = builder.emit_output(relax.Call(composite, params))
+        builder.emit_func_output(output)
+    return builder.get()
+
+
+def _bound(task: Task) -> float:
+    workload = task.workload
+    if workload.output_dtype not in _BOUNDS:
+        return 0.0
+    dtypes = {operand.dtype for operand in workload.operands} | {workload.output_dtype}
+    return max(bound for dtype, bound in _BOUNDS.items() if dtype in dtypes)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The best candidates of each task by what the database knows, measured again, such as on a real board."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.database import Database, same_candidate
+from arm_ext.tune.measure import Measurer
+from arm_ext.tune.record import Record
+from arm_ext.tune.task import Task
+
+
+def rerank(
+    tasks: Sequence[Task], measurer: Measurer, database: Database, top: int, until: Callable[[], bool]
+) -> None:
+    """Measures what is taken without tuning, and the best of each task.
+
+    Args:
+        tasks: Of which; one without records is passed over.
+        measurer: Where; it records.
+        database: Has the candidates, with costs in another unit than the measurer's or from other places.
+        top: How many of each.
+        until: Whether to stop, asked before each task.
+    """
+    if not tasks:
+        return
+    records = database.records(tasks[0].profile)
+    for task in tasks:
+        if until():
+            return
+        others = [
+            record
+            for record in records
+            if record.task == task.key and (record.unit, record.where) != (measurer.unit, measurer.where)
+        ]
+        if others:
+            best = [candidate for candidate in fastest(others, top) if candidate != task.default]
+            measurer.measure([(task, candidate) for candidate in [task.default, *best]])
+
+
+def fastest(records: Iterable[Record], top: int) -> list[Candidate]:
+    """The candidates of the lowest costs, each once; those of other versions are passed over."""
+    right = sorted((r for r in records if r.cost is not None), key=lambda record: record.cost or 0.0)
+    found: dict[str, Candidate] = {}
+    for record in right:
+        if len(found) == top:
+            break
+        try:
+            found.setdefault(same_candidate(record.candidate), Candidate.decode(record.candidate))
+        except ValueError:
+            continue
+    return list(found.values())

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which candidate is measured next, over all tasks of a model.
+
+The default of each task is measured first. Then rounds of a task each: the candidates that the nearest tasks' records
+make likely, next those that the cost model holds fastest, and a few at random, so that the model sees what it
+would not have chosen. The task of a round is the one of which the whole model's time may fall most, by what its last
+trials gained and by what it still takes (the gradient of Ansor, Zheng et al., OSDI 2020, equation 2).
+
+All of that is a function of tasks, seed, records and costs: the same of these make the same search. Time decides only
+where it ends. What was measured before comes from the database, by the measurer, so that a search that is run
+again goes the same way without measuring, and goes on from there.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.cost_model import CostModel, Point
+from arm_ext.tune.measure import Measurer, Result
+from arm_ext.tune.record import Record, book_of
+from arm_ext.tune.space import counterpart, space
+from arm_ext.tune.task import Task
+from arm_ext.tune.transfer import Known, likely, points_of
+
+ROUND = 8
+"""Candidates of a round: few, since each round chooses by all that was measured before."""
+
+AT_RANDOM = 2
+"""Of a round: an exploration of a quarter, as spaces are small and estimates good."""
+
+MOMENTUM = 0.2
+"""Weight of what the last trials gained, against that of what the task still takes (Ansor's alpha)."""
+
+WINDOW = 3 * ROUND
+"""Trials back to which a gain counts as the last ones'."""
+
+
+@dataclass
+class Progress:
+    """How far a task is.
+
+    Attributes:
+        task: Which.
+        default: Cost of what is taken without tuning; None if that failed or is not measured yet.
+        best: The fastest candidate so far.
+        cost: Its cost.
+        trials: Candidates measured.
+        failures: How many failed, by kind.
+    """
+
+    task: Task
+    default: float | None = None
+    best: Candidate | None = None
+    cost: float = math.inf
+    trials: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    _costs: list[float] = field(default_factory=list)
+
+    def note(self, candidate: Candidate, result: Result) -> None:
+        """Takes a result in."""
+        self.trials += 1
+        if result.cost is None:
+            self.failures[result.failure] += 1
+        elif result.cost < self.cost:
+            self.best, self.cost = candidate, result.cost
+        if candidate == self.task.default:
+            self.default = result.cost
+        self._costs.append(self.cost)
+
+    def gradient(self) -> float:
+        """What a further trial may take off the model's time, in units of cost."""
+        if not math.isfinite(self.cost):
+            return math.inf if self.trials <= ROUND else 0.0  # given up after a round in which nothing ran
+        before = self._costs[max(0, len(self._costs) - 1 - WINDOW)]
+        recent = (before - self.cost) / min(WINDOW, len(self._costs)) if math.isfinite(before) else 0.0
+        return self.task.times * (MOMENTUM * recent + (1 - MOMENTUM) * self.cost / self.trials)
+
+
+@dataclass
+class _Search:
+    """A task with what is left of its space; `first` of that what other tasks' records suggest."""
+
+    progress: Progress
+    seed: int
+    left: list[Point]
+    first: list[Point]
+
+    @classmethod
+    def of(cls, task: Task, seed: int, known: Known) -> "_Search":
+        """A search that begins."""
+        points = {
+            candidate: Point(task.workload, task.profile.core, candidate, task.default)
+            for candidate in space(task)[1:]
+        }
+        found = (counterpart(candidate, list(points)) for candidate in likely(task, known))
+        first = dict.fromkeys(points[candidate] for candidate in found if candidate is not None)
+        return cls(Progress(task), seed, [p for p in points.values() if p not in first], list(first))
+
+    def propose(self, count: int, model: CostModel) -> list[Point]:
+        """The next points, taken out of what is left."""
+        taken, self.first = self.first[:count], self.first[count:]
+        order = list(np.argsort(model.predict(self.left), kind="stable"))
+        chosen = order[: max(0, count - len(taken) - AT_RANDOM)]
+        # A generator for each round, so that it matters to no task when its turn is.
+        random = np.random.default_rng([self.seed, int(self.progress.task.key, 16), self.progress.trials])
+        chosen += list(random.permutation(order[len(chosen) :]))[: count - len(taken) - len(chosen)]
+        taken += [self.left[index] for index in chosen]
+        self.left = [point for index, point in enumerate(self.left) if index not in chosen]
+        return taken
+
+
+@dataclass
+class _Run:
+    """All tasks, what was learnt of them, and what may still be spent."""
+
+    searches: Sequence[_Search]
+    model: CostModel
+    measurer: Measurer
+    trials: float
+    until: Callable[[], bool]
+
+    def room(self) -> int:
+        """How many candidates the next round may have."""
+        spent = sum(search.progress.trials for search in self.searches)
+        return 0 if self.until() else int(min(ROUND, self.trials - spent))
+
+    def next(self) -> _Search | None:
+        """The task of the next round; None if all spaces are exhausted, or given up."""
+        open_ = [each for each in self.searches if (each.first or each.left) and each.progress.gradient()]
+        return max(open_, key=lambda search: search.progress.gradient(), default=None)
+
+    def measure(self, batch: Sequence[tuple[_Search, Point]]) -> None:
+        """Measures a round, and learns of it."""
+        asked = [(search.progress.task, point.candidate) for search, point in batch]
+        learnt = []
+        for (search, point), result in zip(batch, self.measurer.measure(asked), strict=True):
+            search.progress.note(point.candidate, result)
+            if result.cost is not None and search.progress.default:
+                learnt.append((point, result.cost / search.progress.default))
+        self.model.add(learnt)
+
+
+def never() -> bool:
+    """For a search without a limit of time."""
+    return False
+
+
+def tune(
+    tasks: Sequence[Task],
+    measurer: Measurer,
+    *,
+    seed: int = 0,
+    trials: int | None = None,
+    until: Callable[[], bool] = never,
+    records: Sequence[Record] = (),
+) -> list[Progress]:
+    """Searches for the fastest candidate of each task.
+
+    Args:
+        tasks: What to tune.
+        measurer: What measures.
+        seed: Of what is chosen at random.
+        trials: How many candidates to measure at most, over all tasks; without a limit, until every space is exhausted.
+        until: Asked before each round whether to end.
+        records: Of earlier searches, for any target: those of the tasks themselves for this one are left aside, as
+            the measurer has them.
+
+    Returns:
+        How far each task came, in the order of `tasks`.
+
+    Raises:
+        EnvError: As the measurer does.
+    """
+    known = points_of(records, {(task.key, book_of(task.profile)) for task in tasks})
+    model = CostModel()
+    model.add(known)
+    searches = [_Search.of(task, seed, known) for task in tasks]
+    run = _Run(searches, model, measurer, math.inf if trials is None else trials, until)
+    waiting = [(each, _default(each.progress.task)) for each in searches]
+    while waiting and (count := run.room()):
+        run.measure(waiting[:count])
+        waiting = waiting[count:]
+    while (count := run.room()) and (search := run.next()):
+        run.measure([(search, point) for point in search.propose(count, model)])
+    return [search.progress for search in searches]
+
+
+def _default(task: Task) -> Point:
+    return Point(task.workload, task.profile.core, task.default, task.default)

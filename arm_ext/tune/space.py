@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What there is to try for a task: every kernel that takes it, with every value of its parameters that is valid.
+
+A space is a list. Kernels offer tens of points to hundreds, all of which compute the workload, whatever its sizes, as
+each kernel has code for tails; so that there is nothing to sample, and nothing that aborts. MetaSchedule's evolution
+is for spaces that cannot be listed.
+
+Whether a call is spread over threads is no part of it, as candidates are measured on one: that follows from the tile
+and the workload, as `candidates` has it. Into how many blocks rows and columns are cut decides what caches hold, and so
+more blocks than threads need are points, where weights take more than half of L1. Fewer are none.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.task import Task
+from schedules.cores import Core
+from schedules.kernels import depthwise_s8, depthwise_s8_patch, gemm_s8_mmla
+from schedules.select import kernel_named
+from schedules.workload import Workload
+
+HOPELESS = 3.0
+"""Kernels whose best estimate is this many times the default's are left out: estimates are right to 1.6 or so."""
+
+FOLLOWING = frozenset({"parallel", "column_blocks", "row_block", "block"})
+"""Parameters that follow from the sizes of the workload: another one has others for the same tile."""
+
+FLAGS = {depthwise_s8.NAME: "anew", depthwise_s8_patch.NAME: "ordered"}
+"""What keeps LLVM's scheduler from moving loads, by kernel: defaults follow from the core's kind."""
+
+FINER = (2, 4, 8)
+"""How many times as many blocks are tried."""
+
+
+WIDER: dict[str, Callable[[Workload, Core], tuple[Any, ...]]] = {gemm_s8_mmla.NAME: gemm_s8_mmla.space}
+"""Kernels that have more to try than their `candidates`, among which they choose by estimate."""
+
+
+def space(task: Task) -> tuple[Candidate, ...]:
+    """The task's points, the default first, then by the kernels' own estimates."""
+    core = task.profile.core
+    found: dict[Candidate, float] = {}
+    for name in task.kernels:
+        kernel = kernel_named(name)
+        points = {
+            Candidate(name, params): kernel.estimate(task.workload, params, core)
+            for tile in WIDER.get(name, kernel.candidates)(task.workload, core)
+            for params in (tile, *_finer(task, tile), *_flipped(name, tile))
+        }
+        if min(points.values(), default=0.0) <= HOPELESS * task.estimate:
+            found |= points
+    found[task.default] = 0.0
+    return tuple(sorted(found, key=found.__getitem__))
+
+
+def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate | None:
+    """The point that does what a candidate for another workload, or another core, does, in about as many blocks.
+
+    Args:
+        candidate: That other one.
+        points: Of the task.
+
+    Returns:
+        None if there is none with the same kernel and the same parameters, but for `FOLLOWING`.
+    """
+    wanted, blocks = (candidate.kernel, _free(candidate.params)), _blocks(candidate.params)
+    alike = [point for point in points if (point.kernel, _free(point.params)) == wanted]
+    return min(alike, key=lambda point: abs(_blocks(point.params) - blocks), default=None)
+
+
+def _flipped(kernel: str, params: Any) -> Iterator[Any]:
+    """The same with the kernel's flag the other way."""
+    if kernel in FLAGS:
+        yield replace(params, **{FLAGS[kernel]: not getattr(params, FLAGS[kernel])})
+
+
+def _finer(task: Task, params: Any) -> Iterator[Any]:
+    """The same tile in more blocks of columns, or of rows."""
+    weights = task.workload.operands[1:2]
+    size = sum(math.prod(operand.shape) * np.dtype(operand.dtype).itemsize for operand in weights)
+    if size <= task.profile.core.l1d.size // 2:
+        return
+    for times in FINER:
+        if hasattr(params, "column_blocks"):
+            blocks = times * params.column_blocks
+            if blocks * params.tile.columns <= task.workload.output_shape[-1]:
+                yield replace(params, column_blocks=blocks)
+        elif hasattr(params, "row_block"):
+            tiles = params.row_block // params.rows // times
+            if tiles:
+                yield replace(params, row_block=tiles * params.rows)
+
+
+def _blocks(params: Any) -> float:
+    """Doublings of the size of blocks, or of their number, whichever the kernel counts."""
+    counts = (value for name, value in asdict(params).items() if name in FOLLOWING and name != "parallel")
+    return sum(math.log2(count) for count in counts)
+
+
+def _free(params: Any) -> dict[str, Any]:
+    return {name: value for name, value in asdict(params).items() if name not in FOLLOWING}

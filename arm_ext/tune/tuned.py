@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tuning database says of the workloads of a model, for `select`.
+
+Only records of exactly the target's core, its features and this version of TVM count. A record of a kernel that is
+switched off, or whose parameters this version does not have, is passed over.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+
+from arm_ext.errors import UsageError
+from arm_ext.manifest import TunedKernel
+from arm_ext.target.profiles import Profile
+from arm_ext.tune.candidate import Candidate, key_of
+from arm_ext.tune.database import Database, best_of
+from arm_ext.tune.record import Record
+from schedules.cores import Core
+from schedules.kernel import Match
+from schedules.select import Known, kernel_named
+from schedules.workload import Workload
+
+
+class Tuned:
+    """The best record of each task of a database; a `schedules.select.Choose`."""
+
+    def __init__(self, folder: str | Path, profile: Profile, without: Collection[str] = ()) -> None:
+        """Reads the database.
+
+        Args:
+            folder: Where it lies.
+            profile: The target.
+            without: Names of kernels that are not to be used.
+
+        Raises:
+            UsageError: There is none, or it has nothing for this target.
+        """
+        database, self._folder, self._without = Database(folder), folder, without
+        self._records: dict[str, list[Record]] = {}
+        for record in database.records(profile):
+            self._records.setdefault(record.task, []).append(record)
+        self._used: dict[str, TunedKernel] = {}
+        if not self._records:
+            found = sorted({f"{r.core} ({', '.join(r.features)}; TVM {r.tvm})" for r in database.all()})
+            raise UsageError(
+                f"{folder} has no record for {profile.name} with {', '.join(profile.features)} and this TVM; "
+                f"it has records for: {'; '.join(found) or 'nothing'}. Tune for this target first"
+            )
+
+    def __call__(self, workload: Workload, core: Core) -> Known | None:
+        """The fastest parameters that were measured for a workload, or None."""
+        key = key_of(workload)
+        record = best_of(self._usable(self._records.get(key, ()), workload, core))
+        if record is None:
+            return None
+        candidate = Candidate.decode(record.candidate)
+        self._used[key] = TunedKernel(record=record.id, task=key, candidate=record.candidate)
+        return Known(candidate.params, f"record {record.id}: {_cost(record)}{self._against(record)}")
+
+    def records(self, model: str) -> list[TunedKernel]:
+        """Of what was asked, what there was a record for, in the order of asking.
+
+        Raises:
+            UsageError: There was none for anything.
+        """
+        if not self._used:
+            raise UsageError(
+                f"{self._folder} has records for this target, but none for {model}: tune that model first"
+            )
+        return list(self._used.values())
+
+    def _usable(self, records: Collection[Record], workload: Workload, core: Core) -> list[Record]:
+        return [record for record in records if self._fits(record, workload, core)]
+
+    def _fits(self, record: Record, workload: Workload, core: Core) -> bool:
+        try:
+            kernel = kernel_named(Candidate.decode(record.candidate).kernel)
+        except ValueError:
+            return False
+        return kernel.NAME not in self._without and isinstance(kernel.matches(workload, core), Match)
+
+    def _against(self, record: Record) -> str:
+        """The default's cost in the same place; nothing if it is not there, or this is it."""
+        if record.default:
+            return ", which is the default"
+        same = (r for r in self._records[record.task] if r.default and r.where == record.where)
+        default = next((r for r in same if r.cost is not None), None)
+        return "" if default is None else f", by default {_cost(default)}"
+
+
+def _cost(record: Record) -> str:
+    cost = record.cost or 0.0
+    return f"{cost:,.0f} cycles" if record.unit == "cycles" else f"{cost * 1e6:,.1f} us"

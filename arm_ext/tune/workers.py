@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that work side by side: one that dies or takes too long costs its job, and is replaced."""
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from time import monotonic
+from typing import Generic, Literal, Protocol, TypeVar
+
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+Taken = TypeVar("Taken", contravariant=True)
+Given = TypeVar("Given", covariant=True)
+Lost = Literal["died", "timeout"]
+
+# Threads and locks of the parent would not survive a fork.
+_START = multiprocessing.get_context("spawn")
+_STOP_SECONDS = 5
+
+
+class Handler(Protocol[Taken, Given]):
+    """What a worker does, in its process."""
+
+    def __call__(self, job: Taken, /) -> Given:
+        """Does a job; an exception ends the process."""
+
+    def close(self) -> None:
+        """Ends what it started."""
+
+
+class Workers(Generic[Job, Answer]):
+    """A number of processes, each with a handler of its own; a context manager that ends them."""
+
+    def __init__(self, make: Callable[[], Handler[Job, Answer]], size: int, seconds: float) -> None:
+        """Starts nothing: a process is started for the first job that it gets.
+
+        Args:
+            make: Makes the handler in the process; can be pickled.
+            size: Number of processes.
+            seconds: That a job may take.
+        """
+        self._make = make
+        self._seconds = seconds
+        self._idle: list[_Worker[Job, Answer]] = []
+        self._busy: dict[_Worker[Job, Answer], int] = {}
+        self._size = size
+
+    def run(self, jobs: Sequence[Job], on_answer: Callable[[int, Answer | Lost], None]) -> None:
+        """Does all jobs.
+
+        Args:
+            jobs: The jobs; they and their answers can be pickled.
+            on_answer: Called with a job's place and its answer, or with what became of the process, as each is done.
+        """
+        waiting = deque(enumerate(jobs))
+        try:
+            while waiting or self._busy:
+                while waiting and len(self._busy) < self._size:
+                    index, job = waiting.popleft()
+                    worker = self._idle.pop() if self._idle else _Worker(self._make)
+                    self._busy[worker] = index
+                    worker.give(job, monotonic() + self._seconds)
+                for worker in self._done():
+                    index = self._busy.pop(worker)
+                    answer = worker.answer()
+                    if worker.alive:
+                        self._idle.append(worker)
+                    on_answer(index, answer)
+        except BaseException:
+            self._end(list(self._busy))
+            raise
+
+    def close(self) -> None:
+        """Ends all processes."""
+        self._end([*self._busy, *self._idle])
+
+    def _end(self, workers: Sequence["_Worker[Job, Answer]"]) -> None:
+        for worker in workers:
+            worker.hang_up()
+        for worker in workers:
+            worker.end()
+            self._busy.pop(worker, None)
+        self._idle = [worker for worker in self._idle if worker.alive]
+
+    def _done(self) -> list["_Worker[Job, Answer]"]:
+        """Waits until some workers have answered, died or are over time."""
+        deadline = min(worker.deadline for worker in self._busy)
+        ready = wait([worker.pipe for worker in self._busy], max(0.0, deadline - monotonic()))
+        now = monotonic()
+        return [worker for worker in self._busy if worker.pipe in ready or worker.deadline <= now]
+
+
+class _Worker(Generic[Job, Answer]):
+    """A process and our end of its pipe."""
+
+    def __init__(self, make: Callable[[], Handler[Job, Answer]]) -> None:
+        self.pipe, theirs = _START.Pipe()
+        self.deadline = float("inf")
+        self.alive = True
+        # Not a daemon: those may have no children, such as an emulated board.
+        self._process = _START.Process(target=_serve, args=(theirs, make))
+        self._process.start()
+        theirs.close()
+
+    def give(self, job: Job, deadline: float) -> None:
+        """Hands it a job."""
+        self.deadline = deadline
+        try:
+            self.pipe.send(job)
+        except OSError:  # it died idle; `answer` says so
+            return
+
+    def answer(self) -> Answer | Lost:
+        """Its answer; ends it if there is none."""
+        try:
+            if self.pipe.poll():
+                answer: Answer = self.pipe.recv()
+                return answer
+            lost: Lost = "timeout"
+        except (EOFError, OSError):
+            lost = "died"
+        self._process.kill()
+        self.end()
+        return lost
+
+    def hang_up(self) -> None:
+        """Lets it end when it has done its job."""
+        self.pipe.close()
+
+    def end(self) -> None:
+        """Waits for its end, which is forced after some seconds."""
+        self.alive = False
+        self.pipe.close()
+        self._process.join(_STOP_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _serve(pipe: Connection, make: Callable[[], Handler[Job, Answer]]) -> None:
+    """A worker's life; the end of our parent closes the pipe, and is our end too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is asked to stop, and stops us
+    handler = make()
+    try:
+        while True:
+            try:
+                job = pipe.recv()
+            except EOFError:
+                return
+            answer = handler(job)
+            try:
+                pipe.send(answer)
+            except OSError:
+                return
+    finally:
+        handler.close()
