@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from arm_ext.doctor import Diagnosis, diagnose
     from arm_ext.ethosu.options import NpuOptions
     from arm_ext.explainer import ExplainReport, explain
+    from arm_ext.frontends.preprocess import Preprocess
     from arm_ext.measure.bench import bench
     from arm_ext.measure.profile import CountReport
     from arm_ext.measure.threads import ThreadReport
     from arm_ext.measure.times import TimeReport
+    from arm_ext.npu_export import ExportReport, export_payload
     from arm_ext.package import Package, load_package
     from arm_ext.peers.compare import compare
     from arm_ext.peers.comparison import Comparison
     from arm_ext.runner import RunResult, run
+    from arm_ext.tune.progress import TuneReport
+    from arm_ext.tuner import tune_model
     from arm_ext.verifier import VerifyReport, verify
 
 __version__ = "0.1.0"
@@ -32,11 +36,14 @@ __all__ = [
     "CountReport",
     "Diagnosis",
     "ExplainReport",
+    "ExportReport",
     "NpuOptions",
     "Package",
+    "Preprocess",
     "RunResult",
     "ThreadReport",
     "TimeReport",
+    "TuneReport",
     "VerifyReport",
     "__version__",
     "bench",
@@ -44,9 +51,11 @@ __all__ = [
     "compile",
     "diagnose",
     "explain",
+    "export_payload",
     "load_package",
     "open_board",
     "run",
+    "tune_model",
     "verify",
 ]
 
@@ -56,14 +65,18 @@ _HOMES = {
     "arm_ext.doctor": ("Diagnosis", "diagnose"),
     "arm_ext.ethosu.options": ("NpuOptions",),
     "arm_ext.explainer": ("ExplainReport", "explain"),
+    "arm_ext.frontends.preprocess": ("Preprocess",),
     "arm_ext.measure.bench": ("bench",),
     "arm_ext.measure.profile": ("CountReport",),
     "arm_ext.measure.threads": ("ThreadReport",),
     "arm_ext.measure.times": ("TimeReport",),
+    "arm_ext.npu_export": ("ExportReport", "export_payload"),
     "arm_ext.package": ("Package", "load_package"),
     "arm_ext.peers.compare": ("compare",),
     "arm_ext.peers.comparison": ("Comparison",),
     "arm_ext.runner": ("RunResult", "run"),
+    "arm_ext.tune.progress": ("TuneReport",),
+    "arm_ext.tuner": ("tune_model",),
     "arm_ext.verifier": ("VerifyReport", "verify"),
 }
 

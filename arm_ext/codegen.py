@@ -7,12 +7,21 @@ Kernels of ours, whose accumulators have thousands of accesses, take buffers of 
 
 import tvm
 from tvm import s_tir, tirx
+from tvm.ir import Call, StringImm
 from tvm.ir.transform import PassContext, Sequential, module_pass
 from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
+from tvm_ffi import structural_map
 
 from schedules.emit import EXACT
 
 _PIPELINE = "arm_ext"
+
+# How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
+# (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
+_LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
+# What TVM calls the machine code of a Relax function (VMTIRCodeGen).
+_COMPILED = "__vmtir__"
+_BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options.
 _TO_BLOCKS = Sequential(
@@ -68,7 +77,31 @@ def registered() -> str:
 
 
 def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
-    return _TO_CODE(allocations(mod))
+    return _TO_CODE(allocations(_call_linked(mod)))
+
+
+def _call_linked(mod: tvm.IRModule) -> tvm.IRModule:
+    """Call what is linked beside by its symbol; by name compiled code finds other libraries' functions alone.
+
+    TVM declares a function of the name that it is given, and another each time, unless there is one of that name and
+    its prefix: so the first call has the symbol, and those that follow find what it declared.
+    """
+    declared: set[str] = set()
+
+    def direct(call: Call) -> Call:
+        if not (call.op.same_as(_BY_NAME) and call.args[2].value.startswith(_LINKED)):
+            return call
+        registers, index, name, *rest = call.args
+        symbol = name if name.value in declared else StringImm(_PREFIX + name.value)
+        declared.add(name.value)
+        args = [registers, index, symbol, *rest]
+        return Call(_BY_SYMBOL, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if gvar.name_hint.startswith(_COMPILED):
+            out.update_func(gvar, func.with_body(structural_map(func.body, [(Call, direct)])))
+    return out
 
 
 def _compact(mod: tvm.IRModule) -> tvm.IRModule:

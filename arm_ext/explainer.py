@@ -5,7 +5,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import onnx
 import tvm
@@ -26,6 +26,9 @@ from relay_passes.record import Record, recording
 from relay_passes.rules import scale_after_product
 from relay_passes.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from schedules.specs import CompositeSpec
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -123,7 +126,7 @@ class ExplainReport(BaseModel):
 
 
 def explain(
-    model: str | Path | onnx.ModelProto,
+    model: "str | Path | onnx.ModelProto | ExportedProgram",
     rule: str | None = None,
     *,
     target: str = "arm",
@@ -136,7 +139,7 @@ def explain(
     Rejections and near misses are those of a rule's first run, when other rules have changed little, and of its last.
 
     Args:
-        model: An ONNX or TFLite file, or a loaded ONNX model.
+        model: An ONNX, TFLite or .pt2 file, a loaded ONNX model, or an exported program of PyTorch.
         rule: The only one of NAMES to tell about; all run in any case, for they make way for each other.
         target: Name of a profile, whose core estimates are for.
         mattr: Features to add and remove, such as "+i8mm,-sve".

@@ -24,6 +24,7 @@ from relay_passes.sources import (
 from relay_passes.upstream import run_upstream
 from schedules import generic
 from schedules.generic.families import GENERIC
+from schedules.select import Choose
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
@@ -32,7 +33,7 @@ Rejected = dict[str, tuple[Alternative, ...]]
 
 
 def lower(
-    mod: tvm.IRModule, profile: Profile, without: Collection[str] = ()
+    mod: tvm.IRModule, profile: Profile, without: Collection[str] = (), choose: Choose | None = None
 ) -> tuple[tvm.IRModule, list[KernelCall]]:
     """Lower a fused module: composites by our kernels, the rest by TVM's legalisation and fusion.
 
@@ -40,15 +41,18 @@ def lower(
         mod: As `fuse` leaves it.
         profile: The target.
         without: Names of kernels that are not to be used.
+        choose: See `schedules.select`.
 
     Returns:
-        The module, whose `main` calls kernels by call_tir only, and a record a kernel, sorted by symbol.
+        The module, whose functions call kernels by call_tir only, and a record a kernel, sorted by symbol.
     """
-    mod, kernels, rejected = _lower_composites(mod, profile, without)
+    mod, kernels, rejected = _lower_composites(mod, profile, without, choose)
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     with profile.tvm_target():
         for upstream in (
+            # Sorts and scans, for which LegalizeOps has nothing.
+            relax.backend.DispatchSortScan(),
             relax.transform.LegalizeOps(generic.LEGALIZE),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),
@@ -59,7 +63,7 @@ def lower(
         mod = run_upstream(mod, relax.transform.FuseTIR())
     ours = {kernel.symbol for kernel in kernels}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
-    numerics = _numerics_of_calls(mod["main"], routines)
+    numerics = _numerics_of_calls([func for _, func in _callers(mod)], routines)
     mod, done = _schedule(mod, symbols - ours, profile)
     kernels += [
         _scheduled(symbol, sources.get(symbol, ()), numerics.get(symbol, "-"), rejected, done[symbol])
@@ -83,10 +87,10 @@ def _numerics_of(mod: tvm.IRModule) -> dict[str, str]:
     return found
 
 
-def _numerics_of_calls(main: relax.Function, routines: Mapping[str, str]) -> dict[str, str]:
+def _numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, str]) -> dict[str, str]:
     """What each kernel computes in: a numerics, "float" if a tensor that it reads or writes is, or both."""
     found: dict[str, str] = {}
-    for binding in bindings_of(main):
+    for binding in (binding for func in callers for binding in bindings_of(func)):
         if not isinstance(binding.value, relax.Call):
             continue
         tensors = [binding.var, *free_vars(binding.value)]
@@ -128,7 +132,7 @@ def _scheduled(
 
 
 def _lower_composites(
-    mod: tvm.IRModule, profile: Profile, without: Collection[str]
+    mod: tvm.IRModule, profile: Profile, without: Collection[str], choose: Choose | None
 ) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
     """Replace composites by our kernels; put back the calls of those that no kernel takes."""
     target = profile.tvm_target()
@@ -141,7 +145,7 @@ def _lower_composites(
     rejected: Rejected = {}
     for composite, func in _composites(mod):
         names = sources.get(composite, ())
-        outcome = schedules.lower(func, target, profile.core, routines=routines, without=without)
+        outcome = schedules.lower(func, target, profile.core, choose, routines, without)
         if isinstance(outcome, schedules.Lowered):
             placed[composite] = _place(builder, outcome)
             # Composites of one workload share one kernel.
@@ -155,9 +159,11 @@ def _lower_composites(
             rejected.update(dict.fromkeys(names, _alternatives(outcome.rejections)))
     mod = builder.get()
     if inlined:
-        mod["main"] = mod["main"].inline_functions(inlined)
+        for gvar, func in _callers(mod):
+            mod.update_func(gvar, func.inline_functions(inlined))
         mod = run_upstream(mod, relax.transform.CanonicalizeBindings())
-    mod["main"] = map_calls(mod["main"], lambda _var, call: _redirect(call, placed))
+    for gvar, func in _callers(mod):
+        mod.update_func(gvar, map_calls(func, lambda _var, call: _redirect(call, placed)))
     for upstream in (relax.transform.Normalize(), relax.transform.DeadCodeElimination(["main"])):
         mod = run_upstream(mod, upstream)
     return mod, list(kernels.values()), rejected
@@ -182,6 +188,15 @@ def _composites(mod: tvm.IRModule) -> list[tuple[str, relax.Function]]:
         (gvar.name_hint, func)
         for gvar, func in relax_functions(mod)
         if func.attrs and "Composite" in func.attrs
+    ]
+
+
+def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]:
+    """`main`, and what it calls that is neither a composite nor a group of TVM's."""
+    return [
+        (gvar, func)
+        for gvar, func in relax_functions(mod)
+        if not (func.attrs and {"Composite", "Primitive"} & set(func.attrs.keys()))
     ]
 
 
@@ -211,6 +226,7 @@ def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice, numeric
         params=asdict(choice.params),
         estimated_cycles=round(choice.estimate),
         runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),
+        tuned=choice.known,
     )
 
 

@@ -21,6 +21,7 @@ from arm_ext.manifest import (
     Precision,
     TargetInfo,
     Tensor,
+    TunedKernel,
     Versions,
 )
 from arm_ext.target.profiles import Profile
@@ -43,6 +44,7 @@ class Compiled:
         linker: What linked model.so.
         so_sha256: Of model.so.
         npu: What the NPU runs, if there is one.
+        tuned: Records that decided kernels.
     """
 
     model: ImportedModel
@@ -56,6 +58,7 @@ class Compiled:
     linker: LinkerRecord
     so_sha256: str
     npu: Npu | None
+    tuned: list[TunedKernel]
 
 
 def make_manifest(compiled: Compiled) -> Manifest:
@@ -90,6 +93,7 @@ def make_manifest(compiled: Compiled) -> Manifest:
         macs=compiled.macs,
         check=compiled.check,
         npu=compiled.npu,
+        tuned=compiled.tuned,
     )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """manifest.json as records; its JSON schema ships as schemas/manifest.schema.json."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -101,11 +101,15 @@ class NpuFile(_Record):
 
 
 class NpuMemory(_Record):
-    """Bytes that a region wants: its payload's areas, and by Vela's estimate at most in each memory of the system."""
+    """Bytes that a region wants: its payload's areas, and by Vela's estimate at most in each memory of the system.
+
+    `copied_bytes` is what each inference copies between the CPU's memory and the NPU's: inputs and outputs.
+    """
 
     weight_bytes: int
     scratch_bytes: int
     fast_bytes: int
+    copied_bytes: int
     peak_bytes: dict[str, int]
 
 
@@ -129,14 +133,28 @@ class NpuRegion(_Record):
 
 
 class Npu(_Record):
-    """What was compiled for the NPU, by which version of Vela and for which of its configurations."""
+    """What was compiled for the NPU, by which version of Vela and for which of its configurations.
+
+    `on_error` is what a failed run leads to: the CPU computes its region, or the inference fails. `arena_bytes` is what
+    all regions share on the NPU's side, beside `memory.peak_activation_bytes` on the CPU's; a driver may want more.
+    """
 
     accelerator: str
+    on_error: Literal["fallback", "fail"]
+    arena_bytes: int
     vela: str
     tosa_tools: str
     system_config: str
     memory_mode: str
     regions: list[NpuRegion]
+
+
+class TunedKernel(_Record):
+    """A record of a tuning database that decided a kernel: its id, the task's key, the kernel and its parameters."""
+
+    record: str
+    task: str
+    candidate: dict[str, Any]
 
 
 class Check(_Record):
@@ -152,7 +170,8 @@ class Check(_Record):
 class Manifest(_Record):
     """manifest.json; so_sha256 is of model.so.
 
-    `precision` is what float operators compute in, `numerics` what quantised ones do.
+    `precision` is what float operators compute in, `numerics` what quantised ones do. `tuned` are the records of a
+    tuning database that were used, in the model's order.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -168,6 +187,7 @@ class Manifest(_Record):
     macs: int
     check: Check
     npu: Npu | None = None
+    tuned: list[TunedKernel] = []
 
 
 def manifest_schema() -> dict[str, object]:

@@ -11,7 +11,7 @@ from tvm.ir import GenericConst
 
 from arm_ext.codegen import allocations
 from arm_ext.manifest import Memory, WideLayer
-from relay_passes.sources import bindings_of, sources_of
+from relay_passes.sources import bindings_of, relax_functions, sources_of
 
 _WIDEST = 5
 
@@ -20,9 +20,10 @@ def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
     """Measure a module before and after memory planning.
 
     Args:
-        lowered: `main` calls kernels by call_tir, one dataflow block.
+        lowered: Its functions call kernels by call_tir, one dataflow block each.
         planned: The same module after StaticPlanBlockMemory.
     """
+    main = _in_one(lowered)
     workspace = max(
         (_workspace(func) for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)),
         default=0,
@@ -30,9 +31,15 @@ def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
     return Memory(
         peak_activation_bytes=sum(_storages(planned["main"])) + workspace,
         workspace_bytes=workspace,
-        weight_bytes=sum(_constants(lowered["main"])),
-        widest=_widest(lowered["main"]),
+        weight_bytes=sum(_constants(main)),
+        widest=_widest(main),
     )
+
+
+def _in_one(mod: tvm.IRModule) -> relax.Function:
+    """Return `main` with the functions that it calls inside."""
+    called = {gvar.name_hint: func for gvar, func in relax_functions(mod) if gvar.name_hint != "main"}
+    return mod["main"].inline_functions(called) if called else mod["main"]
 
 
 def _bytes(ty: relax.Type) -> int:

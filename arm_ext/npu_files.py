@@ -3,7 +3,7 @@
 
 import hashlib
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,15 @@ import tvm
 from arm_ext import manifest
 from arm_ext.ethosu.offload import Offload, Region
 from arm_ext.ethosu.operators import Tensor
+from arm_ext.ethosu.options import OnNpuError
+from arm_ext.ethosu.payload import Payload
+from arm_ext.frontends.imported import ImportedModel
 from arm_ext.npu_report import NpuRegion, NpuReport
-from arm_ext.package import RegionValues
+from arm_ext.package import RegionValues, Selftest
+from arm_ext.pipeline import Context
 from arm_ext.region_values import region_values
+from arm_ext.target.profiles import baseline_host
+from schedules.numerics import tosa
 
 FOLDER = "npu"
 
@@ -29,21 +35,37 @@ class Offloaded:
         offload: The regions.
         report: The part of the report.
         integer: The graph that was divided.
+        on_error: What a failed run leads to.
     """
 
     offload: Offload
     report: NpuReport
     integer: tvm.IRModule
+    on_error: OnNpuError
 
-    def write(self, folder: Path, inputs: Sequence[npt.NDArray[Any]]) -> manifest.Npu:
+    def selftest(
+        self, model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...]
+    ) -> tuple[Selftest, list[RegionValues]]:
+        """Compute on this machine what `write` and the package want.
+
+        Args:
+            model: As imported.
+            inputs: Of the self-test.
+            without: Names of kernels that are not to be used.
+        """
+        parts = [region.part for region in self.offload.regions]
+        host = Context(baseline_host(), without=without, numerics=tosa.NUMERICS)
+        expected, values = region_values(self.integer, parts, inputs, host)
+        return Selftest(inputs, expected, *model.reference(inputs)), values
+
+    def write(self, folder: Path, values: Sequence[RegionValues]) -> manifest.Npu:
         """Write the files of all regions into a package's folder, and return the part of its manifest.
 
         Args:
             folder: The package's.
-            inputs: Of the self-test.
+            values: Of each region in the self-test.
         """
         (folder / FOLDER).mkdir()
-        values = region_values(self.integer, [region.part for region in self.offload.regions], inputs)
         regions = [
             _written(folder, number, *parts)
             for number, parts in enumerate(
@@ -52,6 +74,8 @@ class Offloaded:
         ]
         return manifest.Npu(
             accelerator=self.report.accelerator,
+            on_error=self.on_error,
+            arena_bytes=_arena([region.compiled.payload for region in self.offload.regions]),
             vela=self.report.vela,
             tosa_tools=importlib.metadata.version("tosa-tools"),
             system_config=self.report.system_config,
@@ -78,9 +102,19 @@ def _written(
             weight_bytes=payload.region_size("weights"),
             scratch_bytes=payload.region_size("scratch"),
             fast_bytes=payload.region_size("fast"),
+            copied_bytes=sum(tensor.size for tensor in (*payload.inputs, *payload.outputs)),
             peak_bytes={memory.name: memory.peak_bytes for memory in row.memories},
         ),
     )
+
+
+def _arena(payloads: Iterable[Payload]) -> int:
+    """Bytes of what regions write, each area as large as the largest of its number; the NPU's own SRAM is none."""
+    sizes: dict[int, int] = {}
+    for area in (area for payload in payloads for area in payload.regions):
+        if area.kind not in ("weights", "fast"):
+            sizes[area.number] = max(area.size, sizes.get(area.number, 0))
+    return sum(sizes.values())
 
 
 def _file(folder: Path, name: str, content: bytes) -> manifest.NpuFile:

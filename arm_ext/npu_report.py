@@ -11,6 +11,16 @@ from arm_ext.text import columns
 Where = Literal["cpu", "npu", "cpu+npu"]
 
 
+_DRIVEN = (
+    "model.so runs its regions on the NPU through Linux's driver accel/ethosu (Linux 6.19 and later) where there is "
+    "one, and on the CPU elsewhere, with the same bytes out."
+)
+_UNDRIVEN = (
+    "Linux has no driver for it: model.so computes its regions on the CPU. arm-ext export-payload writes them for bare "
+    "metal."
+)
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -52,6 +62,7 @@ class NpuRegion(_Record):
     """Source nodes that run on the NPU at one go.
 
     Cycles are Vela's estimates; microseconds are of one inference, on the NPU with the hand-over and on the CPU alone.
+    `refused_by_linux` is what in its commands Linux's driver does not take, so that the CPU computes it there.
     """
 
     index: int
@@ -65,6 +76,7 @@ class NpuRegion(_Record):
     memories: tuple[NpuMemoryUse, ...]
     layers: tuple[NpuLayer, ...]
     borders: tuple[NpuBorder, ...]
+    refused_by_linux: str = ""
 
 
 class Fallback(_Record):
@@ -100,9 +112,13 @@ class Reason(_Record):
 
 
 class NpuReport(_Record):
-    """How a model was divided; clocks and hand-over are what regions were weighed by."""
+    """How a model was divided; clocks and hand-over are what regions were weighed by.
+
+    `linux_driver` is whether Linux can run it; without, model.so computes everything on the CPU.
+    """
 
     accelerator: str
+    linux_driver: bool
     vela: str
     system_config: str
     memory_mode: str
@@ -141,6 +157,8 @@ class NpuReport(_Record):
             f"{self.npu_mhz:g} MHz and {self.handover_us:g} us a hand-over against a CPU at {self.cpu_mhz:g} MHz. "
             "All figures are estimates."
         )
+        if self.regions:
+            yield _DRIVEN if self.linux_driver else _UNDRIVEN
         for region in self.regions:
             yield from ("", *_region(region))
         if self.reasons:
@@ -165,6 +183,8 @@ def _region(region: NpuRegion) -> Iterator[str]:
         f"{region.cycles:,} cycles; {region.npu_us:.1f} us with its hand-over, {region.cpu_us:.1f} us on the CPU"
     )
     yield "memory: " + ", ".join(f"{m.name} {m.peak_bytes:,} bytes" for m in region.memories)
+    if region.refused_by_linux:
+        yield f"Linux's driver does not take {region.refused_by_linux}: under Linux the CPU computes this region."
     rows = [
         (
             f"{layer.cycles:,}",

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NPU's part of a compile: the integer graph divided, and its report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import tvm
 
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.cpu_cost import cpu_cycles
 from arm_ext.ethosu.layers import owned
+from arm_ext.ethosu.linux_driver import refused_by_linux
 from arm_ext.ethosu.offload import Offload, Offloader, Region
 from arm_ext.ethosu.operators import Graph, Unread
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
@@ -40,7 +41,7 @@ class Divider:
     """
 
     def __init__(self, options: NpuOptions) -> None:
-        self._options = options
+        self.options = options
         self._npu = resolve_npu(options.accelerator)
         self._vela = VelaOptions(
             options.system_config, options.memory_mode, options.vela_config, options.sram_budget
@@ -66,8 +67,8 @@ class Divider:
 
     def divide(
         self,
-        nodes: dict[str, str],
-        macs: dict[str, int],
+        nodes: Mapping[str, str],
+        macs: Mapping[str, int],
         integer: tvm.IRModule,
         lowered: tvm.IRModule,
         context: Context,
@@ -85,7 +86,7 @@ class Divider:
             UsageError: An option names an operator that the model does not have.
             ModelError: Operators fall back to the CPU that must not, or a region takes too much SRAM.
         """
-        options, graph = self._options, read(integer)
+        options, graph = self.options, read(integer)
         kinds = {*EMITTERS, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
         names = Names(kinds | {call.operator for call in context.left_float}, nodes)
         wishes = Wishes(
@@ -106,10 +107,10 @@ class Divider:
             check_fallbacks(report, watched, macs)
         if options.sram_budget is not None:
             check_sram(report, options.sram_budget)
-        return Offloaded(divided, report, integer)
+        return Offloaded(divided, report, integer, options.on_npu_error)
 
     def _report(
-        self, graph: Graph, divided: Offload, macs: dict[str, int], left_float: Sequence[FloatCall]
+        self, graph: Graph, divided: Offload, macs: Mapping[str, int], left_float: Sequence[FloatCall]
     ) -> NpuReport:
         fallbacks = tuple(_fallbacks(divided, left_float))
         ends = borders(graph, divided, fallbacks)
@@ -119,6 +120,7 @@ class Divider:
         covered = {node for region in regions for node in region.sources}
         return NpuReport(
             accelerator=self._npu.name,
+            linux_driver=self._npu.has_linux_driver,
             vela=vela_version(),
             system_config=self._configuration.system_config,
             memory_mode=self._configuration.memory_mode,
@@ -143,7 +145,8 @@ def _fallbacks(divided: Offload, left_float: Sequence[FloatCall]) -> Iterator[Fa
             advice=why.advice,
         )
     for call in left_float:
-        yield Fallback(**call.model_dump(), advice="quantise it, or what it reads")
+        compared = {"limit": call.limit or "integers", "actual": call.actual or "float"}
+        yield Fallback(**{**call.model_dump(), **compared}, advice="quantise it, or what it reads")
     told = {node for call in left_float for node in call.sources}
     for unread in divided.unread:
         # The integerize phase says more of what it left in float.
@@ -156,6 +159,7 @@ def _fallbacks(divided: Offload, left_float: Sequence[FloatCall]) -> Iterator[Fa
                 else unread.reason,
                 limit="" if unread.limit is None else str(unread.limit),
                 actual="" if unread.actual is None else str(unread.actual),
+                advice=unread.advice,
                 border=unread.operator in _BORDERS or _widens_an_index(unread),
             )
 
@@ -189,6 +193,7 @@ def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegi
             for layer, operator in owned(part, compiled.layers)
         ),
         borders=ends,
+        refused_by_linux=refused_by_linux(compiled.payload) if compiled.payload.npu.has_linux_driver else "",
     )
 
 

@@ -100,6 +100,11 @@ class Package:
         """The shared library."""
         return self.path / SO
 
+    @property
+    def has_npu_regions(self) -> bool:
+        """Whether model.so asks for an NPU."""
+        return self.manifest.npu is not None and bool(self.manifest.npu.regions)
+
     def selftest(self) -> Selftest:
         """Read selftest.npz.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way a model goes, in one place: named phases in order, each IRModule → IRModule, none reaching back.
 
-    import ─► canonicalize ─► layout ─► integerize ─► precision ─► fuse ─► lower ─► plan ─► link ─► package
+    import ─► canonicalize ─► layout ─► integerize ─► partition ─► precision ─► fuse ─► lower ─► plan ─► link ─► package
 
 `import` is a front end's, `link` and `package` make files of the result; what lies between stands in PHASES.
 """
@@ -23,6 +23,7 @@ from arm_ext.target.profiles import Profile
 from relay_passes.rules import scale_after_product
 from relay_passes.sources import bindings_of, global_callees
 from schedules.numerics.qdq import NUMERICS, Qdq
+from schedules.select import Choose
 
 
 @dataclass
@@ -34,18 +35,25 @@ class Context:
         precision: What float operators compute in.
         without: Names of kernels that are not to be used.
         numerics: What quantised operators compute.
+        choose: What knows better parameters than the kernels' estimates, such as a tuning database.
+        divide: Moves what an NPU may compute into functions of its own, and notes down in `offers` what is asked
+            to compute them.
         kept_layout: Written by `layout`: calls that keep the model's layout, and why.
         left_float: Written by `integerize`: calls of a quantised model that still compute in float, and why.
         kernels: Written by `lower`: one record a kernel.
+        offers: Written by `partition`: by a function's name what is to compute it, where that can.
     """
 
     profile: Profile
     precision: Precision = "fp32"
     without: tuple[str, ...] = ()
     numerics: Qdq = NUMERICS
+    choose: Choose | None = None
+    divide: "Callable[[tvm.IRModule, Context], tvm.IRModule] | None" = None
     kept_layout: list[LayoutCall] = field(default_factory=list)
     left_float: list[FloatCall] = field(default_factory=list)
     kernels: list[KernelCall] = field(default_factory=list)
+    offers: dict[str, relay_passes.Offer] = field(default_factory=dict)
 
 
 def canonicalize(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
@@ -67,6 +75,11 @@ def integerize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     return mod
 
 
+def partition(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+    """Move what an NPU may compute into functions, each of which the CPU computes where there is none."""
+    return mod if context.divide is None else context.divide(mod, context)
+
+
 def precision(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Compute products in 16 bits, with their sums in binary32, where that was asked for."""
     if context.precision == "fp32":
@@ -85,7 +98,7 @@ def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
 
 def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere."""
-    mod, kernels = lower(mod, context.profile, context.without)
+    mod, kernels = lower(mod, context.profile, context.without, context.choose)
     context.kernels += kernels
     return mod
 
@@ -101,9 +114,10 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     with context.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
-        mod = relay_passes.lend_workspaces(mod)
+        mod = relay_passes.inline_marked(relay_passes.lend_workspaces(mod), list(context.offers))
         mod = relay_passes.run_upstream(mod, relax.transform.StaticPlanBlockMemory())
     mod = relay_passes.accept_offsets(relay_passes.plan_arena(mod))
+    mod = relay_passes.dispatch(mod, context.offers)
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}
     context.kernels = [k if k.symbol in called else k.model_copy(update=_VIEW) for k in context.kernels]
@@ -126,6 +140,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("canonicalize", canonicalize),
     Phase("layout", layout),
     Phase("integerize", integerize),
+    Phase("partition", partition),
     Phase("precision", precision),
     Phase("fuse", fuse),
     Phase("lower", lower_kernels),

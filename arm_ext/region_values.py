@@ -10,34 +10,43 @@ from tvm import relax
 
 from arm_ext.ethosu.operators import Tensor
 from arm_ext.ethosu.partition import Part
+from arm_ext.ethosu.reading import variables
 from arm_ext.package import RegionValues
 from arm_ext.pipeline import PHASES, Context
 from arm_ext.selftest import run_planned
-from arm_ext.target.profiles import baseline_host
-from schedules.numerics import tosa
+from relay_passes.sources import bindings_of
+
+Arrays = list[npt.NDArray[Any]]
 
 
 def region_values(
-    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]]
-) -> list[RegionValues]:
-    """Compute the values of regions on this machine, by the kernels that the CPU would use.
+    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]], context: Context
+) -> tuple[Arrays, list[RegionValues]]:
+    """Compute a model, and the values of its regions, on this machine by the kernels that the CPU would use.
 
     Args:
         integer: As `integerize` leaves it.
         parts: The regions.
         inputs: Of the model.
+        context: For this machine.
+
+    Returns:
+        The model's outputs, and the values by region.
     """
     main = integer["main"]
+    bound = {binding.var: binding.value for binding in bindings_of(main)}
+    result = bound.get(main.body.body)
+    results = variables([result if isinstance(result, relax.Tuple) else main.body.body])
     found = dict(zip(main.params, inputs, strict=True))
     tensors = [tensor for part in parts for tensor in (*part.inputs, *part.outputs)]
-    wanted = list(dict.fromkeys(tensor.var for tensor in tensors if tensor.var not in found))
-    if wanted:
-        found.update(zip(wanted, _run(returning(integer, wanted), inputs), strict=True))
+    wanted = [var for var in dict.fromkeys([*results, *(t.var for t in tensors)]) if var not in found]
+    found.update(zip(wanted, _run(returning(integer, wanted), inputs, context), strict=True))
 
-    def values(of: Sequence[Tensor]) -> list[npt.NDArray[Any]]:
+    def values(of: Sequence[Tensor]) -> Arrays:
         return [found[tensor.var] for tensor in of]
 
-    return [RegionValues(values(part.inputs), values(part.outputs)) for part in parts]
+    regions = [RegionValues(values(part.inputs), values(part.outputs)) for part in parts]
+    return [found[result] for result in results], regions
 
 
 def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
@@ -53,8 +62,7 @@ def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule
     return relax.transform.DeadCodeElimination(["main"])(relax.transform.Normalize()(changed))
 
 
-def _run(mod: tvm.IRModule, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    context = Context(baseline_host(), numerics=tosa.NUMERICS)
+def _run(mod: tvm.IRModule, inputs: Sequence[npt.NDArray[Any]], context: Context) -> Arrays:
     done = [phase.name for phase in PHASES].index("integerize")
     for phase in PHASES[done + 1 :]:
         mod = phase.run(mod, context)

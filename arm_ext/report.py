@@ -40,7 +40,7 @@ class KernelCall(BaseModel):
     """One kernel of model.so and the source nodes computed in it.
 
     A kernel of ours has parameters and an estimate: cycles of one call on one core, by a model of the kernel that
-    compares what could run a workload.
+    compares what could run a workload. `tuned` names the record of a tuning database that its parameters are of.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -54,6 +54,7 @@ class KernelCall(BaseModel):
     params: dict[str, Any] = {}
     estimated_cycles: int | None = None
     runner_up: RunnerUp | None = None
+    tuned: str = ""
 
     def next_best(self) -> str:
         """Return the runner-up: its name, or the parameters that it has other ones of, and its estimate."""
@@ -155,6 +156,9 @@ class CompileReport(BaseModel):
         lines += ["", "Kernels, with estimated cycles of one call on one core, and what comes next:"]
         choices = [(c.symbol, c.kernel, _count(c.estimated_cycles), c.next_best()) for c in self.kernels]
         lines += columns([("symbol", "kernel", "cycles", "runner-up"), *choices])
+        if tuned := [(c.symbol, c.kernel, c.tuned) for c in self.kernels if c.tuned]:
+            lines += ["", f"{len(tuned)} kernels with tuned parameters:"]
+            lines += columns([("symbol", "kernel", "by"), *tuned])
         head = ("node", "operator", "reason")
         if self.left_float:
             lines += ["", f"{len(self.left_float)} operators left in float:"]

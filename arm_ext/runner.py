@@ -14,6 +14,7 @@ from arm_ext.board import open_board
 from arm_ext.distance import Distance, distance
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import TensorSpec
+from arm_ext.npu_status import NpuStatus
 from arm_ext.package import Package, Selftest, load_package
 
 
@@ -41,11 +42,12 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Outputs by name, and their checks where the self-test was asked for."""
+    """Outputs by name, their checks where the self-test was asked for, and where NPU regions ran if it has some."""
 
     outputs: dict[str, npt.NDArray[Any]]
     checks: tuple[OutputCheck, ...]
     source_runtime: str
+    npu: NpuStatus | None = None
 
 
 def run(
@@ -72,10 +74,10 @@ def run(
         raise UsageError("--check runs on the self-test's own inputs; leave --input out")
     selftest = pkg.selftest()
     values = _inputs(pkg, selftest.inputs, inputs or {})
-    outputs = run_many(pkg, board, [values])[0]
+    (outputs,), npu = _run(pkg, board, [values])
     named = dict(zip((tensor.name for tensor in pkg.manifest.outputs), outputs, strict=True))
     checks = _check(pkg, selftest, named) if check else ()
-    return RunResult(named, checks, selftest.source_runtime)
+    return RunResult(named, checks, selftest.source_runtime, npu)
 
 
 def _check(
@@ -98,11 +100,19 @@ def run_many(
     package: Package, board: str, batches: Sequence[Sequence[npt.NDArray[Any]]]
 ) -> list[list[npt.NDArray[Any]]]:
     """Run a package on several sets of inputs, each in the model's order."""
+    return _run(package, board, batches)[0]
+
+
+def _run(
+    package: Package, board: str, batches: Sequence[Sequence[npt.NDArray[Any]]]
+) -> tuple[list[list[npt.NDArray[Any]]], NpuStatus | None]:
+    """The outputs of each set of inputs, and where NPU regions ran."""
     manifest = package.manifest
     with open_board(board, profile_cpu=manifest.target.qemu_cpu) as opened:
         opened.require(manifest.target.features)
         model = opened.load(package.so)
-        return [model.run(values) for values in batches]
+        outputs = [model.run(values) for values in batches]
+        return outputs, model.npu_status() if package.has_npu_regions else None
 
 
 def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 
 from relay_passes.canonicalize import canonicalize
 from relay_passes.combine_matmuls import combine_matmuls
+from relay_passes.dispatch import Offer, dispatch, inline_marked
 from relay_passes.fold_constants import fold_constants
 from relay_passes.fuse import fuse
 from relay_passes.half_precision import to_half_precision
@@ -10,6 +11,7 @@ from relay_passes.integerize import LeftFloat, integerize
 from relay_passes.layout import KeptLayout, to_nhwc
 from relay_passes.lend_workspaces import lend_workspaces
 from relay_passes.offsets import accept_offsets
+from relay_passes.outline import Part, outline
 from relay_passes.plan_arena import plan_arena
 from relay_passes.rule import Explanation, Match, Rejection, Rule, apply_rules, explain
 from relay_passes.sources import function_sources, name_bindings, sources_of, unnamed_calls, with_source
@@ -21,19 +23,24 @@ __all__ = [
     "KeptLayout",
     "LeftFloat",
     "Match",
+    "Offer",
+    "Part",
     "Rejection",
     "Rule",
     "accept_offsets",
     "apply_rules",
     "canonicalize",
     "combine_matmuls",
+    "dispatch",
     "explain",
     "fold_constants",
     "function_sources",
     "fuse",
+    "inline_marked",
     "integerize",
     "lend_workspaces",
     "name_bindings",
+    "outline",
     "plan_arena",
     "run_upstream",
     "sources_of",

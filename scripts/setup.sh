@@ -9,8 +9,9 @@ extra=${1:-}
 missing=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [[ $extra == test ]]; then
-    # The emulator, the arm64 C and C++ libraries it maps, and llvm-mca for the cycle estimates.
-    for package in qemu-user libc6-arm64-cross libstdc++6-arm64-cross llvm-19; do
+    # The emulator, the arm64 C and C++ libraries it maps, llvm-mca for the cycle estimates, a compiler with sanitizers,
+    # and one for microcontrollers.
+    for package in qemu-user libc6-arm64-cross libstdc++6-arm64-cross llvm-19 g++ gcc-arm-none-eabi; do
         [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
     done
 fi

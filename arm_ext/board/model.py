@@ -13,6 +13,7 @@ from tvm.runtime.vm import VirtualMachine
 from arm_ext.board.session import Session
 from arm_ext.errors import UsageError
 from arm_ext.measure.trace import Trace
+from arm_ext.npu_status import STATUS, NpuStatus
 
 _MAIN = "main"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
@@ -36,9 +37,9 @@ class LoadedModel:
         self._so = so
         self._dump = dump
         self._emulated = emulated
-        module = session.load(so)
+        self._module = session.load(so)
         with session.guard():
-            self._vm = VirtualMachine(module, session.device())
+            self._vm = VirtualMachine(self._module, session.device())
 
     def run(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Runs one inference.
@@ -94,6 +95,16 @@ class LoadedModel:
         with self._session.guard():
             return Trace.parse(self._dump, str(maps()), self._so)
 
+    def npu_status(self) -> NpuStatus:
+        """Where the NPU regions of a model that has some were computed since it was loaded.
+
+        Raises:
+            EnvError: As for `run`.
+        """
+        with self._session.guard():
+            status = self._module.get_function(STATUS, query_imports=True)
+            return NpuStatus.model_validate_json(str(status()))
+
     def close(self) -> None:
         """Ends the session."""
         self._session.close()
@@ -109,7 +120,8 @@ class LoadedModel:
 
     def _upload(self, inputs: Sequence[npt.NDArray[Any]]) -> list[tvm.runtime.Tensor]:
         device = self._session.device()
-        return [tvm.runtime.tensor(np.ascontiguousarray(value), device) for value in inputs]
+        # Not ascontiguousarray, which makes a vector of a scalar.
+        return [tvm.runtime.tensor(np.asarray(value, order="C"), device) for value in inputs]
 
 
 def _flat(outputs: object) -> Iterator[tvm.runtime.Tensor]:

@@ -21,10 +21,13 @@ _VERBS = {
     "bench": "Measure a package: times on a real board, instruction counts and cycle estimates on a virtual one.",
     "board": "Start and inspect boards.",
     "compile": "Compile a model for Arm into a package.",
+    "db": "Show, merge and prune tuning databases.",
     "doctor": "Check this machine and its boards, and say what mends each fault.",
+    "export-payload": "Write a package's payloads for an NPU as files and C, for boards without Linux.",
     "explain": "Tell what each graph rewrite did to a model, and where and why it did not apply.",
     "run": "Run a package on a board, and check its numbers.",
     "targets": "List the target profiles.",
+    "tune": "Try other parameters for a model's kernels on boards, and record what is faster.",
     "verify": "Show that a package's payloads for an NPU compute what they should, without the NPU.",
 }
 
@@ -36,7 +39,8 @@ class _Verbs(click.Group):
     def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
         if name not in _VERBS:
             return None
-        command = getattr(importlib.import_module(f"arm_ext.cli.{name}"), name)
+        function = name.replace("-", "_")
+        command = getattr(importlib.import_module(f"arm_ext.cli.{function}"), function)
         assert isinstance(command, click.Command)
         return command
 

@@ -96,6 +96,8 @@ def bench(
         click.echo(_threads(report))
     else:
         click.echo(f"{_totals(report)}\n\n{_symbols(report)}\n\n{report.note}")
+    if not (as_json or isinstance(report, Comparison) or report.npu is None):
+        click.echo(f"\n{report.npu.text()}")
 
 
 def _times(report: TimeReport) -> str:

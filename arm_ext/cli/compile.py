@@ -37,6 +37,12 @@ SCHEMA_VERSION = 1
     help="Static shape of an input.",
 )
 @click.option(
+    "--preprocess",
+    type=click.Path(path_type=Path),
+    metavar="FILE.yaml",
+    help="Steps before and after the model that the package computes too: from a camera's frame to labels.",
+)
+@click.option(
     "--quantize",
     type=click.Path(path_type=Path),
     metavar="FILE.npz",
@@ -68,6 +74,12 @@ SCHEMA_VERSION = 1
 @click.option(
     "--dump-phases", type=click.Path(path_type=Path), metavar="DIR", help="Write each phase as TVMScript."
 )
+@click.option(
+    "--tuned",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Tuning database whose records for the target decide kernels and their parameters; see `arm-ext tune`.",
+)
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -77,17 +89,19 @@ def compile(
     output: Path | None,
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    preprocess: Path | None,
     quantize: Path | None,
     calibration: Method,
     precision: Precision,
     winograd: bool,
     memory_budget: int | None,
     dump_phases: Path | None,
+    tuned: Path | None,
     cc: str | None,
     as_json: bool,
     **npu: Any,
 ) -> None:
-    """Compile MODEL (ONNX or TFLite, float or quantised) into a package.
+    """Compile MODEL (ONNX, TFLite or a .pt2 of torch.export, float or quantised) into a package.
 
     Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
     """
@@ -100,12 +114,14 @@ def compile(
             folder,
             mattr=mattr,
             shapes=dict(shapes),
+            preprocess=preprocess,
             quantize=quantize,
             calibration=calibration,
             precision=precision,
             winograd=winograd,
             npu=read_npu_options(npu),
-            inputs=None if model else [digits.held_out()[0][:1]],
+            tuned=tuned,
+            inputs=None if model or preprocess else [digits.held_out()[0][:1]],
             memory_budget=memory_budget,
             dump_phases=dump_phases,
             cc=cc,
@@ -141,6 +157,7 @@ def _table(result: CompileResult) -> Table:
         "outputs": ", ".join(tensor.spec().describe() for tensor in manifest.outputs),
         "target": f"{manifest.target.profile}: {manifest.target.cpu}, {' '.join(manifest.target.features)}",
         "kernels": result.report.summary(),
+        **({"tuned": _tuned(result)} if manifest.tuned else {}),
         **({} if result.report.npu is None else {"npu": result.report.npu.summary()}),
         "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
         f"{manifest.memory.weight_bytes:,} of weights",
@@ -148,6 +165,11 @@ def _table(result: CompileResult) -> Table:
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def _tuned(result: CompileResult) -> str:
+    ours = [kernel for kernel in result.report.kernels if kernel.params]
+    return f"{sum(bool(kernel.tuned) for kernel in ours)} of {len(ours)} kernels by records of the database"
 
 
 def _accuracy_hint(folder: Path) -> str:

@@ -44,7 +44,7 @@ def explain(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     as_json: bool,
 ) -> None:
-    """Tell what each rewrite did to MODEL (ONNX or TFLite), and where and why it did not.
+    """Tell what each rewrite did to MODEL (ONNX, TFLite or a .pt2 of torch.export), and where and why it did not.
 
     "rejected": the pattern is there, but the rule's check refused it. "nearly": all of the pattern is there but for
     a part or two; two operators match at least, and more than do not.

@@ -3,12 +3,12 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from arm_ext.errors import UsageError
-from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuOptions
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuOptions, OnNpuError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -106,6 +106,11 @@ _OPTIONS = (
         metavar="US",
         help="Microseconds of handing a region over and being told that it is done. The default is an assumption, "
         f"not measured.  [default: {HANDOVER_US:g}]",
+    ),
+    click.option(
+        "--on-npu-error",
+        type=click.Choice(get_args(OnNpuError)),
+        help="Where an NPU is there and fails, compute on the CPU (fallback) or fail.  [default: fallback]",
     ),
 )
 

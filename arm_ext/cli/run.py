@@ -93,6 +93,8 @@ def run(
         stdout.print(_table(result))
         if result.checks:
             click.echo(f"source: {result.source_runtime}")
+        if result.npu is not None:
+            click.echo(result.npu.text())
     failed = [check.name for check in result.checks if not check.passed]
     if failed:
         raise ModelError(f"out of bounds: {', '.join(failed)} ({opened.manifest.check.reason})")
@@ -157,4 +159,5 @@ def _document(result: runner.RunResult) -> dict[str, object]:
         ],
         "source_runtime": result.source_runtime,
         "checks": [{**dataclasses.asdict(check), "passed": check.passed} for check in result.checks],
+        "npu": None if result.npu is None else result.npu.model_dump(),
     }

@@ -5,10 +5,13 @@ import importlib.util
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.names import near
 from arm_ext.target.npu import Family
+
+OnNpuError = Literal["fallback", "fail"]
 
 DEFAULT_CPU_MHZ: dict[Family, float] = {"u55": 800.0, "u65": 1700.0, "u85": 1700.0}
 """By family. Of the Cortex-A32 beside the U55 in Alif's Ensemble E7, and of the Cortex-A55 beside the U65 in NXP's
@@ -38,6 +41,7 @@ class NpuOptions:
         cpu_mhz: Clock of the CPU, for weighing; by default as DEFAULT_CPU_MHZ says.
         npu_mhz: Clock of the NPU; by default core_clock of the system configuration.
         handover_us: Microseconds of handing a region over, for weighing; by default as HANDOVER_US says.
+        on_npu_error: Whether a region that fails on the NPU is computed by the CPU, or is the caller's error.
     """
 
     accelerator: str
@@ -52,6 +56,7 @@ class NpuOptions:
     cpu_mhz: float | None = None
     npu_mhz: float | None = None
     handover_us: float = HANDOVER_US
+    on_npu_error: OnNpuError = "fallback"
 
     def __post_init__(self) -> None:
         for name, mhz in (("--cpu-mhz", self.cpu_mhz), ("--npu-mhz", self.npu_mhz)):

@@ -3,18 +3,17 @@
 
 from pathlib import Path
 
-from arm_ext.board import Board, open_board
+from arm_ext.board import Board, conditions, open_board
 from arm_ext.board.spec import parse_spec
-from arm_ext.errors import ArmExtError, UsageError
+from arm_ext.errors import UsageError
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.profile import CountReport, profile
 from arm_ext.measure.threads import ThreadReport, thread_report
 from arm_ext.measure.times import REPEATS, WARMUP, TimeReport, time_report
 from arm_ext.measure.trace import Trace
+from arm_ext.npu_status import NpuStatus
 from arm_ext.package import Package, load_package
 from schedules.cores import CORES, Core
-
-_GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 
 
 def bench(
@@ -39,7 +38,8 @@ def bench(
             raise UsageError(
                 f"board {board} has its own number of threads: TVM_NUM_THREADS in its environment"
             )
-        return thread_report(_trace(pkg, board, threads), threads)
+        trace, npu = _trace(pkg, board, threads)
+        return thread_report(trace, threads).model_copy(update={"npu": npu})
     if virtual:
         # What may be missing is looked for before the board is started.
         return _count(pkg, board, _core(pkg), find_mca())
@@ -58,16 +58,19 @@ def _core(package: Package) -> Core:
 
 def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
     manifest = package.manifest
-    trace = _trace(package, board, threads=1)
+    trace, npu = _trace(package, board, threads=1)
     working_set = manifest.memory.weight_bytes + manifest.memory.peak_activation_bytes
-    return profile(trace, core, mca, macs=manifest.macs, working_set=working_set)
+    counts = profile(trace, core, mca, macs=manifest.macs, working_set=working_set)
+    return counts.model_copy(update={"npu": npu})
 
 
-def _trace(package: Package, board: str, threads: int) -> Trace:
+def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus | None]:
     target = package.manifest.target
     with open_board(board, profile_cpu=target.qemu_cpu, counting=True, threads=threads) as opened:
         opened.require(target.features)
-        return opened.load(package.so).count(package.selftest().inputs)
+        model = opened.load(package.so)
+        trace = model.count(package.selftest().inputs)
+        return trace, model.npu_status() if package.has_npu_regions else None
 
 
 def _time(package: Package, board: str) -> TimeReport:
@@ -76,22 +79,15 @@ def _time(package: Package, board: str) -> TimeReport:
         threads, governor = _conditions(opened)
         model = opened.load(package.so)
         seconds = model.time(package.selftest().inputs, repeats=REPEATS, warmup=WARMUP)
-    return time_report(seconds, warmup=WARMUP, threads=threads, governor=governor)
+        npu = model.npu_status() if package.has_npu_regions else None
+    report = time_report(seconds, warmup=WARMUP, threads=threads, governor=governor)
+    return report.model_copy(update={"npu": npu})
 
 
 def _conditions(board: Board) -> tuple[int, str]:
     """Threads of the runtime's pool, and cpu0's governor or "unknown"."""
     session = board.connect()
     try:
-        with session.guard():
-            threads = int(session.function("runtime.NumThreads")())
-        try:
-            with session.guard():
-                content = bytes(session.function("tvm.rpc.server.download")(_GOVERNOR))
-        except ArmExtError:
-            # Containers and virtual machines have no cpufreq.
-            return threads, "unknown"
+        return conditions.threads(session), conditions.governor(session)
     finally:
         session.close()
-    # The server reads as many bytes as the file's size says, a page in sysfs, and pads with zeros.
-    return threads, content.partition(b"\n")[0].decode()

@@ -11,6 +11,7 @@ from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify
 from arm_ext.measure.cycles import BlockCost, block_costs
 from arm_ext.measure.mca import Mca
 from arm_ext.measure.trace import Trace
+from arm_ext.npu_status import NpuStatus
 from schedules.cores import Core
 
 NOTE = (
@@ -75,6 +76,7 @@ class CountReport(_Record):
         unmodelled_share: Share of instructions that the model has no data for.
         bandwidth: The other bound.
         symbols: By instructions, most first.
+        npu: Where regions for an NPU were computed.
         note: What the figures are not.
     """
 
@@ -92,6 +94,7 @@ class CountReport(_Record):
     unmodelled_share: float
     bandwidth: Bandwidth
     symbols: list[SymbolRow]
+    npu: NpuStatus | None = None
     note: str = NOTE
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from arm_ext.measure.trace import Trace
+from arm_ext.npu_status import NpuStatus
 
 NOTE = (
     "Counts are of an emulator, exact, of code in model.so alone: the runtime's threads wait in loops of the "
@@ -44,6 +45,7 @@ class ThreadReport(_Record):
         by_thread: Of each.
         parallel_share: Share of the instructions that kernels on several threads have.
         kernels: By instructions, most first.
+        npu: Where regions for an NPU were computed.
         note: What the figures are not.
     """
 
@@ -54,6 +56,7 @@ class ThreadReport(_Record):
     by_thread: list[int]
     parallel_share: float
     kernels: list[ThreadRow]
+    npu: NpuStatus | None = None
     note: str = NOTE
 
 

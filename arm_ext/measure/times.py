@@ -7,6 +7,8 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from arm_ext.npu_status import NpuStatus
+
 # p99 of fewer is the maximum.
 REPEATS = 100
 # Caches, branch predictors, the thread pool and an ondemand governor settle within these.
@@ -25,6 +27,7 @@ class TimeReport(BaseModel):
         spread: Interquartile range over the median; a few per cent mean a busy board or a moving clock.
         threads: Of the runtime's pool.
         governor: Linux's cpufreq governor of cpu0, or "unknown".
+        npu: Where regions for an NPU were computed.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,6 +42,7 @@ class TimeReport(BaseModel):
     spread: float
     threads: int
     governor: str
+    npu: NpuStatus | None = None
 
 
 def time_report(seconds: Sequence[float], *, warmup: int, threads: int, governor: str) -> TimeReport:

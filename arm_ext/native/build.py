@@ -39,8 +39,33 @@ _C_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-Wl,--
 # No exceptions, RTTI or C++ library: zig would have to build libc++ first (36 s, not 4), and its symbols
 # could mix with those of libstdc++, on which the runtime libraries rest.
 _CXX_FLAGS = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-nostdlib++")
+_NPU_FLAGS = ("-O2", "-g0", "-r", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", *_CXX_FLAGS)
 _SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc")
 _SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "wire.h")
+# npu_system.cc, the operating system's side, is chosen by the caller.
+_NPU_SOURCES = (
+    "npu_device.cc",
+    "npu_driver_view.cc",
+    "npu_entries.cc",
+    "npu_payload.cc",
+    "npu_runtime.cc",
+    "npu_session.cc",
+    "npu_sha256.cc",
+    "npu_stream.cc",
+)
+_NPU_HEADERS = (
+    "ffi.h",
+    "npu_abi.h",
+    "npu_device.h",
+    "npu_failure.h",
+    "npu_payload.h",
+    "npu_runtime.h",
+    "npu_session.h",
+    "npu_settings.h",
+    "npu_sha256.h",
+    "npu_stream.h",
+    "npu_system.h",
+)
 
 
 def board_server() -> Path:
@@ -67,6 +92,29 @@ def qemu_plugin() -> Path:
         EnvError: zig is missing or failed.
     """
     return _shared_library("count_plugin", platform.machine())
+
+
+def npu_runtime(triple: str, system: Path | None = None) -> Path:
+    """The object that a model.so with regions for an NPU is linked with; of its symbols only the entries are visible.
+
+    Args:
+        triple: LLVM triple, such as "aarch64-linux-gnu".
+        system: Another source of what npu_system.h declares than Linux's system calls, for a device of a test.
+
+    Raises:
+        EnvError: zig is missing or failed.
+        UsageError: The triple is not of Linux with glibc.
+    """
+    flags = [*_NPU_FLAGS, "-target", zig_target(triple)]
+    if triple.startswith("aarch64"):
+        flags.append("-mno-outline-atomics")  # which ask for libgcc's
+    sources = [*_NPU_SOURCES, str(system or "npu_system.cc")]
+
+    def build(folder: Path) -> None:
+        inputs = [_HERE / name for name in sources]
+        zig(["c++", *flags, *ffi_includes(), f"-I{_HERE}", *inputs, "-o", folder / "npu_runtime.o"])
+
+    return _built("npu_runtime", (*sources, *_NPU_HEADERS), flags, build) / "npu_runtime.o"
 
 
 def probe_module(machine: str = "aarch64") -> Path:

@@ -60,6 +60,11 @@ class Accelerator:
         """Vela's memory mode where the user names none."""
         return DEFAULT_SYSTEM[self.family][1]
 
+    @property
+    def has_linux_driver(self) -> bool:
+        """Whether mainline Linux drives it (drivers/accel/ethosu, from 6.19 on): U65 and U85."""
+        return self.family != "u55"
+
     def matches_config(self, word: int) -> bool:
         """Whether a CONFIG register value (as in a command stream's header) is of this accelerator.
 

@@ -52,14 +52,16 @@ class Linker:
     Attributes:
         triple: LLVM triple of the objects, also of those that TVM makes for modules without code.
         cc: Another linker than ziglang; see `link_shared`.
+        objects: Object files that go into each library, too.
     """
 
     triple: str
     cc: str | None = None
+    objects: tuple[Path, ...] = ()
 
     def __call__(self, output: str, objects: Sequence[str], options: Sequence[str] = ()) -> LinkerRecord:
         """Links `objects` into `output`; for C sources TVM gives include folders as `options`."""
-        return link_shared([*options, *objects], Path(output), triple=self.triple, cc=self.cc)
+        return link_shared([*options, *objects, *self.objects], Path(output), triple=self.triple, cc=self.cc)
 
     def get_target_triple(self) -> str:
         """The triple, asked for by `export_library` when no module names one."""

@@ -42,6 +42,7 @@ def report(*fallbacks: Fallback) -> NpuReport:
     )
     return NpuReport(
         accelerator="ethos-u65-256",
+        linux_driver=True,
         vela="5.2.0",
         system_config="s",
         memory_mode="m",

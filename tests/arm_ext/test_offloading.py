@@ -16,7 +16,8 @@ from arm_ext.npu_files import Offloaded
 from arm_ext.offloading import Divider
 from arm_ext.package import REPORT_TEXT, RegionValues
 from tests.arm_ext import npu_models
-from tests.arm_ext.ethosu.divided import prepared
+from tests.arm_ext.ethosu.divided import prepare, prepared
+from tests.arm_ext.ethosu.resize_models import resized
 from tests.arm_ext.models import mlp
 
 
@@ -44,14 +45,32 @@ def test_each_node_says_where_it_runs_or_why_not_on_the_npu(mixed: arm_ext.Compi
     assert rows["conv"].reason.startswith("NPU region 0; ")
     assert rows["conv"].kernel == "gemm_s8_sdot"  # model.so has it all the same
     expected = {
-        "norm": "no TOSA form of its kind is known here (is qdq.layer_norm, limit one of the operator table)",
+        "norm": "no TOSA form of its kind is known here (is layer_norm, limit one of the kinds listed in README.md)",
         "query": "the hand-over costs more than its region saves (is ",
         "softmax": "it takes longer on the NPU, where its region does not gain (is ",
-        "head": "an operand is not quantised; ",
+        "head": "an operand is not quantised (is float, limit integers); quantise it, or what it reads",
     }
     for node, reason in expected.items():
         assert rows[node].where == "cpu"
         assert rows[node].reason.startswith(f"not ethos-u55-128: {reason}")
+
+
+def test_every_rejection_has_a_limit_a_value_and_what_would_make_it_fit(mixed: arm_ext.CompileResult):
+    npu = mixed.report.npu
+    assert npu is not None
+    assert {f.operator for f in npu.fallbacks} >= {
+        "layer_norm",
+        "softmax",
+        "linear",
+        "matmul",
+        "quantize",
+        "dequantize",
+    }
+    assert [
+        f for f in npu.fallbacks if not (f.sources and f.reason and f.limit and f.actual and f.advice)
+    ] == []
+    text = (mixed.package.path / REPORT_TEXT).read_text()
+    assert all(f"{f.reason} (is {f.actual}, limit {f.limit}); {f.advice}" in text for f in npu.fallbacks)
 
 
 def test_nodes_on_the_cpu_are_counted_by_reason_with_their_share_of_macs(mixed: arm_ext.CompileResult):
@@ -154,7 +173,7 @@ def test_fail_on_fallback_tells_why_and_weighs_nothing():
         model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True)))
     text = str(error.value)
     assert "2 operators would run on the CPU" in text
-    assert "qdq.layer_norm" in text
+    assert "layer_norm" in text
     assert "hand-over" not in text
     watched = NpuOptions("ethos-u55-128", fail_on_fallback=True, fallback_ops=("Softmax", "MatMul"))
     with pytest.raises(ModelError, match="1 operator would run"):
@@ -178,6 +197,15 @@ def test_a_budget_of_sram_is_aimed_at_and_held():
 def _sram(divided: Offloaded) -> int:
     (peak,) = [m.peak_bytes for m in divided.report.regions[0].memories if m.name == "Sram"]
     return peak
+
+
+def test_what_linux_does_not_take_is_in_the_report():
+    model = prepare(resized((1, 8, 6, 6), (12, 12), "half_pixel"))
+    said = "Linux's driver does not take RESIZE: under Linux the CPU computes this region."
+    for npu, refused in (("ethos-u85-512", "RESIZE"), ("ethos-u65-256", "")):
+        report = model.divide(Divider(NpuOptions(npu, cpu_mhz=1))).report
+        assert {region.refused_by_linux for region in report.regions} == {refused}
+        assert (said in report.text()) == bool(refused)
 
 
 def test_the_npus_clock_is_that_of_the_system_configuration():

@@ -8,7 +8,8 @@ import onnxruntime
 import pytest
 
 import arm_ext
-from arm_ext import digits
+from arm_ext import NpuOptions, digits
+from tests.arm_ext import npu_models
 from tests.board.stock_python import is_available, stock_python
 
 # What a user writes on the board: model.so, inputs and outputs are the arguments.
@@ -26,7 +27,12 @@ np.save(outputs, np.stack([main(tvm.runtime.tensor(x)).numpy() for x in np.load(
 """
 
 
-@pytest.mark.skipif(not is_available(), reason="the archive of this distribution has no arm64 packages")
+stock_only = pytest.mark.skipif(
+    not is_available(), reason="the archive of this distribution has no arm64 packages"
+)
+
+
+@stock_only
 @pytest.mark.parametrize("precision", ["int8", "fp32"])
 def test_package_runs_under_the_stock_wheel(tmp_path: Path, precision: digits.Precision) -> None:
     images, labels = digits.held_out()
@@ -46,3 +52,15 @@ def test_package_runs_under_the_stock_wheel(tmp_path: Path, precision: digits.Pr
         expected = np.stack([session.run(None, {"image": image})[0] for image in images])
         bound = package.manifest.check.relative_bound
         assert np.abs(outputs - expected).max() <= bound * np.abs(expected).max()
+
+
+@stock_only
+def test_package_runs_under_the_stock_wheel_with_regions_for_an_npu(tmp_path: Path) -> None:
+    options = NpuOptions("ethos-u65-256", fail_on_fallback=True)
+    package = arm_ext.compile(npu_models.whole(), "cortex-a55", tmp_path / "package", npu=options).package
+    selftest = package.selftest()
+    np.save(tmp_path / "inputs.npy", np.stack(selftest.inputs))
+    cpu = package.manifest.target.qemu_cpu
+    assert cpu is not None
+    stock_python().run(SCRIPT, [package.so, tmp_path / "inputs.npy", tmp_path / "outputs.npy"], cpu=cpu)
+    np.testing.assert_array_equal(np.load(tmp_path / "outputs.npy"), np.stack(selftest.expected))

@@ -81,19 +81,20 @@ def run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray
     return [output.numpy() for output in outputs]
 
 
-def linked(executable: relax.VMExecutable) -> relax.VMExecutable:
+def linked(executable: relax.VMExecutable, beside: Sequence[Path] = ()) -> relax.VMExecutable:
     """The executable with its code as a library: TVM's just-in-time compiler takes four times as long as a linker."""
     with tempfile.TemporaryDirectory() as folder:
-        linked = [_library(code, Path(folder) / f"{i}") for i, code in enumerate(executable.mod.imports)]
+        imports = enumerate(executable.mod.imports)
+        linked = [_library(code, Path(folder) / f"{i}", beside) for i, code in imports]
     executable.mod.clear_imports()
     for library in linked:
         executable.mod.import_module(library)
     return executable
 
 
-def _library(code: tvm.runtime.Module, path: Path) -> tvm.runtime.Module:
+def _library(code: tvm.runtime.Module, path: Path, beside: Sequence[Path]) -> tvm.runtime.Module:
     compiled, library = path.with_suffix(".o"), path.with_suffix(".so")
     code.write_to_file(str(compiled))
     linker = [str(importlib.resources.files("ziglang") / "zig"), "ld.lld"]
-    subprocess.run([*linker, "-shared", "-o", library, compiled], check=True)
+    subprocess.run([*linker, "-shared", "-o", library, compiled, *beside], check=True)
     return tvm.runtime.load_module(str(library))

@@ -6,6 +6,7 @@ TOSA's reference model    =    the functional model of Vela's stream    =    the
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def npu_outcome_of(case: Case, npus: Sequence[str] = NPUS) -> Outcome:
         if not case.runs:
             hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in claim(graph, npu)[1])
             continue
-        divided = _offloader(npu).divide(graph)
+        divided = offloader(npu).divide(graph)
         hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in divided.refused)
         hits[f"{npu.family}: {APART}"] += len(divided.apart)
         regions += [(npu, region) for region in divided.regions]
@@ -70,7 +71,7 @@ def npu_outcome_of(case: Case, npus: Sequence[str] = NPUS) -> Outcome:
     return Outcome(None, +hits, ran)
 
 
-def _offloader(npu: Accelerator) -> Offloader:
+def offloader(npu: Accelerator) -> Offloader:
     """That sends to the NPU whatever may run there."""
     return Offloader(npu, VelaOptions(), Wishes(), Clocks(1, 1), lambda _: 0.0, weigh=False)
 
@@ -97,12 +98,20 @@ def values_of(
     given = dict(zip(graph.inputs, inputs, strict=True))
     if not wanted:
         return given
-    shown = returning(mod, wanted)
+    results = run_integers(returning(mod, wanted), context, inputs)
+    return given | dict(zip(wanted, results, strict=True))
+
+
+def run_integers(
+    mod: tvm.IRModule, context: Context, inputs: Sequence[Array], beside: Sequence[Path] = ()
+) -> list[Array]:
+    """The outputs of an integer graph on this machine; objects `beside` are linked with it."""
     for phase in PHASES[_INTEGERIZED:]:
-        shown = phase.run(shown, context)
-    vm = relax.VirtualMachine(linked(build(shown, context.profile)), tvm.cpu())
-    results = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
-    return given | {var: value.numpy() for var, value in zip(wanted, results, strict=True)}
+        mod = phase.run(mod, context)
+    vm = relax.VirtualMachine(linked(build(mod, context.profile), beside), tvm.cpu())
+    result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
+    outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    return [output.numpy() for output in outputs]
 
 
 def _held(npu: Accelerator, region: Region, values: dict[Var, Array], held: set[bytes]) -> str | None:

@@ -10,16 +10,14 @@ from relay_passes.plan_arena import ALIGNMENT, Lifetime, place, plan_arena
 from relay_passes.sources import bindings_of
 from tests.relay_passes.graphs import Net, tensor
 
-PLAN = tvm.transform.Sequential(
-    [
-        relax.transform.LegalizeOps(),
-        relax.transform.RewriteDataflowReshape(),
-        relax.transform.ToNonDataflow(),
-        relax.transform.RemovePurityChecking(),
-        relax.transform.CallTIRRewrite(),
-        relax.transform.StaticPlanBlockMemory(),
-    ]
+TO_CALLS = (
+    relax.transform.LegalizeOps(),
+    relax.transform.RewriteDataflowReshape(),
+    relax.transform.ToNonDataflow(),
+    relax.transform.RemovePurityChecking(),
+    relax.transform.CallTIRRewrite(),
 )
+PLAN = tvm.transform.Sequential([*TO_CALLS, relax.transform.StaticPlanBlockMemory()])
 
 
 def overlap(a: tuple[int, Lifetime], b: tuple[int, Lifetime]) -> bool:

@@ -15,7 +15,7 @@ from tests.arm_ext.models import mlp
 
 NONE = {
     **dict.fromkeys(("accelerator", "fallback_ops", "system_config", "memory_mode", "vela_config")),
-    **dict.fromkeys(("sram_budget", "cpu_mhz", "npu_mhz", "handover_us")),
+    **dict.fromkeys(("sram_budget", "cpu_mhz", "npu_mhz", "handover_us", "on_npu_error")),
     "npu_ops": (),
     "cpu_ops": (),
 }
@@ -36,6 +36,8 @@ WRONG = [
     ("fallback", [*U55, "--cpu-ops", "depthwise", "--fail-on-fallback"], 1, "it was sent to the CPU"),
     ("clock", [*U55, "--cpu-mhz", "0"], 2, "--cpu-mhz"),
     ("hand-over", [*U55, "--handover-us", "-1"], 2, "--handover-us"),
+    ("no such policy", [*U55, "--on-npu-error", "ignore"], 2, "'fallback', 'fail'"),
+    ("policy without NPU", ["--on-npu-error", "fail"], 2, "--on-npu-error is for models with an NPU"),
     ("option without NPU", ["--npu-ops", "conv2d"], 2, "--npu-ops is for models with an NPU; name it with --npu"),
     ("wish without NPU", ["--fail-on-fallback"], 2, "--fail-on-fallback is for models with an NPU"),
 ]  # fmt: skip

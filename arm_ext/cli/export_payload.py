@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext export-payload`."""
+
+from pathlib import Path
+
+import click
+
+from arm_ext.npu_export import export_payload as export
+from arm_ext.text import columns
+
+
+@click.command("export-payload")
+@click.argument("package", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def export_payload(package: Path, output: Path, as_json: bool) -> None:
+    """Write the payloads of PACKAGE for an Ethos-U without Linux: raw files, and C that runs them.
+
+    Of each region commands and weights; of the model a C header with sizes and the table of inputs and outputs, a C
+    source that calls ethosu_invoke_v3 of Arm's ethos-u-core-driver, and an assembler source that takes in the files.
+    """
+    report = export(package, output)
+    if as_json:
+        click.echo(report.model_dump_json(indent=2))
+        return
+    regions = f"{report.regions} region{'' if report.regions == 1 else 's'}"
+    click.echo(f"{output}: {regions} for {report.accelerator}")
+    click.echo("\n".join(columns([("file", "bytes"), *((f.path, f"{f.bytes:,}") for f in report.files)])))

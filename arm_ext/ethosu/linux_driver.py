@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Linux's driver accel/ethosu does not take, as far as the runtime cannot make it.
+
+Source: ethosu_gem_cmdstream_copy_and_validate in drivers/accel/ethosu/ethosu_gem.c, Linux 6.19.
+"""
+
+from arm_ext.ethosu.model.stream import steps, unwrap
+from arm_ext.ethosu.payload import Payload
+
+_STRIDES = {f"{feature_map}_stride_{axis}" for feature_map in ("ifm", "ifm2", "ofm") for axis in "xyc"}
+_REGION = 0b111
+_SIGN = 1 << 7  # of 40 bits, of which the parameter holds the upper 8
+
+
+def refused_by_linux(payload: Payload) -> str:
+    """What in a payload's commands the driver does not take; "" if it takes all."""
+    used, indices = set(), set()
+    for command in steps(unwrap(payload.commands), payload.npu.family):
+        if command.name == "op_resize":
+            return "RESIZE"
+        if command.name in _STRIDES and command.value & _SIGN:
+            return "a negative stride, as of a reversed axis"
+        if command.name == "dma0_idx_region":
+            indices.add(command.value & _REGION)
+        elif command.name.endswith("_region"):
+            used.add(command.value & _REGION)
+    # Of indices it knows nothing, and a buffer for a region that it sees no use of it refuses.
+    return "" if indices <= used else "a gather or scatter whose indices lie in a region of their own"

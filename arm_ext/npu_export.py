@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.export_payload`: a package's payloads as files and C sources for a board without an operating system."""
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from arm_ext import npu_c_sources
+from arm_ext.errors import UsageError
+from arm_ext.ethosu.payload import Payload
+from arm_ext.package import load_package
+
+SCHEMA_VERSION: Literal[1] = 1
+
+
+class ExportedFile(BaseModel):
+    """A file that was written; the path is within the folder."""
+
+    model_config = ConfigDict(frozen=True)
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class ExportReport(BaseModel):
+    """What was exported."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    accelerator: str
+    regions: int
+    files: tuple[ExportedFile, ...]
+
+
+def export_payload(package: str | Path, output: str | Path) -> ExportReport:
+    """Write the payloads of a package for bare metal.
+
+    Args:
+        package: The package's folder.
+        output: A folder, made if need be; files of these names in it are replaced.
+
+    Raises:
+        UsageError: There is no such package, it has no region for an NPU, or the folder cannot be written.
+    """
+    opened = load_package(package)
+    npu = opened.manifest.npu
+    if npu is None:
+        raise UsageError(f"{package}: was compiled without --npu; there is no payload in it")
+    if not npu.regions:
+        raise UsageError(f"{package}: no part of it runs on the NPU; report.txt tells why")
+    payloads = [Payload.from_bytes(opened.read(region.payload)) for region in npu.regions]
+    model = npu_c_sources.identifier(opened.manifest.model.name)
+    contents = {
+        f"{model}_npu.h": npu_c_sources.header(model, npu.accelerator, payloads).encode(),
+        f"{model}_npu.c": npu_c_sources.source(model, payloads).encode(),
+        f"{model}_npu_data.S": npu_c_sources.data(model, payloads).encode(),
+    }
+    for number, payload in enumerate(payloads):
+        for part, content in npu_c_sources.parts(payload):
+            contents[f"{npu_c_sources.region_name(model, number)}_{part}.bin"] = content
+    return ExportReport(
+        accelerator=npu.accelerator,
+        regions=len(payloads),
+        files=tuple(_written(Path(output), name, content) for name, content in contents.items()),
+    )
+
+
+def _written(folder: Path, name: str, content: bytes) -> ExportedFile:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    except OSError as err:
+        raise UsageError(
+            f"{folder}: cannot be written ({err.strerror}); name another folder with -o"
+        ) from err
+    return ExportedFile(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model.so with NPU regions says of its inferences: where each region was computed, and why not on the NPU."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+STATUS = "arm_ext_npu_status"
+"""Of model.so: its name in TVM's C ABI; returns an NpuStatus as JSON."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RegionRuns(_Record):
+    """How often a region was computed on the NPU and on the CPU, and why the last time on the CPU."""
+
+    region: int
+    npu: int
+    cpu: int
+    reason: str
+
+    def text(self) -> str:
+        """Return "NPU region 0 ran on the CPU: no /dev/accel/* is an Ethos-U"."""
+        if not self.cpu:
+            return f"NPU region {self.region} ran on the NPU"
+        where = f"{self.npu} times on the NPU and {self.cpu} on the CPU" if self.npu else "on the CPU"
+        return f"NPU region {self.region} ran {where}: {self.reason}"
+
+
+class NpuStatus(_Record):
+    """Since model.so was loaded; `mode` is that of ARM_EXT_NPU, `device` None where none was found or asked for."""
+
+    mode: Literal["auto", "npu", "cpu"]
+    device: str | None
+    regions: tuple[RegionRuns, ...]
+
+    def text(self) -> str:
+        """Render it, a line a region."""
+        on_npu = any(region.npu for region in self.regions)
+        device = [f"NPU: {self.device}"] if on_npu and self.device else []
+        return "\n".join([*device, *(region.text() for region in self.regions)])
