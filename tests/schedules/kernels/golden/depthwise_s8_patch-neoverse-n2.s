@@ -1,457 +1,457 @@
-	add x1, x15, x17, lsl #3
-	mov w30, #34560
-	mov w28, #37632
-	add x3, x7, x1, lsl #2
-	ldp q25, q24, [x3]
-	ldp q23, q22, [x3]
-	ldp q21, q20, [x3]
-	ldp q19, q18, [x3]
-	ldp q17, q16, [x3]
-	ldp q7, q6, [x3]
-	ldp q5, q4, [x3]
-	ldp q3, q2, [x3]
-	madd x3, x17, x4, x16
-	add x4, x18, x17, lsl #3
-	ldr d26, [x4]
-	ldr d27, [x4, #5760]
-	ldr d28, [x4, #11520]
-	ldr d29, [x4, #17280]
-	add x1, x21, x1, lsl #2
+	add x3, x16, x18, lsl #3
+	mov w29, #34560
+	mov w27, #37632
+	add x4, x7, x3, lsl #2
+	ldp q25, q24, [x4]
+	ldp q23, q22, [x4]
+	ldp q21, q20, [x4]
+	ldp q19, q18, [x4]
+	ldp q17, q16, [x4]
+	ldp q7, q6, [x4]
+	ldp q5, q4, [x4]
+	ldp q3, q2, [x4]
+	madd x4, x18, x5, x17
+	add x5, x0, x18, lsl #3
+	ldr d26, [x5]
+	ldr d27, [x5, #5760]
+	ldr d28, [x5, #11520]
+	ldr d29, [x5, #17280]
+	add x3, x21, x3, lsl #2
 	zip1 v26.16b, v26.16b, v27.16b
-	ldp q30, q31, [x3]
+	ldp q30, q31, [x4]
 	zip1 v27.16b, v28.16b, v29.16b
 	zip1 v28.8h, v26.8h, v27.8h
 	zip2 v26.8h, v26.8h, v27.8h
 	sdot v25.4s, v30.16b, v28.16b
 	sdot v24.4s, v31.16b, v26.16b
-	ldp q27, q29, [x3, #32]
+	ldp q27, q29, [x4, #32]
 	sdot v22.4s, v29.16b, v26.16b
 	sdot v23.4s, v27.16b, v28.16b
-	ldp q27, q29, [x3, #64]
+	ldp q27, q29, [x4, #64]
 	sdot v20.4s, v29.16b, v26.16b
 	sdot v21.4s, v27.16b, v28.16b
-	ldp q27, q29, [x3, #96]
+	ldp q27, q29, [x4, #96]
 	sdot v18.4s, v29.16b, v26.16b
 	sdot v19.4s, v27.16b, v28.16b
-	ldr d28, [x4, #96]
-	ldr d29, [x4, #5856]
-	ldr d30, [x4, #11616]
-	ldr d31, [x4, #17376]
-	ldp q26, q27, [x3, #128]
+	ldr d28, [x5, #96]
+	ldr d29, [x5, #5856]
+	ldr d30, [x5, #11616]
+	ldr d31, [x5, #17376]
+	ldp q26, q27, [x4, #128]
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v29.16b, v30.16b, v31.16b
 	zip1 v30.8h, v28.8h, v29.8h
 	zip2 v28.8h, v28.8h, v29.8h
 	sdot v25.4s, v26.16b, v30.16b
 	sdot v24.4s, v27.16b, v28.16b
-	ldp q26, q27, [x3, #160]
+	ldp q26, q27, [x4, #160]
 	sdot v22.4s, v27.16b, v28.16b
 	sdot v23.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #192]
+	ldp q26, q27, [x4, #192]
 	sdot v20.4s, v27.16b, v28.16b
 	sdot v21.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #224]
+	ldp q26, q27, [x4, #224]
 	sdot v18.4s, v27.16b, v28.16b
 	sdot v19.4s, v26.16b, v30.16b
-	ldr d28, [x4, #192]
-	ldr d29, [x4, #5952]
-	ldr d30, [x4, #11712]
-	ldr d31, [x4, #17472]
+	ldr d28, [x5, #192]
+	ldr d29, [x5, #5952]
+	ldr d30, [x5, #11712]
+	ldr d31, [x5, #17472]
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v29.16b, v30.16b, v31.16b
-	ldp q26, q27, [x3, #256]
+	ldp q26, q27, [x4, #256]
 	zip1 v30.8h, v28.8h, v29.8h
 	zip2 v28.8h, v28.8h, v29.8h
 	sdot v25.4s, v26.16b, v30.16b
 	sdot v24.4s, v27.16b, v28.16b
-	ldp q26, q27, [x3, #288]
+	ldp q26, q27, [x4, #288]
 	sdot v22.4s, v27.16b, v28.16b
 	sdot v23.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #320]
+	ldp q26, q27, [x4, #320]
 	sdot v20.4s, v27.16b, v28.16b
 	sdot v21.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #352]
+	ldp q26, q27, [x4, #352]
 	sdot v18.4s, v27.16b, v28.16b
 	sdot v19.4s, v26.16b, v30.16b
-	ldr d28, [x4, #288]
-	ldr d29, [x4, #6048]
-	ldr d30, [x4, #11808]
-	ldr d31, [x4, #17568]
-	ldp q26, q27, [x3, #384]
+	ldr d28, [x5, #288]
+	ldr d29, [x5, #6048]
+	ldr d30, [x5, #11808]
+	ldr d31, [x5, #17568]
+	ldp q26, q27, [x4, #384]
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v29.16b, v30.16b, v31.16b
 	zip1 v30.8h, v28.8h, v29.8h
 	zip2 v28.8h, v28.8h, v29.8h
 	sdot v25.4s, v26.16b, v30.16b
 	sdot v24.4s, v27.16b, v28.16b
-	ldp q26, q27, [x3, #416]
+	ldp q26, q27, [x4, #416]
 	sdot v22.4s, v27.16b, v28.16b
 	sdot v23.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #448]
+	ldp q26, q27, [x4, #448]
 	sdot v20.4s, v27.16b, v28.16b
 	sdot v21.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #480]
+	ldp q26, q27, [x4, #480]
 	sdot v18.4s, v27.16b, v28.16b
 	sdot v19.4s, v26.16b, v30.16b
-	ldr d28, [x4, #384]
-	ldr d29, [x4, #6144]
-	ldr d30, [x4, #11904]
-	ldr d31, [x4, #17664]
+	ldr d28, [x5, #384]
+	ldr d29, [x5, #6144]
+	ldr d30, [x5, #11904]
+	ldr d31, [x5, #17664]
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v29.16b, v30.16b, v31.16b
-	ldp q26, q27, [x3, #512]
+	ldp q26, q27, [x4, #512]
 	zip1 v30.8h, v28.8h, v29.8h
 	zip2 v28.8h, v28.8h, v29.8h
 	sdot v25.4s, v26.16b, v30.16b
 	sdot v24.4s, v27.16b, v28.16b
-	ldp q26, q27, [x3, #544]
+	ldp q26, q27, [x4, #544]
 	sdot v22.4s, v27.16b, v28.16b
 	sdot v23.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #576]
+	ldp q26, q27, [x4, #576]
 	sdot v20.4s, v27.16b, v28.16b
 	sdot v21.4s, v26.16b, v30.16b
-	ldp q26, q27, [x3, #608]
+	ldp q26, q27, [x4, #608]
 	sdot v18.4s, v27.16b, v28.16b
 	sdot v19.4s, v26.16b, v30.16b
-	ldr d28, [x4, x30]
-	mov w30, #40320
-	ldr d26, [x4, #23040]
-	ldr d27, [x4, #28800]
-	ldp q30, q31, [x3, #640]
-	ldr d29, [x4, x30]
-	mov w30, #40416
+	ldr d28, [x5, x29]
+	mov w29, #40320
+	ldr d26, [x5, #23040]
+	ldr d27, [x5, #28800]
+	ldp q30, q31, [x4, #640]
+	ldr d29, [x5, x29]
+	mov w29, #40416
 	zip1 v26.16b, v26.16b, v27.16b
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v27.8h, v26.8h, v28.8h
 	zip2 v26.8h, v26.8h, v28.8h
 	sdot v25.4s, v30.16b, v27.16b
 	sdot v24.4s, v31.16b, v26.16b
-	ldp q28, q29, [x3, #672]
+	ldp q28, q29, [x4, #672]
 	sdot v22.4s, v29.16b, v26.16b
 	sdot v23.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #704]
+	ldp q28, q29, [x4, #704]
 	sdot v20.4s, v29.16b, v26.16b
 	sdot v21.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #736]
+	ldp q28, q29, [x4, #736]
 	sdot v18.4s, v29.16b, v26.16b
 	sdot v19.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #768]
+	ldp q28, q29, [x4, #768]
 	sdot v16.4s, v29.16b, v26.16b
 	sdot v17.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #800]
+	ldp q28, q29, [x4, #800]
 	sdot v6.4s, v29.16b, v26.16b
 	sdot v7.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #832]
+	ldp q28, q29, [x4, #832]
 	sdot v4.4s, v29.16b, v26.16b
 	sdot v5.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #864]
+	ldp q28, q29, [x4, #864]
 	sdot v2.4s, v29.16b, v26.16b
 	sdot v3.4s, v28.16b, v27.16b
-	ldr d26, [x4, #23136]
-	ldr d27, [x4, #28896]
-	ldr d30, [x4, x24]
-	ldr d31, [x4, x30]
-	ldp q28, q29, [x3, #896]
-	mov w30, #34752
+	ldr d26, [x5, #23136]
+	ldr d27, [x5, #28896]
+	ldr d30, [x5, x25]
+	ldr d31, [x5, x29]
+	ldp q28, q29, [x4, #896]
+	mov w29, #34752
 	zip1 v26.16b, v26.16b, v27.16b
 	zip1 v30.16b, v30.16b, v31.16b
 	zip1 v27.8h, v26.8h, v30.8h
 	zip2 v26.8h, v26.8h, v30.8h
 	sdot v25.4s, v28.16b, v27.16b
 	sdot v24.4s, v29.16b, v26.16b
-	ldp q28, q29, [x3, #928]
+	ldp q28, q29, [x4, #928]
 	sdot v22.4s, v29.16b, v26.16b
 	sdot v23.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #960]
+	ldp q28, q29, [x4, #960]
 	sdot v20.4s, v29.16b, v26.16b
 	sdot v21.4s, v28.16b, v27.16b
-	ldp q28, q29, [x3, #992]
+	ldp q28, q29, [x4, #992]
 	sdot v18.4s, v29.16b, v26.16b
 	sdot v19.4s, v28.16b, v27.16b
-	ldr q28, [x3, #1024]
-	ldr q29, [x3, #1040]
+	ldr q28, [x4, #1024]
+	ldr q29, [x4, #1040]
 	sdot v17.4s, v28.16b, v27.16b
 	sdot v16.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1056]
-	ldr q29, [x3, #1072]
+	ldr q28, [x4, #1056]
+	ldr q29, [x4, #1072]
 	sdot v7.4s, v28.16b, v27.16b
 	sdot v6.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1088]
-	ldr q29, [x3, #1104]
+	ldr q28, [x4, #1088]
+	ldr q29, [x4, #1104]
 	sdot v5.4s, v28.16b, v27.16b
 	sdot v4.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1120]
-	ldr q29, [x3, #1136]
+	ldr q28, [x4, #1120]
+	ldr q29, [x4, #1136]
 	sdot v3.4s, v28.16b, v27.16b
 	sdot v2.4s, v29.16b, v26.16b
-	ldr d30, [x4, x30]
-	mov w30, #40512
-	ldr d26, [x4, #23232]
-	ldr d27, [x4, #28992]
-	ldr q28, [x3, #1152]
-	ldr q29, [x3, #1168]
-	ldr d31, [x4, x30]
-	mov w30, #34848
+	ldr d30, [x5, x29]
+	mov w29, #40512
+	ldr d26, [x5, #23232]
+	ldr d27, [x5, #28992]
+	ldr q28, [x4, #1152]
+	ldr q29, [x4, #1168]
+	ldr d31, [x5, x29]
+	mov w29, #34848
 	zip1 v26.16b, v26.16b, v27.16b
 	zip1 v30.16b, v30.16b, v31.16b
 	zip1 v27.8h, v26.8h, v30.8h
 	zip2 v26.8h, v26.8h, v30.8h
 	sdot v25.4s, v28.16b, v27.16b
 	sdot v24.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1184]
-	ldr q29, [x3, #1200]
+	ldr q28, [x4, #1184]
+	ldr q29, [x4, #1200]
 	sdot v23.4s, v28.16b, v27.16b
 	sdot v22.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1216]
-	ldr q29, [x3, #1232]
+	ldr q28, [x4, #1216]
+	ldr q29, [x4, #1232]
 	sdot v21.4s, v28.16b, v27.16b
 	sdot v20.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1248]
-	ldr q29, [x3, #1264]
+	ldr q28, [x4, #1248]
+	ldr q29, [x4, #1264]
 	sdot v19.4s, v28.16b, v27.16b
 	sdot v18.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1280]
-	ldr q29, [x3, #1296]
+	ldr q28, [x4, #1280]
+	ldr q29, [x4, #1296]
 	sdot v17.4s, v28.16b, v27.16b
 	sdot v16.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1312]
-	ldr q29, [x3, #1328]
+	ldr q28, [x4, #1312]
+	ldr q29, [x4, #1328]
 	sdot v7.4s, v28.16b, v27.16b
 	sdot v6.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1344]
-	ldr q29, [x3, #1360]
+	ldr q28, [x4, #1344]
+	ldr q29, [x4, #1360]
 	sdot v5.4s, v28.16b, v27.16b
 	sdot v4.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1376]
-	ldr q29, [x3, #1392]
+	ldr q28, [x4, #1376]
+	ldr q29, [x4, #1392]
 	sdot v3.4s, v28.16b, v27.16b
 	sdot v2.4s, v29.16b, v26.16b
-	ldr d30, [x4, x30]
-	mov w30, #40608
-	ldr d26, [x4, #23328]
-	ldr d27, [x4, #29088]
-	ldr q28, [x3, #1408]
-	ldr q29, [x3, #1424]
-	ldr d31, [x4, x30]
-	mov w30, #34944
+	ldr d30, [x5, x29]
+	mov w29, #40608
+	ldr d26, [x5, #23328]
+	ldr d27, [x5, #29088]
+	ldr q28, [x4, #1408]
+	ldr q29, [x4, #1424]
+	ldr d31, [x5, x29]
+	mov w29, #34944
 	zip1 v26.16b, v26.16b, v27.16b
 	zip1 v30.16b, v30.16b, v31.16b
 	zip1 v27.8h, v26.8h, v30.8h
 	zip2 v26.8h, v26.8h, v30.8h
 	sdot v25.4s, v28.16b, v27.16b
 	sdot v24.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1440]
-	ldr q29, [x3, #1456]
+	ldr q28, [x4, #1440]
+	ldr q29, [x4, #1456]
 	sdot v23.4s, v28.16b, v27.16b
 	sdot v22.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1472]
-	ldr q29, [x3, #1488]
+	ldr q28, [x4, #1472]
+	ldr q29, [x4, #1488]
 	sdot v21.4s, v28.16b, v27.16b
 	sdot v20.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1504]
-	ldr q29, [x3, #1520]
+	ldr q28, [x4, #1504]
+	ldr q29, [x4, #1520]
 	sdot v19.4s, v28.16b, v27.16b
 	sdot v18.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1536]
-	ldr q29, [x3, #1552]
+	ldr q28, [x4, #1536]
+	ldr q29, [x4, #1552]
 	sdot v17.4s, v28.16b, v27.16b
 	sdot v16.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1568]
-	ldr q29, [x3, #1584]
+	ldr q28, [x4, #1568]
+	ldr q29, [x4, #1584]
 	sdot v7.4s, v28.16b, v27.16b
 	sdot v6.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1600]
-	ldr q29, [x3, #1616]
+	ldr q28, [x4, #1600]
+	ldr q29, [x4, #1616]
 	sdot v5.4s, v28.16b, v27.16b
 	sdot v4.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1632]
-	ldr q29, [x3, #1648]
+	ldr q28, [x4, #1632]
+	ldr q29, [x4, #1648]
 	sdot v3.4s, v28.16b, v27.16b
 	sdot v2.4s, v29.16b, v26.16b
-	ldr d30, [x4, x30]
-	mov w30, #40704
-	ldr d26, [x4, #23424]
-	ldr d27, [x4, #29184]
-	ldr q28, [x3, #1664]
-	ldr q29, [x3, #1680]
-	ldr d31, [x4, x30]
-	mov w30, #46080
+	ldr d30, [x5, x29]
+	mov w29, #40704
+	ldr d26, [x5, #23424]
+	ldr d27, [x5, #29184]
+	ldr q28, [x4, #1664]
+	ldr q29, [x4, #1680]
+	ldr d31, [x5, x29]
+	mov w29, #46080
 	zip1 v26.16b, v26.16b, v27.16b
 	zip1 v30.16b, v30.16b, v31.16b
 	zip1 v27.8h, v26.8h, v30.8h
 	zip2 v26.8h, v26.8h, v30.8h
 	sdot v25.4s, v28.16b, v27.16b
 	sdot v24.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1696]
-	ldr q29, [x3, #1712]
+	ldr q28, [x4, #1696]
+	ldr q29, [x4, #1712]
 	sdot v23.4s, v28.16b, v27.16b
 	sdot v22.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1728]
-	ldr q29, [x3, #1744]
+	ldr q28, [x4, #1728]
+	ldr q29, [x4, #1744]
 	fadd v23.4s, v23.4s, v0.4s
 	fadd v22.4s, v22.4s, v0.4s
 	sdot v21.4s, v28.16b, v27.16b
 	sdot v20.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1760]
-	ldr q29, [x3, #1776]
+	ldr q28, [x4, #1760]
+	ldr q29, [x4, #1776]
 	fadd v21.4s, v21.4s, v0.4s
 	fadd v20.4s, v20.4s, v0.4s
 	sdot v19.4s, v28.16b, v27.16b
 	sdot v18.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1792]
-	ldr q29, [x3, #1808]
+	ldr q28, [x4, #1792]
+	ldr q29, [x4, #1808]
 	fadd v19.4s, v19.4s, v0.4s
 	fadd v18.4s, v18.4s, v0.4s
 	sdot v17.4s, v28.16b, v27.16b
 	sdot v16.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1824]
-	ldr q29, [x3, #1840]
+	ldr q28, [x4, #1824]
+	ldr q29, [x4, #1840]
 	sdot v7.4s, v28.16b, v27.16b
 	sdot v6.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1856]
-	ldr q29, [x3, #1872]
+	ldr q28, [x4, #1856]
+	ldr q29, [x4, #1872]
 	sdot v5.4s, v28.16b, v27.16b
 	sdot v4.4s, v29.16b, v26.16b
-	ldr q28, [x3, #1888]
-	ldr q29, [x3, #1904]
+	ldr q28, [x4, #1888]
+	ldr q29, [x4, #1904]
 	sdot v3.4s, v28.16b, v27.16b
 	sdot v2.4s, v29.16b, v26.16b
-	ldr d27, [x4, x30]
-	mov w30, #51840
-	ldr d29, [x4, x11]
-	ldr d30, [x4, x12]
-	ldr q26, [x3, #1920]
-	ldr q31, [x3, #1936]
-	ldr d28, [x4, x30]
+	ldr d27, [x5, x29]
+	mov w29, #51840
+	ldr d29, [x5, x12]
+	ldr d30, [x5, x13]
+	ldr q26, [x4, #1920]
+	ldr q31, [x4, #1936]
+	ldr d28, [x5, x29]
 	zip1 v27.16b, v27.16b, v28.16b
 	zip1 v28.16b, v29.16b, v30.16b
 	zip1 v29.8h, v27.8h, v28.8h
 	zip2 v27.8h, v27.8h, v28.8h
 	sdot v17.4s, v26.16b, v29.16b
 	sdot v16.4s, v31.16b, v27.16b
-	ldr q26, [x3, #1952]
-	ldr q28, [x3, #1968]
+	ldr q26, [x4, #1952]
+	ldr q28, [x4, #1968]
 	sdot v7.4s, v26.16b, v29.16b
 	sdot v6.4s, v28.16b, v27.16b
-	ldr q26, [x3, #1984]
-	ldr q28, [x3, #2000]
+	ldr q26, [x4, #1984]
+	ldr q28, [x4, #2000]
 	sdot v5.4s, v26.16b, v29.16b
 	sdot v4.4s, v28.16b, v27.16b
-	ldr q26, [x3, #2016]
-	ldr q28, [x3, #2032]
+	ldr q26, [x4, #2016]
+	ldr q28, [x4, #2032]
 	sdot v3.4s, v26.16b, v29.16b
 	sdot v2.4s, v28.16b, v27.16b
-	ldr d28, [x4, x6]
-	ldr d29, [x4, x19]
-	ldr d30, [x4, x20]
-	ldr d31, [x4, x2]
-	ldr q26, [x3, #2048]
-	ldr q27, [x3, #2064]
+	ldr d28, [x5, x6]
+	ldr d29, [x5, x19]
+	ldr d30, [x5, x20]
+	ldr d31, [x5, x2]
+	ldr q26, [x4, #2048]
+	ldr q27, [x4, #2064]
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v29.16b, v30.16b, v31.16b
 	zip1 v30.8h, v28.8h, v29.8h
 	zip2 v28.8h, v28.8h, v29.8h
 	sdot v17.4s, v26.16b, v30.16b
 	sdot v16.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2080]
-	ldr q27, [x3, #2096]
+	ldr q26, [x4, #2080]
+	ldr q27, [x4, #2096]
 	sdot v7.4s, v26.16b, v30.16b
 	sdot v6.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2112]
-	ldr q27, [x3, #2128]
+	ldr q26, [x4, #2112]
+	ldr q27, [x4, #2128]
 	sdot v5.4s, v26.16b, v30.16b
 	sdot v4.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2144]
-	ldr q27, [x3, #2160]
+	ldr q26, [x4, #2144]
+	ldr q27, [x4, #2160]
 	sdot v3.4s, v26.16b, v30.16b
 	sdot v2.4s, v27.16b, v28.16b
-	ldr d28, [x4, x10]
-	ldr d29, [x4, x13]
-	ldr d30, [x4, x14]
-	ldr d31, [x4, x5]
-	ldr q26, [x3, #2176]
-	ldr q27, [x3, #2192]
+	ldr d28, [x5, x11]
+	ldr d29, [x5, x14]
+	ldr d30, [x5, x15]
+	ldr d31, [x5, x22]
+	ldr q26, [x4, #2176]
+	ldr q27, [x4, #2192]
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v29.16b, v30.16b, v31.16b
 	zip1 v30.8h, v28.8h, v29.8h
 	zip2 v28.8h, v28.8h, v29.8h
 	sdot v17.4s, v26.16b, v30.16b
 	sdot v16.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2208]
-	ldr q27, [x3, #2224]
+	ldr q26, [x4, #2208]
+	ldr q27, [x4, #2224]
 	sdot v7.4s, v26.16b, v30.16b
 	sdot v6.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2240]
-	ldr q27, [x3, #2256]
+	ldr q26, [x4, #2240]
+	ldr q27, [x4, #2256]
 	sdot v5.4s, v26.16b, v30.16b
 	sdot v4.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2272]
-	ldr q27, [x3, #2288]
+	ldr q26, [x4, #2272]
+	ldr q27, [x4, #2288]
 	sdot v3.4s, v26.16b, v30.16b
 	sdot v2.4s, v27.16b, v28.16b
-	ldr d28, [x4, x22]
-	ldr d29, [x4, x9]
-	ldr d30, [x4, x25]
-	ldr d31, [x4, x27]
-	ldr q26, [x3, #2304]
-	ldr q27, [x3, #2320]
+	ldr d28, [x5, x23]
+	ldr d29, [x5, x8]
+	ldr d30, [x5, x26]
+	ldr d31, [x5, x28]
+	ldr q26, [x4, #2304]
+	ldr q27, [x4, #2320]
 	zip1 v28.16b, v28.16b, v29.16b
 	zip1 v29.16b, v30.16b, v31.16b
 	zip1 v30.8h, v28.8h, v29.8h
 	zip2 v28.8h, v28.8h, v29.8h
 	sdot v17.4s, v26.16b, v30.16b
 	sdot v16.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2336]
-	ldr q27, [x3, #2352]
+	ldr q26, [x4, #2336]
+	ldr q27, [x4, #2352]
 	sdot v7.4s, v26.16b, v30.16b
 	sdot v6.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2368]
-	ldr q27, [x3, #2384]
+	ldr q26, [x4, #2368]
+	ldr q27, [x4, #2384]
 	sdot v5.4s, v26.16b, v30.16b
 	sdot v4.4s, v27.16b, v28.16b
-	ldr q26, [x3, #2400]
-	ldr q27, [x3, #2416]
+	ldr q26, [x4, #2400]
+	ldr q27, [x4, #2416]
 	sdot v3.4s, v26.16b, v30.16b
 	sdot v2.4s, v27.16b, v28.16b
-	ldr d26, [x4, x29]
-	ldr d27, [x4, x8]
-	ldr d28, [x4, x23]
-	ldr d29, [x4, x26]
-	ldr q30, [x3, #2432]
-	ldr q31, [x3, #2448]
-	mov w4, #2560
+	ldr d26, [x5, x30]
+	ldr d27, [x5, x9]
+	ldr d28, [x5, x10]
+	ldr d29, [x5, x24]
+	ldr q30, [x4, #2432]
+	ldr q31, [x4, #2448]
+	mov w5, #2560
 	zip1 v26.16b, v26.16b, v27.16b
 	zip1 v27.16b, v28.16b, v29.16b
 	zip1 v28.8h, v26.8h, v27.8h
 	zip2 v26.8h, v26.8h, v27.8h
 	sdot v17.4s, v30.16b, v28.16b
 	sdot v16.4s, v31.16b, v26.16b
-	ldr q27, [x3, #2464]
-	ldr q29, [x3, #2480]
+	ldr q27, [x4, #2464]
+	ldr q29, [x4, #2480]
 	fadd v17.4s, v17.4s, v0.4s
 	fadd v16.4s, v16.4s, v0.4s
 	sdot v7.4s, v27.16b, v28.16b
 	sdot v6.4s, v29.16b, v26.16b
-	ldr q27, [x3, #2496]
-	ldr q29, [x3, #2512]
+	ldr q27, [x4, #2496]
+	ldr q29, [x4, #2512]
 	fadd v7.4s, v7.4s, v0.4s
 	fadd v6.4s, v6.4s, v0.4s
 	sdot v5.4s, v27.16b, v28.16b
 	sdot v4.4s, v29.16b, v26.16b
-	ldr q27, [x3, #2528]
-	ldr q29, [x3, #2544]
+	ldr q27, [x4, #2528]
+	ldr q29, [x4, #2544]
 	fadd v5.4s, v5.4s, v0.4s
 	fadd v4.4s, v4.4s, v0.4s
 	sdot v3.4s, v27.16b, v28.16b
 	sdot v2.4s, v29.16b, v26.16b
 	fadd v26.4s, v25.4s, v0.4s
 	fadd v27.4s, v24.4s, v0.4s
-	ldp q25, q24, [x1]
+	ldp q25, q24, [x3]
 	fadd v3.4s, v3.4s, v0.4s
 	fadd v2.4s, v2.4s, v0.4s
-	add x1, x0, x17, lsl #3
-	add x17, x17, #1
-	cmp x17, #3
+	add x3, x1, x18, lsl #3
+	add x18, x18, #1
+	cmp x18, #3
 	fmulx v27.4s, v27.4s, v24.4s
 	fmulx v22.4s, v22.4s, v24.4s
 	fmulx v20.4s, v20.4s, v24.4s
@@ -500,12 +500,12 @@
 	sqxtn v6.8b, v6.8h
 	sqxtn v4.8b, v4.8h
 	sqxtn v2.8b, v2.8h
-	str d21, [x1]
-	str d22, [x1, #5376]
-	str d19, [x1, #10752]
-	str d18, [x1, #16128]
-	str d16, [x1, #21504]
-	str d6, [x1, #26880]
-	str d4, [x1, #32256]
-	str d2, [x1, x28]
+	str d21, [x3]
+	str d22, [x3, #5376]
+	str d19, [x3, #10752]
+	str d18, [x3, #16128]
+	str d16, [x3, #21504]
+	str d6, [x3, #26880]
+	str d4, [x3, #32256]
+	str d2, [x3, x27]
 	b.ne .L0
