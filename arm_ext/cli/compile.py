@@ -9,8 +9,9 @@ import click
 from rich.table import Table
 
 from arm_ext import digits
-from arm_ext.cli.console import Shape, command, progress, stdout
+from arm_ext.cli.console import command, progress, stdout
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.target_options import target_options
 from arm_ext.compiler import STEPS, CompileResult
 from arm_ext.compiler import compile as compile_model
 from arm_ext.manifest import Precision
@@ -21,20 +22,9 @@ SCHEMA_VERSION = 1
 
 @click.command(cls=NpuCommand)
 @click.argument("model", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--target", default="arm", show_default=True, help="Profile to compile for; see `arm-ext targets`."
-)
+@target_options("compile")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Package folder.  [default: NAME.armpkg]"
-)
-@click.option("--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's.")
-@click.option(
-    "--shape",
-    "shapes",
-    type=Shape(),
-    multiple=True,
-    metavar="NAME=1,3,224,224",
-    help="Static shape of an input.",
 )
 @click.option(
     "--preprocess",

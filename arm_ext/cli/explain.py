@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from arm_ext.cli.console import Shape, command, progress
+from arm_ext.cli.console import command, progress
+from arm_ext.cli.target_options import target_options
 from arm_ext.explainer import STEPS, ExplainReport, NearMiss, Rejected, RuleReport
 from arm_ext.explainer import explain as explain_model
 
@@ -23,18 +24,7 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
     metavar="NAME",
     help="Tell about one, place by place: a rule, or layout, integerize, combine_matmuls, fuse:COMPOSITE.",
 )
-@click.option(
-    "--target", default="arm", show_default=True, help="Profile to estimate for; see `arm-ext targets`."
-)
-@click.option("--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's.")
-@click.option(
-    "--shape",
-    "shapes",
-    type=Shape(),
-    multiple=True,
-    metavar="NAME=1,3,224,224",
-    help="Static shape of an input.",
-)
+@target_options("estimate")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every place.")
 def explain(
     model: Path,

@@ -7,7 +7,8 @@ from typing import get_args
 
 import click
 
-from arm_ext.cli.console import Shape, command
+from arm_ext.cli.console import command
+from arm_ext.cli.target_options import target_options
 from arm_ext.cli.tune_view import PIPES, amount, percent, table_of_tasks, view
 from arm_ext.manifest import Precision
 from arm_ext.tune.progress import TuneReport
@@ -35,18 +36,7 @@ class Minutes(click.ParamType[float]):
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "--target", default="arm", show_default=True, help="Profile to tune for; see `arm-ext targets`."
-)
-@click.option("--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's.")
-@click.option(
-    "--shape",
-    "shapes",
-    type=Shape(),
-    multiple=True,
-    metavar="NAME=1,3,224,224",
-    help="Static shape of an input.",
-)
+@target_options("tune")
 @click.option(
     "--precision",
     type=click.Choice(get_args(Precision)),

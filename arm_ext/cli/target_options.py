@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of verbs that take a model for a target."""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from arm_ext.cli.console import Shape
+
+Command = Callable[..., Any]
+
+
+def target_options(purpose: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds --target, --mattr and --shape.
+
+    Args:
+        purpose: What is done for the target, as the help says it.
+    """
+    options = (
+        click.option(
+            "--target",
+            default="arm",
+            show_default=True,
+            help=f"Profile to {purpose} for; see `arm-ext targets`.",
+        ),
+        click.option(
+            "--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's."
+        ),
+        click.option(
+            "--shape",
+            "shapes",
+            type=Shape(),
+            multiple=True,
+            metavar="NAME=1,3,224,224",
+            help="Static shape of an input.",
+        ),
+    )
+
+    def add(function: Command) -> Command:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
