@@ -57,7 +57,8 @@ NAMED: dict[str, tuple[str, Function, Shapes, float]] = {
     "row": ("elementwise", op.multiply, (*IMAGE, ((48,), F32)), 10),
     "gate": ("elementwise", op.multiply, (*IMAGE, ((1, 1, 1, 48), F32)), 10),
     "concat": ("elementwise", _concat, (*BYTES, *BYTES), 2),
-    "concat f32": ("elementwise", _concat, (*IMAGE, *IMAGE), 5),
+    # 5, and what runs of rows cost, which threads share.
+    "concat f32": ("elementwise", _concat, (*IMAGE, *IMAGE), 5.5),
     "nearest": ("elementwise", _doubled, BYTES, 2),
     "max": ("pool", _max(pool_size=(2, 2), strides=(2, 2)), BYTES, 2.5),
     "max f32": ("pool", _max(pool_size=(2, 2), strides=(2, 2)), IMAGE, 8),
