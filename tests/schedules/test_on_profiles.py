@@ -87,13 +87,8 @@ def _others(features: frozenset[str]) -> tuple[Any, ...]:
     )
 
 
-# Without SVE the kernels' own tests have such shapes; here is what `select` takes of them.
-LONG = set(PROFILES) - {"gemm_s8_mmla, sve"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in PROFILES]
-)
+@pytest.mark.long  # the kernels' own tests, and test_on_sve, have such shapes; here is what `select` takes of them
+@pytest.mark.parametrize("name", PROFILES)
 def test_values(name: str, tmp_path: Path, request: pytest.FixtureRequest):
     profile = PROFILES[name]
     cases: Sequence[Any] = (*_integers(), *_floats(), *_others(frozenset(profile.features)))

@@ -23,7 +23,7 @@ from tests.fuzz.oracle import check_quantized
 pytest.importorskip("torch", reason="the zoo is made with torch; pip install -e .[torch]")
 import zoo
 
-QUICK = ("dscnn", "unet", "conformer")
+QUICK = ("dscnn", "conformer")
 MEMBERS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.long) for name in zoo.ZOO]
 
 float_model = functools.cache(zoo.float_model)

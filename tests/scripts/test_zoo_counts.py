@@ -18,7 +18,7 @@ import zoo
 MOST = 0.02
 """Of all instructions, the runtime's among them."""
 
-QUICK = {("unet", True)}
+QUICK = {("dscnn", True)}
 MEMBERS = [
     pytest.param(name, quantized, marks=[] if (name, quantized) in QUICK else pytest.mark.long)
     for name in zoo.ZOO
