@@ -11,5 +11,5 @@ ruff check .
 ruff format --check .
 clang-format --dry-run -Werror arm_ext/native/*.{cc,c,h} tests/arm_ext/native/*.cc
 mypy
-# One process a processor; a file's tests stay together, since they share what they compile.
-PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt -n auto --dist loadfile "$@"
+# One process more than processors, as tests wait for boards; a file's stay together, since they share what they compile.
+PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt -n "$(($(nproc) + 1))" --dist loadfile "$@"
