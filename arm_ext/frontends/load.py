@@ -11,7 +11,7 @@ import onnx
 from arm_ext.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.onnx import import_onnx
-from arm_ext.frontends.onnx_check import Shapes
+from arm_ext.frontends.refuse import Shapes
 from arm_ext.frontends.tflite import IDENTIFIER, import_tflite
 
 if TYPE_CHECKING:

@@ -26,19 +26,14 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.naming import name_calls
-from arm_ext.frontends.onnx_check import (
-    Shapes,
-    check_supported,
-    check_valid,
-    runtime_inputs,
-    set_input_shapes,
-)
+from arm_ext.frontends.onnx_check import check_supported, check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx_expansion import opset_of
 from arm_ext.frontends.onnx_functions import inline_model_functions
 from arm_ext.frontends.onnx_int4 import widen_int4
 from arm_ext.frontends.onnx_operators import expand_operators
 from arm_ext.frontends.onnx_quantized import expand_quantized
 from arm_ext.frontends.onnx_reference import reference
+from arm_ext.frontends.refuse import Shapes, not_imported
 
 
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
@@ -150,9 +145,7 @@ def _convert(
             warnings.simplefilter("ignore")
             mod = importer.from_onnx(proto.graph, opset_of(proto))
     except Exception as err:
-        reason = str(err).strip().splitlines()[-1] if str(err).strip() else type(err).__name__
-        op = operators.get(importer.node, "?")
-        raise ModelError(f"{op} node '{importer.node}' cannot be imported: {reason}") from err
+        raise not_imported(importer.node, operators, err) from err
     return name_calls(mod, importer.last_binding)
 
 

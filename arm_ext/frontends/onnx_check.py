@@ -8,15 +8,17 @@ import onnx
 from onnx import helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.errors import UsageError
 from arm_ext.frontends.onnx_expansion import domain_of
 from arm_ext.frontends.onnx_operators import EXPANSIONS
 from arm_ext.frontends.onnx_quantized import EXPANSIONS as QUANTIZED
-
-Shapes = dict[str, tuple[int, ...]]
-
-# Listed at most, so that a message fits on a screen.
-_SHOWN_NODES = 3
+from arm_ext.frontends.refuse import (
+    Shapes,
+    misfit,
+    refuse_dynamic_inputs,
+    refuse_operators,
+    refuse_unknown_inputs,
+)
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -51,9 +53,7 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
         UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
     """
     inputs = {value.name: value for value in runtime_inputs(proto.graph)}
-    unknown = sorted(set(shapes) - set(inputs))
-    if unknown:
-        raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}")
+    refuse_unknown_inputs(shapes, inputs)
     dynamic = []
     for name, value in inputs.items():
         dims = value.type.tensor_type.shape.dim
@@ -69,17 +69,15 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
             text = ",".join(
                 dim.dim_param or "?" if n is None else str(n) for dim, n in zip(dims, known, strict=True)
             )
-            dynamic.append(f"  {name}: [{text}]    e.g. --shape {name}={_example(known)}")
-    if dynamic:
-        raise UsageError("these inputs have dynamic dimensions; give each a shape:\n" + "\n".join(dynamic))
+            dynamic.append(f"{name}: [{text}]    e.g. --shape {name}={_example(known)}")
+    refuse_dynamic_inputs(dynamic)
 
 
 def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:
     fits = len(shape) == len(known) and all(k in (None, n) for k, n in zip(known, shape, strict=False))
     # A model may say itself that a tensor is empty.
     if (has_rank and not fits) or any(n < 1 and n not in known for n in shape):
-        model = ",".join("?" if n is None else str(n) for n in known)
-        raise UsageError(f"--shape {name}={','.join(map(str, shape))} does not fit the model's [{model}]")
+        raise misfit(name, shape, ",".join("?" if n is None else str(n) for n in known))
 
 
 def _forget_output_shapes(graph: onnx.GraphProto) -> None:
@@ -125,25 +123,3 @@ def check_supported(
             name = sources.get(node.name, node.name)
             missing.setdefault(_qualified(node), []).append(f"{name} ({refused[node.name]})")
     refuse_operators(missing)
-
-
-def refuse_operators(missing: Mapping[str, list[str]]) -> None:
-    """Refuse a model for its operators, if there are any.
-
-    Args:
-        missing: Operator → names of the nodes that cannot be compiled.
-
-    Raises:
-        ModelError: Lists all of them, with counts and node names.
-    """
-    if not missing:
-        return
-    lines = []
-    for op, nodes in sorted(missing.items()):
-        more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
-        lines.append(f"  {op} ({len(nodes)}x): {', '.join(nodes[:_SHOWN_NODES])}{more}")
-    raise ModelError(
-        f"{len(missing)} operator(s) cannot be compiled:\n"
-        + "\n".join(lines)
-        + "\nReplace them in the model, or split the model around them."
-    )

@@ -24,7 +24,7 @@ from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.naming import name_calls
-from arm_ext.frontends.onnx_check import refuse_operators
+from arm_ext.frontends.refuse import not_imported, refuse_operators
 from arm_ext.frontends.tflite_converter import QdqConverter
 from arm_ext.frontends.tflite_reference import reference
 
@@ -184,10 +184,7 @@ def _convert(
                     result = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
                 builder.emit_func_output(result)
     except Exception as err:
-        reason = str(err).strip().splitlines()[-1] if str(err).strip() else type(err).__name__
-        raise ModelError(
-            f"{nodes.get(converter.node, '?')} node '{converter.node}' cannot be imported: {reason}"
-        ) from err
+        raise not_imported(converter.node, nodes, err) from err
     return name_calls(builder.get(), converter.last_binding)
 
 

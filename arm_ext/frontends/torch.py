@@ -20,7 +20,15 @@ from tvm.relax.frontend.torch.exported_program_translator import ExportedProgram
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.naming import name_calls
-from arm_ext.frontends.onnx_check import Shapes, refuse_operators
+from arm_ext.frontends.refuse import (
+    Shapes,
+    misfit,
+    not_imported,
+    reason_of,
+    refuse_dynamic_inputs,
+    refuse_operators,
+    refuse_unknown_inputs,
+)
 from arm_ext.frontends.torch_converters import CONVERTERS
 from arm_ext.frontends.torch_reference import reference
 
@@ -51,10 +59,7 @@ def import_torch(model: str | Path | ExportedProgram, shapes: Shapes | None = No
     except ModelError:
         raise
     except Exception as err:
-        reason = str(err).strip().splitlines()[-1] if str(err).strip() else type(err).__name__
-        raise ModelError(
-            f"{nodes.get(importer.node, '?')} node '{importer.node}' cannot be imported: {reason}"
-        ) from err
+        raise not_imported(importer.node, nodes, err) from err
     mod = name_calls(mod, importer.last_binding)
     mod = _static(mod, shapes or {})
     inputs = tuple(_spec(param.name, param.ty) for param in mod["main"].params)
@@ -78,9 +83,8 @@ def _read(model: str | Path | ExportedProgram) -> tuple[ExportedProgram, str, st
     try:
         return torch.export.load(path), path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
     except Exception as err:  # in types of torch's, zipfile's and json's own
-        reason = str(err).strip().splitlines()[0] if str(err).strip() else type(err).__name__
         raise UsageError(
-            f"{path}: not a program that torch.export.save wrote: {reason}; "
+            f"{path}: not a program that torch.export.save wrote: {reason_of(err, line=0)}; "
             "write one with torch.export.save(torch.export.export(model.eval(), example_inputs), path)"
         ) from err
 
@@ -154,8 +158,7 @@ def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRM
         UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
     """
     params = {param.name: param for param in mod["main"].params}
-    if unknown := sorted(set(shapes) - set(params)):
-        raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(params)}")
+    refuse_unknown_inputs(shapes, params)
     sizes: dict[str, int] = {}
     dynamic = []
     for name, param in params.items():
@@ -171,13 +174,10 @@ def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRM
             known = sizes.setdefault(dim.name, size) if isinstance(dim, tvm.tirx.Var) else dim
             fits = fits and int(known) == size
         if not fits:
-            raise UsageError(f"--shape {name}={','.join(map(str, wanted))} does not fit the model's [{text}]")
-    missing = [(name, text) for name, text in dynamic if not _bound(params[name], sizes)]
-    if missing:
-        raise UsageError(
-            "these inputs have dynamic dimensions; give each a shape:\n"
-            + "\n".join(f"  {name}: [{text}]    --shape {name}=…" for name, text in missing)
-        )
+            raise misfit(name, wanted, text)
+    refuse_dynamic_inputs(
+        [f"{name}: [{text}]    --shape {name}=…" for name, text in dynamic if not _bound(params[name], sizes)]
+    )
     return relax.transform.BindSymbolicVars(sizes)(mod) if sizes else mod
 
 

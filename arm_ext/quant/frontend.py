@@ -11,7 +11,7 @@ from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.load import is_tflite
 from arm_ext.frontends.onnx import import_onnx, name_nodes, read_onnx
-from arm_ext.frontends.onnx_check import Shapes
+from arm_ext.frontends.refuse import Shapes
 from arm_ext.manifest import Calibration
 from arm_ext.quant.samples import read_samples, split_samples
 from arm_ext.quant.static import Method, quantize

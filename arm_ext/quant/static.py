@@ -21,9 +21,10 @@ from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx import input_specs, name_nodes, read_onnx
-from arm_ext.frontends.onnx_check import Shapes, check_supported, check_valid, set_input_shapes
+from arm_ext.frontends.onnx_check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx_expansion import opset_of
 from arm_ext.frontends.onnx_shapes import infer_shapes
+from arm_ext.frontends.refuse import Shapes, reason_of
 from arm_ext.quant.samples import split_samples
 
 Method = Literal["minmax", "percentile", "entropy"]
@@ -88,7 +89,7 @@ def quantize(
             return _insert_qdq(proto, _ranges(proto, feeds, method))
     # The quantiser raises what its parts do, Exception itself among them.
     except Exception as err:
-        raise ModelError(f"{name}: onnxruntime cannot quantise it: {_first_line(err)}") from err
+        raise ModelError(f"{name}: onnxruntime cannot quantise it: {reason_of(err, line=0)}") from err
 
 
 def _ranges(proto: onnx.ModelProto, feeds: Iterable[dict[str, npt.NDArray[Any]]], method: Method) -> Any:
@@ -145,7 +146,7 @@ def _at_least_opset(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     except Exception as err:  # the converter's own type is RuntimeError, and a crash of it ValueError
         raise ModelError(
             f"{name}: quantising needs opset {_MIN_OPSET}, and onnx cannot bring it there from {opset}: "
-            f"{_first_line(err)}. Export it at opset {_MIN_OPSET} or later."
+            f"{reason_of(err, line=0)}. Export it at opset {_MIN_OPSET} or later."
         ) from err
 
 
@@ -174,7 +175,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
-
-
-def _first_line(err: Exception) -> str:
-    return next(iter(str(err).strip().splitlines()), type(err).__name__)

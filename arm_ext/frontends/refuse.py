@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every front end says of a model that it cannot take, and of shapes that do not fit one."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from arm_ext.errors import ModelError, UsageError
+
+Shapes = dict[str, tuple[int, ...]]
+
+# Listed at most, so that a message fits on a screen.
+_SHOWN_NODES = 3
+
+
+def refuse_operators(missing: Mapping[str, list[str]]) -> None:
+    """Refuse a model for its operators, if there are any.
+
+    Args:
+        missing: Operator → names of the nodes that cannot be compiled.
+
+    Raises:
+        ModelError: Lists all of them, with counts and node names.
+    """
+    if not missing:
+        return
+    lines = []
+    for op, nodes in sorted(missing.items()):
+        more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
+        lines.append(f"  {op} ({len(nodes)}x): {', '.join(nodes[:_SHOWN_NODES])}{more}")
+    raise ModelError(
+        f"{len(missing)} operator(s) cannot be compiled:\n"
+        + "\n".join(lines)
+        + "\nReplace them in the model, or split the model around them."
+    )
+
+
+def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> ModelError:
+    """Return the error for a node at which an importer of upstream's fails.
+
+    Args:
+        node: Its name.
+        operators: Source node → operator.
+        err: What was raised.
+    """
+    return ModelError(f"{operators.get(node, '?')} node '{node}' cannot be imported: {reason_of(err)}")
+
+
+def reason_of(err: Exception, line: int = -1) -> str:
+    """Return a line of what a library raised, its last by default, or the error's type where it says nothing."""
+    lines = str(err).strip().splitlines()
+    return lines[line] if lines else type(err).__name__
+
+
+def refuse_unknown_inputs(shapes: Mapping[str, tuple[int, ...]], inputs: Collection[str]) -> None:
+    """Refuse shapes of what is no input.
+
+    Raises:
+        UsageError: Lists them, and the inputs.
+    """
+    if unknown := sorted(set(shapes) - set(inputs)):
+        raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}")
+
+
+def refuse_dynamic_inputs(dynamic: Sequence[str]) -> None:
+    """Refuse inputs without a static shape, if there are any; a line each, with an example.
+
+    Raises:
+        UsageError: Lists them.
+    """
+    if dynamic:
+        lines = "\n".join(f"  {line}" for line in dynamic)
+        raise UsageError(f"these inputs have dynamic dimensions; give each a shape:\n{lines}")
+
+
+def misfit(name: str, shape: Sequence[int], model: str) -> UsageError:
+    """Return the error for a shape that an input cannot have; `model` is what it has, such as "?,3"."""
+    return UsageError(f"--shape {name}={','.join(map(str, shape))} does not fit the model's [{model}]")
