@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph rewrites over Relax. Knows TVM and numpy, nothing of the product or of the schedules."""
 
+from relay_passes.add_step import RESET, STEP, add_step
 from relay_passes.canonicalize import canonicalize
 from relay_passes.combine_matmuls import combine_matmuls
 from relay_passes.dispatch import Offer, dispatch, inline_marked
+from relay_passes.dynamic_products import dynamic_products
 from relay_passes.fold_constants import fold_constants
 from relay_passes.fuse import fuse
 from relay_passes.half_precision import to_half_precision
@@ -19,6 +21,8 @@ from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
 
 __all__ = [
+    "RESET",
+    "STEP",
     "Explanation",
     "KeptLayout",
     "LeftFloat",
@@ -28,10 +32,12 @@ __all__ = [
     "Rejection",
     "Rule",
     "accept_offsets",
+    "add_step",
     "apply_rules",
     "canonicalize",
     "combine_matmuls",
     "dispatch",
+    "dynamic_products",
     "explain",
     "fold_constants",
     "function_sources",

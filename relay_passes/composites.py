@@ -24,9 +24,9 @@ class EpilogueStep(Protocol):
     def broadcast(self) -> str | None:
         """Shape of the other tensor, or None if there is none.
 
-        "last-axis" has as many elements as that axis, "per-channel" that many or one, "same-shape" is the value's,
-        "scalar" has one element, "any" is what does not enlarge the value, "contracted" is a matmul's right side with
-        the value's leading axes.
+        "last-axis" has as many elements as that axis, "per-channel" that many or one, "per-row" one for each row along
+        it, or one, "same-shape" is the value's, "scalar" has one element, "any" is what does not enlarge the value,
+        "contracted" is a matmul's right side with the value's leading axes.
         """
 
     @property

@@ -11,6 +11,7 @@ import hashlib
 
 from tvm import IRModule
 from tvm.ir import GenericConst
+from tvm.runtime import Tensor
 from tvm_ffi import structural_map
 
 from relay_passes.sources import relax_functions
@@ -24,6 +25,8 @@ def merge_constants(mod: IRModule) -> IRModule:
     first: dict[_Key, GenericConst] = {}
 
     def merged(constant: GenericConst) -> GenericConst:
+        if not isinstance(constant.value, Tensor):  # a planned function has strings and element types, too
+            return constant
         value = constant.value.numpy()
         digest = hashlib.sha256(value.tobytes()).digest()
         return first.setdefault((str(value.dtype), value.shape, digest), constant)

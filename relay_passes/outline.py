@@ -51,7 +51,7 @@ def outline(mod: IRModule, parts: Sequence[Part]) -> IRModule:
     main = mod["main"]
     calls = {}
     for part in parts:
-        func = _function(main, part)
+        func = function_of(main, part)
         names = union(sources_of(b.value) for b in bindings_of(main) if b.var in part.inner)
         # Equal parts would be one function but for the name.
         func = builder.normalize(func).with_attr("part", part.name)
@@ -65,7 +65,12 @@ def outline(mod: IRModule, parts: Sequence[Part]) -> IRModule:
     return relax.transform.Normalize()(builder.get())
 
 
-def _function(main: relax.Function, part: Part) -> relax.Function:
+def function_of(main: relax.Function, part: Part) -> relax.Function:
+    """Return a part as a function.
+
+    Raises:
+        ValueError: It reads what is none of its inputs.
+    """
     inside = [binding for binding in bindings_of(main) if binding.var in part.inner]
     copies = {var: Var(var.name, var.ty) for var in part.inputs}
     copies |= {b.var: relax.DataflowVar(b.var.name, b.var.ty) for b in inside}
@@ -124,11 +129,12 @@ class _Order:
             self._done.append(self._values[var])
             self._bound.add(var)
         else:
-            self._done += _calling(part, self._calls[part.name])
+            self._done += results_of(part, self._calls[part.name])
             self._bound.update(part.outputs)
 
 
-def _calling(part: Part, call: Call) -> list[relax.Binding]:
+def results_of(part: Part, call: Call) -> list[relax.Binding]:
+    """Bind a part's outputs to what a call of its function returns."""
     if len(part.outputs) == 1:
         return [relax.VarBinding(part.outputs[0], call)]
     results = relax.DataflowVar(part.name, call.ty)

@@ -11,6 +11,7 @@ from tvm import ir
 
 from schedules.kernels.requantize_fused import fused_constants
 from schedules.kernels.requantize_tile import BIASED_LIMIT
+from schedules.numerics.qdq.dynamic import REACH
 from schedules.transposed import Geometry
 from schedules.workload import Magnitude, Operand, Step
 
@@ -171,6 +172,13 @@ def magnitude_of_run_time(
         total *= max(zero - int(info.min), int(info.max) - zero)
     scaled = total * np.abs(_multiplier(steps, constants)).max(initial=0.0)
     return Magnitude(_power_above(total), _power_above(float(scaled)))
+
+
+def magnitude_of_dynamic(weights: Array) -> Magnitude:
+    """The bounds of |sum (q - z) w| over all data and zero points, which are of run time; weights are [K, N]."""
+    sums = np.abs(weights.astype(np.int64)).sum(0)
+    most = int(np.abs(weights.astype(np.int64)).max(initial=0))
+    return Magnitude(_power_above(float(REACH * sums.max(initial=0))), 0, most)
 
 
 def _power_above(bound: float) -> int:

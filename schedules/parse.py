@@ -13,7 +13,12 @@ from tvm import ir, relax, tirx
 
 from schedules.kernel import Rejection
 from schedules.kernels.broadcast_plan import affine_form
-from schedules.magnitude import magnitude_of, magnitude_of_run_time, magnitude_of_transposed
+from schedules.magnitude import (
+    magnitude_of,
+    magnitude_of_dynamic,
+    magnitude_of_run_time,
+    magnitude_of_transposed,
+)
 from schedules.specs import CompositeSpec, EpilogueStep
 from schedules.workload import Composite, Magnitude, Operand, Pad, Step, Workload
 
@@ -153,6 +158,8 @@ def _magnitude(
         case "qdq.matmul":
             zero_points = [int(parameters[name]) for name in ("a_zero", "b_zero")]
             return magnitude_of_run_time(operands, zero_points, steps, reader.constants)
+        case "qdq.linear_dynamic":
+            return magnitude_of_dynamic(reader.constants[operands[-1].index])
         case "qdq.conv2d_transpose":
             text = dict(_attributes(anchor, reader))
             return magnitude_of_transposed(operands, text, steps, reader.constants)

@@ -16,9 +16,10 @@ class EpilogueStep:
         operand: Kind of its second operand: "constant", "tensor" for a value computed at run time, or "any" of
             both. None where the call has no second tensor; bounds such as those of `relax.clip` are prim values.
         broadcast: Shape of the second operand: "last-axis" has as many elements as the value's last axis and
-            nothing else, "per-channel" has that many or one, "same-shape" is the value's shape, "scalar" has one
-            element, "any" is what does not enlarge the value, "contracted" is the right side of a matmul with the
-            value's leading axes. The operands of `relax.add` and `relax.multiply` may come in either order.
+            nothing else, "per-channel" has that many or one, "per-row" has one for each row along that axis, or one,
+            "same-shape" is the value's shape, "scalar" has one element, "any" is what does not enlarge the value,
+            "contracted" is the right side of a matmul with the value's leading axes. The operands of `relax.add` and
+            `relax.multiply` may come in either order.
         required: Whether there is no composite without this step.
         retypes: Whether it may change the dtype.
         to: Dtypes that it may change to; any if empty.
@@ -29,7 +30,9 @@ class EpilogueStep:
     name: str
     op: str
     operand: Literal["constant", "tensor", "any"] | None = None
-    broadcast: Literal["last-axis", "per-channel", "same-shape", "scalar", "any", "contracted"] | None = None
+    broadcast: (
+        Literal["last-axis", "per-channel", "per-row", "same-shape", "scalar", "any", "contracted"] | None
+    ) = None
     required: bool = False
     retypes: bool = False
     registers: int = 0

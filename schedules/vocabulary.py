@@ -81,6 +81,23 @@ LINEAR_W8 = CompositeSpec(
     constant_dtype="int8",
 )
 
+# Data that were quantised at run time, each row or all of them; their zero point is the anchor's own.
+_8_BIT = ("int8", "uint8")
+LINEAR_DYNAMIC = CompositeSpec(
+    name="arm.linear_dynamic",
+    anchor="qdq.linear_dynamic",
+    constant_operands=(2,),
+    dtypes=_8_BIT,
+    epilogue=(
+        replace(_CAST, to=("float32",), required=True),
+        EpilogueStep("row_scale", "relax.multiply", operand="tensor", broadcast="per-row", required=True),
+        EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="per-channel"),
+        *_FLOAT_EPILOGUE,
+    ),
+    anchor_dtype="int32",
+    constant_dtype="int8",
+)
+
 # What is stored in float16 and computed in float32: in float16 throughout, or with casts around it.
 _HALF = "float16"
 _FLOATS = ("float32", _HALF)
@@ -132,7 +149,6 @@ _INTEGER_EPILOGUE = (
 )
 # Of 32, a tile of 16 accumulators, as few as hide the latency of loads, has its operands, and its requantisation four.
 _SPARE_REGISTERS = 8
-_8_BIT = ("int8", "uint8")
 
 CONV2D_S8 = CompositeSpec(
     name="arm.conv2d_s8",
@@ -221,6 +237,7 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
     *HALF_PRODUCTS,
     LINEAR_W8,
+    LINEAR_DYNAMIC,
     LINEAR,
     *CONV1D,
     CONV2D,

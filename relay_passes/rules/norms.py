@@ -3,6 +3,8 @@
 
 from dataclasses import dataclass
 
+from tvm import relax
+from tvm.ir import Expr
 from tvm.relax.dpl import DFPattern, is_const, is_op
 from tvm.tirx import IntImm
 
@@ -12,9 +14,13 @@ from relay_passes.rules.scalars import is_number, uniform_value
 _add, _multiply, _divide = is_op("relax.add"), is_op("relax.multiply"), is_op("relax.divide")
 
 
+OTHER_MEAN = "mean_of_squares"
+"""The name of the mean of x² among a rule's parts, where its squares are not those of d."""
+
+
 @dataclass(frozen=True)
 class OverRms:
-    """The pattern of d / sqrt(mean(d²) + epsilon), in the orders that exporters write it in.
+    """The pattern of d / sqrt(mean(d²) + epsilon) · gain, in the orders that exporters write it in.
 
     Attributes:
         root: The whole.
@@ -25,17 +31,35 @@ class OverRms:
     parts: dict[str, DFPattern]
 
 
-def over_rms(d: DFPattern) -> OverRms:
-    """The pattern for the pattern of `d`."""
-    epsilon, two, one = is_const(), is_const(), is_const()
-    squares = _multiply(d, d) | is_op("relax.square")(d) | is_op("relax.power")(d, two)
-    mean = is_op("relax.mean")(squares)
-    value = _add(mean, epsilon)
+def over_rms(d: DFPattern, same_mean: DFPattern | None = None) -> OverRms:
+    """The pattern for the pattern of `d`; `same_mean` is another form of the mean of its squares."""
+    epsilon, two, one, gain = (is_const() for _ in range(4))
+    mean = is_op("relax.mean")(square(d, two))
+    value = _add(mean if same_mean is None else mean | same_mean, epsilon)
     root_of_value = is_op("relax.sqrt")(value)
     inverse = is_op("relax.rsqrt")(value) | _divide(one, root_of_value)
-    root = _divide(d, root_of_value) | _multiply(d, inverse)
-    parts = {"epsilon": epsilon, "two": two, "one": one, "mean": mean, "value": value, "root": root}
+    gained = _multiply(d, _multiply(inverse, gain))
+    root = _divide(d, root_of_value) | _multiply(d, inverse) | gained
+    parts = {
+        "epsilon": epsilon,
+        "two": two,
+        "one": one,
+        "mean": mean,
+        "value": value,
+        "root": root,
+        "gain": gain,
+    }
     return OverRms(root, parts)
+
+
+def square(x: DFPattern, two: DFPattern) -> DFPattern:
+    """The pattern of x², as product or power."""
+    return _multiply(x, x) | is_op("relax.square")(x) | is_op("relax.power")(x, two)
+
+
+def with_gain(match: Match, norm: Expr) -> Expr:
+    """The norm by the gain, where the root has one."""
+    return relax.op.multiply(norm, match.operands["gain"]) if "gain" in match.operands else norm
 
 
 def check_over_rms(match: Match) -> Rejection | None:
@@ -47,9 +71,16 @@ def check_over_rms(match: Match) -> Rejection | None:
             )
     if uniform_value(match.operands["epsilon"]) is None:
         return match.reject("epsilon is not one number")
-    if match.values["value"].ty != match.values["mean"].ty:
+    if match.values["value"].ty != match.values[squares_mean(match)].ty:
         return match.reject("epsilon enlarges the tensor")
-    return check_mean(match, "mean")
+    if match.values["root"].ty != match.operands["x"].ty:
+        return match.reject("the gain enlarges the tensor")
+    return check_mean(match, squares_mean(match))
+
+
+def squares_mean(match: Match) -> str:
+    """The part that is the mean of squares: of d, or of x in the other form."""
+    return "mean" if "mean" in match.values else OTHER_MEAN
 
 
 def check_mean(match: Match, part: str) -> Rejection | None:
@@ -74,4 +105,4 @@ def mean_axes(match: Match, part: str) -> list[int]:
 
 def normalized_shape(match: Match) -> list[int]:
     """Sizes of the axes that the norm goes over."""
-    return [int(match.values["root"].ty.shape[axis]) for axis in mean_axes(match, "mean")]
+    return [int(match.values["root"].ty.shape[axis]) for axis in mean_axes(match, squares_mean(match))]

@@ -3,6 +3,7 @@
 
 from relay_passes.rule import Rule
 from relay_passes.rules import (
+    affine_before_unflatten,
     fold_affine_into_norm,
     fold_pad,
     merge_clips,
@@ -15,6 +16,7 @@ from relay_passes.rules import (
     recognize_leaky_relu,
     recognize_relu,
     recognize_rms_norm,
+    recognize_sigmoid,
     recognize_silu,
     recognize_softmax,
     recognize_softplus,
@@ -28,6 +30,7 @@ RECOGNIZE: tuple[Rule, ...] = (
     merge_clips.RULE,
     recognize_relu.RULE,
     recognize_hard_sigmoid.RULE,
+    recognize_sigmoid.RULE,
     recognize_silu.RULE,
     recognize_gelu.RULE,
     recognize_gelu_tanh.RULE,
@@ -40,6 +43,7 @@ RECOGNIZE: tuple[Rule, ...] = (
     fold_affine_into_norm.RULE,
     fold_pad.RULE,
     unflatten_transpose.RULE,
+    affine_before_unflatten.RULE,
     # Softmax, and the transpose of keys, are recognised before.
     scale_scores.RULE,
 )

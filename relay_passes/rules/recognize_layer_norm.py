@@ -2,7 +2,8 @@
 """Layer norm as one operator.
 
     d / sqrt(mean(d²) + epsilon), d = x - mean(x)    →    layer_norm(x, 1, 0, epsilon)
-    both means over the same last axes; d² as product or power, the root as sqrt, rsqrt or 1 / sqrt
+    both means over the same last axes; d² as product or power, the root as sqrt, rsqrt or 1 / sqrt; for mean(d²) also
+    max(0, mean(x²) - mean(x)²), as flax writes it
 
 Scale and shift that follow go into it by `fold_affine_into_norm`. Means are summed in another order, and divided by
 the root or multiplied by its inverse: error relative to max|result| ≤ (n + 4) eps for n elements a mean, eps = 2^-23.
@@ -13,15 +14,30 @@ Quantised: where a step's result is quantised by itself, the rule does not match
 import numpy as np
 from tvm import relax
 from tvm.ir import Expr
-from tvm.relax.dpl import is_op, wildcard
+from tvm.relax.dpl import is_const, is_op, wildcard
 
 from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.norms import check_mean, check_over_rms, mean_axes, normalized_shape, over_rms
-from relay_passes.rules.scalars import uniform_value
+from relay_passes.rules.norms import (
+    OTHER_MEAN,
+    check_mean,
+    check_over_rms,
+    mean_axes,
+    normalized_shape,
+    over_rms,
+    square,
+    squares_mean,
+    with_gain,
+)
+from relay_passes.rules.scalars import is_number, uniform_value
 
 _x = wildcard()
-_center = is_op("relax.mean")(_x)
-_norm = over_rms(is_op("relax.subtract")(_x, _center))
+_subtract, _two, _zero = is_op("relax.subtract"), is_const(), is_const()
+_center, _mean_of_squares = is_op("relax.mean")(_x), is_op("relax.mean")(square(_x, _two))
+_squared_mean = is_op("relax.multiply")(_center, _center) | is_op("relax.square")(_center)
+_difference = _subtract(_mean_of_squares, _squared_mean)
+_maximum = is_op("relax.maximum")
+_positive = is_op("relax.nn.relu")(_difference) | _maximum(_difference, _zero) | _maximum(_zero, _difference)
+_norm = over_rms(_subtract(_x, _center), _positive | _difference)
 
 
 def check(match: Match) -> Match | Rejection:
@@ -29,22 +45,34 @@ def check(match: Match) -> Match | Rejection:
     rejection = check_over_rms(match) or check_mean(match, "center")
     if rejection is not None:
         return rejection
-    axes, center = mean_axes(match, "mean"), mean_axes(match, "center")
+    for part, number in (("zero", 0.0), ("power", 2.0)):
+        if part in match.operands and not is_number(match.operands[part], number):
+            return match.reject(f"{part} is not {number}", number, uniform_value(match.operands[part]))
+    axes, center = mean_axes(match, squares_mean(match)), mean_axes(match, "center")
     return match if axes == center else match.reject("the means are over other axes", axes, center)
 
 
 def rewrite(match: Match) -> Expr:
-    """The operator with a scale of 1 and a shift of 0."""
+    """The operator with a scale of 1 and a shift of 0, and the gain behind it."""
     x, shape = match.operands["x"], normalized_shape(match)
     gamma, beta = (relax.const(fill(shape, str(x.ty.dtype))) for fill in (np.ones, np.zeros))
     axes = [-1 - axis for axis in reversed(range(len(shape)))]
-    return relax.op.nn.layer_norm(x, gamma, beta, axes, uniform_value(match.operands["epsilon"]))
+    return with_gain(
+        match, relax.op.nn.layer_norm(x, gamma, beta, axes, uniform_value(match.operands["epsilon"]))
+    )
 
 
 RULE = Rule(
     name="recognize_layer_norm",
     pattern=_norm.root,
-    parts={**_norm.parts, "x": _x, "center": _center},
+    parts={
+        **_norm.parts,
+        "x": _x,
+        "center": _center,
+        OTHER_MEAN: _mean_of_squares,
+        "zero": _zero,
+        "power": _two,
+    },
     check=check,
     rewrite=rewrite,
 )

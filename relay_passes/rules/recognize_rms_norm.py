@@ -16,7 +16,7 @@ from tvm.ir import Expr
 from tvm.relax.dpl import wildcard
 
 from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.norms import check_over_rms, normalized_shape, over_rms
+from relay_passes.rules.norms import check_over_rms, normalized_shape, over_rms, with_gain
 from relay_passes.rules.scalars import uniform_value
 
 _x = wildcard()
@@ -33,7 +33,7 @@ def rewrite(match: Match) -> Expr:
     x, shape = match.operands["x"], normalized_shape(match)
     axes = [-1 - axis for axis in reversed(range(len(shape)))]
     weight = relax.const(np.ones(shape, str(x.ty.dtype)))
-    return relax.op.nn.rms_norm(x, weight, axes, uniform_value(match.operands["epsilon"]))
+    return with_gain(match, relax.op.nn.rms_norm(x, weight, axes, uniform_value(match.operands["epsilon"])))
 
 
 RULE = Rule(

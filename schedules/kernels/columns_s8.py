@@ -3,11 +3,13 @@
 
 A panel's header has an offset, a multiplier and an addend for each column. Where all columns of a panel have a fused
 form (see `requantize_fused`), it holds that one's constants, and otherwise those of the form "biased" and `NOT_FUSED`
-for addends. Only the weights say which, and equal workloads share one kernel: it has code for both.
+for addends. Only the weights say which, and equal workloads share one kernel: it has code for both. Of dynamic products
+it holds sums of weights, scales and biases (see `row_scales`), in the columns' own order.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from tvm import ir, tirx
@@ -16,7 +18,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.emit import load, take
 from schedules.intrinsics.reload import reloaded
 from schedules.kernel import Array
-from schedules.kernels import product_s8, tiling
+from schedules.kernels import product_s8, row_scales, tiling
 from schedules.kernels.cost import VECTOR
 from schedules.kernels.product_s8 import Product
 from schedules.kernels.requantize_fused import fused_constants
@@ -92,15 +94,25 @@ class Panels:
         product, width = self.product, self.tiles * self.columns
         padded = np.zeros((product.groups, width, weights.shape[-1]), np.int8)
         padded[:, : product.columns] = weights
-        values = product_s8.offsets_and_multipliers(workload, constants, product)
-        offset, m = (tiling.by_group(each, product, width) for each in values)
         header = [
             in_lanes(each).reshape(product.groups * self.tiles, -1).view(np.int8)
-            for each in self._fused(workload, offset, m)
+            for each in self._columns(workload, constants, width)
         ]
         return in_panels(padded.reshape(-1, weights.shape[-1])).ravel(), np.concatenate(
             header, axis=1
         ).ravel()
+
+    def _columns(
+        self, workload: Workload, constants: Sequence[Array], width: int
+    ) -> tuple[Array, Array, Array]:
+        product = self.product
+        if product.dynamic:
+            (weights,) = product_s8.weights_by_column(workload, constants, product)
+            sums, scales, biases = row_scales.columns_of(workload, constants, weights)
+            offset, m, addend = (tiling.by_group(each, product, width) for each in (sums, scales, biases))
+            return offset, m, addend
+        values = product_s8.offsets_and_multipliers(workload, constants, product)
+        return self._fused(workload, *(tiling.by_group(each, product, width) for each in values))
 
     def _fused(self, workload: Workload, offset: Array, m: Array) -> tuple[Array, Array, Array]:
         """Offsets, multipliers and addends, by panel those of the fused form or of the product's."""
@@ -121,6 +133,29 @@ class Panels:
         )
 
 
+class Starts(Protocol):
+    """What accumulators begin with."""
+
+    def offsets(self) -> list[ir.Expr]:
+        """A vector of int32x4 for each vector of columns."""
+
+    def starts(self) -> list[ir.Expr]:
+        """The same, made where this is called."""
+
+
+@dataclass(frozen=True)
+class Zeros:
+    """Nothing, for so many vectors of columns."""
+
+    vectors: int
+
+    def offsets(self) -> list[ir.Expr]:
+        """As in `Starts`."""
+        return [tirx.Broadcast(tirx.IntImm("int32", 0), LANES)] * self.vectors
+
+    starts = offsets
+
+
 class Header:
     """Emits the loads of one panel's header, and what depends on it."""
 
@@ -137,6 +172,14 @@ class Header:
         vectors = self.panels.vectors
         found = T.Bind(reloaded(self.buffer, self._at(OFFSETS), vectors))
         return [take(found, LANES * v, LANES) for v in range(vectors)]
+
+    def of_columns(self, v: int) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
+        """Of four columns of a dynamic product: sums of weights, int32x4, scales and biases, float32x4."""
+        sums, scale, bias = (
+            T.Bind(tirx.reinterpret(dtype, load(self.buffer, self._at(number) + VECTOR * v, VECTOR)))
+            for number, dtype in ((OFFSETS, "int32x4"), (MULTIPLIERS, "float32x4"), (ADDENDS, "float32x4"))
+        )
+        return sums, scale, bias
 
     def requantized(self, emit: Callable[[Form, list[ir.Expr], list[ir.Expr]], None]) -> None:
         """Emits the end of a tile: `emit` takes a form, its multipliers and its addends, float32x4."""

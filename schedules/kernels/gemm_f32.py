@@ -8,7 +8,8 @@ narrow as N allows. A task is one panel times one block of rows; each element of
 order of k that all tiles have, so that it depends neither on tiles nor on threads.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,14 +87,19 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Every tile; a block's rows take half of L2 at most, and are fewer where threads need more tasks."""
+    """Every tile, in blocks of rows for caches and threads; see `panel_choice.blocked`."""
+    return candidates_by(workload, core, lambda params: estimate(workload, params, core))
+
+
+def candidates_by(workload: Workload, core: Core, cycles: Callable[[Params], float]) -> tuple[Params, ...]:
+    """The candidates of a kernel that takes other cycles."""
     product = max(_products(workload), key=lambda product: product.rows.count * product.rows.depth)
     by_sve = sve.pays(core) and any(step.name in activation_f32.POLYNOMIALS for step in workload.epilogue)
     return tuple(
         panel_choice.blocked(
             Params(rows, vectors, row_block=rows, parallel=False, sve=by_sve),
             lambda params: _cut(product, params),
-            lambda params: estimate(workload, params, core),
+            cycles,
             "float32",
             core,
         )
@@ -103,8 +109,12 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles on one core with all loads in L1: those of the register tiles."""
-    return sum(
+    """Cycles on one core: those of the register tiles, and what L1 does not keep for the next of them."""
+    data = math.prod(workload.operands[0].shape)
+    fetching = sum(
+        panel_choice.fetching(_cut(product, params), data, "float32", core) for product in _products(workload)
+    )
+    return fetching + sum(
         count * fmla_tile.cycles(rows, vectors, segments, after, core)
         for rows, vectors, segments, after, count in _register_tiles(workload, params)
     )

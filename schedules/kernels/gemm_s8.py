@@ -17,9 +17,9 @@ from schedules.cores import Core
 from schedules.emit import kernel_function
 from schedules.intrinsics import sve
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import copies, product_s8, threads, tiling
+from schedules.kernels import copies, product_s8, row_scales, threads, tiling
 from schedules.kernels.chunks_s8 import reordered
-from schedules.kernels.columns_s8 import HEADER, Header, Panels
+from schedules.kernels.columns_s8 import HEADER, LANES, Header, Panels, Starts, Zeros
 from schedules.kernels.cost import VECTOR, Cost, cheapest, scalar
 from schedules.kernels.gemm_s8_unit import P, Ready, Unit
 from schedules.kernels.product_s8 import Product
@@ -48,10 +48,12 @@ class Gemm(Generic[P]):
 
     def default(self, workload: Workload, core: Core) -> P:
         """The cheapest candidate."""
-        return cheapest(self.candidates(workload, core), lambda params: self.cost(workload, params), core)
+        return cheapest(
+            self.candidates(workload, core), lambda params: self._cost_on(workload, params, core), core
+        )
 
     def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
-        """Every tile; calls that are worth it in tasks for the threads."""
+        """Every tile; calls that are worth it in tasks for the threads, and for L1."""
         product = max(self._products(workload), key=lambda product: product.macs)
         found = []
         for params in self.unit.tiles(workload):
@@ -60,12 +62,17 @@ class Gemm(Generic[P]):
             if self.estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
                 blocks, parallel = tiling.shares(product, params.tile.rows, params.tile.columns)
                 params = replace(params, column_blocks=blocks, parallel=parallel)
+                params = tiling.for_cache(
+                    params,
+                    product.columns // params.tile.columns,
+                    lambda option: self.estimate(workload, option, core),
+                )
             found.append(params)
         return tuple(found)
 
     def estimate(self, workload: Workload, params: P, core: Core) -> float:
-        """Cycles of one call on one core with all loads in L1."""
-        return self.cost(workload, params).cycles(core)
+        """Cycles of one call on one core, with what it reads in L1 at first."""
+        return self._cost_on(workload, params, core).cycles(core)
 
     def cost(self, workload: Workload, params: P) -> Cost:
         """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
@@ -83,7 +90,7 @@ class Gemm(Generic[P]):
                 constants,
                 reordered(weights, self.unit.order(product)),
                 lambda columns: self.unit.pack_columns(columns, product, params),
-                self.unit.in_lanes,
+                np.asarray if product.dynamic else self.unit.in_lanes,
             )
 
         products = self._products(workload)
@@ -104,13 +111,12 @@ class Gemm(Generic[P]):
         with kernel_function(name, arguments) as function:
             inputs = function.buffers[: len(workload.inputs)]
             x, rest = inputs[workload.operands[0].index], function.buffers[len(inputs) :]
-            other = inputs[residual.index] if residual else None
             if products[0].pad is not None or any(map(self.unit.reads_past_the_data, products)):
                 x = product_s8.padded(x, workload, products[0])
             for index, product in enumerate(products):
                 before = [sum(each) for each in zip((0, 0), *sizes[:index], strict=True)]
                 code = _Code(
-                    self.unit, product, params, self._panels(product, params), x, other, rest, before
+                    self.unit, product, params, self._panels(product, params), x, inputs, rest, before
                 )
                 with self.unit.scope(), sve.functions(params.sve):
                     tiling.tasks(
@@ -126,6 +132,8 @@ class Gemm(Generic[P]):
                 columns = self.unit.tile_cost(product, params, rows) + scalar(
                     HEADER * params.tile.vectors / 2 + TILE_OVERHEAD
                 )
+                if product.dynamic:
+                    columns += product.dynamic.cost(rows, params.tile.columns)
                 if product.residual:
                     lanes = VECTOR if params.tile.columns % VECTOR == 0 else VECTOR // 2
                     columns += product.residual.cost(rows * params.tile.columns, lanes)
@@ -133,11 +141,26 @@ class Gemm(Generic[P]):
                 total += (ready + columns * panels) * tiles
         return total * product.groups
 
+    def _cost_on(self, workload: Workload, params: P, core: Core) -> Cost:
+        fetching = 0.0
+        for product in self._products(workload):
+            panels = self._panels(product, params)
+            weights = panels.tiles * panels.weight_bytes
+            cut = params.tile.rows, params.column_blocks
+            fetching += tiling.fetching(product, *cut, weights, panels.depth, core)
+        return self.cost(workload, params) + Cost(fetching=fetching)
+
     def _products(self, workload: Workload) -> tuple[Product, ...]:
         return taken(product_s8.products_of(workload, self.unit.name), workload)
 
     def _panels(self, product: Product, params: P) -> Panels:
-        return Panels(product, params.tile.columns, params.tile.vectors, len(self.unit.order(product)))
+        columns, vectors = params.tile.columns, params.tile.vectors
+        return Panels(
+            product,
+            columns,
+            columns // LANES if product.dynamic else vectors,
+            len(self.unit.order(product)),
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +172,7 @@ class _Code(Generic[P]):
     params: P
     panels: Panels
     x: tirx.Buffer
-    other: tirx.Buffer | None
+    inputs: Sequence[tirx.Buffer]
     rest: Sequence[tirx.Buffer]
     before: Sequence[int]
 
@@ -173,16 +196,27 @@ class _Code(Generic[P]):
         index = T.Bind(group * self.panels.tiles + tile)
         header = Header(self.panels, headers, index, self.before[1])
         panel = index * self.panels.weight_bytes + self.before[0]
-        acc = self.unit.multiply(product, self.params, a, (b, panel), header)
+        begin: Starts = Zeros(self.params.tile.vectors) if product.dynamic else header
+        acc = self.unit.multiply(product, self.params, a, (b, panel), begin)
         left = group * product.columns + tile * self.params.tile.columns
+        if product.dynamic:
+            row_scales.Finish(product.dynamic, self.inputs, output).tile(
+                row_scales.in_rows(acc, count, self.unit.lines),
+                [first + row for row in range(count)],
+                header.of_columns,
+                lambda row: product.target(first + row) + left,
+                columns,
+            )
+            return
 
         def put(values: ir.Expr, at: int, lanes: int, rows: Sequence[int]) -> None:
             own = [product.target(first + row) + (left + at) for row in rows if row < count]
             real = min(lanes, columns - at)
             if not own or real <= 0:
                 return
-            if product.residual and self.other is not None:
-                others = [load_part(self.other, to, real, lanes) for to in own]
+            if product.residual:
+                other = self.inputs[product.residual.index]
+                others = [load_part(other, to, real, lanes) for to in own]
                 others += others[:1] * (VECTOR // lanes - len(own))
                 values = T.Bind(product.residual.add(values, others, constants))
             for to, part in zip(own, pieces(values, lanes), strict=False):

@@ -16,7 +16,7 @@ from schedules.intrinsics.pin import pins
 from schedules.kernel import Array
 from schedules.kernels import mlal_tile
 from schedules.kernels.chains import chain_of
-from schedules.kernels.columns_s8 import Header
+from schedules.kernels.columns_s8 import Starts
 from schedules.kernels.cost import Cost, arithmetic, requantization
 from schedules.kernels.gemm_s8 import Gemm
 from schedules.kernels.gemm_s8_unit import Cut, InPlace, Ready, Tile
@@ -88,7 +88,7 @@ class _Smlal(InPlace[Params]):
         return loop + requantization(outputs, product.form, product.to) + finish
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Header
+        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
     ) -> Accumulator:
         chunks, columns = self.reading(product).chunks(), params.columns
         acc = mlal_tile.multiply(*a, *b, columns, chunks, params.chain, product.flipped)

@@ -18,8 +18,8 @@ from schedules.intrinsics.mmla import BLOCK, FEATURE
 from schedules.intrinsics.reload import reloads
 from schedules.kernel import Array, taken
 from schedules.kernels import mmla_rows, mmla_tile, product_s8
-from schedules.kernels.columns_s8 import Header
-from schedules.kernels.cost import VECTOR, Cost, arithmetic, requantization, scalar
+from schedules.kernels.columns_s8 import Starts
+from schedules.kernels.cost import VECTOR, VECTOR_PIPES, Cost, arithmetic, requantization, scalar
 from schedules.kernels.gemm_s8 import Gemm
 from schedules.kernels.gemm_s8_unit import ROW_OVERHEAD, Cut, Ready, Tile, Unit
 from schedules.kernels.product_s8 import Product
@@ -45,6 +45,13 @@ UNROLLED_TILE = 16
 
 SPILLS = 60
 """Loads and stores of the stack in such code of larger tiles: 54 and more are seen with 24 accumulators."""
+
+FUSED = ((8, 7.0), (16, 5.3), (20, 4.6), (24, 2.0))
+"""(at most as many accumulators, vector instructions of 16 outputs that the fused requantisation saves): larger tiles
+spill in part of it, as the tile has code for both forms. Counted in layers of MobileNetV2 and DS-CNN on Neoverse N2."""
+
+LATENCY = 3
+"""Cycles from one SMMLA to the next on the same accumulator, as LLVM models Neoverse N2; the guide forwards in one."""
 
 HALF_ROWS = 4
 """Column pairs whose rows are eight bytes."""
@@ -99,7 +106,13 @@ class _Smmla(Unit[Params]):
         stores = outputs / VECTOR * (3 if pairs == HALF_ROWS else 1)
         loop = Cost(*mmla_tile.instructions(row_pairs, pairs, steps, _unroll(steps, params.unroll)))
         finish = requantization(outputs, product.form, product.to) + arithmetic(outputs / VECTOR + stores)
+        if product.fused:
+            saved = next(saved for most, saved in FUSED if row_pairs * pairs <= most)
+            finish += arithmetic(-saved * outputs / VECTOR)
         spills = SPILLS if steps <= UNROLLED_STEPS and row_pairs * pairs > UNROLLED_TILE else 0
+        # A chain of one accumulator's products is not shortened by other columns.
+        if row_pairs * pairs < LATENCY * VECTOR_PIPES:
+            loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (row_pairs * pairs))
         return loop + finish + scalar(spills)
 
     def scope(self) -> AbstractContextManager[None]:
@@ -113,7 +126,7 @@ class _Smmla(Unit[Params]):
         return panel, starts
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Header
+        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
     ) -> Accumulator:
         panel, starts = a
         steps, columns = mmla_rows.steps_of(product), params.column_pairs

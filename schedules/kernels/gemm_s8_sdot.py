@@ -16,7 +16,7 @@ from schedules.intrinsics.pin import pins
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernel import Array
 from schedules.kernels import sdot_tile
-from schedules.kernels.columns_s8 import Header
+from schedules.kernels.columns_s8 import Starts
 from schedules.kernels.cost import VECTOR_PIPES, Cost, arithmetic, requantization
 from schedules.kernels.gemm_s8 import Gemm
 from schedules.kernels.gemm_s8_unit import Cut, InPlace, Ready, Tile
@@ -81,7 +81,7 @@ class _Sdot(InPlace[Params]):
         return pins()
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Header
+        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
     ) -> Accumulator:
         chunks, vectors = self.reading(product).chunks(), params.vectors
         acc = sdot_tile.multiply(*a, *b, chunks, header.offsets(), flipped=product.flipped)

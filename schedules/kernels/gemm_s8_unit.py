@@ -12,7 +12,7 @@ from tvm import ir, tirx
 from schedules.cores import Core
 from schedules.kernel import Array
 from schedules.kernels.chunks_s8 import Reading
-from schedules.kernels.columns_s8 import Header
+from schedules.kernels.columns_s8 import Starts
 from schedules.kernels.cost import Cost, arithmetic, scalar
 from schedules.kernels.product_s8 import Product
 from schedules.kernels.tile_rows import Accumulator, Put, Requantize
@@ -115,7 +115,7 @@ class Unit(ABC, Generic[P]):
 
     @abstractmethod
     def multiply(
-        self, product: Product, params: P, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Header
+        self, product: Product, params: P, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
     ) -> Accumulator:
         """Emits the sum over k of one tile: of rows `a` by the panel of columns at an offset of `b`."""
 

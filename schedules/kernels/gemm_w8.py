@@ -19,7 +19,7 @@ from schedules.emit import i64, kernel_function, load, splat, store
 from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.narrow import fma
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import epilogue_f32, fmla_tile, gemm_f32, half, product_f32, widen_s8
+from schedules.kernels import epilogue_f32, fmla_tile, gemm_f32, half, panel_choice, product_f32, widen_s8
 from schedules.kernels.panel_cut import Cut, Place, Tile
 from schedules.kernels.product_f32 import Product
 from schedules.workload import Workload
@@ -45,21 +45,30 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The candidate with the lowest estimate."""
-    return min(candidates(workload, core), key=lambda params: estimate(workload, params, core))
+    """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
+    return panel_choice.best(workload, core, candidates, estimate, instructions)
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Those of the float32 product."""
-    return tuple(Params(tile) for tile in gemm_f32.candidates(half.in_full(workload), core))
+    """The tiles of the float32 product."""
+
+    def cycles(tile: gemm_f32.Params) -> float:
+        return estimate(workload, Params(tile), core)
+
+    return tuple(Params(tile) for tile in gemm_f32.candidates_by(half.in_full(workload), core, cycles))
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles on one core with all loads in L1: those of the float32 product, and of widening each task's panel."""
+    """Cycles on one core: those of the float32 product, and of widening each task's panel."""
     product = _product(workload)
     cut = _cut(product, params)
     widened = cut.blocks * cut.padded_columns * product.rows.depth * widen_s8.INSTRUCTIONS["float32"]
     return gemm_f32.estimate(half.in_full(workload), params.tile, core) + widened / core.issue_width
+
+
+def instructions(workload: Workload, params: Params) -> float:
+    """Those of the float32 product; widening takes as many with every tile of a width."""
+    return gemm_f32.instructions(half.in_full(workload), params.tile)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from schedules.cores import Core
+from schedules.kernels.cost import TIE, again
 from schedules.kernels.panel_cut import Cut
 from schedules.kernels.product_f32 import Product
 from schedules.kernels.threads import PARALLEL_CYCLES, block_tiles
@@ -19,6 +20,9 @@ the model leaves out."""
 
 ROW_OVERHEAD = 6
 """Instructions that find a row of a tile where pixels are not at equal distances: two divisions by constants."""
+
+FINER = (2, 4, 8)
+"""How many times as many blocks of rows as L2 and threads need are considered, of which L1 keeps the data."""
 
 Option = TypeVar("Option", bound=Any)
 
@@ -46,20 +50,41 @@ def blocked(
 ) -> Option:
     """Parameters of a tile with its `row_block` and whether it is `parallel`.
 
-    A block's rows take half of L2 at most, and are fewer where threads need more tasks.
+    A block's rows take half of L2 at most, and are fewer where threads need more tasks, or L1 gains.
 
     Args:
         params: Those of a tile, with fields of these names.
         cut: What parameters make of the product.
-        cycles: Of one call.
+        cycles: Of one call, with what is fetched again.
         dtype: Of the data.
         core: Whose L2.
     """
     first = cut(params)
     params = replace(params, row_block=rows_in_l2(first.product, first.tile_rows, dtype, core))
     if rows := rows_for_threads(cut(params), cycles(params)):
-        return replace(params, row_block=rows, parallel=True)
-    return params
+        params = replace(params, row_block=rows, parallel=True)
+    tiles = (params.row_block // first.tile_rows // times for times in FINER)
+    finer = (replace(params, row_block=count * first.tile_rows) for count in tiles if count)
+    best = min(finer, key=cycles, default=params)
+    return best if cycles(best) * (1 + TIE) < cycles(params) else params
+
+
+def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
+    """Cycles of reading again, for each panel, the rows of a block, and for each block the panels.
+
+    Args:
+        cut: With its block of rows.
+        data: Elements of what the rows of all groups are read from.
+        dtype: Of data and weights.
+        core: Whose caches.
+    """
+    size, groups = np.dtype(dtype).itemsize, cut.product.groups
+    rows = data / groups * size
+    block = rows * min(1.0, cut.row_block / cut.rows)
+    panel = cut.product.rows.depth * size * cut.width
+    weights = cut.product.rows.depth * size * cut.padded_columns
+    by_panel = again(rows, cut.panels - 1, block + panel, core)
+    return (by_panel + again(weights, cut.blocks - 1, weights + block, core)) * groups
 
 
 def rows_in_l2(product: Product, tile_rows: int, dtype: str, core: Core) -> int:

@@ -15,13 +15,14 @@ import numpy as np
 from tvm import ir, tirx
 
 from schedules.kernel import Array, Rejection
-from schedules.kernels import copies, phases, requantize_step, residual_s8
+from schedules.kernels import copies, phases, requantize_step, residual_s8, row_scales
 from schedules.kernels import rows as implicit
 from schedules.kernels.cost import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.phases import Kernels
 from schedules.kernels.product_fit import COMPOSITES, LINEAR, TRANSPOSED, misfit_of
-from schedules.kernels.requantize_tile import MAGIC_BITS, Form, Requantization
+from schedules.kernels.requantize_tile import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
 from schedules.kernels.residual_s8 import Residual
+from schedules.kernels.row_scales import DYNAMIC, RowScales
 from schedules.kernels.rows import Rows
 from schedules.transposed import Geometry
 from schedules.workload import Pad, Workload
@@ -46,6 +47,7 @@ class Product:
         output: Where the rows of the result lie; None for side by side.
         kernels: See `phases.Part`; none but of a transposed convolution.
         residual: What is added to the outputs.
+        dynamic: How sums of data that were quantised at run time become float32, in place of a requantisation.
         fused: Whether panels whose columns are all proven are requantised in the fused form.
     """
 
@@ -61,6 +63,7 @@ class Product:
     kernels: Kernels = ()
     fused: bool = False
     residual: Residual | None = None
+    dynamic: RowScales | None = None
 
     def __str__(self) -> str:
         groups = f"{self.groups} x " if self.groups > 1 else ""
@@ -145,6 +148,8 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         workload: Any.
         kernel: Who asks, for the rejection.
     """
+    if workload.composite == DYNAMIC:
+        return _dynamic(workload, kernel)
     if workload.composite not in COMPOSITES:
         return Rejection(
             kernel, "composite is no integer product", " or ".join(COMPOSITES), workload.composite
@@ -172,6 +177,18 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     return Product(rows, w.shape[0] // groups, groups, shape, pad, flipped, to, form, fused=fused)
 
 
+def _dynamic(workload: Workload, kernel: str) -> Product | Rejection:
+    misfit = row_scales.misfit(workload)
+    if misfit is not None:
+        return Rejection(kernel, *misfit)
+    x, _, w = workload.operands
+    depth, columns = w.shape
+    data, flipped = (math.prod(x.shape) // depth, depth), x.dtype == "uint8"
+    scales = row_scales.read(workload, FLIP * flipped)
+    rows = implicit.linear(*data)
+    return Product(rows, columns, 1, data, None, flipped, NOT_REQUANTIZED, "none", dynamic=scales)
+
+
 def pair(workload: Workload, attribute: str) -> tuple[int, int]:
     """A convolution's attribute of two integers."""
     rows, columns = ast.literal_eval(dict(workload.attributes)[attribute])
@@ -180,8 +197,8 @@ def pair(workload: Workload, attribute: str) -> tuple[int, int]:
 
 def weights_by_column(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
     """The weights as int8 [groups, columns, depth], k in the order of the rows' segments."""
-    w = constants[workload.operands[1].index]
-    if workload.composite == LINEAR:
+    w = constants[workload.operands[-1].index]
+    if workload.composite in (LINEAR, DYNAMIC):
         return np.ascontiguousarray(w.T)[None]
     if product.kernels:
         return phases.weights_of(w, product.kernels)[None]

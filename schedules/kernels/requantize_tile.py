@@ -15,7 +15,7 @@ Four forms compute it, each exact under a condition on the accumulators that is 
 - "fused": as "biased", but a base and an addend for each channel leave a single FMLA; exact for the channels for
   which `requantize_fused.fused_constants` proves it.
 
-The form "rescale" is the one of `tosa`: see `rescale_tile`.
+The form "rescale" is the one of `tosa`: see `rescale_tile`. Of the form "none" accumulators are left as they are.
 
 FMULX instead of FMUL: LLVM would contract the product and the addition into one rounding. An odd zero point inside
 the constant would turn ties the wrong way, since they go to even sums. ADDP mends that for nothing: where UZP1 takes
@@ -32,7 +32,7 @@ from schedules.intrinsics.narrow import addp16, fcvtns, fma, fmulx, narrow8, sqa
 from schedules.intrinsics.vector import combine
 from schedules.kernels.rescale_tile import rescale16
 
-Form = Literal["fused", "biased", "magic", "convert", "rescale"]
+Form = Literal["fused", "biased", "magic", "convert", "rescale", "none"]
 
 MAGIC = 12582912.0
 """1.5 * 2**23: the binary32 numbers from 2**23 to 2**24 are the integers."""
@@ -59,6 +59,7 @@ INSTRUCTIONS: dict[Form, float] = {
     "magic": 1.0,
     "convert": 1.25,
     "rescale": 0.75,
+    "none": 0.0,
 }
 """Vector instructions of one output (three to five an accumulator of four)."""
 
@@ -80,6 +81,10 @@ class Requantization:
     high: int
     dtype: str
     shift: int = 0
+
+
+NOT_REQUANTIZED = Requantization(0, -128, 127, "int8")
+"""Of the form "none": what follows the accumulators is no requantisation."""
 
 
 def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:

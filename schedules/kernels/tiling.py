@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the int8 kernels cut a product: tasks of a tile of rows by a block of columns, and the tails of both."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import Core
 from schedules.emit import converted, i64, store
 from schedules.intrinsics import sve
 from schedules.kernel import Array
 from schedules.kernels import copies
+from schedules.kernels.cost import TIE, again
 from schedules.kernels.product_s8 import Product
 from schedules.kernels.threads import each as each  # also of those who cut by rows alone
 from schedules.kernels.threads import fewest, part, part_sizes
@@ -21,6 +26,11 @@ RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
 
 TILE_ROWS = 2
 """What every tile costs beside its rows, in rows: the loads of weights, and an odd row is multiplied as a pair."""
+
+FINER = (2, 4, 8)
+"""How many times as many blocks of columns as threads need are considered, of which L1 keeps the weights."""
+
+Option = TypeVar("Option", bound=Any)
 
 
 def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_tile: RowTile) -> None:
@@ -64,6 +74,37 @@ def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
 
     blocks = fewest(range(1, max(1, product.columns // columns) + 1), sizes)
     return blocks, len(row_tiles) * blocks * product.groups > 1
+
+
+def fetching(product: Product, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
+    """Cycles of reading again, for each tile of rows, the weights of a block, and for each block the data.
+
+    Args:
+        product: Of 8-bit data.
+        rows: Of a tile.
+        blocks: Of columns.
+        weights: Bytes of a group's panels.
+        depth: Bytes of a row of a tile.
+        core: Whose caches.
+    """
+    data = math.prod(product.data) / product.groups
+    tiles, kept = -(-product.rows.count // rows), weights / blocks + rows * depth
+    by_tile = again(weights, tiles - 1, kept, core)
+    return (by_tile + again(data, blocks - 1, weights / blocks + data, core)) * product.groups
+
+
+def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> Option:
+    """In more blocks of columns, if that is clearly faster.
+
+    Args:
+        params: With as many `column_blocks` as threads need.
+        most: How many there may be.
+        cycles: Of one call.
+    """
+    blocks = (times * params.column_blocks for times in FINER)
+    finer = (replace(params, column_blocks=count) for count in blocks if count <= most)
+    best = min(finer, key=cycles, default=params)
+    return best if cycles(best) * (1 + TIE) < cycles(params) else params
 
 
 def column_tiles(

@@ -45,7 +45,6 @@ def test_data_beyond_the_cache_is_read_at_the_pace_of_memory():
         ((197, 192), 9, True),
         ((197, 192), 13, True),
         ((16, 128), 9, True),
-        ((128, 128), 33, True),
         ((197, 192), 12, False),
         ((197, 192), 192, False),
         ((128, 128), 128, False),

@@ -38,7 +38,25 @@ def _inverse_root(ops: Ops, x: Expr) -> Expr:
     return ops.multiply(ops.rsqrt(ops.add(mean, EPSILON)), d)
 
 
+def _flax(ops: Ops, x: Expr, positive: str = "maximum") -> Expr:
+    """The variance as a difference of means."""
+    mean, power = ops.mean(x, [-1], keepdims=True), ops.mean(ops.multiply(x, x), [-1], keepdims=True)
+    value = ops.subtract(power, ops.multiply(mean, mean))
+    value = ops.maximum(0.0, value) if positive == "maximum" else ops("nn.relu", value)
+    return ops.multiply(ops.subtract(x, mean), ops.rsqrt(ops.add(value, EPSILON)))
+
+
+def _with_gain(ops: Ops, x: Expr, gain: np.ndarray | None = None) -> Expr:
+    d = ops.subtract(x, ops.mean(x, [-1], keepdims=True))
+    root = ops.rsqrt(ops.add(ops.mean(ops.multiply(d, d), [-1], keepdims=True), EPSILON))
+    return ops.multiply(
+        d, ops.multiply(root, np.linspace(0.5, 1, 31, dtype=np.float32) if gain is None else gain)
+    )
+
+
 FORMS: dict[str, Write] = {
+    "as flax writes it": _flax,
+    "as flax writes it, tidied": lambda ops, x: _flax(ops, x, "relu"),
     "as torch exports it": _norm([-1]),
     "two axes": _norm([1, 2]),
     "axes in another order and from the end": _norm([-1, 1], [1, 2]),
@@ -49,6 +67,17 @@ FORMS: dict[str, Write] = {
 @pytest.mark.parametrize("name", FORMS)
 def test_values_are_kept(name: str) -> None:
     check_rewrite(form(FORMS[name], (7, 9, 31)), RULE, ["nn.layer_norm"], TOLERANCE)
+
+
+def test_a_gain_at_the_root_follows() -> None:
+    mod = form(_with_gain, (7, 9, 31))
+    check_rewrite(mod, RULE, ["nn.layer_norm", "multiply"], TOLERANCE)
+    assert operators(canonicalize(mod)["main"]) == ["nn.layer_norm"]
+
+
+def test_a_gain_that_enlarges_the_tensor_is_left() -> None:
+    mod = form(lambda ops, x: _with_gain(ops, x, np.ones((3, 1, 1, 1), np.float32)), (2, 2, 31))
+    assert refusal(mod, RULE) == "the gain enlarges the tensor"
 
 
 def test_axes_and_epsilon_are_kept() -> None:

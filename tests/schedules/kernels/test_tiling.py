@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tvm import ir
 
+from schedules.cores import CORES
 from schedules.emit import i64, kernel_function, load, store
-from schedules.kernels import tiling
+from schedules.kernels import gemm_s8_mmla, gemm_s8_sdot, tiling
 from schedules.kernels.product_s8 import Product, product_of
 from tests.schedules.products import conv, linear
 from tests.schedules.programs import Array, run_on_host
@@ -73,3 +76,15 @@ def test_staged_rows_lie_at_their_pitch():
     x = np.arange(20, dtype=np.uint8)
     actual = run_on_host(function.prim_func, [x], (16,), "uint8")
     assert actual.tolist() == [1, 2, 3, 4, 5, 99, 99, 99, 9, 10, 11, 12, 13, 99, 99, 99]
+
+
+def test_weights_that_l1_loses_are_cut_into_blocks_of_columns():
+    core = CORES["neoverse-n2"]
+    # 1 x 1 convolutions of 7 x 7: of 150 KB of weights L1 holds a part, of 36 KB all.
+    large, small = (conv((1, 7, 7, 160), columns, (1, 1)).workload for columns in (960, 232))
+    for kernel in (gemm_s8_mmla, gemm_s8_sdot):
+        tile = kernel.default(large, core)
+        assert 160 * 960 / tile.column_blocks <= 0.7 * core.l1d.size
+        whole = replace(tile, column_blocks=1)
+        assert kernel.estimate(large, whole, core) > 1.05 * kernel.estimate(large, tile, core)
+    assert gemm_s8_mmla.default(small, core).column_blocks == 1

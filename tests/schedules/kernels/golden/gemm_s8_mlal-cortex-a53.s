@@ -1,7 +1,7 @@
-	ldp q26, q24, [x19, #-256]
-	subs x20, x20, #1
-	ldp q28, q29, [x7, #-64]
-	ldp q27, q25, [x19], #32
+	ldp q26, q24, [x26, #-256]
+	subs x27, x27, #1
+	ldp q28, q29, [x25, #-64]
+	ldp q27, q25, [x26], #32
 	smull2 v30.8h, v26.16b, v28.16b
 	smull2 v9.8h, v26.16b, v29.16b
 	smull2 v31.8h, v27.16b, v28.16b
@@ -15,7 +15,7 @@
 	smull v29.8h, v27.8b, v29.8b
 	sadalp v2.4s, v8.8h
 	sadalp v1.4s, v30.8h
-	ldp q9, q30, [x7, #-32]
+	ldp q9, q30, [x25, #-32]
 	sadalp v0.4s, v28.8h
 	sadalp v3.4s, v31.8h
 	smull2 v8.8h, v26.16b, v9.16b
@@ -30,7 +30,7 @@
 	sadalp v4.4s, v28.8h
 	smull v28.8h, v26.8b, v30.8b
 	sadalp v6.4s, v29.8h
-	ldp q31, q29, [x7]
+	ldp q31, q29, [x25]
 	smull v30.8h, v27.8b, v30.8b
 	sadalp v5.4s, v8.8h
 	sadalp v4.4s, v9.8h
@@ -47,7 +47,7 @@
 	sadalp v21.4s, v9.8h
 	smull v28.8h, v26.8b, v29.8b
 	sadalp v17.4s, v30.8h
-	ldp q9, q30, [x7, #32]
+	ldp q9, q30, [x25, #32]
 	smull v29.8h, v27.8b, v29.8b
 	sadalp v18.4s, v8.8h
 	sadalp v16.4s, v31.8h
@@ -64,7 +64,7 @@
 	sadalp v23.4s, v8.8h
 	smull v9.8h, v27.8b, v9.8b
 	sadalp v22.4s, v29.8h
-	ldp q28, q29, [x7, #64]
+	ldp q28, q29, [x25, #64]
 	smull v27.8h, v27.8b, v30.8b
 	sadalp v20.4s, v31.8h
 	sadalp v23.4s, v26.8h
@@ -81,7 +81,7 @@
 	smull2 v30.8h, v25.16b, v29.16b
 	smull v26.8h, v24.8b, v29.8b
 	sadalp v2.4s, v27.8h
-	ldp q31, q27, [x7, #96]
+	ldp q31, q27, [x25, #96]
 	sadalp v0.4s, v28.8h
 	smull v29.8h, v25.8b, v29.8b
 	sadalp v1.4s, v30.8h
@@ -98,7 +98,7 @@
 	sadalp v7.4s, v30.8h
 	smull v31.8h, v25.8b, v31.8b
 	sadalp v5.4s, v28.8h
-	ldp q8, q28, [x7, #128]
+	ldp q8, q28, [x25, #128]
 	sadalp v6.4s, v29.8h
 	smull v27.8h, v25.8b, v27.8b
 	sadalp v7.4s, v26.8h
@@ -114,9 +114,9 @@
 	smull v27.8h, v25.8b, v8.8b
 	sadalp v17.4s, v26.8h
 	sadalp v21.4s, v29.8h
-	ldp q26, q29, [x7, #160]
+	ldp q26, q29, [x25, #160]
 	sadalp v18.4s, v30.8h
-	add x7, x7, #256
+	add x25, x25, #256
 	sadalp v16.4s, v27.8h
 	smull v27.8h, v24.8b, v28.8b
 	smull2 v31.8h, v24.16b, v26.16b

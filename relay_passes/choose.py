@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One `main` for functions that compute the same of other shapes: it calls the one that its arguments fit.
+
+    main_8(x: [1, 8]), main_16(x: [1, 16])    →    main(x: [1, n]) = check_shapes(n)
+                                                                     if n == 8: main_8(x) else: main_16(x)
+
+`check_shapes` raises an error where none fits, so that nothing is computed then.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+
+from tvm import IRModule, relax, tirx
+from tvm.ir import Call, Expr, PrimType, StringImm, TupleType, Type, Var
+from tvm.relax import TensorType
+
+CHECK = "check_shapes"
+
+_Fits = list[tuple[Expr, int]]
+
+
+def choose(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
+    """Add `main`.
+
+    Args:
+        mod: Has no `main`.
+        names: Functions of `mod`: parameters and results are tensors, or tuples of them, of the same types but for
+            their sizes. No two take the same shapes.
+        refusal: What the error says.
+    """
+    functions = [mod[name] for name in names]
+    params = [
+        Var(p.name, _open([f.params[k].ty for f in functions], f"{p.name}_"))
+        for k, p in enumerate(functions[0].params)
+    ]
+    result = _open([func.ret_ty for func in functions])
+    fits = [_fits(params, func) for func in functions]
+    sizes = list(dict.fromkeys(dim for each in fits for dim, _ in each))
+    builder = relax.BlockBuilder(mod)
+    check = builder.add_func(_check(sizes, fits, refusal), CHECK)
+    calls = [_called(Call(mod.get_global_var(name), params, ret_ty=result)) for name in names]
+    body = calls.pop()
+    for condition, call in zip(reversed(fits[:-1]), reversed(calls), strict=True):
+        body = _branch(condition, call, body, result)
+    checked = Call(check, [relax.prim_value(dim) for dim in sizes], ret_ty=PrimType("bool"))
+    first = relax.BindingBlock([relax.VarBinding(Var("checked", checked.ty), checked)])
+    body = relax.SeqExpr([first, *body.blocks], body.body)
+    main = relax.Function(params, body, result, is_pure=False)
+    out = builder.get()
+    out["main"] = main.with_attr("global_symbol", "main").with_attr("num_input", len(params))
+    return out
+
+
+def _open(types: Sequence[Type], name: str = "") -> Type:
+    """A type that all fit: what differs gets a variable named after the axis, or is unknown where there is no name."""
+    first = types[0]
+    if isinstance(first, TupleType):
+        return TupleType([_open(fields) for fields in zip(*(ty.fields for ty in types), strict=True)])
+    axes = list(zip(*(ty.shape.values for ty in types), strict=True))
+    static = [len({str(dim) for dim in axis}) == 1 and isinstance(axis[0], tirx.IntImm) for axis in axes]
+    if not all(static) and not name:
+        return TensorType(dtype=first.dtype, ndim=len(axes))
+    dims = [
+        axis[0] if same else tirx.Var(f"{name}{k}", "int64")
+        for k, (axis, same) in enumerate(zip(axes, static, strict=True))
+    ]
+    return TensorType(dims, first.dtype)
+
+
+def _fits(params: Sequence[Var], func: relax.Function) -> _Fits:
+    """What the sizes of `main`'s arguments must be for a function: (size, number)."""
+    pairs = [
+        (dim, wanted)
+        for param, own in zip(params, func.params, strict=True)
+        for dim, wanted in zip(param.ty.shape.values, own.ty.shape.values, strict=True)
+    ]
+    return [
+        (dim, int(wanted))
+        for dim, wanted in pairs
+        if isinstance(dim, tirx.Var) and isinstance(wanted, tirx.IntImm)
+    ]
+
+
+def _all(fits: _Fits) -> Expr:
+    return reduce(tirx.And, (dim == tirx.IntImm("int64", size) for dim, size in fits))
+
+
+def _check(sizes: Sequence[Expr], fits: Iterable[_Fits], refusal: str) -> tirx.PrimFunc:
+    """Sizes → true; an error if nothing fits them."""
+    any_fits = reduce(tirx.Or, map(_all, fits))
+    body = tirx.SeqStmt(
+        [
+            # The names of its parameters in Python, kind and condition, are the wrong way round.
+            tirx.AssertStmt(any_fits, StringImm("ValueError"), [StringImm(refusal)]),
+            tirx.Return(tirx.IntImm("bool", 1)),
+        ]
+    )
+    return tirx.PrimFunc(list(sizes), body, PrimType("bool"))
+
+
+def _called(call: Call) -> relax.SeqExpr:
+    value = Var("value", call.ty)
+    return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(value, call)])], value)
+
+
+def _branch(fits: _Fits, then: relax.SeqExpr, other: relax.SeqExpr, result: Type) -> relax.SeqExpr:
+    condition = Var("fits", PrimType("bool"))
+    chosen = Var("chosen", result)
+    bindings = [
+        relax.VarBinding(condition, relax.prim_value(_all(fits))),
+        relax.VarBinding(chosen, relax.If(condition, then, other)),
+    ]
+    return relax.SeqExpr([relax.BindingBlock(bindings)], chosen)

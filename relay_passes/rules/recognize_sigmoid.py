@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The logistic function as one operator.
+
+    1 / (1 + exp(-x))    →    sigmoid(x)
+
+JAX writes so. The same formula with roundings of its own: |error| ≤ 3 eps, eps = 2^-23 in float32.
+
+Quantised: where a step's result is quantised by itself, the rule does not match: that rounding is part of the model.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import is_const, is_op, wildcard
+
+from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rules.scalars import is_number, uniform_value
+
+_x, _one, _unit = wildcard(), is_const(), is_const()
+_exp = is_op("relax.exp")(is_op("relax.negative")(_x))
+_root = is_op("relax.divide")(_one, is_op("relax.add")(_exp, _unit))  # matches the addends in either order
+
+
+def check(match: Match) -> Match | Rejection:
+    """Both constants are 1, and make no more of the tensor."""
+    for part in ("one", "unit"):
+        if not is_number(match.operands[part], 1.0):
+            return match.reject(f"{part} is not 1", limit=1.0, actual=uniform_value(match.operands[part]))
+    if match.values["root"].ty != match.values["exp"].ty:
+        return match.reject("a constant enlarges the tensor")
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The operator."""
+    return relax.op.sigmoid(match.operands["x"])
+
+
+RULE = Rule(
+    name="recognize_sigmoid",
+    pattern=_root,
+    parts={"x": _x, "one": _one, "unit": _unit, "exp": _exp, "root": _root},
+    check=check,
+    rewrite=rewrite,
+)
