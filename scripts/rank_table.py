@@ -1,36 +1,40 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Print how three ways to rank candidates without a board agree, as Markdown.
+"""Print how well ways to rank candidates without a board agree, as Markdown.
 
-    python scripts/rank_table.py mobilenet_v2_int8.onnx --kernels gemm_s8_mmla,depthwise_s8 --candidates 20
-    python scripts/rank_table.py mobilenet_v2_fp32.onnx --target neoverse-n1 --kernels gemm_f32 --osaca
+    M="mobilenet_v2_int8.onnx bert_tiny_fp32.onnx"
+    python scripts/rank_table.py $M --target neoverse-n1 --kernels gemm_s8_sdot,depthwise_s8,gemm_f32 --osaca
 
-They are the number of instructions, the estimate that tuning goes by, and one made another way: of each block that ran,
-what its instructions take of the pipes of the core's software optimization guide, and the latency from an
-accumulator to itself. With --osaca that is OSACA's of the hottest blocks (pip install osaca), for float code.
+Estimates of candidates, spread evenly over each kernel's space, are compared with the number of instructions and with
+cycles made other ways: by hand, from what the instructions of each block that ran take of the pipes of the core's
+software optimization guide, and from the latency from an accumulator to itself; and, with --osaca, by OSACA for the
+hottest blocks of kernels of float code, the only ones it has data for (pip install osaca). Neither knows caches, so
+that the estimate is taken without what caches fetch, but for the last column. Pairs in one order are of those whose
+estimates differ by more than 5 %.
 """
 
 import argparse
 import pickle
-import re
-import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from other_estimates import LOADS, OSACA_ARCH, by_hand, osaca_cycles
 from tables import markdown
 
+from arm_ext.errors import ArmExtError
 from arm_ext.frontends.load import import_model
-from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify, disassemble
-from arm_ext.measure.cycles import glue
-from arm_ext.measure.mca_text import mca_text
-from arm_ext.measure.trace import MODEL_IMAGE, Block
+from arm_ext.measure.cycles import BlockCost, block_costs
+from arm_ext.measure.trace import MODEL_IMAGE
 from arm_ext.pipeline import Context
 from arm_ext.target.profiles import Profile, resolve
+from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.chain import Chain, Job, Site
 from arm_ext.tune.costs import Cycles, Loaded
 from arm_ext.tune.measure import Result
@@ -39,92 +43,77 @@ from arm_ext.tune.space import space
 from arm_ext.tune.task import Task, extract
 
 COLUMNS = (
-    "kernel",
-    "task",
+    "core, kernel, output",
     "candidates",
-    "count ~ estimate",
-    "count ~ other",
-    "estimate ~ other",
-    "pairs misranked by count",
-    "fewest instructions is slower by",
+    "slowest / fastest",
+    "rank correlation: instructions",
+    "by hand",
+    "OSACA",
+    "pairs in one order: instructions",
+    "by hand",
+    "OSACA",
+    "fewest instructions are slower by",
 )
-# Neoverse N2 and N1 software optimization guides, section 2.1 and the tables of chapter 3: vector pipes V0 and V1;
-# loads a cycle; a multiply-accumulate hands its sum on to the next after one cycle (integers) or two (floats).
-VECTOR_PIPES = 2
-LOADS = {"neoverse-n2": 3, "neoverse-n1": 2}
-HAND_ON = {InsnClass.FMLA: 2, InsnClass.FP16_FMLA: 2, InsnClass.BF16: 2}
-# Differences below this rank nothing.
-TIE = 0.02
-# Share of the instructions that blocks handed to OSACA hold; it takes a second for each.
-HOT = 0.95
+FLOAT = "_f32"
+# Pairs that are closer are left out: the models differ by as much on one block.
+APART = 0.05
 SECONDS = 120
-OSACA_ARCH = {"neoverse-n1": "n1", "neoverse-n2": "n1", "neoverse-v2": "v2"}
 
 
 @dataclass
 class Traced:
-    """The estimate of tuning, which also keeps the blocks that ran."""
+    """The estimate of tuning, which also keeps what it is the sum of."""
 
     cycles: Cycles
-    blocks: list[Block] = field(default_factory=list)
+    costs: list[BlockCost] = field(default_factory=list)
 
     def __call__(self, kernel: Loaded) -> Result:
         """Costs of the kernel."""
-        result = self.cycles(kernel)
-        self.blocks = glue([block for block in kernel.trace().blocks if block.image == MODEL_IMAGE])
-        return result
+        blocks = [block for block in kernel.trace().blocks if block.image == MODEL_IMAGE]
+        self.costs = block_costs(blocks, self.cycles.core, self.cycles.mca)
+        return self.cycles(kernel)
 
 
-def by_pipes(block: Block, profile: Profile) -> float:
-    """Cycles of a block that repeats: the fullest pipe, or the longest chain of sums."""
-    kinds = Counter(classify(word) for word in block.words)
-    loads = kinds[InsnClass.VECTOR_LOAD] + kinds[InsnClass.SCALAR_LOAD]
-    vector = kinds[InsnClass.VECTOR] + kinds[InsnClass.VECTOR_STORE] + sum(kinds[k] for k in MAC_CLASSES)
-    sums: Counter[str] = Counter()
-    for word in block.words:
-        if (kind := classify(word)) in MAC_CLASSES:
-            sums[disassemble(word)[1].split(",")[0].partition(".")[0]] += HAND_ON.get(kind, 1)
-    width = len(block.words) / profile.core.issue_width
-    return max(width, vector / VECTOR_PIPES, loads / LOADS[profile.core.mca_cpu], *sums.values(), 0.0)
+@dataclass(frozen=True)
+class Measured:
+    """A candidate.
+
+    Attributes:
+        instructions: Of one call.
+        estimate: Cycles that tuning goes by.
+        computing: Those of them that are not for what caches fetch.
+        by_hand: Cycles from the core's guide.
+        osaca: Cycles by OSACA; None where it is not asked.
+    """
+
+    instructions: float
+    estimate: float
+    computing: float
+    by_hand: float
+    osaca: float | None
 
 
-def by_osaca(block: Block, profile: Profile) -> float:
-    """Cycles of a block that repeats, by OSACA: the fullest port, or the longest loop-carried dependency."""
-    with tempfile.NamedTemporaryFile("w", suffix=".s") as file:
-        file.write("\n".join(mca_text(block.words, profile.core.mca_cpu)) + "\n")
-        file.flush()
-        arch = OSACA_ARCH[profile.core.mca_cpu]
-        command = ["-m", "osaca.osaca", "--arch", arch, "--ignore-unknown", file.name]
-        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
-    # The line of totals: one number a port, then the critical path and the loop-carried dependency.
-    totals = [line for line in done.stdout.splitlines() if re.fullmatch(r"[\s\d.]+", line) and line.strip()]
-    *ports, _, carried = map(float, totals[-1].split())
-    return max(*ports, carried)
-
-
-def other_estimate(blocks: list[Block], profile: Profile, osaca: bool) -> float:
-    """Cycles of all blocks, made another way."""
-    if not osaca:
-        return sum(block.count * by_pipes(block, profile) for block in blocks)
-    total, seen, cycles = sum(block.instructions for block in blocks), 0, 0.0
-    for block in sorted(blocks, key=lambda block: -block.instructions):
-        if seen < HOT * total:
-            cycles += block.count * by_osaca(block, profile)
-        seen += block.instructions
-    return cycles
-
-
-def correlation(a: list[float], b: list[float]) -> float:
+def correlation(a: Sequence[float], b: Sequence[float]) -> float:
     """Spearman's: of the ranks, those of equal values being their mean."""
     ranks = [[float(np.mean(np.flatnonzero(np.sort(v) == x))) for x in v] for v in (a, b)]
     return float(np.corrcoef(*ranks)[0, 1])
 
 
-def row(kernel: str, task: Task, chain: Chain, cost: Traced, count: int, osaca: bool) -> list[str]:
-    """Measures candidates of a kernel, evenly over its space."""
-    points = [candidate for candidate in space(task) if candidate.kernel == kernel]
+def ordered_likewise(estimates: Sequence[float], others: Sequence[float]) -> tuple[int, int]:
+    """Pairs whose estimates are `APART` that another way puts in the same order, and all such pairs."""
+    pairs = [
+        (estimates[i] - estimates[j]) * (others[i] - others[j]) > 0
+        for i, j in combinations(range(len(estimates)), 2)
+        if abs(estimates[i] - estimates[j]) > APART * min(estimates[i], estimates[j])
+    ]
+    return sum(pairs), len(pairs)
+
+
+def measure(task: Task, kernel: str, count: int, chain: Chain, cost: Traced, osaca: bool) -> list[Measured]:
+    """Measure candidates of a kernel, evenly over its space."""
+    points = points_of(task, kernel)
     chosen = [points[index] for index in np.linspace(0, len(points) - 1, min(count, len(points)), dtype=int)]
-    counts, estimates, others = [], [], []
+    core, found = task.profile.core, []
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(pickle.dumps(sample(task)))
         for candidate in chosen:
@@ -132,56 +121,104 @@ def row(kernel: str, task: Task, chain: Chain, cost: Traced, count: int, osaca: 
             if result.cost is None or result.instructions is None:
                 sys.stderr.write(f"{candidate.text()}: {result.failure}: {result.detail}\n")
                 continue
-            counts.append(float(result.instructions))
-            estimates.append(result.cost)
-            others.append(other_estimate(cost.blocks, task.profile, osaca))
-    pairs = [
-        (counts[i] - counts[j], estimates[i] / estimates[j] - 1)
-        for i, j in combinations(range(len(counts)), 2)
-        if abs(estimates[i] / estimates[j] - 1) > TIE
-    ]
-    wrong = sum(fewer * slower < 0 for fewer, slower in pairs)
-    picked = estimates[counts.index(min(counts))] / min(estimates) - 1
-    ways = ((counts, estimates), (counts, others), (estimates, others))
-    shape = "x".join(map(str, task.workload.output_shape))
-    cells = [f"{correlation(*way):.2f}" for way in ways]
-    return [
-        kernel,
-        f"{task.name} {shape}",
-        str(len(counts)),
-        *cells,
-        f"{wrong} of {len(pairs)}",
-        f"{picked:.1%}",
-    ]
+            by_block = (part.block.count * by_hand(part.block.words, core) for part in cost.costs)
+            found.append(
+                Measured(
+                    instructions=result.instructions,
+                    estimate=result.cost,
+                    computing=sum(part.cycles for part in cost.costs),
+                    by_hand=sum(by_block),
+                    osaca=osaca_cycles(cost.costs, core.mca_cpu) if osaca else None,
+                )
+            )
+    return found
+
+
+def points_of(task: Task, kernel: str) -> list[Candidate]:
+    """Return what there is to try of one kernel."""
+    return [candidate for candidate in space(task) if candidate.kernel == kernel]
+
+
+def row(title: str, found: Sequence[Measured]) -> list[str]:
+    """Return a line of the table."""
+    computing = [one.computing for one in found]
+    ways: list[list[float]] = [[one.instructions for one in found], [one.by_hand for one in found]]
+    cycles = [one.osaca for one in found if one.osaca is not None]
+    ways += [cycles] if cycles else []
+    ranks = [f"{correlation(computing, way):.2f}" for way in ways]
+    pairs = [" of ".join(map(str, ordered_likewise(computing, way))) for way in ways]
+    none = [] if cycles else ["-"]
+    spread = f"{max(computing) / min(computing):.2f}"
+    picked = min(found, key=lambda one: one.instructions).estimate / min(one.estimate for one in found)
+    return [title, str(len(found)), spread, *ranks, *none, *pairs, *none, f"{100 * (picked - 1):.1f} %"]
+
+
+def rows(
+    models: Sequence[Path], profile: Profile, kernels: Sequence[str], candidates: int, osaca: bool
+) -> Iterator[list[str]]:
+    """Measure kernels, each on one task.
+
+    Args:
+        models: Files of which one has a task for each kernel.
+        profile: What for.
+        kernels: Their names.
+        candidates: Of all kernels together.
+        osaca: Whether OSACA is asked for kernels of float code.
+
+    Raises:
+        ValueError: No model has a task for a kernel.
+    """
+    tasks = [task for model in models for task in extract(import_model(model).mod, Context(profile))]
+    chosen = {kernel: largest(tasks, kernel, candidates // len(kernels)) for kernel in kernels}
+    left, cost = candidates, Traced(Cycles(profile.core))
+    with tempfile.TemporaryDirectory() as folder:
+        site = Site(profile, "virtual", True, SECONDS, Path(folder))
+        with closing(Chain(site, cost)) as chain:
+            # Those with few points first: what they leave goes to the others.
+            order = sorted(kernels, key=lambda kernel: len(points_of(chosen[kernel], kernel)))
+            for done, kernel in enumerate(order):
+                task, count = chosen[kernel], left // (len(order) - done)
+                found = measure(task, kernel, count, chain, cost, osaca and kernel.endswith(FLOAT))
+                left -= min(count, len(points_of(task, kernel)))
+                shape = "x".join(map(str, task.workload.output_shape[1:]))
+                yield row(f"{profile.core.name}, {kernel}, {shape}", found)
+
+
+def largest(tasks: Sequence[Task], kernel: str, count: int) -> Task:
+    """Return the task that takes most time of those with so many points, or else with the most.
+
+    Raises:
+        ValueError: There is none.
+    """
+    able = [task for task in tasks if kernel in task.kernels and points_of(task, kernel)]
+    if not able:
+        raise ValueError(f"none of the models has a task for {kernel}")
+    return max(able, key=lambda task: (min(len(points_of(task, kernel)), count), task.times * task.estimate))
 
 
 def main() -> None:
-    """Measure each kernel on the task of the model that takes most of its time."""
+    """Print the table of what the command line names."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--target", default="neoverse-n2")
+    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("--target", default="neoverse-v2")
     parser.add_argument("--mattr")
     parser.add_argument("--kernels", required=True)
-    parser.add_argument("--candidates", type=int, default=17, help="of each kernel")
+    parser.add_argument("--candidates", type=int, default=50, help="of all kernels together")
     parser.add_argument("--osaca", action="store_true")
     args = parser.parse_args()
     profile = resolve(args.target, args.mattr)
-    if profile.core.mca_cpu not in LOADS:
-        parser.error(f"there are pipes of {', '.join(LOADS)} here, not of {profile.core.mca_cpu}")
-    tasks = extract(import_model(args.model).mod, Context(profile))
-    cost, rows = Traced(Cycles(profile.core)), []
-    with tempfile.TemporaryDirectory() as folder:
-        chain = Chain(Site(profile, "virtual", True, SECONDS, Path(folder)), cost)
-        for kernel in args.kernels.split(","):
-            able = [task for task in tasks if kernel in task.kernels]
-            if not able:
-                parser.error(f"{args.model} has no task for {kernel}")
-            largest = max(able, key=lambda task: task.times * task.estimate)
-            rows.append(row(kernel, largest, chain, cost, args.candidates, args.osaca))
-        chain.close()
-    sys.stdout.write(markdown(COLUMNS, rows) + "\n")
+    if profile.core.mca_cpu not in LOADS or (args.osaca and profile.core.mca_cpu not in OSACA_ARCH):
+        known = OSACA_ARCH if args.osaca else LOADS
+        parser.error(f"there are pipes of {', '.join(known)} here, not of {profile.core.mca_cpu}")
+    if args.osaca and find_spec("osaca") is None:
+        parser.error("OSACA is not installed: pip install osaca")
+    try:
+        found = list(rows(args.models, profile, args.kernels.split(","), args.candidates, args.osaca))
+    except (ValueError, ArmExtError) as err:
+        parser.error(str(err))
+    sys.stdout.write(markdown(COLUMNS, found) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from arm_ext.measure.anew import read_anew, repeats
 from arm_ext.measure.classify import InsnClass, classify, disassemble
 from arm_ext.measure.mca import Mca
 from arm_ext.measure.mca_text import mca_text
@@ -41,7 +42,11 @@ def block_costs(blocks: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost
     dispatch 8 to 16 a cycle, which none of these cores does.
     """
     glued = glue(blocks)
-    estimates = mca.estimate([mca_text(block.words, core.mca_cpu) for block in glued], core.mca_cpu)
+    texts = [mca_text(block.words, core.mca_cpu) for block in glued]
+    estimates = mca.estimate(
+        [text if repeats(block.words) else read_anew(text) for block, text in zip(glued, texts, strict=True)],
+        core.mca_cpu,
+    )
     return [
         BlockCost(
             block,

@@ -19,6 +19,13 @@ ON_PIPES = MAC_CLASSES | {InsnClass.VECTOR, InsnClass.VECTOR_STORE}
 """Stores pass a vector pipe on their way; loads have pipes of their own."""
 
 
+def least_cycles(costs: Sequence[BlockCost], core: Core) -> float:
+    """Cycles that no order of the same instructions goes below: full vector pipes, or full dispatch."""
+    instructions = sum(cost.block.instructions for cost in costs)
+    cycles = sum(cost.cycles for cost in costs)
+    return max(vector_share(costs, core) * cycles, instructions / core.issue_width)
+
+
 def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
     """Vector instructions of blocks as a share of those that the pipes take in their estimated cycles."""
     on_pipes = sum(

@@ -2,7 +2,7 @@
 import pytest
 
 from arm_ext.measure.cycles import BlockCost
-from arm_ext.measure.pipes import vector_share
+from arm_ext.measure.pipes import least_cycles, vector_share
 from arm_ext.measure.trace import Block
 from schedules.cores import CORES
 
@@ -23,3 +23,9 @@ def test_arithmetic_and_stores_are_on_the_pipes_loads_and_scalars_are_not():
 def test_blocks_weigh_by_their_cycles():
     full, empty = cost(10, FMLA, FMLA, cycles=10.0), cost(5, ADD, cycles=30.0)
     assert vector_share([full, empty], CORES["neoverse-n1"]) == pytest.approx(0.25)
+
+
+def test_no_order_is_faster_than_full_pipes_or_full_dispatch():
+    core = CORES["neoverse-n2"]  # two pipes, five a cycle
+    assert least_cycles([cost(10, FMLA, FMLA, cycles=40.0)], core) == pytest.approx(10.0)
+    assert least_cycles([cost(10, LOAD, ADD, ADD, ADD, ADD, cycles=40.0)], core) == pytest.approx(10.0)
