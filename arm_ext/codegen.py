@@ -5,6 +5,8 @@ Half of the time of TVM's own list goes into CompactBufferAllocation, which shri
 Kernels of ours, whose accumulators have thousands of accesses, take buffers of the right size to begin with.
 """
 
+from collections.abc import Callable
+
 import tvm
 from tvm import s_tir, tirx
 from tvm.ir import Call, StringImm
@@ -12,6 +14,8 @@ from tvm.ir.transform import PassContext, Sequential, module_pass
 from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
 from tvm_ffi import structural_map
 
+from arm_ext.loops import close_loops
+from relay_passes.add_step import KEEP
 from schedules.emit import EXACT
 
 _PIPELINE = "arm_ext"
@@ -19,6 +23,9 @@ _PIPELINE = "arm_ext"
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
 _LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
+_FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
+# Of the runtime, what returns its argument.
+_SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
@@ -77,7 +84,7 @@ def registered() -> str:
 
 
 def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
-    return _TO_CODE(allocations(_call_linked(mod)))
+    return _TO_CODE(allocations(_call_linked(_keep_states(_each_compiled(mod, close_loops)))))
 
 
 def _call_linked(mod: tvm.IRModule) -> tvm.IRModule:
@@ -97,10 +104,36 @@ def _call_linked(mod: tvm.IRModule) -> tvm.IRModule:
         args = [registers, index, symbol, *rest]
         return Call(_BY_SYMBOL, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
+    return _changed(mod, direct)
+
+
+def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
+    """Put values into the virtual machine's constants: k(entry, value) by the name KEEP → constants[entry] = value.
+
+    The pool of constants is a list of the machine's own, like that of its registers (tvm/src/runtime/vm/vm.cc).
+    """
+
+    def kept(call: Call) -> Call:
+        if not (call.op.same_as(_FOR_NOTHING) and call.args[0].value == KEEP):
+            return call
+        _, entry, value = call.args
+        args = [*entry.args, StringImm(_SAME), value]
+        return Call(_BY_NAME, args, None, call.ty_args, call.span, ret_ty=call.ty)
+
+    return _changed(mod, kept)
+
+
+def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
+    """Change the calls of what was a Relax function."""
+    return _each_compiled(mod, lambda func: func.with_body(structural_map(func.body, [(Call, change)])))
+
+
+def _each_compiled(mod: tvm.IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> tvm.IRModule:
+    """Change what was a Relax function."""
     out = mod.clone()
     for gvar, func in mod.functions_items():
         if gvar.name_hint.startswith(_COMPILED):
-            out.update_func(gvar, func.with_body(structural_map(func.body, [(Call, direct)])))
+            out.update_func(gvar, change(func))
     return out
 
 

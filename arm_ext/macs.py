@@ -6,17 +6,20 @@ import math
 import tvm
 from tvm import relax
 
-from relay_passes.sources import sources_of
+from relay_passes.sources import bindings_of, relax_functions, sources_of
 
 _CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")
 
 
 def count_macs(mod: tvm.IRModule) -> dict[str, int]:
-    """Return source node → MACs of the convolutions and matrix products of `main` (static shapes)."""
+    """Return source node → MACs of the convolutions and matrix products (static shapes).
+
+    Both branches of an `if` count, and of a loop one round.
+    """
     macs: dict[str, int] = {}
-    for block in mod["main"].body.blocks:
-        for binding in block.bindings:
+    for _, func in relax_functions(mod):
+        for binding in bindings_of(func):
             call = binding.value
             if isinstance(call, relax.Call) and (count := _call_macs(call)):
                 for source in sources_of(call)[:1]:

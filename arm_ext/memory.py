@@ -2,7 +2,7 @@
 """What one inference allocates, read off the planned module; and the layers that make it so."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import tvm
@@ -20,26 +20,63 @@ def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
     """Measure a module before and after memory planning.
 
     Args:
-        lowered: Its functions call kernels by call_tir, one dataflow block each.
+        lowered: Its functions call kernels by call_tir, one dataflow block each, but for those with control flow.
         planned: The same module after StaticPlanBlockMemory.
     """
-    main = _in_one(lowered)
+    straight = _in_one(lowered)
     workspace = max(
         (_workspace(func) for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)),
         default=0,
     )
+    functions = {gvar.name_hint: func for gvar, func in relax_functions(planned)}
     return Memory(
-        peak_activation_bytes=sum(_storages(planned["main"])) + workspace,
+        peak_activation_bytes=_allocated(functions["main"].body, functions) + workspace,
         workspace_bytes=workspace,
-        weight_bytes=sum(_constants(main)),
-        widest=_widest(main),
+        weight_bytes=sum(_constants(straight)),
+        widest=_widest(straight),
     )
 
 
-def _in_one(mod: tvm.IRModule) -> relax.Function:
-    """Return `main` with the functions that it calls inside."""
-    called = {gvar.name_hint: func for gvar, func in relax_functions(mod) if gvar.name_hint != "main"}
-    return mod["main"].inline_functions(called) if called else mod["main"]
+def _in_one(mod: tvm.IRModule) -> list[relax.Function]:
+    """Return `main` with the functions that it calls inside; all functions, where there is control flow."""
+    functions = {gvar.name_hint: func for gvar, func in relax_functions(mod)}
+    if any(
+        isinstance(binding.value, relax.If) for func in functions.values() for binding in bindings_of(func)
+    ):
+        return list(functions.values())
+    main = functions.pop("main")
+    return [main.inline_functions(functions) if functions else main]
+
+
+def _allocated(
+    body: relax.SeqExpr, functions: Mapping[str, relax.Function], within: frozenset[str] = frozenset()
+) -> int:
+    """Return the bytes that a body allocates: of two branches the larger, of a loop a round and the next one's states.
+
+    What a function gives back the runtime keeps, for those that want as much: all count.
+    """
+    bindings = (binding for block in body.blocks for binding in block.bindings)
+    return sum(_of_binding(binding, functions, within) for binding in bindings)
+
+
+def _of_binding(
+    binding: relax.Binding, functions: Mapping[str, relax.Function], within: frozenset[str]
+) -> int:
+    value = binding.value
+    if isinstance(value, relax.If):
+        branches = (value.true_branch, value.false_branch)
+        return max(_allocated(branch, functions, within) for branch in branches)
+    if not isinstance(value, relax.Call):
+        return 0
+    name = getattr(value.op, "name", "")
+    if name == "relax.memory.alloc_storage":
+        return int(value.args[0].values[0])
+    if name == "relax.builtin.alloc_tensor":  # outputs: the planner leaves them on their own
+        return _bytes(binding.var.ty)
+    callee = getattr(value.op, "name_hint", "")
+    if callee in within:
+        return _bytes(value.ty)
+    return _allocated(functions[callee].body, functions, within | {callee}) if callee in functions else 0
 
 
 def _bytes(ty: relax.Type) -> int:
@@ -50,23 +87,20 @@ def _bytes(ty: relax.Type) -> int:
     return math.prod(int(dim) for dim in ty.shape.values) * np.dtype(str(ty.dtype)).itemsize
 
 
-def _storages(main: relax.Function) -> Iterator[int]:
-    for binding in bindings_of(main):
-        name = getattr(getattr(binding.value, "op", None), "name", "")
-        if name == "relax.memory.alloc_storage":
-            yield int(binding.value.args[0].values[0])
-        elif name == "relax.builtin.alloc_tensor":  # outputs: the planner leaves them on their own
-            yield _bytes(binding.var.ty)
+def weight_bytes(mod: tvm.IRModule) -> int:
+    """Return the bytes of all constants; one that several functions read counts once."""
+    return sum(_constants(func for _, func in relax_functions(mod)))
 
 
-def _constants(main: relax.Function) -> Iterator[int]:
+def _constants(functions: Iterable[relax.Function]) -> Iterator[int]:
     seen: list[GenericConst] = []
 
     def visit(expr: relax.Expr) -> None:
         if isinstance(expr, GenericConst) and not any(expr.same_as(other) for other in seen):
             seen.append(expr)
 
-    relax.analysis.post_order_visit(main, visit)
+    for func in functions:
+        relax.analysis.post_order_visit(func, visit)
     return (_bytes(constant.ty) for constant in seen)
 
 
@@ -77,9 +111,16 @@ def _workspace(func: tirx.PrimFunc) -> int:
     return sum(int(size) for sizes in by_scope.values() for size in sizes.values())
 
 
-def _widest(main: relax.Function) -> list[WideLayer]:
-    """Return the calls with most bytes alive while they run: inputs, outputs, and values a later call reads."""
-    bindings = list(bindings_of(main))
+def _widest(functions: Iterable[relax.Function]) -> list[WideLayer]:
+    """Return the calls with most bytes alive in their function while they run."""
+    layers = [layer for func in functions for layer in _layers(func)]
+    layers.sort(key=lambda layer: (-layer.live_bytes, layer.kernel))
+    return layers[:_WIDEST]
+
+
+def _layers(func: relax.Function) -> list[WideLayer]:
+    """Return its calls with the bytes alive while they run: inputs, outputs, and values a later call reads."""
+    bindings = list(bindings_of(func))
     last_use: dict[relax.Var, int] = {}
     for index, binding in enumerate(bindings):
         for var in relax.analysis.free_vars(binding.value):
@@ -95,5 +136,4 @@ def _widest(main: relax.Function) -> list[WideLayer]:
                 WideLayer(kernel=symbol, sources=list(sources_of(call)), live_bytes=sum(alive.values()))
             )
         alive = {var: size for var, size in alive.items() if last_use.get(var, -1) > index}
-    layers.sort(key=lambda layer: (-layer.live_bytes, layer.kernel))
-    return layers[:_WIDEST]
+    return layers

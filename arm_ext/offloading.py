@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tvm
 
+from arm_ext.control import has_control_flow
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.cpu_cost import cpu_cycles
 from arm_ext.ethosu.layers import owned
@@ -54,7 +55,7 @@ class Divider:
         )
 
     def check(self, model: ImportedModel) -> None:
-        """Check that a model is quantised.
+        """Check that a model is quantised, and one straight line.
 
         Raises:
             UsageError: It is not.
@@ -63,6 +64,11 @@ class Divider:
             raise UsageError(
                 f"--npu needs a quantised model, and {model.name} is float; "
                 "--quantize FILE.npz quantises an ONNX model by calibration samples"
+            )
+        if has_control_flow(model.mod):
+            raise UsageError(
+                f"--npu is for models without control flow, and {model.name} decides at run time what it computes; "
+                "compile it without --npu"
             )
 
     def divide(

@@ -6,23 +6,27 @@
 `import` is a front end's, `link` and `package` make files of the result; what lies between stands in PHASES.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 import tvm
 from tvm import relax
 
 import relay_passes
 import schedules
 from arm_ext import codegen
+from arm_ext.control import split
+from arm_ext.loops import mark_loops
 from arm_ext.lower import lower
 from arm_ext.manifest import Precision
 from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
 from relay_passes.rules import scale_after_product
 from relay_passes.sources import bindings_of, global_callees
-from schedules.numerics.qdq import NUMERICS, Qdq
+from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
 from schedules.select import Choose
 
 
@@ -55,6 +59,29 @@ class Context:
     kernels: list[KernelCall] = field(default_factory=list)
     offers: dict[str, relay_passes.Offer] = field(default_factory=dict)
 
+    def of_piece(self) -> "Context":
+        """Return one for a part of the model, which notes down the part's own."""
+        return replace(self, kept_layout=[], left_float=[], kernels=[], offers={})
+
+    def gather(self, parts: "Mapping[str, Context]", names: Mapping[str, Mapping[str, str]]) -> None:
+        """Note down what the parts' contexts have noted.
+
+        Args:
+            parts: Name of a part → its context.
+            names: Name of a part → name of a function in it → the function's name in the whole (`merge_modules`).
+        """
+        kernels: dict[str, KernelCall] = {}
+        for name, part in parts.items():
+            self.kept_layout += part.kept_layout
+            self.left_float += part.left_float
+            for kernel in part.kernels:
+                # A reshape that became a view has no kernel left.
+                symbol = names[name].get(kernel.symbol, f"{name}.{kernel.symbol}")
+                shared = kernels[symbol].sources if symbol in kernels else ()
+                sources = tuple(dict.fromkeys((*shared, *kernel.sources)))
+                kernels[symbol] = kernel.model_copy(update={"symbol": symbol, "sources": sources})
+        self.kernels += sorted(kernels.values(), key=lambda kernel: kernel.symbol)
+
 
 def canonicalize(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
     """Fold constants and BatchNorm, tidy; QDQ is kept."""
@@ -72,7 +99,8 @@ def integerize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Compute in integers what stands between dequantize and quantize."""
     mod, left = relay_passes.integerize(mod, context.numerics)
     context.left_float += [FloatCall.of(call) for call in left]
-    return mod
+    # What is quantised at run time.
+    return relay_passes.dynamic_products(mod, linear_dynamic_routine)
 
 
 def partition(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
@@ -159,14 +187,31 @@ def run_phases(
         dump: Folder for numbered TVMScript, `00-import.py` the first.
     """
     _dump(dump, 0, "import", mod)
+    program = split(mod)
+    pieces, contexts = program.pieces, dict.fromkeys(program.pieces, context)
+    if program.control:
+        contexts = {name: context.of_piece() for name in pieces}
     for number, phase in enumerate(PHASES, start=1):
-        mod = phase.run(mod, context)
-        _dump(dump, number, phase.name, mod)
-        yield phase.name, mod
+        pieces = {name: phase.run(piece, contexts[name]) for name, piece in pieces.items()}
+        joined = program.join(pieces)
+        if program.control and phase is PHASES[-1]:
+            context.gather(contexts, joined.names)
+            context.kernels += program.decisions()
+        _dump(dump, number, phase.name, joined.mod)
+        yield phase.name, joined.mod
 
 
-def build(planned: tvm.IRModule, profile: Profile) -> relax.VMExecutable:
-    """Generate machine code for a planned module; weights go inside."""
+def build(
+    planned: tvm.IRModule, profile: Profile, initial: Sequence[npt.NDArray[Any]] = ()
+) -> relax.VMExecutable:
+    """Generate machine code for a planned module; weights go inside.
+
+    Args:
+        planned: As the last phase leaves it.
+        profile: The target.
+        initial: Of a model with states, those that its first step begins with.
+    """
+    planned = relay_passes.add_step(planned, initial)
     passes = [
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),
@@ -176,7 +221,7 @@ def build(planned: tvm.IRModule, profile: Profile) -> relax.VMExecutable:
         relax.transform.AttachGlobalSymbol(),
     ]
     target = profile.tvm_target()
-    lowered = tvm.transform.Sequential(passes)(planned)
+    lowered = tvm.transform.Sequential(passes)(mark_loops(planned))
     with target:
         # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).
         return relax.build(

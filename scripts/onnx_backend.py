@@ -11,7 +11,6 @@ A case passes if every output is within the case's own tolerance; integers, bool
 Exit codes: 1 if fewer cases pass than --at-least.
 """
 
-import multiprocessing
 import os
 import sys
 import warnings
@@ -19,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing.connection import Connection
 from typing import Any
 
 import click
@@ -28,13 +26,14 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 from rich.table import Table
 
 from arm_ext.errors import ArmExtError
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.onnx import import_onnx
 from arm_ext.selftest import run_on_host
+from arm_ext.tune.workers import Lost, Workers
 
 # What operators call the inputs that sizes follow from, in onnx's own schemas.
 # fmt: off
@@ -46,7 +45,9 @@ DECIDE_SHAPES = frozenset({
 })
 # fmt: on
 
-DECIDE_SHAPES_OF = frozenset({("ConstantOfShape", "input"), ("TopK", "K")})
+DECIDE_SHAPES_OF = frozenset({("Compress", "condition"), ("ConstantOfShape", "input"), ("TopK", "K")})
+
+_SHOWN_WIDTH = 100
 
 # A case takes a second; what takes this long hangs.
 TIMEOUT_SECONDS = 120
@@ -162,62 +163,50 @@ def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any
     return None
 
 
-def _work(names: Connection) -> None:
-    """Answer names of cases by their outcomes until there is None."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.dup2(null, 2)
-    warnings.simplefilter("ignore")
-    while (name := names.recv()) is not None:
-        names.send(run_case(name))
-
-
-class Worker:
-    """A process that runs cases, and is replaced when one of them ends it or hangs."""
+class Runner:
+    """Runs cases in a process of its own, whose libraries may print what they like."""
 
     def __init__(self) -> None:
-        self._start()
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        warnings.simplefilter("ignore")
 
-    def _start(self) -> None:
-        self._ours, theirs = multiprocessing.Pipe()
-        self._process = multiprocessing.get_context("fork").Process(target=_work, args=(theirs,), daemon=True)
-        self._process.start()
-        theirs.close()
+    def __call__(self, job: str, /) -> Outcome:
+        """Run the case of this name."""
+        return run_case(job)
 
-    def run(self, name: str) -> Outcome:
-        """Run a case; a crash and a hang are outcomes, too."""
-        self._ours.send(name)
-        try:
-            if self._ours.poll(TIMEOUT_SECONDS):
-                outcome: Outcome = self._ours.recv()
-                return outcome
-            stage = "hang"
-        except EOFError:
-            stage = "crash"
-        self._process.kill()
-        self._process.join()
-        self._start()
-        return Outcome(name, operator_of(cases()[name]), stage)
+    def close(self) -> None:
+        """It started nothing."""
+
+
+_STAGES: dict[Lost, str] = {"died": "crash", "timeout": "hang"}
 
 
 def run_all(names: Sequence[str], jobs: int, console: Console) -> list[Outcome]:
-    """Run cases, in their order, in several processes."""
-    from concurrent.futures import ThreadPoolExecutor
-    from queue import SimpleQueue
+    """Run cases in several processes, and return what became of them in their order; crashes and hangs are outcomes."""
+    outcomes: dict[int, Outcome] = {}
+    workers: Workers[str, Outcome] = Workers(Runner, jobs, TIMEOUT_SECONDS)
+    with Progress(console=console) as progress:
+        shown = progress.add_task("cases", total=len(names))
 
-    idle: SimpleQueue[Worker] = SimpleQueue()
-    for _ in range(jobs):
-        idle.put(Worker())
+        def note(index: int, answer: Outcome | Lost) -> None:
+            if not isinstance(answer, Outcome):
+                answer = Outcome(names[index], operator_of(cases()[names[index]]), _STAGES[answer])
+            outcomes[index] = answer
+            progress.advance(shown)
 
-    def run(name: str) -> Outcome:
-        worker = idle.get()
         try:
-            return worker.run(name)
+            workers.run(names, note)
         finally:
-            idle.put(worker)
+            workers.close()
+    return [outcomes[index] for index in range(len(names))]
 
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(track(pool.map(run, names), total=len(names), console=console, description="cases"))
+
+def _line_of(why: str) -> str:
+    """The line that tells most: the last, but of a list of operators the first of them."""
+    lines = why.strip().splitlines() or [""]
+    return lines[1].strip() if "cannot be compiled:" in lines[0] else lines[-1]
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
@@ -235,7 +224,7 @@ def main(jobs: int, only: str | None, verbose: bool, at_least: int) -> None:
     table = Table("operator", "fails at", "cases", "first reason")
     for (operator, stage), times in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         why = next(o.why for o in failed if (o.operator, o.stage) == (operator, stage))
-        table.add_row(operator, stage, str(times), why.strip().splitlines()[-1][:100] if why else "")
+        table.add_row(operator, stage, str(times), _line_of(why)[:_SHOWN_WIDTH])
     Console(width=180).print(table)
     if verbose:
         for outcome in failed:

@@ -3,10 +3,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
-import tvm
+
+if TYPE_CHECKING:
+    import tvm
 
 
 @dataclass(frozen=True)
@@ -17,23 +19,43 @@ class TensorSpec:
         name: The model's own name for it.
         shape: Static shape.
         dtype: numpy's name of the element type.
+        batch: The name of the first dimension where that is any number of samples; `shape` then has the self-test's.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    batch: str = ""
 
     def describe(self) -> str:
         """Return "name float32[1, 3, 224, 224]"."""
-        return f"{self.name} {self.dtype}{list(self.shape)}"
+        sizes = [self.batch, *self.shape[1:]] if self.batch else self.shape
+        return f"{self.name} {self.dtype}[{', '.join(map(str, sizes))}]"
 
     def check(self, value: npt.NDArray[Any]) -> str | None:
         """Return what keeps `value` from being passed here, or None."""
         if str(value.dtype) != self.dtype:
             return f"dtype is {value.dtype}, the model takes {self.dtype}"
-        if value.shape != self.shape:
-            return f"shape is {list(value.shape)}, the model takes {list(self.shape)}"
+        ignored = 1 if self.batch else 0
+        if value.ndim != len(self.shape) or value.shape[ignored:] != self.shape[ignored:]:
+            taken = self.describe().removeprefix(f"{self.name} {self.dtype}")
+            return f"shape is {list(value.shape)}, the model takes {taken}"
         return None
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """An input whose value is an output of the run before.
+
+    Attributes:
+        input: Its name.
+        output: Name of the output that is the next value.
+        initial: Its value in the first run.
+    """
+
+    input: str
+    output: str
+    initial: npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -43,17 +65,19 @@ class ImportedModel:
     Attributes:
         mod: `main` takes the inputs in the model's order and returns a tensor, or a tuple in the order of `outputs`.
             Every call carries the name of the source node it came from.
+            With control flow it has more functions: those with `if` hold nothing but calls of others and tuples.
         name: Short name, from the file.
-        format: "onnx" or "tflite".
+        format: "onnx", "stablehlo", "tflite" or "torch".
         sha256: Of the model file's bytes.
         inputs: In the model's order.
         outputs: In the model's order.
         nodes: Source node name → its operator, for every node of the source, in the source's order.
         quantized: Whether the source holds quantised operators (QDQ).
         reference: The source's own runtime: inputs → outputs (none where it cannot run), its name and settings.
+        states: Their inputs are the last ones and their outputs too, in this order.
     """
 
-    mod: tvm.IRModule
+    mod: "tvm.IRModule"
     name: str
     format: str
     sha256: str
@@ -62,3 +86,4 @@ class ImportedModel:
     nodes: dict[str, str]
     quantized: bool
     reference: Callable[[list[npt.NDArray[Any]]], tuple[list[npt.NDArray[Any]], str]]
+    states: tuple[State, ...] = ()

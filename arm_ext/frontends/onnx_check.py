@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import onnx
-from onnx import helper
+from onnx import defs, helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from arm_ext.errors import UsageError
-from arm_ext.frontends.onnx_expansion import domain_of
-from arm_ext.frontends.onnx_operators import EXPANSIONS
-from arm_ext.frontends.onnx_quantized import EXPANSIONS as QUANTIZED
+from arm_ext.errors import ArmExtError, UsageError
+from arm_ext.frontends.onnx_advice import advice
+from arm_ext.frontends.onnx_expansion import CONTRIB, UNKNOWN, domain_of, opset_of
+from arm_ext.frontends.onnx_fused import NORMS
+from arm_ext.frontends.onnx_operators import EXPANSIONS, expand_operators
+from arm_ext.frontends.onnx_weights import without_weights
 from arm_ext.frontends.refuse import (
     Shapes,
     misfit,
@@ -32,12 +34,29 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     if not proto.graph.output:
         raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
     # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
+    light = without_weights(proto)
+    name_contrib(light)
     try:
-        onnx.checker.check_model(proto)
+        onnx.checker.check_model(light)
     except onnx.checker.ValidationError as err:
-        if not _unsupported(proto):
+        if not _unsupported(light):
             first = str(err).strip().splitlines()[0]
             raise UsageError(f"{name}: not a valid ONNX model: {first}") from err
+
+
+def name_contrib(proto: onnx.ModelProto) -> None:
+    """Name onnxruntime's domain for standard operators that it takes, but onnx does not."""
+    opset = opset_of(proto)
+    for node in proto.graph.node:
+        if node.op_type in NORMS and not domain_of(node) and not _is_standard(node.op_type, opset):
+            node.domain = CONTRIB
+    domains = {entry.domain for entry in proto.opset_import}
+    if CONTRIB not in domains and any(node.domain == CONTRIB for node in proto.graph.node):
+        proto.opset_import.append(helper.make_opsetid(CONTRIB, 1))
+
+
+def _is_standard(operator: str, opset: int) -> bool:
+    return defs.has(operator, opset) and not defs.get_schema(operator, opset).deprecated
 
 
 def runtime_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -89,19 +108,14 @@ def _example(known: list[int | None]) -> str:
     return ",".join("1" if n is None else str(n) for n in known) or "1,3,224,224"
 
 
-def _unsupported(proto: onnx.ModelProto, sources: Mapping[str, str] = _NONE) -> dict[str, list[str]]:
+def _unsupported(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
     known = onnx_frontend._get_convert_map()
-    missing: dict[str, list[str]] = {}
-    for node in proto.graph.node:
-        # Upstream looks an operator up by its name alone; com.microsoft's fused forms are among its converters.
-        converted = node.op_type in known and domain_of(node) in ("", "com.microsoft")
-        if not converted and (domain_of(node), node.op_type) not in {**QUANTIZED, **EXPANSIONS}:
-            missing.setdefault(_qualified(node), []).append(sources.get(node.name, node.name))
-    return missing
-
-
-def _qualified(node: onnx.NodeProto) -> str:
-    return ".".join(part for part in (domain_of(node), node.op_type) if part)
+    return [
+        node
+        for node in proto.graph.node
+        if (domain_of(node) or node.op_type not in known)
+        and (domain_of(node), node.op_type) not in EXPANSIONS
+    ]
 
 
 def check_supported(
@@ -115,11 +129,38 @@ def check_supported(
         sources: Name of a node that came of an expansion → the source node's.
 
     Raises:
-        ModelError: Lists all of them, with counts and node names.
+        ModelError: Lists all of them, with counts, node names, and what they can be decomposed into.
     """
-    missing = _unsupported(proto, sources)
+    unsupported = _unsupported(proto)
+    if unsupported and not refused:
+        refused = _refused_besides(proto)
+    missing: dict[str, list[str]] = {}
+    advices: dict[str, str] = {}
+    for node in unsupported:
+        name = _qualified(node)
+        source = sources.get(node.name, node.name)
+        missing.setdefault(name, []).append(source if source == node.name else f"{source} (is defined by it)")
+        advices[name] = advice(domain_of(node), node.op_type)
     for node in proto.graph.node:
         if node.name in refused:
-            name = sources.get(node.name, node.name)
-            missing.setdefault(_qualified(node), []).append(f"{name} ({refused[node.name]})")
-    refuse_operators(missing)
+            source = sources.get(node.name, node.name)
+            missing.setdefault(_qualified(node), []).append(f"{source} ({refused[node.name]})")
+    refuse_operators(
+        missing, advices, "`arm-ext compile MODEL --save-node NAME` writes one for a bug report."
+    )
+
+
+def _refused_besides(proto: onnx.ModelProto) -> dict[str, str]:
+    """Why nodes could not be expanded in a model that holds others that are not supported at all."""
+    model = onnx.ModelProto()
+    model.CopyFrom(proto)
+    try:
+        sources, refused = expand_operators(model, "")
+    except ArmExtError:  # of shapes, which do not matter any more
+        return {}
+    # What follows an unsupported node is not known, and no fault of the nodes there.
+    return {name: why for name, why in refused.items() if name not in sources and UNKNOWN not in why}
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    return ".".join(part for part in (domain_of(node), node.op_type) if part)

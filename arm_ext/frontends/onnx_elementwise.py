@@ -12,15 +12,16 @@ import numpy as np
 from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx_expansion import Expansion
 from arm_ext.frontends.onnx_forms import like, reduce
 
 # Cephes, atanf: the polynomial for |x| ≤ tan(pi / 8), from its highest power, in x² and times x³.
-_ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
 
 # sinh(x) = x + x³ (1 / 3! + x² / 5! + …): up to x⁹ the rest is below 2^-24 of it for |x| ≤ 1.
 _SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
+
+_DROPOUT_TELLS = 12
 
 Function = Callable[[Expansion, str], str]
 
@@ -47,7 +48,7 @@ def _atan(e: Expansion, x: str) -> str:
     turned = _op(e, "Div", _op(e, "Sub", size, 1.0), _op(e, "Add", size, 1.0))
     reduced = _op(e, "Where", large, _op(e, "Div", -1.0, size), _op(e, "Where", middle, turned, size))
     base = _op(e, "Where", large, math.pi / 2, _op(e, "Where", middle, math.pi / 4, 0.0))
-    return _op(e, "Mul", _op(e, "Sign", x), _op(e, "Add", base, _polynomial(e, _ATAN, reduced)))
+    return _op(e, "Mul", _op(e, "Sign", x), _op(e, "Add", base, _polynomial(e, ATAN, reduced)))
 
 
 def _root_of_product(e: Expansion, x: str, low: float, high: float) -> str:
@@ -141,11 +142,11 @@ def is_infinite(e: Expansion) -> None:
 
 
 def dropout(e: Expansion) -> None:
-    """In inference the data is kept, and so says the mask."""
+    """In inference the data is kept, and so says the mask; before opset 12 onnxruntime leaves it all false."""
     data, *_ = e.inputs("data ratio? training_mode?")
     e.emit("Identity", [data], e.node.output[0])
     if len(e.node.output) > 1 and e.node.output[1]:
-        kept = e.constant(np.ones(e.dims(data), np.bool_))
+        kept = e.constant(np.full(e.dims(data), e.opset() >= _DROPOUT_TELLS))
         e.emit("Identity", [kept], e.node.output[1])
 
 
@@ -165,24 +166,14 @@ def empty_reduction(e: Expansion) -> None:
         return
     feeds = {data: np.zeros(e.dims(data), e.dtype(data))}
     if axes:
-        constant = e.value(axes)
-        if constant is None:
-            raise ModelError(f"its input '{axes}' is not constant")
-        feeds[axes] = constant
+        feeds[axes] = e.known(axes)
     (result,) = ReferenceEvaluator(e.node, opsets={"": e.opset()}).run(None, feeds)
     e.emit("Identity", [e.constant(np.asarray(result))], e.node.output[0])
 
 
 def evaluate(e: Expansion) -> None:
-    """A node of constants as what it gives.
-
-    Raises:
-        ModelError: An input is not constant.
-    """
-    values = [e.value(name) for name in e.node.input]
-    if any(value is None for value in values):
-        raise ModelError("its inputs are not all constant")
-    feeds = dict(zip(e.node.input, values, strict=True))
+    """A node of constants as what it gives."""
+    feeds = {name: e.known(name) for name in e.node.input}
     results = ReferenceEvaluator(e.node, opsets={"": e.opset()}).run(None, feeds)
     for name, result in zip(e.node.output, results, strict=True):
         e.emit("Identity", [e.constant(np.asarray(result))], name)

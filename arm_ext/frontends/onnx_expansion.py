@@ -11,8 +11,17 @@ import onnx
 from onnx import helper, numpy_helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx_weights import without_weights
+from arm_ext.frontends.refuse import reason_of
 
 Expand = Callable[["Expansion"], None]
+
+
+UNKNOWN = "is not known"
+"""In the reason of a refusal for a type or shape that nothing tells."""
+
+CONTRIB = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
 
 
 def domain_of(node: onnx.NodeProto) -> str:
@@ -43,7 +52,7 @@ class Expansion:
         self._constants = {tensor.name: tensor for tensor in graph.initializer}
         self._taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
         self._taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
-        # Of a model whose shapes have been inferred. New values are not among them.
+        # Of a model whose shapes have been inferred; those of new values come when they are asked for.
         self._types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
         self.node = onnx.NodeProto()
         self.nodes: list[onnx.NodeProto] = []
@@ -68,6 +77,10 @@ class Expansion:
             expand(self)
         except ModelError as err:
             self.refused[node.name] = str(err)
+            return [node]
+        # Shapes of another rank, an index beyond a list, no heads: nothing checks operators that onnx does not know.
+        except (ArithmeticError, LookupError, TypeError, ValueError) as err:
+            self.refused[node.name] = f"its inputs or attributes do not fit its definition: {reason_of(err)}"
             return [node]
         self.sources.update((new.name, node.name) for new in self.nodes)
         return self.nodes or [node]
@@ -149,6 +162,17 @@ class Expansion:
         tensor = self._constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
+    def known(self, name: str) -> npt.NDArray[Any]:
+        """Return the constant that `name` is.
+
+        Raises:
+            ModelError: It is none.
+        """
+        value = self.value(name)
+        if value is None:
+            raise ModelError(f"its input '{name}' is not constant")
+        return value
+
     def opset(self) -> int:
         """Return the version of the standard operators."""
         return opset_of(self._model)
@@ -170,7 +194,7 @@ class Expansion:
         """
         held = self._type(name)
         if not held.HasField("shape"):
-            raise ModelError(f"the number of dimensions of its input '{name}' is not known")
+            raise ModelError(f"the number of dimensions of its input '{name}' {UNKNOWN}")
         return len(held.shape.dim)
 
     def dims(self, name: str) -> list[int]:
@@ -181,24 +205,22 @@ class Expansion:
         """
         held = self._type(name)
         if not held.HasField("shape") or not all(dim.HasField("dim_value") for dim in held.shape.dim):
-            raise ModelError(f"the shape of its input '{name}' is not known")
+            raise ModelError(f"the shape of its input '{name}' {UNKNOWN}")
         return [int(dim.dim_value) for dim in held.shape.dim]
 
     def _type(self, name: str) -> onnx.TypeProto.Tensor:
         if name in self._constants:
             tensor = self._constants[name]
             return helper.make_tensor_type_proto(tensor.data_type, tensor.dims).tensor_type
-        if name in self._types:
-            return self._types[name]
-        model = onnx.ModelProto()
-        model.CopyFrom(self._model)
-        model.graph.ClearField("node")
-        model.graph.node.extend([*self._done, *self.nodes])
-        graph = onnx.shape_inference.infer_shapes(model).graph
-        for value in (*graph.input, *graph.value_info):
-            if value.name == name:
-                return value.type.tensor_type
-        raise ModelError(f"the type of its input '{name}' is not known")
+        if name not in self._types:
+            model = without_weights(self._model)
+            model.graph.ClearField("node")
+            model.graph.node.extend([*self._done, *self.nodes])
+            graph = onnx.shape_inference.infer_shapes(model).graph
+            self._types |= {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info)}
+        if name not in self._types or not self._types[name].elem_type:
+            raise ModelError(f"the type of its input '{name}' {UNKNOWN}")
+        return self._types[name]
 
     def declared(self, name: str) -> onnx.ValueInfoProto:
         """Return a value with its type.

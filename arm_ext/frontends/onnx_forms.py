@@ -4,7 +4,9 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from onnx import defs
 
+from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx_expansion import Expansion
 
 # From these opsets on, an operator reads its numbers from inputs; before, from attributes.
@@ -66,3 +68,16 @@ def add(e: Expansion, *values: str) -> str:
     for value in others:
         total = e.emit("Add", [total, value])
     return total
+
+
+def standard(e: Expansion) -> None:
+    """The operator of the same name in the standard domain.
+
+    Raises:
+        ModelError: The model's opset has none.
+    """
+    name = e.node.op_type
+    if not defs.has(name, e.opset()):
+        newest = defs.get_schema(name).since_version
+        raise ModelError(f"its standard form is of opset {newest}, the model's opset is {e.opset()}")
+    e.emit(name, e.node.input, e.node.output[0], e.attributes())

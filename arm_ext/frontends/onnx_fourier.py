@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx_expansion import Expansion
 from arm_ext.frontends.onnx_forms import at, part, stack
 
@@ -87,9 +86,4 @@ def _transformed(
 
 
 def _number(e: Expansion, name: str, default: int) -> int:
-    if not name:
-        return default
-    value = e.value(name)
-    if value is None:
-        raise ModelError(f"its input '{name}' is not constant")
-    return int(value.reshape(-1)[0])
+    return int(e.known(name).reshape(-1)[0]) if name else default

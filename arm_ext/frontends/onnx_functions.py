@@ -13,14 +13,16 @@ from onnx import FunctionProto, ModelProto, NodeProto, defs, helper
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx_expansion import Expansion, domain_of
 from arm_ext.frontends.onnx_subgraphs import renamed
+from arm_ext.frontends.onnx_weights import change_without_weights
 
 # A name for the definition of one node, which may depend on what the node is given.
 _DOMAIN = "arm_ext.definition"
 
 
-def inline_model_functions(model: ModelProto) -> ModelProto:
-    """Return the model without functions of its own."""
-    return onnx.inliner.inline_local_functions(model) if model.functions else model
+def inline_model_functions(model: ModelProto) -> None:
+    """Put the bodies of a model's own functions in the place of their calls."""
+    if model.functions:
+        change_without_weights(model, onnx.inliner.inline_local_functions)
 
 
 def inline(e: Expansion) -> None:
@@ -30,13 +32,13 @@ def inline(e: Expansion) -> None:
         ModelError: onnx has no definition of it for inputs like these.
     """
     node = e.node
-    function = _definition(e)
+    schema = defs.get_schema(node.op_type, e.opset(), domain_of(node))
+    function = _definition(e, schema)
     function.domain = _DOMAIN
     call = NodeProto()
     call.CopyFrom(node)
     call.domain = _DOMAIN
     given = {attribute.name for attribute in node.attribute}
-    schema = defs.get_schema(node.op_type, e.opset(), domain_of(node))
     # A definition refers to attributes by name, and leaves their defaults to the schema.
     call.attribute.extend(
         a.default_value for name, a in schema.attributes.items() if name not in given and a.default_value.name
@@ -54,22 +56,21 @@ def inline(e: Expansion) -> None:
         e.adopt(renamed(part, e, names))
 
 
-def _definition(e: Expansion) -> FunctionProto:
-    node, version = e.node, e.opset()
-    schema = defs.get_schema(node.op_type, version, domain_of(node))
-    if schema.has_function:
-        versions = [v for v in schema.function_opset_versions if v <= version]
-        body = schema.get_function_with_opset_version(max(versions)) if versions else b""
-    else:
-        types = [_type(e, name).SerializeToString() for name in node.input]
-        versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
-        body = (
-            schema.get_context_dependent_function_with_opset_version(
-                max(versions), node.SerializeToString(), types
-            )
-            if versions
-            else b""
+def _definition(e: Expansion, schema: defs.OpSchema) -> FunctionProto:
+    by_context = not schema.has_function
+    versions = (
+        schema.context_dependent_function_opset_versions if by_context else schema.function_opset_versions
+    )
+    version = max((v for v in versions if v <= e.opset()), default=None)
+    if version is None:
+        body = b""
+    elif by_context:
+        types = [_type(e, name).SerializeToString() for name in e.node.input]
+        body = schema.get_context_dependent_function_with_opset_version(
+            version, e.node.SerializeToString(), types
         )
+    else:
+        body = schema.get_function_with_opset_version(version)
     if not body:
         raise ModelError("onnx does not define it by other operators for inputs and attributes like these")
     return FunctionProto.FromString(body)

@@ -34,11 +34,32 @@ def activations(e: Expansion, defaults: Sequence[str], directions: int) -> list[
     limit = e.attribute("clip", 0.0)
     made = []
     for name in names:
-        if name not in _PLAIN and name not in _DEFAULTS:
-            raise ModelError(f"its activation {name} is not among {', '.join((*_PLAIN, *_DEFAULTS))}")
-        numbers = {key: next(given[key], value) for key, value in _DEFAULTS.get(name, {}).items()}
+        numbers = {key: next(given[key], value) for key, value in _numbers_of(name).items()}
         made.append(_gate(e, name, numbers, limit))
     return [made[d * len(defaults) : (d + 1) * len(defaults)] for d in range(directions)]
+
+
+def activation(e: Expansion, name: str, given: Sequence[float], value: str, output: str) -> None:
+    """Emit an activation of a value.
+
+    Args:
+        e: At the node.
+        name: ONNX's, of the operator.
+        given: The activation's numbers, as far as they are given.
+        value: What it is of.
+        output: What holds it.
+
+    Raises:
+        ModelError: It is none of ONNX's that there is an operator for.
+    """
+    numbers = dict(zip(_numbers_of(name), given, strict=False))
+    _emit(e, name, numbers, value, output)
+
+
+def _numbers_of(name: str) -> dict[str, float]:
+    if name not in _PLAIN and name not in _DEFAULTS:
+        raise ModelError(f"its activation {name} is not among {', '.join((*_PLAIN, *_DEFAULTS))}")
+    return _DEFAULTS.get(name, {})
 
 
 def _gate(e: Expansion, name: str, numbers: dict[str, float], limit: float) -> Gate:
@@ -46,6 +67,10 @@ def _gate(e: Expansion, name: str, numbers: dict[str, float], limit: float) -> G
         if limit:
             low, high = (like(e, bound, e.node.input[0]) for bound in (-limit, limit))
             value = e.emit("Min", [e.emit("Max", [value, low]), high])
-        return e.emit(name, [value], copied=[helper.make_attribute(*number) for number in numbers.items()])
+        return _emit(e, name, numbers, value)
 
     return emit
+
+
+def _emit(e: Expansion, name: str, numbers: dict[str, float], value: str, output: str = "") -> str:
+    return e.emit(name, [value], output, [helper.make_attribute(*number) for number in numbers.items()])

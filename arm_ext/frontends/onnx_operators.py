@@ -7,9 +7,12 @@ A node is replaced when the shapes around it are known, and what replaces it may
 import onnx
 from onnx import ModelProto
 
+from arm_ext.frontends import onnx_contrib as contrib
 from arm_ext.frontends import onnx_control as control
 from arm_ext.frontends import onnx_elementwise as elementwise
 from arm_ext.frontends import onnx_fourier as fourier
+from arm_ext.frontends import onnx_older as older
+from arm_ext.frontends import onnx_quantized as quantized
 from arm_ext.frontends import onnx_rearrange as rearrange
 from arm_ext.frontends.onnx_expansion import Expand, Expansion
 from arm_ext.frontends.onnx_functions import inline
@@ -20,6 +23,7 @@ from arm_ext.frontends.onnx_shapes import fold_shapes
 # Those that onnx defines by others.
 _DEFINED = (
     "Attention",
+    "Bernoulli",
     "CausalConvWithState",
     "CenterCropPad",
     "LinearAttention",
@@ -51,6 +55,7 @@ _STANDARD: dict[str, Expand] = {
     "CastLike": elementwise.cast_like,
     "Celu": elementwise.celu,
     "Col2Im": rearrange.col2im,
+    "Compress": rearrange.compress,
     "CumProd": rearrange.cumulative_product,
     "DFT": fourier.dft,
     "Dropout": elementwise.dropout,
@@ -70,8 +75,10 @@ _STANDARD: dict[str, Expand] = {
     "ReverseSequence": rearrange.reverse_sequence,
     "STFT": fourier.stft,
     "Scan": control.scan,
+    "Slice": older.slice_by_attributes,
     "SpaceToDepth": rearrange.space_to_depth,
     "TensorScatter": rearrange.tensor_scatter,
+    "TopK": older.top_k_by_input,
     "Upsample": upsample,
 }
 
@@ -79,15 +86,20 @@ _STANDARD: dict[str, Expand] = {
 EXPANSIONS: dict[tuple[str, str], Expand] = {
     **{("", name): expand for name, expand in _STANDARD.items()},
     ("ai.onnx.preview", "FlexAttention"): inline,
+    **contrib.EXPANSIONS,
+    **quantized.EXPANSIONS,
 }
 
 
-def expand_operators(model: ModelProto, name: str) -> tuple[ModelProto, dict[str, str], dict[str, str]]:
-    """Return the model with the shapes of all its values, new nodes' sources, and why nodes had to stay.
+def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Expand nodes, and give the model the shapes of all its values.
 
     Args:
-        model: Its inputs have static shapes, its nodes unique names.
+        model: Its inputs have static shapes, its nodes unique names. It is changed.
         name: The model's, for messages.
+
+    Returns:
+        New node's name → its source's; name of a node that had to stay → why.
 
     Raises:
         UsageError: The shapes of its nodes contradict each other.
@@ -99,11 +111,11 @@ def expand_operators(model: ModelProto, name: str) -> tuple[ModelProto, dict[str
         # onnx's inference of some operators (STFT) overwrites what the model says of its outputs.
         del model.graph.output[:]
         model.graph.output.extend(outputs)
-        model = fold_shapes(model, name)
+        fold_shapes(model, name)
         before = {node.name for node in model.graph.node}
         expansion = Expansion(model)
         expansion.run(EXPANSIONS)
         refused.update(expansion.refused)
         sources.update((new, sources.get(old, old)) for new, old in expansion.sources.items())
         if before.issuperset(node.name for node in model.graph.node):
-            return model, sources, refused
+            return sources, refused

@@ -11,11 +11,11 @@ MatMulInteger as it is, ConvInteger as an int32 convolution of what is left afte
 from functools import partial
 
 import numpy as np
-import onnx
 from onnx import TensorProto
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.onnx_expansion import Expand, Expansion
+from arm_ext.frontends.onnx_expansion import CONTRIB, Expand, Expansion
+from arm_ext.frontends.onnx_forms import reduce, standard
 
 # Steps from the least uint8 to the largest.
 _UINT8_STEPS = 255.0
@@ -25,12 +25,8 @@ _SOFTMAX_ALONG_ONE_AXIS = 13
 
 _CHANNELS_LAST = "channels_last"
 
-
-def expand_quantized(model: onnx.ModelProto) -> Expansion:
-    """Replace the quantised operators of `model`, whose nodes have unique names."""
-    expansion = Expansion(model)
-    expansion.run(EXPANSIONS)
-    return expansion
+Quantized = tuple[str, str, str]
+"""Names of a value, its scale and its zero point."""
 
 
 def _dequantize(e: Expansion, x: str, scale: str, zero_point: str, axis: int = 0) -> str:
@@ -134,6 +130,13 @@ def _softmax(e: Expansion) -> None:
     _quantize(e, y, ys, yz, like=x)
 
 
+def _reduce_mean(e: Expansion) -> None:
+    x, xs, xz, ys, yz = e.inputs("data data_scale data_zero_point? reduced_scale reduced_zero_point?")
+    axes = [*map(int, e.numbers("axes"))] or range(e.rank(x))
+    y = reduce(e, "ReduceMean", _dequantize(e, x, xs, xz), axes, keepdims=bool(e.attribute("keepdims", 1)))
+    _quantize(e, y, ys, yz, like=x)
+
+
 def _binary(op: str, e: Expansion) -> None:
     a, sa, za, b, sb, zb, sc, zc = e.inputs(
         "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
@@ -159,12 +162,10 @@ def _concat(e: Expansion) -> None:
 
 def _dynamic_quantize(e: Expansion) -> None:
     (x,) = e.inputs("x")
-    _dynamic(e, x, *e.node.output)
+    dynamic(e, x, *e.node.output)
 
 
-def _dynamic(
-    e: Expansion, x: str, y: str = "", scale: str = "", zero_point: str = ""
-) -> tuple[str, str, str]:
+def dynamic(e: Expansion, x: str, y: str = "", scale: str = "", zero_point: str = "") -> Quantized:
     """Emit the quantisation of `x` over its own range, which is widened to hold 0."""
     zero, one, steps = (e.constant(np.array(v, np.float32)) for v in (0.0, 1.0, _UINT8_STEPS))
     low = e.emit("Min", [e.emit("ReduceMin", [x], keepdims=0), zero])
@@ -200,24 +201,21 @@ def _matmul_integer_to_float(e: Expansion) -> None:
 
 def _dynamic_quantize_matmul(e: Expansion) -> None:
     a, b, sb, zb, bias = e.inputs("A B b_scale b_zero_point? bias?")
-    _scaled_matmul_integer(e, _dynamic(e, a), (b, sb, zb), bias)
+    _scaled_matmul_integer(e, dynamic(e, a), (b, sb, zb), bias)
 
 
-def _scaled_matmul_integer(e: Expansion, a: tuple[str, str, str], b: tuple[str, str, str], bias: str) -> None:
-    operands = [a[0], b[0], a[2], b[2]]
-    total = e.emit("Cast", [e.emit("MatMulInteger", operands)], to=TensorProto.FLOAT)
+def _scaled_matmul_integer(e: Expansion, a: Quantized, b: Quantized, bias: str) -> None:
     output = e.node.output[0]
-    y = e.emit("Mul", [total, _product(e, a[1], b[1])], "" if bias else output)
+    y = matmul_integer(e, a, b, "" if bias else output)
     if bias:
         e.emit("Add", [y, bias], output)
 
 
-def _standard(e: Expansion) -> None:
-    """The operator of the same name in the standard domain."""
-    e.emit(e.node.op_type, e.node.input, e.node.output[0], e.attributes())
+def matmul_integer(e: Expansion, a: Quantized, b: Quantized, output: str = "") -> str:
+    """The product, in float32, of quantised matrices: value, scale and zero point each."""
+    total = e.emit("Cast", [e.emit("MatMulInteger", [a[0], b[0], a[2], b[2]])], to=TensorProto.FLOAT)
+    return e.emit("Mul", [total, _product(e, a[1], b[1])], output)
 
-
-_MS = "com.microsoft"
 
 # (domain, operator) → what writes its replacement.
 EXPANSIONS: dict[tuple[str, str], Expand] = {
@@ -225,19 +223,20 @@ EXPANSIONS: dict[tuple[str, str], Expand] = {
     ("", "DynamicQuantizeLinear"): _dynamic_quantize,
     ("", "QLinearConv"): _conv,
     ("", "QLinearMatMul"): _matmul,
-    (_MS, "DequantizeLinear"): _standard,
-    (_MS, "DynamicQuantizeMatMul"): _dynamic_quantize_matmul,
-    (_MS, "MatMulIntegerToFloat"): _matmul_integer_to_float,
-    (_MS, "QGemm"): _gemm,
-    (_MS, "QLinearAdd"): partial(_binary, "Add"),
-    (_MS, "QLinearAveragePool"): partial(_unary, "AveragePool"),
-    (_MS, "QLinearConcat"): _concat,
-    (_MS, "QLinearConv"): _conv,
-    (_MS, "QLinearGlobalAveragePool"): partial(_unary, "GlobalAveragePool"),
-    (_MS, "QLinearLeakyRelu"): partial(_unary, "LeakyRelu"),
-    (_MS, "QLinearMul"): partial(_binary, "Mul"),
-    (_MS, "QLinearSigmoid"): partial(_unary, "Sigmoid"),
-    (_MS, "QLinearSoftmax"): _softmax,
-    (_MS, "QLinearWhere"): _where,
-    (_MS, "QuantizeLinear"): _standard,
+    (CONTRIB, "DequantizeLinear"): standard,
+    (CONTRIB, "DynamicQuantizeMatMul"): _dynamic_quantize_matmul,
+    (CONTRIB, "MatMulIntegerToFloat"): _matmul_integer_to_float,
+    (CONTRIB, "QGemm"): _gemm,
+    (CONTRIB, "QLinearAdd"): partial(_binary, "Add"),
+    (CONTRIB, "QLinearAveragePool"): partial(_unary, "AveragePool"),
+    (CONTRIB, "QLinearConcat"): _concat,
+    (CONTRIB, "QLinearConv"): _conv,
+    (CONTRIB, "QLinearGlobalAveragePool"): partial(_unary, "GlobalAveragePool"),
+    (CONTRIB, "QLinearLeakyRelu"): partial(_unary, "LeakyRelu"),
+    (CONTRIB, "QLinearMul"): partial(_binary, "Mul"),
+    (CONTRIB, "QLinearReduceMean"): _reduce_mean,
+    (CONTRIB, "QLinearSigmoid"): partial(_unary, "Sigmoid"),
+    (CONTRIB, "QLinearSoftmax"): _softmax,
+    (CONTRIB, "QLinearWhere"): _where,
+    (CONTRIB, "QuantizeLinear"): standard,
 }

@@ -47,6 +47,18 @@ def col2im(e: Expansion) -> None:
     )
 
 
+def compress(e: Expansion) -> None:
+    """The elements that a constant condition takes; another condition stays."""
+    data, condition = e.inputs("input condition")
+    taken = e.value(condition)
+    if taken is None:
+        return
+    flat = not any(a.name == "axis" for a in e.node.attribute)
+    rows = reshape(e, data, -1) if flat else data
+    index = ints(e, *np.flatnonzero(taken).tolist())
+    e.emit("Gather", [rows, index], e.node.output[0], axis=0 if flat else int(e.attribute("axis", 0)))
+
+
 def reverse_sequence(e: Expansion) -> None:
     """The first `length` steps of each batch in reverse: a gather by index."""
     x, lengths = e.inputs("input sequence_lens")
@@ -108,7 +120,7 @@ def one_hot(e: Expansion) -> None:
 
 def pad_by_value(e: Expansion) -> None:
     """Pad by a value that is known at run time alone: zeros, and then a selection."""
-    data, pads, value, axes = e.inputs("data pads value? axes?")
+    data, pads, value, axes = e.inputs("data pads? value? axes?")
     if not value or e.value(value) is not None or e.text("mode", "constant") != "constant":
         return
     dims = e.dims(data)
@@ -143,7 +155,4 @@ def cumulative_product(e: Expansion) -> None:
 
 
 def _known(e: Expansion, name: str) -> list[int]:
-    value = e.value(name)
-    if value is None:
-        raise ModelError(f"its input '{name}' is not constant")
-    return [int(number) for number in value.reshape(-1)]
+    return [int(number) for number in e.known(name).reshape(-1)]

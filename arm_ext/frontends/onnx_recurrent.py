@@ -16,20 +16,27 @@ import numpy as np
 from arm_ext.frontends.onnx_expansion import Expansion
 from arm_ext.frontends.onnx_forms import add, at, like, part, reshape, stack
 from arm_ext.frontends.onnx_gates import Gate, activations
+from arm_ext.frontends.onnx_quantized import dynamic, matmul_integer
 
 _BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 State = tuple[str, ...]
 
+Product = Callable[[str], str]
+"""Emits the product of a value and a matrix, and returns what holds it."""
+
 
 @dataclass(frozen=True)
 class _Weights:
-    """What each step of a direction multiplies and adds: names of values, "" for what is not there."""
+    """What each step of a direction multiplies and adds."""
 
-    recurrent: str  # [hidden, gates * hidden]
-    bias: str  # [gates * hidden], of the recurrent product
+    recurrent: Sequence[
+        Product
+    ]  # [hidden, gates * hidden], or of a cell that multiplies gate by gate one each
+    bias: Sequence[str]  # of the recurrent products; none, or as many as there are of these
     peepholes: Sequence[str]  # [hidden] each
     gates: Sequence[Gate]
+    hidden: int
 
 
 _Cell = Callable[[Expansion, str, State, _Weights], State]
@@ -41,12 +48,13 @@ class _Kind:
     gates: int
     activations: tuple[str, ...]
     states: int
+    by_gate: bool = False
 
 
 def _lstm_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
     h, c = state
-    total = add(e, x, e.emit("MatMul", [h, weights.recurrent]), weights.bias)
-    i, o, f, g = _quarters(e, total, 4)
+    total = add(e, x, weights.recurrent[0](h), *weights.bias)
+    i, o, f, g = _equal(e, total, 4, weights.hidden)
     sigmoid, tanh, last = weights.gates
     if weights.peepholes:
         to_i, _, to_f = weights.peepholes
@@ -62,15 +70,15 @@ def _lstm_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
 def _gru_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
     (h,) = state
     sigmoid, tanh = weights.gates
-    xz, xr, xh = _quarters(e, x, 3)
-    rz, rr, rh = _quarters(e, weights.recurrent, 3)
-    bz, br, bh = _quarters(e, weights.bias, 3) if weights.bias else ("", "", "")
-    z = sigmoid(add(e, xz, e.emit("MatMul", [h, rz]), bz))
-    r = sigmoid(add(e, xr, e.emit("MatMul", [h, rr]), br))
+    xz, xr, xh = _equal(e, x, 3, weights.hidden)
+    rz, rr, rh = weights.recurrent
+    bz, br, bh = weights.bias or ("", "", "")
+    z = sigmoid(add(e, xz, rz(h), bz))
+    r = sigmoid(add(e, xr, rr(h), br))
     if e.attribute("linear_before_reset", 0):
-        inner = e.emit("Mul", [r, add(e, e.emit("MatMul", [h, rh]), bh)])
+        inner = e.emit("Mul", [r, add(e, rh(h), bh)])
     else:
-        inner = add(e, e.emit("MatMul", [e.emit("Mul", [r, h]), rh]), bh)
+        inner = add(e, rh(e.emit("Mul", [r, h])), bh)
     new = tanh(add(e, xh, inner))
     # (1 - z) new + z h
     return (add(e, new, e.emit("Mul", [z, e.emit("Sub", [h, new])])),)
@@ -78,14 +86,27 @@ def _gru_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
 
 def _rnn_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
     (h,) = state
-    return (weights.gates[0](add(e, x, e.emit("MatMul", [h, weights.recurrent]), weights.bias)),)
+    return (weights.gates[0](add(e, x, weights.recurrent[0](h), *weights.bias)),)
 
 
 _KINDS = {
     "LSTM": _Kind(_lstm_cell, 4, ("Sigmoid", "Tanh", "Tanh"), 2),
-    "GRU": _Kind(_gru_cell, 3, ("Sigmoid", "Tanh"), 1),
+    "GRU": _Kind(_gru_cell, 3, ("Sigmoid", "Tanh"), 1, by_gate=True),
     "RNN": _Kind(_rnn_cell, 1, ("Tanh",), 1),
 }
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """A node's inputs beside its matrices, and their sizes."""
+
+    x: str  # [steps, batch, input], or with the batch first
+    bias: str
+    lengths: str
+    initial: Sequence[str]
+    peepholes: str
+    directions: int
+    hidden: int
 
 
 def recurrent(e: Expansion) -> None:
@@ -94,35 +115,80 @@ def recurrent(e: Expansion) -> None:
     x, w, r, b, lengths, *rest = e.inputs(
         "X W R B? lengths? h? c? P?" if kind.states > 1 else "X W R B? lengths? h?"
     )
-    initial, peepholes = rest[: kind.states], "".join(rest[kind.states :])
-    batch_first = bool(e.attribute("layout", 0))
-    steps, batch = e.dims(x)[1::-1] if batch_first else e.dims(x)[:2]
-    if batch_first:
-        x = e.emit("Transpose", [x], perm=[1, 0, 2])
-        initial = [value and e.emit("Transpose", [value], perm=[1, 0, 2]) for value in initial]
     directions, _, hidden = e.dims(r)
-    gates = activations(e, kind.activations, directions)
-    zero = e.constant(np.zeros((batch, hidden), e.dtype(x)))
+
+    def products(d: int) -> tuple[Product, list[Product]]:
+        first, matrix = (e.emit("Transpose", [at(e, value, d)], perm=[1, 0]) for value in (w, r))
+        return _by(e, first), [
+            _by(e, m) for m in (_equal(e, matrix, 3, hidden) if kind.by_gate else [matrix])
+        ]
+
+    peepholes = "".join(rest[kind.states :])
+    inputs = _Inputs(x, b, lengths, rest[: kind.states], peepholes, directions, hidden)
+    _unroll(e, kind, inputs, products)
+
+
+def quantized_lstm(e: Expansion) -> None:
+    """Replace an LSTM node that multiplies integers: what it multiplies by them is quantised at run time."""
+    x, w, r, b, lengths, h, c, peepholes, *scales = e.inputs(
+        "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
+    )
+    directions, hidden, _ = e.dims(r)
+
+    def products(d: int) -> tuple[Product, list[Product]]:
+        first, second = (
+            _by_integers(e, *(at(e, value, d) for value in triple))
+            for triple in ((w, *scales[:2]), (r, *scales[2:]))
+        )
+        return first, [second]
+
+    _unroll(e, _KINDS["LSTM"], _Inputs(x, b, lengths, (h, c), peepholes, directions, hidden), products)
+
+
+def _by(e: Expansion, matrix: str) -> Product:
+    return lambda value: e.emit("MatMul", [value, matrix])
+
+
+def _by_integers(e: Expansion, matrix: str, scale: str, zero_point: str) -> Product:
+    return lambda value: matmul_integer(e, dynamic(e, value), (matrix, scale, zero_point))
+
+
+def _unroll(
+    e: Expansion, kind: _Kind, inputs: _Inputs, products: Callable[[int], tuple[Product, list[Product]]]
+) -> None:
+    """Write the node's outputs; `products` gives those of a direction: with the data, and with the state."""
+    x, initial = inputs.x, list(inputs.initial)
+    batch_first = bool(e.attribute("layout", 0))
+    if batch_first:
+        x, *initial = (value and e.emit("Transpose", [value], perm=[1, 0, 2]) for value in (x, *initial))
+    steps, batch, _ = e.dims(x)
+    gates = activations(e, kind.activations, inputs.directions)
+    zero = e.constant(np.zeros((batch, inputs.hidden), e.dtype(x)))
     ends, sequences = [], []
     for d, backward in enumerate(_BACKWARD[e.text("direction", "forward")]):
-        recurrent_bias = part(e, at(e, b, d), kind.gates * hidden, 2 * kind.gates * hidden) if b else ""
-        row = at(e, peepholes, d) if peepholes else ""
-        weights = _Weights(
-            e.emit("Transpose", [at(e, r, d)], perm=[1, 0]),
-            recurrent_bias,
-            [part(e, row, k * hidden, (k + 1) * hidden) for k in range(3)] if row else [],
-            gates[d],
-        )
-        product = e.emit("MatMul", [x, e.emit("Transpose", [at(e, w, d)], perm=[1, 0])])
-        product = add(e, product, part(e, at(e, b, d), 0, kind.gates * hidden) if b else "")
+        first, recurrent = products(d)
+        first_bias, bias = _biases(e, kind, inputs, d)
+        peepholes = _equal(e, at(e, inputs.peepholes, d), 3, inputs.hidden) if inputs.peepholes else []
+        weights = _Weights(recurrent, bias, peepholes, gates[d], inputs.hidden)
+        product = add(e, first(x), first_bias)
         state: State = tuple(at(e, value, d) if value else zero for value in initial)
         outputs = [""] * steps
         for t in reversed(range(steps)) if backward else range(steps):
             after = kind.cell(e, at(e, product, t), state, weights)
-            state, outputs[t] = _ended(e, t, lengths, after, state, zero) if lengths else (after, after[0])
+            state, outputs[t] = (
+                _ended(e, t, inputs.lengths, after, state, zero) if inputs.lengths else (after, after[0])
+            )
         ends.append(state)
         sequences.append(outputs)
     _write(e, sequences, ends, batch_first)
+
+
+def _biases(e: Expansion, kind: _Kind, inputs: _Inputs, d: int) -> tuple[str, list[str]]:
+    """A direction's bias of the data's product, and of the state's, whole or a gate each."""
+    if not inputs.bias:
+        return "", []
+    first, second = _equal(e, at(e, inputs.bias, d), 2, kind.gates * inputs.hidden)
+    return first, _equal(e, second, kind.gates, inputs.hidden) if kind.by_gate else [second]
 
 
 def _ended(e: Expansion, t: int, lengths: str, new: State, old: State, zero: str) -> tuple[State, str]:
@@ -152,7 +218,6 @@ def _write(
                 e.emit("Transpose", [last], name, perm=[1, 0, 2])
 
 
-def _quarters(e: Expansion, value: str, parts: int) -> list[str]:
-    """Equal parts along the last axis."""
-    size = e.dims(e.node.input[2])[-1]
-    return [part(e, value, k * size, (k + 1) * size) for k in range(parts)]
+def _equal(e: Expansion, value: str, count: int, size: int) -> list[str]:
+    """Parts of a size along the last axis."""
+    return [part(e, value, k * size, (k + 1) * size) for k in range(count)]

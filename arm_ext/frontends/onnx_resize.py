@@ -9,7 +9,8 @@ whose sizes and scales agree. Source: ONNX operator definition Resize-19 and its
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,11 @@ from arm_ext.frontends.onnx_expansion import Expansion
 Array = npt.NDArray[np.float64]
 
 _AXES_OF_IMAGES = 4
+
+_CROP = "tf_crop_and_resize"
+
+_PLACES_BY_ATTRIBUTE = 11
+"""From this opset on Resize says where an output lies between the input's elements."""
 
 _UPSTREAM = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 """Places that upstream's importer has."""
@@ -64,46 +70,69 @@ _NEAREST: dict[str, Callable[[Array], Array]] = {
 }
 
 
+@dataclass(frozen=True)
+class _Mode:
+    """How places between elements are read: a node's attributes, by ONNX's names."""
+
+    mode: str
+    place: str
+    nearest: str
+    antialias: bool = False
+    cubic: float = -0.75
+    exclude_outside: bool = False
+
+    @classmethod
+    def of(cls, e: Expansion) -> "_Mode":
+        """Those of a Resize node."""
+        return cls(
+            e.text("mode", "nearest"),
+            e.text("coordinate_transformation_mode", "half_pixel"),
+            e.text("nearest_mode", "round_prefer_floor"),
+            bool(e.attribute("antialias", 0)),
+            e.attribute("cubic_coeff_a", cls.cubic),
+            bool(e.attribute("exclude_outside", 0)),
+        )
+
+
 def resize(e: Expansion) -> None:
     """Replace a Resize node that upstream's importer does not compute by the definition."""
+    if e.opset() < _PLACES_BY_ATTRIBUTE:
+        upsample(e)
+        return
     x, roi, scales, sizes = e.inputs("X roi? scales? sizes?")
-    dims, axes = e.dims(x), _axes(e, x)
+    dims, axes, mode = e.dims(x), _axes(e, x), _Mode.of(e)
     factors, outputs = _factors(e, [dims[axis] for axis in axes], scales, sizes)
-    mode, place = e.text("mode", "nearest"), e.text("coordinate_transformation_mode", "half_pixel")
     exact = all(o == f * dims[a] for a, f, o in zip(axes, factors, outputs, strict=True))
-    plain = mode != "cubic" and not e.attribute("antialias", 0) and place in _UPSTREAM
+    plain = mode.mode != "cubic" and not mode.antialias and mode.place in _UPSTREAM
     images = len(dims) == _AXES_OF_IMAGES and not any(a.name == "axes" for a in e.node.attribute)
     # Upstream divides by the outputs but one.
-    divides = place == "align_corners" and 1 in outputs[2:]
+    divides = mode.place == "align_corners" and 1 in outputs[2:]
     if images and exact and plain and not divides and factors[:2] == [1, 1]:
+        if scales and sizes:  # before opset 13 an input that is not used is an empty tensor
+            e.emit("Resize", [x, "", "", sizes], e.node.output[0], e.attributes())
         return
-    kind = helper.np_dtype_to_tensor_dtype(e.dtype(x))
-    value = x
-    for number, axis in enumerate(axes):
-        roi_of = _region(e, roi, number, len(axes))
-        along = _Axis(dims[axis], outputs[number], factors[number], roi_of)
-        if factors[number] == 1 and outputs[number] == dims[axis] and place != "tf_crop_and_resize":
-            continue
-        value = _resized(e, value, axis, along, len(dims))
-    e.emit("Cast", [value], e.node.output[0], to=kind)
+    regions = [_region(e, roi, mode, number, len(axes)) for number in range(len(axes))]
+    spans = map(_Axis, (dims[axis] for axis in axes), outputs, factors, regions)
+    _along(e, x, dict(zip(axes, spans, strict=True)), mode)
 
 
 def upsample(e: Expansion) -> None:
-    """Replace an Upsample node, the Resize of opsets before 10."""
+    """Replace an Upsample node, or the Resize of opset 10, which is the same."""
     x, scales = e.inputs("X scales?")
     given = scales or e.constant(np.array(e.numbers("scales"), np.float32))
-    dims, value = e.dims(x), x
+    dims = e.dims(x)
     factors, outputs = _factors(e, dims, given, "")
-    for axis, (size, factor, output) in enumerate(zip(dims, factors, outputs, strict=True)):
-        at = _Axis(size, output, factor, (0.0, 1.0)).coordinates("asymmetric")
-        if factor == 1:
-            continue
-        if e.text("mode", "nearest") == "nearest":
-            value = _gathered(e, value, np.floor(at), size, axis)
-        else:
-            along = _Axis(size, output, factor, (0.0, 1.0))
-            value = _summed(e, value, axis, along, _taps(e, at, along), len(dims))
-    e.emit("Identity", [value], e.node.output[0])
+    spans = {a: _Axis(size, outputs[a], factors[a], (0.0, 1.0)) for a, size in enumerate(dims)}
+    _along(e, x, spans, _Mode(e.text("mode", "nearest"), "asymmetric", "floor"))
+
+
+def _along(e: Expansion, x: str, spans: Mapping[int, _Axis], mode: _Mode) -> None:
+    """Resize axis by axis."""
+    rank, value = e.rank(x), x
+    for axis, span in spans.items():
+        if span.scale != 1 or span.outputs != span.size or mode.place == _CROP:
+            value = _resized(e, value, axis, span, mode, rank)
+    e.emit("Cast", [value], e.node.output[0], to=helper.np_dtype_to_tensor_dtype(e.dtype(x)))
 
 
 def _axes(e: Expansion, x: str) -> list[int]:
@@ -130,24 +159,23 @@ def _factors(e: Expansion, dims: list[int], scales: str, sizes: str) -> tuple[li
     return [factor] * len(dims), [math.floor(factor * size + 0.5) for size in dims]
 
 
-def _region(e: Expansion, roi: str, number: int, axes: int) -> tuple[float, float]:
-    if e.text("coordinate_transformation_mode", "") != "tf_crop_and_resize":
+def _region(e: Expansion, roi: str, mode: _Mode, number: int, axes: int) -> tuple[float, float]:
+    if mode.place != _CROP:
         return 0.0, 1.0
-    value = e.value(roi) if roi else None
-    if value is None:
-        raise ModelError("its roi is not constant")
+    if not roi:
+        raise ModelError("it has no roi")
+    value = e.known(roi)
     return float(value[number]), float(value[number + axes])
 
 
-def _resized(e: Expansion, value: str, axis: int, along: _Axis, rank: int) -> str:
-    at = along.coordinates(e.text("coordinate_transformation_mode", "half_pixel"))
-    outside = (at < 0) | (at > along.size - 1)
-    if e.text("mode", "nearest") == "nearest":
-        index = _NEAREST[e.text("nearest_mode", "round_prefer_floor")](at)
-        out = _gathered(e, value, index, along.size, axis)
+def _resized(e: Expansion, value: str, axis: int, span: _Axis, mode: _Mode, rank: int) -> str:
+    at = span.coordinates(mode.place)
+    outside = (at < 0) | (at > span.size - 1)
+    if mode.mode == "nearest":
+        out = _gathered(e, value, _NEAREST[mode.nearest](at), span.size, axis)
     else:
-        out = _summed(e, value, axis, along, _taps(e, at, along), rank)
-    if e.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and outside.any():
+        out = _summed(e, value, axis, span, _taps(at, span, mode), rank)
+    if mode.place == _CROP and outside.any():
         flags = e.constant(outside.reshape([-1 if a == axis else 1 for a in range(rank)]))
         filler = e.constant(np.array(e.attribute("extrapolation_value", 0.0), e.dtype(e.node.input[0])))
         out = e.emit("Where", [flags, filler, out])
@@ -174,18 +202,17 @@ def _summed(e: Expansion, value: str, axis: int, along: _Axis, taps: tuple[Array
     return total
 
 
-def _taps(e: Expansion, at: Array, along: _Axis) -> tuple[Array, Array]:
+def _taps(at: Array, span: _Axis, mode: _Mode) -> tuple[Array, Array]:
     """Indices and weights, [outputs, k]."""
-    cubic = e.text("mode", "nearest") == "cubic"
+    cubic = mode.mode == "cubic"
     radius = 2.0 if cubic else 1.0
-    a = e.attribute("cubic_coeff_a", -0.75)
-    stretch = min(along.scale, 1.0) if e.attribute("antialias", 0) else 1.0
+    stretch = min(span.scale, 1.0) if mode.antialias else 1.0
     reach = math.ceil(radius / stretch)
     index: Array = np.floor(at)[:, None] + np.arange(1.0 - reach, reach + 1)[None, :]
     distance = np.abs(at[:, None] - index) * stretch
-    weights = _cubic(distance, a) if cubic else np.maximum(1 - distance, 0)
-    if e.attribute("exclude_outside", 0):
-        weights = np.where((index < 0) | (index > along.size - 1), 0, weights)
+    weights = _cubic(distance, mode.cubic) if cubic else np.maximum(1 - distance, 0)
+    if mode.exclude_outside:
+        weights = np.where((index < 0) | (index > span.size - 1), 0, weights)
     return index, weights / weights.sum(axis=1, keepdims=True)
 
 

@@ -12,6 +12,7 @@ Quantised: integer weights stay integers; a DequantizeLinear of them gives a flo
 
 import math
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from onnx.reference import ReferenceEvaluator
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.onnx_expansion import domain_of, opset_of
+from arm_ext.frontends.onnx_weights import change_without_weights
 
 _INTEGERS = frozenset(
     helper.np_dtype_to_tensor_dtype(np.dtype(name))
@@ -29,8 +31,8 @@ _INTEGERS = frozenset(
 )
 
 
-def fold_shapes(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """Return the model with the shapes of all its values, and Constant nodes for what follows from shapes.
+def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
+    """Give the model the shapes of all its values, and Constant nodes for what follows from shapes.
 
     Args:
         proto: The model; its inputs have static shapes.
@@ -41,10 +43,10 @@ def fold_shapes(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     """
     folding = _Folding(opset_of(proto))
     while True:
-        proto = infer_shapes(proto, name)
+        infer_shapes(proto, name)
         # A size that has become known may make the shapes known that depend on it.
         if not folding.run(proto.graph):
-            return proto
+            return
 
 
 class _Folding:
@@ -94,8 +96,8 @@ class _Folding:
         return self._computed(node, inputs)
 
     def _computed(self, node: NodeProto, inputs: Iterable[str]) -> list[TensorProto]:
-        feeds = {value: numpy_helper.to_array(self._constants[value]) for value in inputs}
         try:
+            feeds = {value: numpy_helper.to_array(self._constants[value]) for value in inputs}
             results = ReferenceEvaluator(node, opsets={"": self._opset}).run(None, feeds)
             return [
                 numpy_helper.from_array(np.asarray(r), o) for r, o in zip(results, node.output, strict=True)
@@ -133,14 +135,16 @@ def _constant_nodes(node: NodeProto, values: Iterable[TensorProto]) -> list[Node
     ]
 
 
-def infer_shapes(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
-    """Return the model with the shapes of all its values.
+def infer_shapes(proto: onnx.ModelProto, name: str) -> None:
+    """Give the model the shapes of all its values.
 
     Raises:
         UsageError: The shapes of its nodes contradict each other.
     """
+    infer = partial(onnx.shape_inference.infer_shapes, strict_mode=True, data_prop=True)
     try:
-        return onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
-    except onnx.shape_inference.InferenceError as err:
+        change_without_weights(proto, infer)
+    # A number of outputs beyond all bounds is no error of onnx's own.
+    except (onnx.shape_inference.InferenceError, MemoryError) as err:
         detail = str(err).strip().splitlines()[-1]
         raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from err

@@ -2,20 +2,27 @@
 """What every front end says of a model that it cannot take, and of shapes that do not fit one."""
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from arm_ext.errors import ModelError, UsageError
 
 Shapes = dict[str, tuple[int, ...]]
 
+_NONE: Mapping[str, str] = MappingProxyType({})
+
 # Listed at most, so that a message fits on a screen.
 _SHOWN_NODES = 3
 
 
-def refuse_operators(missing: Mapping[str, list[str]]) -> None:
+def refuse_operators(
+    missing: Mapping[str, list[str]], advice: Mapping[str, str] = _NONE, hint: str = ""
+) -> None:
     """Refuse a model for its operators, if there are any.
 
     Args:
         missing: Operator → names of the nodes that cannot be compiled.
+        advice: Operator → what to write instead.
+        hint: What else to do, a sentence.
 
     Raises:
         ModelError: Lists all of them, with counts and node names.
@@ -26,10 +33,11 @@ def refuse_operators(missing: Mapping[str, list[str]]) -> None:
     for op, nodes in sorted(missing.items()):
         more = f" and {len(nodes) - _SHOWN_NODES} more" if len(nodes) > _SHOWN_NODES else ""
         lines.append(f"  {op} ({len(nodes)}x): {', '.join(nodes[:_SHOWN_NODES])}{more}")
+        lines += [f"      {advice[op]}"] if op in advice else []
     raise ModelError(
         f"{len(missing)} operator(s) cannot be compiled:\n"
         + "\n".join(lines)
-        + "\nReplace them in the model, or split the model around them."
+        + f"\nReplace them in the model, or split the model around them. {hint}".rstrip()
     )
 
 

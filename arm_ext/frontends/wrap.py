@@ -11,15 +11,17 @@ from typing import Any
 import numpy.typing as npt
 import tvm
 from tvm import relax
-from tvm.ir import Expr, TupleGetItem, Var
+from tvm.ir import Call, Expr, GlobalVar, TupleGetItem, Var
 from tvm_ffi import structural_map
 
+from arm_ext.control import has_control_flow
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.postprocess_plan import plan_output
 from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess_plan import Chain, plan_input
-from relay_passes.sources import bindings_of, name_bindings
+from relay_passes.merge_modules import add_functions
+from relay_passes.sources import bindings_of, identifier, name_bindings, with_source
 from relay_passes.upstream import run_upstream
 
 Array = npt.NDArray[Any]
@@ -94,8 +96,12 @@ def _wrapped(mod: tvm.IRModule, before: list[Chain], after: list[list[Chain]]) -
     main = mod["main"]
     params = [_param(param, chain) for param, chain in zip(main.params, before, strict=True)]
     builder = relax.BlockBuilder()
+    # A function with control flow calls others, and computes nothing itself.
+    functions: dict[str, relax.Function] | None = {} if has_control_flow(mod) else None
     with builder.function("main", params):
-        inputs = [_emitted(builder, chain, x, "pre") for chain, x in zip(before, params, strict=True)]
+        inputs = [
+            _emitted(builder, chain, x, "pre", functions) for chain, x in zip(before, params, strict=True)
+        ]
         result = _inlined(builder, main, inputs)
         with builder.dataflow():
             single = not isinstance(result.ty, relax.TupleType)
@@ -103,7 +109,7 @@ def _wrapped(mod: tvm.IRModule, before: list[Chain], after: list[list[Chain]]) -
                 builder.emit_output(result if single else TupleGetItem(result, i)) for i in range(len(after))
             ]
         results = [
-            _emitted(builder, chain, y, "post")
+            _emitted(builder, chain, y, "post", functions)
             for chains, y in zip(after, outputs, strict=True)
             for chain in chains
         ]
@@ -112,7 +118,12 @@ def _wrapped(mod: tvm.IRModule, before: list[Chain], after: list[list[Chain]]) -
         builder.emit_func_output(returned)
     out = mod.clone()
     func = builder.get()["main"]
-    out.update_func(mod.get_global_var("main"), func.with_attrs(main.attrs) if main.attrs else func)
+    func = func.with_attrs(main.attrs) if main.attrs else func
+    if functions is None:
+        out.update_func(mod.get_global_var("main"), func)
+    else:
+        del out["main"]
+        add_functions(out, {**functions, "main": func})
     # Makes one dataflow block of those that touch, too.
     return run_upstream(out, relax.transform.CanonicalizeBindings())
 
@@ -123,8 +134,14 @@ def _param(param: Var, chain: Chain) -> Var:
     return Var(str(param.name), relax.TensorType(chain.source.shape, chain.source.dtype))
 
 
-def _emitted(builder: relax.BlockBuilder, chain: Chain, value: Expr, when: str) -> Expr:
-    """Emit a chain, its calls named after the tensor that it begins or ends at."""
+def _emitted(
+    builder: relax.BlockBuilder,
+    chain: Chain,
+    value: Expr,
+    when: str,
+    functions: dict[str, relax.Function] | None,
+) -> Expr:
+    """Emit a chain, its calls named after the tensor that it begins or ends at; where there are functions, as one."""
     if not chain.operations:
         return value
     name = _name(when, chain.source.name)
@@ -138,9 +155,12 @@ def _emitted(builder: relax.BlockBuilder, chain: Chain, value: Expr, when: str) 
             y = inner.emit_output(y)
         inner.emit_func_output(y)
     func = inner.get()["main"]
-    return _inlined(
-        builder, name_bindings(func, dict.fromkeys((b.var for b in bindings_of(func)), name)), [value]
-    )
+    func = name_bindings(func, dict.fromkeys((b.var for b in bindings_of(func)), name))
+    if functions is None:
+        return _inlined(builder, func, [value])
+    symbol = f"{identifier(name)}_{len(functions)}"
+    functions[symbol] = func.without_attr("global_symbol")
+    return builder.emit(with_source(Call(GlobalVar(symbol), [value], ret_ty=func.ret_ty), [name]))
 
 
 def _inlined(builder: relax.BlockBuilder, func: relax.Function, arguments: list[Expr]) -> Expr:

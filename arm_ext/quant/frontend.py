@@ -2,19 +2,45 @@
 """A float ONNX model and calibration samples in, an `ImportedModel` in QDQ form out."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.load import is_tflite
-from arm_ext.frontends.onnx import import_onnx, name_nodes, read_onnx
+from arm_ext.frontends.load import import_model, is_tflite
+from arm_ext.frontends.onnx import import_onnx, read_onnx
+from arm_ext.frontends.onnx_program import name_nodes
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.manifest import Calibration
 from arm_ext.quant.samples import read_samples, split_samples
 from arm_ext.quant.static import Method, quantize
+
+if TYPE_CHECKING:
+    from jax.export import Exported
+    from torch import nn
+    from torch.export import ExportedProgram
+
+
+def import_given(
+    model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
+    shapes: Shapes | None = None,
+    states: Mapping[str, str] | None = None,
+    samples: str | Path | None = None,
+    method: Method = "minmax",
+) -> tuple[ImportedModel, Calibration | None]:
+    """Import a model as it is, by `import_model`, or quantised by samples, by `import_quantized`."""
+    if samples is None:
+        return import_model(model, shapes, states), None
+    if not isinstance(model, onnx.ModelProto | str | Path):
+        raise UsageError(
+            f"samples quantise ONNX models alone, and this is a {type(model).__name__}; "
+            "a module of PyTorch is quantised by torchao's PT2E before its export"
+        )
+    return import_quantized(model, Path(samples), method, shapes)
 
 
 def import_quantized(

@@ -20,9 +20,10 @@ from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType,
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.onnx import input_specs, name_nodes, read_onnx
+from arm_ext.frontends.onnx import input_specs, read_onnx
 from arm_ext.frontends.onnx_check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx_expansion import opset_of
+from arm_ext.frontends.onnx_program import name_nodes
 from arm_ext.frontends.onnx_shapes import infer_shapes
 from arm_ext.frontends.refuse import Shapes, reason_of
 from arm_ext.quant.samples import split_samples
@@ -82,10 +83,12 @@ def quantize(
     name_nodes(proto.graph)
     check_supported(proto, refused={})
     feeds = split_samples(samples, input_specs(proto.graph))
-    proto = _at_least_opset(infer_shapes(proto, name), name)
+    infer_shapes(proto, name)
+    proto = _at_least_opset(proto, name)
     try:
         with _quiet():
-            proto = infer_shapes(_fold_batch_norm(proto), name)
+            proto = _fold_batch_norm(proto)
+            infer_shapes(proto, name)
             return _insert_qdq(proto, _ranges(proto, feeds, method))
     # The quantiser raises what its parts do, Exception itself among them.
     except Exception as err:

@@ -8,6 +8,7 @@ import onnx
 from onnx import helper
 
 from arm_ext.frontends.onnx_reference import reference
+from arm_ext.frontends.onnx_weights import Serialised
 from tests.fuzz.builder import make_model
 from tests.fuzz.groups import Array, Group, Per, Quantized
 
@@ -77,7 +78,7 @@ def foreign_result(
         [_info(quantizer.output[0], constants[quantizer.input[2]].dtype, None)],
         dict(constants),
     )
-    outputs, settings = reference(model.SerializeToString(), list(fed.values()))
+    outputs, settings = reference(Serialised(model.SerializeToString()), list(fed.values()))
     return outputs[0], not settings.endswith("unoptimised")
 
 

@@ -12,7 +12,7 @@ MS = "com.microsoft"
 
 @dataclass
 class OneNode:
-    """A model of one node, "q"; its inputs are added in their order."""
+    """A model of one node, "q"; its inputs are added in their order. `gaps` are the outputs that it does not have."""
 
     op: str
     domain: str = MS
@@ -22,6 +22,7 @@ class OneNode:
     names: list[str] = field(default_factory=list)
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
     weights: list[onnx.TensorProto] = field(default_factory=list)
+    gaps: tuple[int, ...] = ()
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
 
     def take(self, dtype: str, *shape: int) -> "OneNode":
@@ -51,11 +52,12 @@ class OneNode:
 
     def build(self) -> onnx.ModelProto:
         """Return the model; its outputs have no shapes yet."""
-        ys = [f"y{k}" for k in range(len(self.outputs))]
-        node = helper.make_node(self.op, self.names, ys, name="q", domain=self.domain, **self.attributes)
+        named = ["" if k in self.gaps else f"y{k}" for k in range(len(self.outputs))]
+        node = helper.make_node(self.op, self.names, named, name="q", domain=self.domain, **self.attributes)
         ends = [
             helper.make_tensor_value_info(y, _elem(dtype), None)
-            for y, dtype in zip(ys, self.outputs, strict=True)
+            for y, dtype in zip(named, self.outputs, strict=True)
+            if y
         ]
         graph = helper.make_graph([node], "g", self.inputs, ends, self.weights)
         opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(MS, 1)]

@@ -87,8 +87,41 @@ def test_all_unsupported_operators_at_once():
     proto = model(nodes, {"x": [1]}, ["y"], domains=("acme",))
     with pytest.raises(ModelError) as error:
         import_onnx(proto)
-    assert "acme.Frobnicate (2x): f1, f2" in str(error.value)
-    assert "StringNormalizer (1x): s" in str(error.value)
+    assert str(error.value).splitlines()[1:-1] == [
+        "  StringNormalizer (1x): s",
+        "      texts are no tensors of numbers: run it before the package",
+        "  acme.Frobnicate (2x): f1, f2",
+        "      unknown: define it in the model by a function of standard operators, which is inlined",
+    ]
+    assert "--save-node" in str(error.value)
+
+
+def test_forms_that_are_refused_are_told_with_the_unsupported_operators():
+    nodes = [
+        helper.make_node("Frobnicate", ["x"], ["a"], name="frob", domain="acme"),
+        helper.make_node("Resize", ["x", "", "s"], ["b"], name="size"),
+        # What follows an unknown operator is no fault of its own.
+        helper.make_node("SpaceToDepth", ["a"], ["c"], name="after", blocksize=2),
+        helper.make_node("Bernoulli", ["x"], ["d"], name="chance"),
+        helper.make_node("ReorderInput", ["x"], ["y"], name="layout", domain="com.microsoft.nchwc"),
+    ]
+    domains = ("acme", "com.microsoft.nchwc")
+    with pytest.raises(ModelError) as error:
+        import_onnx(model(nodes, {"x": [1, 1, 2, 2], "s": [4]}, ["y"], domains=domains))
+    assert str(error.value).splitlines()[1:-1] == [
+        "  Resize (1x): size (its scales or sizes are not constant)",
+        "  acme.Frobnicate (1x): frob",
+        "      unknown: define it in the model by a function of standard operators, which is inlined",
+        "  com.microsoft.nchwc.ReorderInput (1x): layout",
+        "      onnxruntime's layout for the machine that it ran on: save its optimised model with ORT_ENABLE_EXTENDED, "
+        "not ORT_ENABLE_ALL",
+    ]
+
+
+def test_what_the_definition_of_an_operator_needs_is_told():
+    nodes = [helper.make_node("Bernoulli", ["x"], ["y"], name="chance")]
+    with pytest.raises(ModelError, match=r"RandomUniformLike \(1x\): chance \(is defined by it\)"):
+        import_onnx(model(nodes, {"x": [2]}, ["y"]))
 
 
 def test_node_the_importer_rejects_is_named(capsys: pytest.CaptureFixture[str]):

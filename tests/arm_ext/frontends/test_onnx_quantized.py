@@ -58,7 +58,26 @@ def test_every_qdq_form_has_a_case():
     shown = {(node.domain, node.op) for case in CASES.values() for node in [case(SCALES["pow2"])]}
     integer = {("", "ConvInteger"), ("", "DynamicQuantizeLinear")}
     scaled = {(MS, "DynamicQuantizeMatMul"), (MS, "MatMulIntegerToFloat")}
-    assert shown == set(EXPANSIONS) - integer - scaled
+    assert shown == set(EXPANSIONS) - integer - scaled - {(MS, "QLinearReduceMean")}
+
+
+def test_mean():
+    """Against its parts: onnxruntime defines it, but has no kernel for it."""
+    node = OneNode("QLinearReduceMean", attributes={"axes": [1, 3], "keepdims": 0})
+    node.take("uint8", 1, 7, 9, 8).params(0.1, 131, "uint8").params(0.004, 129, "uint8")
+    proto, inputs = node.build(), node.values()
+    set_output_shapes(proto, [np.empty((1, 9))])
+    (found,) = run_on_host(import_onnx(proto).mod, inputs)
+    parts = [
+        helper.make_node("DequantizeLinear", ["x0", "c1", "c2"], ["x"]),
+        helper.make_node("ReduceMean", ["x"], ["m"], axes=[1, 3], keepdims=0),
+        helper.make_node("QuantizeLinear", ["m", "c3", "c4"], ["y0"]),
+    ]
+    del proto.graph.node[:]
+    proto.graph.node.extend(parts)
+    (expected,) = run_onnxruntime(proto.SerializeToString(), inputs, integers=False)
+    assert len(np.unique(expected)) > 2
+    np.testing.assert_allclose(found.astype(int), expected, rtol=0, atol=1)
 
 
 def _conv_integer(*zero_points: object) -> OneNode:

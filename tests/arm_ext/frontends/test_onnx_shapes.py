@@ -19,12 +19,14 @@ node = helper.make_node
 
 def left(proto: onnx.ModelProto) -> list[str]:
     """Operators that are left after folding, but for constants."""
-    return [n.op_type for n in fold_shapes(proto, "m").graph.node if n.op_type != "Constant"]
+    fold_shapes(proto, "m")
+    return [n.op_type for n in proto.graph.node if n.op_type != "Constant"]
 
 
 def folded(proto: onnx.ModelProto, value: str) -> np.ndarray:
     """A value that folding made constant."""
-    (found,) = [n for n in fold_shapes(proto, "m").graph.node if value in n.output]
+    fold_shapes(proto, "m")
+    (found,) = [n for n in proto.graph.node if value in n.output]
     return numpy_helper.to_array(helper.get_attribute_value(found.attribute[0]))
 
 

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models without the data of their weights.
+
+onnx checks, inlines and infers on a serialised copy of the model, and onnxruntime reads one: protobuf writes none above
+2 GiB, and the copies take time. None of onnx's steps reads a large weight, and onnxruntime takes them as arrays.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from google.protobuf.message import EncodeError
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from arm_ext.errors import ModelError
+
+_SMALL_ELEMENTS = 1024
+"""What sizes, axes and starts follow from is shorter."""
+
+_PROTOBUF_BYTES = 2**31
+"""Of a message at most."""
+
+_SPARE_BYTES = 2**24
+"""Of a model beside its weights: nodes, names, types."""
+
+
+# An address is formed by ADRP, which reaches 4 GiB to either side, and the code comes after the weights.
+_REACH_BYTES = 2**32 - 2**24
+
+
+@dataclass(frozen=True)
+class Serialised:
+    """A model as onnxruntime reads it.
+
+    Attributes:
+        model: The model's bytes.
+        weights: Name of a weight that is too large for them → its value.
+    """
+
+    model: bytes
+    weights: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+def weight_bytes(model: ModelProto) -> int:
+    """Return how many bytes a model's initialisers have, in the file and beside it."""
+    return sum(_bytes(tensor) for tensor in model.graph.initializer)
+
+
+def refuse_heavy(model: ModelProto, name: str) -> None:
+    """Refuse a model whose weights the code of model.so cannot reach.
+
+    Raises:
+        ModelError: There are more than 4 GiB of them.
+    """
+    total = weight_bytes(model)
+    if total > _REACH_BYTES:
+        raise ModelError(
+            f"{name} has {total / 2**30:.1f} GiB of weights, and model.so holds up to 4 GiB, which is how far AArch64 "
+            "code reaches: store them in 16 or 8 bits, or split the model"
+        )
+
+
+def serialise(model: ModelProto, limit: int = _PROTOBUF_BYTES - _SPARE_BYTES) -> Serialised:
+    """Return a model's bytes; above `limit` bytes of weights, these are left beside them."""
+    if weight_bytes(model) < limit:
+        return Serialised(model.SerializeToString())
+    light, weights = ModelProto(), {}
+    _merge(light, model, "graph")
+    _merge(light.graph, model.graph, "initializer")
+    for tensor in model.graph.initializer:
+        if _is_small(tensor):
+            light.graph.initializer.append(tensor)
+            continue
+        weights[tensor.name] = numpy_helper.to_array(tensor)
+        outside = light.graph.initializer.add(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        outside.data_location = TensorProto.EXTERNAL
+        # No such file is read: onnxruntime is given the value.
+        for key, value in (("location", "weights"), ("offset", "0"), ("length", str(_bytes(tensor)))):
+            outside.external_data.add(key=key, value=value)
+    return Serialised(light.SerializeToString(), weights)
+
+
+def sha256(model: ModelProto) -> str:
+    """Return a digest of a model's bytes; above protobuf's limit, of its nodes' and its weights'."""
+    try:
+        return hashlib.sha256(model.SerializeToString()).hexdigest()
+    except (EncodeError, ValueError):
+        digest = hashlib.sha256(without_weights(model).SerializeToString())
+        for tensor in model.graph.initializer:
+            digest.update(np.ascontiguousarray(numpy_helper.to_array(tensor)).data)
+        return digest.hexdigest()
+
+
+def without_weights(model: ModelProto) -> ModelProto:
+    """Return a copy whose large initialisers are inputs."""
+    light = ModelProto()
+    _merge(light, model, "graph")
+    _merge(light.graph, model.graph, "initializer")
+    declared = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if _is_small(tensor):
+            light.graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            light.graph.input.append(
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return light
+
+
+def change_without_weights(model: ModelProto, change: Callable[[ModelProto], ModelProto]) -> None:
+    """Put into a model what a change makes of a copy without weights; the change keeps inputs and initialisers."""
+    changed = change(without_weights(model))
+    for target, source, names in (
+        (model.graph, changed.graph, ("node", "value_info", "output")),
+        (model, changed, ("functions", "opset_import")),
+    ):
+        for name in names:
+            target.ClearField(name)
+            getattr(target, name).extend(getattr(source, name))
+
+
+def _is_small(tensor: TensorProto) -> bool:
+    return bool(math.prod(tensor.dims) <= _SMALL_ELEMENTS)
+
+
+def _bytes(tensor: TensorProto) -> int:
+    if tensor.data_type not in helper.get_all_tensor_dtypes():  # onnx's checker refuses it
+        return 0
+    return int(math.prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize)
+
+
+def _merge(target: ModelProto | onnx.GraphProto, source: ModelProto | onnx.GraphProto, left_out: str) -> None:
+    """Copy all fields but one."""
+    for descriptor, value in source.ListFields():
+        if descriptor.name == left_out:
+            continue
+        if descriptor.is_repeated:
+            getattr(target, descriptor.name).extend(value)
+        elif descriptor.message_type is not None:
+            getattr(target, descriptor.name).CopyFrom(value)
+        else:
+            setattr(target, descriptor.name, value)
