@@ -95,14 +95,20 @@ ZOO: dict[str, Member] = {
 }
 
 
-def float_model(name: str) -> onnx.ModelProto:
-    """Return a member of ZOO in fp32, with batch norms as the network has them."""
+def network(name: str) -> tuple[nn.Module, list[tuple[torch.Tensor, ...]]]:
+    """Return a member of ZOO for inference, and the samples for calibration."""
     member = ZOO[name]
     torch.set_num_threads(1)  # the order of sums is part of the weights' bytes
     torch.manual_seed(SEED)
     net = member.make()
     samples = [torch.from_numpy(array) for array in member.samples(SAMPLES, SEED).values()]
     _settle(net, samples)
+    return net, list(zip(*samples, strict=True))
+
+
+def float_model(name: str) -> onnx.ModelProto:
+    """Return a member of ZOO in fp32, with batch norms as the network has them."""
+    net, samples = network(name)
     stream = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -110,9 +116,9 @@ def float_model(name: str) -> onnx.ModelProto:
         # by itself when it may, batch norm, the rules under test would see nothing.
         torch.onnx.export(
             net,
-            tuple(sample[0] for sample in samples),
+            samples[0],
             stream,
-            input_names=list(member.inputs),
+            input_names=list(ZOO[name].inputs),
             opset_version=OPSET,
             training=torch.onnx.TrainingMode.PRESERVE,
             dynamo=False,

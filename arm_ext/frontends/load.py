@@ -3,18 +3,22 @@
 
 import importlib.util
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
 from arm_ext.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx_state import import_onnx_states
 from arm_ext.frontends.refuse import Shapes
+from arm_ext.frontends.stablehlo_file import enclosed_bytecode, is_stablehlo
 from arm_ext.frontends.tflite import IDENTIFIER, import_tflite
 
 if TYPE_CHECKING:
+    from jax.export import Exported
+    from torch import nn
     from torch.export import ExportedProgram
 
 # First bytes of what users may take for a model that can be compiled → what it is, and what to do.
@@ -29,28 +33,34 @@ _IR_VERSION = b"\x08"
 
 
 def import_model(
-    model: "str | Path | onnx.ModelProto | ExportedProgram", shapes: Shapes | None = None
+    model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
+    shapes: Shapes | None = None,
+    states: Mapping[str, str] | None = None,
 ) -> ImportedModel:
     """Import a model of any format that there is a front end for.
 
     Args:
-        model: A path, a loaded ONNX model, or an exported program of PyTorch.
+        model: A path, a loaded ONNX model, or an exported program of PyTorch or of JAX.
         shapes: Input name → static shape, needed for each input with a dynamic dimension.
+        states: Input name → name of the output that is its next value, for `with_states` to follow; ONNX may have
+            values for them.
 
     Raises:
         UsageError: The file is missing, of another format, or damaged; a shape is missing or does not fit.
         ModelError: Operators that cannot be compiled.
-        EnvError: PyTorch is not installed, and the model is one of its programs.
+        EnvError: PyTorch, or jaxlib, is not installed, and the model is a program that it reads.
     """
     if isinstance(model, onnx.ModelProto):
-        return import_onnx(model, shapes)
+        return import_onnx_states(model, shapes, states or {})
     if not isinstance(model, str | Path):
+        if (bytecode := getattr(model, "mlir_module_serialized", None)) is not None:
+            return _import_stablehlo(bytes(bytecode), str(getattr(model, "fun_name", "model")), shapes)
         return _import_torch(model, shapes)
     path = Path(model)
     if not path.is_file():
         raise UsageError(f"{path}: no such model file")
     try:
-        return _import_file(path, shapes)
+        return _import_file(path, shapes, states or {})
     except ArmExtError:
         raise
     except UnicodeDecodeError as err:
@@ -64,17 +74,22 @@ def import_model(
         ) from err
 
 
-def _import_file(path: Path, shapes: Shapes | None) -> ImportedModel:
+def _import_file(path: Path, shapes: Shapes | None, states: Mapping[str, str]) -> ImportedModel:
     if is_tflite(path):
         return import_tflite(path, shapes)
     if _is_exported_program(path):
         return _import_torch(path, shapes)
+    if is_stablehlo(path):
+        return _import_stablehlo(path.read_bytes(), str(path), shapes)
     start = _start(path)
-    if start.startswith(_IR_VERSION) or path.suffix == ".onnx":
-        return import_onnx(path, shapes)
+    if is_onnx(path):
+        return import_onnx_states(path, shapes, states)
+    bytecode = path.read_bytes() if path.suffix == ".mlir" else enclosed_bytecode(path)
+    if bytecode is not None:
+        return _import_stablehlo(bytecode, str(path), shapes)
     what = next(
         (text for magic, text in _OTHERS.items() if start.startswith(magic)),
-        "neither ONNX nor TFLite, nor a program of PyTorch's",
+        "neither ONNX nor TFLite, nor a program of PyTorch's or JAX's",
     )
     raise UsageError(f"{path}: the file is {what}")
 
@@ -82,6 +97,11 @@ def _import_file(path: Path, shapes: Shapes | None) -> ImportedModel:
 def is_tflite(path: Path) -> bool:
     """Whether a file that is there is a TFLite model, or is named like one."""
     return _start(path)[4:] == IDENTIFIER or path.suffix == ".tflite"
+
+
+def is_onnx(path: Path) -> bool:
+    """Whether a file that is there begins like an ONNX model, or is named like one."""
+    return _start(path).startswith(_IR_VERSION) or path.suffix == ".onnx"
 
 
 def _is_exported_program(path: Path) -> bool:
@@ -95,13 +115,40 @@ def _is_exported_program(path: Path) -> bool:
         raise UsageError(f"{path}: the zip archive is damaged or truncated ({err})") from err
 
 
-def _import_torch(model: "Path | ExportedProgram", shapes: Shapes | None) -> ImportedModel:
-    if importlib.util.find_spec("torch") is None:
-        raise EnvError(f"{model} is a PyTorch program, and PyTorch is not installed: pip install torch")
+def export_module(module: object, example_inputs: Sequence[Any]) -> "ExportedProgram":
+    """Export a module of PyTorch for inference; see `arm_ext.frontends.torch_export`.
+
+    Raises:
+        EnvError: PyTorch is not installed.
+    """
+    _require_torch("example_inputs are for PyTorch")
+    from arm_ext.frontends import torch_export
+
+    return torch_export.export_module(module, example_inputs)
+
+
+def _import_torch(model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None) -> ImportedModel:
+    _require_torch(f"{model} is a PyTorch program")
     # Not above: it takes seconds to load, and most models need none of it.
     from arm_ext.frontends.torch import import_torch
 
     return import_torch(model, shapes)
+
+
+def _require_torch(why: str) -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise EnvError(f"{why}, and PyTorch is not installed: pip install torch")
+
+
+def _import_stablehlo(program: bytes, name: str, shapes: Shapes | None) -> ImportedModel:
+    if importlib.util.find_spec("jaxlib") is None:
+        raise EnvError(
+            f"{name} is a StableHLO program, and jaxlib, which reads it, is not installed: "
+            "pip install 'tvm-arm-ext[stablehlo]'"
+        )
+    from arm_ext.frontends.stablehlo import import_stablehlo
+
+    return import_stablehlo(program, name, shapes)
 
 
 def _start(path: Path) -> bytes:

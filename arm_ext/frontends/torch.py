@@ -7,12 +7,13 @@ product. Quantised: PT2E's quantize and dequantize become those of the QDQ form.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import tvm
+from torch import nn
 from torch.export import ExportedProgram
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -29,14 +30,20 @@ from arm_ext.frontends.refuse import (
     refuse_operators,
     refuse_unknown_inputs,
 )
+from arm_ext.frontends.state import with_states
+from arm_ext.frontends.torch_cond import with_branches
 from arm_ext.frontends.torch_converters import CONVERTERS
+from arm_ext.frontends.torch_dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch_reference import reference
+from arm_ext.frontends.torch_state import take_buffers
 
 # Decompositions that would cost more than what they replace.
 _KEPT = (torch.ops.aten.scaled_dot_product_attention.default,)
 
 
-def import_torch(model: str | Path | ExportedProgram, shapes: Shapes | None = None) -> ImportedModel:
+def import_torch(
+    model: str | Path | ExportedProgram | nn.Module, shapes: Shapes | None = None
+) -> ImportedModel:
     """Import an exported program.
 
     Args:
@@ -44,15 +51,16 @@ def import_torch(model: str | Path | ExportedProgram, shapes: Shapes | None = No
         shapes: Input name → static shape, needed for each input with a dynamic dimension.
 
     Raises:
-        UsageError: The file is no exported program; a shape is missing or does not fit.
+        UsageError: The file is no exported program, nor is the object; a shape is missing or does not fit.
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
     program, name, digest = _read(model)
     nodes = {n.name: _operator(n) for n in program.graph.nodes if n.op == "call_function"}
     table = torch.export.default_decompositions()
-    for operator in _KEPT:
+    for operator in (*_KEPT, *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else [])):
         del table[operator]
     plain = program.run_decompositions(table)
+    buffers = take_buffers(plain)
     importer = _NamingImporter(plain)
     try:
         mod = importer.from_exported_program(plain, False, False, False, None)
@@ -62,23 +70,34 @@ def import_torch(model: str | Path | ExportedProgram, shapes: Shapes | None = No
         raise not_imported(importer.node, nodes, err) from err
     mod = name_calls(mod, importer.last_binding)
     mod = _static(mod, shapes or {})
-    inputs = tuple(_spec(param.name, param.ty) for param in mod["main"].params)
-    return ImportedModel(
+    mod = with_branches(mod, [name for name, operator in nodes.items() if operator == "cond"])
+    given = {buffer.input: buffer.name for buffer in buffers}
+    inputs = tuple(_spec(given.get(param.name, param.name), param.ty) for param in mod["main"].params)
+    imported = ImportedModel(
         mod=mod,
         name=name,
         format="torch",
         sha256=digest,
         inputs=inputs,
-        outputs=_outputs(program, mod),
+        outputs=_outputs([*(b.output for b in buffers), *program.graph_signature.user_outputs], mod),
         nodes=nodes,
         quantized=any("quantized_decomposed" in operator for operator in nodes.values()),
-        reference=lambda values: reference(program, values),
+        reference=lambda values: reference(program, [x.name for x in inputs], values, buffers),
     )
+    initial = {
+        buffer.name: importer._convert_pytorch_tensor_to_tvm(buffer.value).numpy() for buffer in buffers
+    }
+    return with_states(imported, {buffer.name: buffer.output for buffer in buffers}, initial)
 
 
-def _read(model: str | Path | ExportedProgram) -> tuple[ExportedProgram, str, str]:
+def _read(model: str | Path | ExportedProgram | nn.Module) -> tuple[ExportedProgram, str, str]:
     if isinstance(model, ExportedProgram):
         return model, "model", hashlib.sha256(model.graph_module.code.encode()).hexdigest()
+    if not isinstance(model, str | Path):
+        raise UsageError(
+            f"a {type(model).__name__} is no model file and no exported program; "
+            "a torch.nn.Module needs example_inputs, a tuple of its forward's arguments"
+        )
     path = Path(model)
     try:
         return torch.export.load(path), path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
@@ -100,19 +119,6 @@ def _source(node: torch.fx.Node) -> str:
     return str(origins[0].name) if origins else node.name
 
 
-class _Names(dict[torch.fx.Node, Any]):
-    """The importer's values by node, which tells the variables of a node that was converted."""
-
-    def __init__(self, importer: "_NamingImporter") -> None:
-        super().__init__()
-        self._importer = importer
-
-    def __setitem__(self, node: torch.fx.Node, value: Any) -> None:
-        super().__setitem__(node, value)
-        if node.op == "call_function":
-            self._importer.note(node, value)
-
-
 class _NamingImporter(ExportedProgramImporter):  # type: ignore[misc]
     """Upstream's importer, which also notes where each source node's bindings end."""
 
@@ -122,16 +128,9 @@ class _NamingImporter(ExportedProgramImporter):  # type: ignore[misc]
         super().__init__()
         self.last_binding: dict[relax.Var, str] = {}
         self.node = ""
-        self.env = _Names(self)
         self._calls = [node for node in program.graph.nodes if node.op == "call_function"]
         self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
         self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
-
-    def note(self, node: torch.fx.Node, value: Any) -> None:
-        """Note a converted node's values."""
-        for part in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(part, relax.Var):
-                self.last_binding.setdefault(part, _source(node))
 
     def _of(self, convert: Any) -> Any:
         return lambda node: convert(self, node)
@@ -139,7 +138,11 @@ class _NamingImporter(ExportedProgramImporter):  # type: ignore[misc]
     def _telling(self, convert: Any) -> Any:
         def converted(node: torch.fx.Node) -> Any:
             self.node = _source(node)
-            return convert(node)
+            value = convert(node)
+            for part in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(part, relax.Var):
+                    self.last_binding.setdefault(part, self.node)
+            return value
 
         return converted
 
@@ -190,10 +193,9 @@ def _spec(name: str, ty: relax.TensorType) -> TensorSpec:
     return TensorSpec(name, tuple(int(dim) for dim in ty.shape.values), str(ty.dtype))
 
 
-def _outputs(program: ExportedProgram, mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
+def _outputs(names: Sequence[Any], mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
     ty = mod["main"].ret_ty
     fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
-    names = list(program.graph_signature.user_outputs)
     return tuple(
         _spec(str(names[k]) if k < len(names) and names[k] else f"output_{k}", field)
         for k, field in enumerate(fields)

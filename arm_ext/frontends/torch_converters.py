@@ -9,6 +9,10 @@ import numpy as np
 import torch
 from tvm import relax
 
+from arm_ext.frontends import torch_dynamic
+from arm_ext.frontends.torch_index_put import index_put
+from arm_ext.frontends.torch_places import compared, item, selected, slice_scattered, sliced
+
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
@@ -75,6 +79,15 @@ def _parameters(
     return a["scales"], importer.block_builder.emit(relax.op.astype(a["zero_points"], dtype))
 
 
+def _index_put(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
+    a = _arguments(importer, node)
+    return index_put(importer.block_builder.emit, a["self"], a["indices"], a["values"], a["accumulate"])
+
+
+def _with_arguments(convert: Callable[..., relax.Expr]) -> Convert:
+    return lambda importer, node: convert(importer, node, _arguments(importer, node))
+
+
 def _dtype(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
@@ -86,4 +99,15 @@ CONVERTERS: dict[str, Convert] = {
     "quantize_per_channel.default": _quantize,
     "dequantize_per_tensor.default": _dequantize,
     "dequantize_per_channel.default": _dequantize,
+    "choose_qparams.tensor": _with_arguments(torch_dynamic.choose),
+    "quantize_per_tensor.tensor": _with_arguments(torch_dynamic.quantize),
+    "dequantize_per_tensor.tensor": _with_arguments(torch_dynamic.dequantize),
+    "linear.default": _with_arguments(torch_dynamic.linear),
+    "index_put.default": _index_put,
+    "_local_scalar_dense.default": item,
+    "item.default": item,
+    "select.int": _with_arguments(selected),
+    "slice.Tensor": _with_arguments(sliced),
+    "slice_scatter.default": _with_arguments(slice_scattered),
+    **dict.fromkeys(("ge", "gt", "le", "lt", "eq", "ne"), compared),
 }

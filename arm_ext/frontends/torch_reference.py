@@ -8,19 +8,34 @@ import numpy.typing as npt
 import torch
 from torch.export import ExportedProgram
 
+from arm_ext.frontends.torch_state import Buffer, put_buffers
+
 
 def reference(
-    program: ExportedProgram, inputs: Sequence[npt.NDArray[Any]]
+    program: ExportedProgram,
+    names: Sequence[str],
+    inputs: Sequence[npt.NDArray[Any]],
+    buffers: Sequence[Buffer] = (),
 ) -> tuple[list[npt.NDArray[Any]], str]:
-    """Return the outputs for inputs in the program's order, and torch's name and version."""
+    """Return what a program computes, and torch's name and version.
+
+    Args:
+        program: As exported.
+        names: Of the inputs, in the program's order: its own, and buffers.
+        inputs: In that order.
+        buffers: Those that it changes; their next values are the first outputs.
+    """
     runtime = f"torch {torch.__version__}"
-    values = [torch.from_numpy(value.copy()) for value in inputs]
+    values = {name: torch.from_numpy(x.copy()) for name, x in zip(names, inputs, strict=True)}
+    held = {buffer.name: values.pop(buffer.name) for buffer in buffers}
     spec = program.call_spec.in_spec
     try:
         with torch.no_grad():
-            args, kwargs = torch.utils._pytree.tree_unflatten(values, spec)
-            result = program.module()(*args, **kwargs)
+            args, kwargs = torch.utils._pytree.tree_unflatten(list(values.values()), spec)
+            module = program.module()
+            put_buffers(module, held)
+            result = module(*args, **kwargs)
     except (RuntimeError, ValueError, TypeError) as err:
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
-    leaves = torch.utils._pytree.tree_leaves(result)
+    leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
     return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)], runtime

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import zoo
 
 import arm_ext
 from arm_ext.board import Board
 from tests.arm_ext.frontends.torch_models import MODELS, exported
+from tests.arm_ext.frontends.torch_quantizer import quantized
 
 SAMPLE = ("detector", "llama")
 
@@ -35,3 +37,12 @@ def test_board_computes_what_torch_does(tmp_path: Path, board: Board, name: str)
 @pytest.mark.parametrize("name", sorted(set(MODELS) - set(SAMPLE)))
 def test_board_computes_what_torch_does_of_every_architecture(tmp_path: Path, board: Board, name: str):
     check(tmp_path / "p", board, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["mobilenet_v2", "bert_tiny"])
+def test_board_computes_quantised_programs_as_the_host(tmp_path: Path, board: Board, name: str):
+    package = arm_ext.compile(quantized(*zoo.network(name)), output=tmp_path / "p").package
+    selftest = package.selftest()
+    for ours, host in zip(board.load(package.so).run(selftest.inputs), selftest.expected, strict=True):
+        assert np.array_equal(ours, host)

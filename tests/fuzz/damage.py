@@ -2,6 +2,7 @@
 """Damaged model files: bytes turned over, cut, doubled; and files that are whole, but say what no model says."""
 
 import io
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.arm_ext.frontends.tflite_builder import TfliteBuilder, pack
 
-FORMATS = ("onnx", "tflite", "pt2")
+FORMATS = ("onnx", "tflite", "pt2", "stablehlo")
 
 # Sizes, indices and enumerations that readers may stumble on.
 _ODD = (-(2**63), -(2**31), -129, -2, -1, 0, 1, 2, 3, 7, 127, 255, 2**16, 2**31 - 1, 2**40, 2**63 - 1)
@@ -29,6 +30,7 @@ def damaged(data: bytes, kind: str, rng: np.random.Generator) -> bytes:
         "onnx": _edit_onnx,
         "tflite": _edit_tflite,
         "pt2": _edit_archive,
+        "stablehlo": _edit_text,
     }
     if rng.random() < 0.5:
         return structural[kind](data, rng)
@@ -152,6 +154,25 @@ def _edit_archive(data: bytes, rng: np.random.Generator) -> bytes:
     return target.getvalue()
 
 
+def _edit_text(data: bytes, rng: np.random.Generator) -> bytes:
+    """Change a word of MLIR's text at one place or everywhere, or a line; its bytecode has neither."""
+    if not data.isascii():
+        return _edit_bytes(data, rng)
+    words = list(re.finditer(rb"-?\d+|[%@#!]?[\w.]+", data))
+    word, other = (words[k] for k in rng.integers(len(words), size=2))
+    new = other[0] if rng.random() < 0.7 else b"%d" % rng.choice(_ODD)
+    match rng.integers(3):
+        case 0:
+            return data[: word.start()] + new + data[word.end() :]
+        case 1:
+            return re.sub(rb"(?<![\w.%%@#!-])%s(?![\w.])" % re.escape(word[0]), lambda _: new, data)
+        case _:
+            lines = data.split(b"\n")
+            at = int(rng.integers(len(lines)))
+            lines[at : at + 1] = [[], [lines[at]] * 2, [rng.choice(lines)]][rng.integers(3)]
+            return b"\n".join(lines)
+
+
 def whole_files(kind: str, folder: Path | None = None) -> list[bytes]:
     """Return small whole models of a format; for TFLite with those that stand in `folder`."""
     if kind == "onnx":
@@ -159,6 +180,10 @@ def whole_files(kind: str, folder: Path | None = None) -> list[bytes]:
     if kind == "tflite":
         found = sorted(folder.glob("*.tflite")) if folder is not None else []
         return [_tflite_model(), *(path.read_bytes() for path in found)]
+    if kind == "stablehlo":
+        from tests.fuzz.stablehlo_files import stablehlo_files
+
+        return stablehlo_files()
     return [_exported_program()]
 
 

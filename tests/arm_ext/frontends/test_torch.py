@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.ao.quantization.fx import _decomposed  # noqa: F401 (defines quantize_per_tensor and its like)
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of a StableHLO program on their way to Relax.
+
+StableHLO broadcasts by an operator of its own, to tensors of full size; a reduction never keeps the axis that it
+sums over. Relax's kernels and rules know `x + scalar`, `x + row` and `keepdims`. So a value is held as small as it
+can be, until something needs all of it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import relax
+from tvm.ir import Constant, Expr, Var
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Held:
+    """A value.
+
+    Attributes:
+        expr: A variable or constant: what the value is broadcast from, as numpy broadcasts.
+        shape: Of the value.
+        kept: Where `expr` has axes of length 1 that the value has not: the axes that it has. Then nothing is
+            broadcast.
+    """
+
+    expr: Expr
+    shape: Shape
+    kept: tuple[int, ...] | None = None
+
+    @property
+    def dtype(self) -> str:
+        """Of the elements."""
+        return str(self.expr.ty.dtype)
+
+    @property
+    def small(self) -> Shape:
+        """Shape of `expr`."""
+        return tuple(int(size) for size in self.expr.ty.shape)
+
+    def constant(self) -> Array | None:
+        """The value of a constant, of shape `small`; None for what is computed at run time."""
+        if not isinstance(self.expr, Constant):
+            return None
+        return np.asarray(self.expr.value.numpy())
+
+    def scalar(self) -> float | int | bool | None:
+        """The number that all elements are, where it is known."""
+        value = self.constant()
+        return value.reshape(-1)[0].item() if value is not None and value.size == 1 else None
+
+
+class Values:
+    """Emits calls, and brings values to the form that they are needed in.
+
+    Attributes:
+        builder: Of the function, in a dataflow block.
+        names: Variable → the source node that is being converted.
+        node: Its name.
+    """
+
+    def __init__(self) -> None:
+        self.builder = relax.BlockBuilder()
+        self.names: dict[Var, str] = {}
+        self.node = ""
+
+    def emit(self, expr: Expr) -> Expr:
+        """Bind a call to a variable; a constant, or a variable, is what it is."""
+        expr = self.builder.normalize(expr)
+        if isinstance(expr, Constant | Var):
+            return expr
+        variable = self.builder.emit(expr)
+        self.names[variable] = self.node
+        return variable
+
+    def hold(self, expr: Expr, shape: Sequence[int] | None = None) -> Held:
+        """Bind a call whose result is the value, or what it is broadcast from."""
+        value = self.emit(expr)
+        return Held(value, tuple(shape) if shape is not None else tuple(int(n) for n in value.ty.shape))
+
+    def keep(self, value: Array, shape: Sequence[int] | None = None) -> Held:
+        """Hold a constant; one number if all elements are alike."""
+        value = np.asarray(value)
+        whole = tuple(shape) if shape is not None else value.shape
+        first, last = (value.reshape(-1)[k].tobytes() if value.size else b"" for k in (0, -1))
+        if value.size > 1 and first == last and value.tobytes() == first * value.size:
+            value = value.reshape(-1)[0]
+        if value.size == 1:
+            value = value.reshape(())
+        return Held(relax.const(np.array(value, order="C")), whole)
+
+    def bound(self, held: Held) -> Expr:
+        """The call that a value is bound to."""
+        is_variable = isinstance(held.expr, Var) and held.expr in self.names
+        return self.builder.lookup_binding(held.expr) if is_variable else held.expr
+
+    def aligned(self, held: Held) -> Expr:
+        """What the value is broadcast from by numpy's rules."""
+        if held.kept is None:
+            return held.expr
+        return self.reshaped(held.expr, held.shape)
+
+    def full(self, held: Held) -> Expr:
+        """The value, of its whole shape."""
+        expr = self.aligned(held)
+        if tuple(int(n) for n in expr.ty.shape) == held.shape:
+            return expr
+        if math.prod(int(n) for n in expr.ty.shape) == math.prod(held.shape):
+            return self.reshaped(expr, held.shape)
+        return self.emit(relax.op.broadcast_to(expr, held.shape))
+
+    def reshaped(self, expr: Expr, shape: Sequence[int]) -> Expr:
+        """Reshape what has another shape."""
+        if tuple(int(n) for n in expr.ty.shape) == tuple(shape):
+            return expr
+        if isinstance(expr, Constant):
+            return relax.const(expr.value.numpy().reshape(shape))
+        return self.emit(relax.op.reshape(expr, list(shape)))
+
+    def permuted(self, expr: Expr, axes: Sequence[int]) -> Expr:
+        """Permute axes that are in another order."""
+        if list(axes) == sorted(axes):
+            return expr
+        return self.emit(relax.op.permute_dims(expr, list(axes)))
+
+    def number(self, value: float, like: Expr | Held) -> Expr:
+        """A constant of another value's dtype."""
+        return relax.const(value, like.dtype if isinstance(like, Held) else str(like.ty.dtype))
+
+    def together(self, operands: Sequence[Held]) -> tuple[list[Expr], tuple[int, ...] | None]:
+        """Operands of an elementwise operator, each as small as it can be, and which axes all of them keep."""
+        kept = {(held.kept, len(held.small)) for held in operands if held.small}
+        if len(kept) == 1 and (only := kept.pop()[0]) is not None:
+            return [held.expr for held in operands], only
+        return [self.aligned(held) for held in operands], None
+
+    def broadcast(self, held: Held, axes: Sequence[int], shape: Shape) -> Held:
+        """Broadcast along new axes, and axes of length 1.
+
+        Args:
+            held: The value.
+            axes: For each of its axes, the axis of the result.
+            shape: Of the result.
+        """
+        if not held.small:
+            return Held(held.expr, shape)
+        if held.kept == tuple(axes) and len(held.small) == len(shape):
+            return Held(held.expr, shape)
+        expr = self.aligned(held)
+        small = [1] * (len(held.shape) - len(expr.ty.shape)) + [int(n) for n in expr.ty.shape]
+        order = sorted(range(len(axes)), key=lambda axis: axes[axis])
+        expr = self.permuted(self.reshaped(expr, small), order) if order != sorted(order) else expr
+        whole = [1] * len(shape)
+        for axis, to in enumerate(axes):
+            whole[to] = small[axis]
+        # A row is a vector: what biases and scales are in all other formats.
+        first = next((axis for axis, size in enumerate(whole) if size != 1), len(whole))
+        return Held(self.reshaped(expr, whole[first:]), shape)
+
+    def as_shape(self, held: Held, shape: Shape) -> Held:
+        """Reshape."""
+        if not held.small:
+            return Held(held.expr, shape)
+        if held.small == shape and held.kept is not None:
+            return Held(held.expr, shape)
+        return Held(self.reshaped(self.full(held), shape), shape)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers that an exported program changes: inputs and outputs of what is imported, and so states of the model."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """A buffer that the program changes.
+
+    Attributes:
+        name: The module's name for it.
+        input: Name of the graph's input that it is.
+        value: What it holds before the first run.
+    """
+
+    name: str
+    input: str
+    value: torch.Tensor
+
+    @property
+    def output(self) -> str:
+        """Name for its next value."""
+        return f"{self.name}.next"
+
+
+def take_buffers(program: ExportedProgram) -> list[Buffer]:
+    """Make the buffers that a program changes inputs like those of its caller, and their next values outputs.
+
+    The next values are the program's first outputs, in the order of what is returned.
+
+    Args:
+        program: Without operators that change their arguments, as run_decompositions returns it; it is altered.
+    """
+    signature = program.graph_signature
+    values = dict(program.named_buffers())
+    changed = [spec.target for spec in signature.output_specs if spec.kind is OutputKind.BUFFER_MUTATION]
+    inputs = {spec.target: spec.arg.name for spec in signature.input_specs if spec.kind is InputKind.BUFFER}
+    program._graph_signature = replace(
+        signature,
+        input_specs=[
+            InputSpec(InputKind.USER_INPUT, spec.arg, None)
+            if spec.kind is InputKind.BUFFER and spec.target in changed
+            else spec
+            for spec in signature.input_specs
+        ],
+        output_specs=[
+            OutputSpec(OutputKind.USER_OUTPUT, spec.arg, None)
+            if spec.kind is OutputKind.BUFFER_MUTATION
+            else spec
+            for spec in signature.output_specs
+        ],
+    )
+    # Those that no state_dict has.
+    program._constants = {name: value for name, value in program.constants.items() if name not in changed}
+    return [Buffer(name, inputs[name], values[name]) for name in changed]
+
+
+def put_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
+    """Give buffers of a module new tensors: theirs may be the program's own."""
+    for name, value in values.items():
+        owner, _, last = name.rpartition(".")
+        setattr(module.get_submodule(owner), last, value)
