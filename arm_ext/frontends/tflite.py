@@ -26,6 +26,8 @@ from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.naming import name_calls
 from arm_ext.frontends.refuse import not_imported, refuse_operators
 from arm_ext.frontends.tflite_converter import QdqConverter
+from arm_ext.frontends.tflite_detection import NAME as DETECTION
+from arm_ext.frontends.tflite_operators import OWN
 from arm_ext.frontends.tflite_reference import reference
 
 IDENTIFIER = b"TFL3"
@@ -44,8 +46,16 @@ _DTYPES = {
 _OPERATORS: dict[int, str] = {
     value: name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int)
 }
-# They run other subgraphs, of which no use is made here.
-_CONTROL_FLOW = ("CALL", "CALL_ONCE", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE")
+_NOT_TAKEN = (
+    # They run other subgraphs, of which no use is made here.
+    *("CALL", "CALL_ONCE", "IF", "STABLEHLO_COMPOSITE", "STABLEHLO_WHILE", "WHILE"),
+    # What they compute depends on the calls before.
+    *("ASSIGN_VARIABLE", "LSTM", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "READ_VARIABLE", "RNN", "SVDF"),
+    *("MULTINOMIAL", "STABLEHLO_RNG_BIT_GENERATOR", "VAR_HANDLE"),
+    # TVM has no code for them.
+    *("ATAN2", "TAN"),
+)
+_CUSTOM = f"CUSTOM.{DETECTION}"
 # What reading a damaged flatbuffer raises: it has no checksums.
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError)
 
@@ -191,6 +201,7 @@ def _convert(
 def _check_supported(nodes: dict[str, str], converter: OperatorConverter) -> None:
     missing: dict[str, list[str]] = {}
     for name, operator in nodes.items():
-        if operator not in converter.convert_map or operator in _CONTROL_FLOW:
+        known = operator == _CUSTOM or operator in OWN or operator in converter.convert_map
+        if not known or operator in _NOT_TAKEN:
             missing.setdefault(operator, []).append(name)
     refuse_operators(missing)

@@ -18,8 +18,9 @@ from tvm import relax
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, TensorWrapper
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.tflite_hybrid import round_data
-from arm_ext.frontends.tflite_operators import OWN, shape_of
+from arm_ext.frontends.tflite_forms import shape_of
+from arm_ext.frontends.tflite_hybrid import product, round_data
+from arm_ext.frontends.tflite_operators import OWN
 
 # Input numbers of data, weight and bias. A bias is in units of the accumulator.
 _BIASED = {
@@ -29,13 +30,10 @@ _BIASED = {
     "FULLY_CONNECTED": (0, 1, 2),
     "TRANSPOSE_CONV": (2, 1, 3),
 }
-# Input numbers of data and weight, of the operators that LiteRT takes in a hybrid form.
+# Of the operators that LiteRT takes in a hybrid form, likewise.
 _WEIGHTED = {
-    "BATCH_MATMUL": (0, 1),
-    "CONV_2D": (0, 1),
-    "DEPTHWISE_CONV_2D": (0, 1),
-    "FULLY_CONNECTED": (0, 1),
-    "TRANSPOSE_CONV": (2, 1),
+    "BATCH_MATMUL": (0, 1, 2),
+    **{op: _BIASED[op] for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")},
 }
 _QUANTIZED_TYPES = (tflite.TensorType.INT8, tflite.TensorType.UINT8, tflite.TensorType.INT16)
 
@@ -85,9 +83,9 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
         self._shown = {}
         if code in _BIASED and self._computes_in_integers:
             self._scale_bias(op, *_BIASED[code])
-        elif code in _WEIGHTED:
-            self._round_data(op, *_WEIGHTED[code])
-        result = OWN[code](self, op) if code in OWN else self.convert_map[code](op=op)
+        result = self._hybrid(op, code)
+        if result is None:
+            result = OWN[code](self, op) if code in OWN else self.convert_map[code](op=op)
         for number, tensor in enumerate(outputs):
             self._bind(tensor, result if len(outputs) == 1 else result[number])
 
@@ -95,7 +93,7 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
         """The value of a tensor, which may be a constant."""
         if tensor not in self.values:
             (wrapper,) = self._tensors([tensor])
-            self.values[tensor] = relax.const(self._integers(wrapper))
+            self.values[tensor] = relax.const(self.integers(wrapper))
         return self.values[tensor]
 
     def show(self, tensor: int, value: relax.Expr) -> None:
@@ -153,7 +151,7 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
         x, w, b = self._tensors([inputs[data], inputs[weight], inputs[bias]])
         if not self._is_constant(b) or x.qnn_params is None or w.qnn_params is None:
             return
-        value = self._integers(b)
+        value = self.integers(b)
         if value.dtype.kind != "i":
             return
         if (np.abs(value) > np.iinfo(np.int32).max).any():
@@ -162,12 +160,22 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
         operands = (relax.const(v) for v in (value.astype(np.int32), scale, np.array(0, np.int32)))
         self.show(b.tensor_idx, relax.op.dequantize(*operands, axis=0))
 
-    def _round_data(self, op: Any, data: int, weight: int) -> None:
-        """Let an operator of float data and 8-bit weights see its data rounded."""
-        inputs = op.InputsAsNumpy()
-        x, w = self._tensors([inputs[data], inputs[weight]])
-        if self._is_constant(w) and (rounded := round_data(self, op, x, w)) is not None:
-            self.show(x.tensor_idx, rounded)
+    def _hybrid(self, op: Any, code: str) -> relax.Expr | None:
+        """What an operator of float data and 8-bit weights gives, or None: it is then let see its data rounded."""
+        numbers, inputs = _WEIGHTED.get(code), op.InputsAsNumpy()
+        if numbers is None or self._computes_in_integers:
+            return None
+        data, weight = (self.tensor(inputs[number]) for number in numbers[:2])
+        if not self._is_constant(weight):
+            return None
+        found = product(self, op, numbers)
+        if found is None and (rounded := round_data(self, op, data, weight)) is not None:
+            self.show(data.tensor_idx, rounded)
+        return found
+
+    def tensor(self, number: int) -> Any:
+        """A tensor as it is in the file."""
+        return self._tensors([number])[0]
 
     def _bind(self, tensor: Any, value: relax.Expr) -> None:
         if tensor.qnn_params:
@@ -195,7 +203,8 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
     def _is_constant(self, tensor: Any) -> bool:
         return bool(tensor.tensor_idx >= 0 and tensor.buffer.DataLength() > 0)
 
-    def _integers(self, tensor: Any) -> npt.NDArray[Any]:
+    def integers(self, tensor: Any) -> npt.NDArray[Any]:
+        """A constant's elements as they are, those of 4 bits in 8."""
         if tensor.tensor.Type() == tflite.TensorType.INT4:
             return _unpacked(tensor)
         value: npt.NDArray[Any] = super().get_tensor_value(tensor)
@@ -203,7 +212,7 @@ class QdqConverter(OperatorConverter):  # type: ignore[misc]
 
     def _real(self, tensor: Any) -> npt.NDArray[Any]:
         """What a quantised constant stands for, float32."""
-        value = self._integers(tensor)
+        value = self.integers(tensor)
         scale, zero_point = (tensor.qnn_params[k].value.numpy() for k in ("scale", "zero_point"))
         if scale.size > 1:
             along = [1] * value.ndim

@@ -1,24 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float data of operators with 8-bit weights (hybrid, dynamic-range models), rounded as LiteRT's default kernels do.
+"""Operators of float data and 8-bit weights (hybrid, dynamic-range models), computed as LiteRT's default kernels do.
 
-    CONV_2D(x, w int8)  →  conv2d((q - z) * s, dequantize(w)),  q = quantize(x, s, z),  s and z from the range of x
+    FULLY_CONNECTED(x, w int8)  →  float(matmul(q - z, w)) * s * scale + bias
+    CONV_2D(x, w int8)          →  conv2d((q - z) * s, dequantize(w)) + bias
+                                   q = quantize(x, s, z),  s and z from the range of x
 
 LiteRT quantises each image of a convolution, and each row of a matrix, to the 256 steps of int8 between its smallest
-and its largest value, 0 included, whatever `asymmetric_quantize_inputs` says. Differences of such integers are exact
-in binary32; the product is then one of floats, which differs from the integer one by the rounding of its sum.
+and its largest value, 0 included, whatever `asymmetric_quantize_inputs` says. Matrix products, and convolutions of
+single pixels, are products of integers. For the others there are float kernels only: differences of such integers are
+exact in binary32, so that their product differs from the integer one by the rounding of its sum.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tflite
 from tvm import relax
 
-from arm_ext.frontends.tflite_operators import shape_of
+from arm_ext.frontends.tflite_forms import shape_of
 
 _LEAST, _MOST = -128.0, 127.0
 _STEPS = _MOST - _LEAST
 _WEIGHT_TYPES = (tflite.TensorType.INT8, tflite.TensorType.INT4)
+
+
+def product(c: Any, op: Any, numbers: tuple[int, int, int]) -> relax.Expr | None:
+    """A matrix product of float data by constant weights of 8 bits or less, by integers.
+
+    Args:
+        c: A `QdqConverter`.
+        op: An operator of data, weights and perhaps a bias.
+        numbers: Which of its inputs they are.
+
+    Returns:
+        Its result; None if it is no such product.
+    """
+    inputs, code = op.InputsAsNumpy(), c.get_op_code_str(op)
+    x, w = (c.tensor(inputs[number]) for number in numbers[:2])
+    if not _is_hybrid(x, w) or w.qnn_params["zero_point"].value.numpy().any():
+        return None
+    weight, scale = c.integers(w), w.qnn_params["scale"].value.numpy()
+    rows, options = c.get_expr(x.tensor_idx), None
+    if code == "FULLY_CONNECTED":
+        options = c._get_builtin_options(op, tflite.FullyConnectedOptions)
+        weight = weight.T
+    elif code == "CONV_2D" and _is_matrix_product(c, op, x, w):
+        options = c._get_builtin_options(op, tflite.Conv2DOptions)
+        weight = weight.reshape(len(weight), -1).T
+    elif code == "BATCH_MATMUL" and weight.ndim == len("KN"):
+        adjoint = c._get_builtin_options(op, tflite.BatchMatMulOptions)
+        rank = len(shape_of(x))
+        if adjoint.AdjX():
+            rows = c.bb.emit(relax.op.permute_dims(rows, [*range(rank - 2), rank - 1, rank - 2]))
+        weight = weight.T if adjoint.AdjY() else weight
+    else:
+        return None
+    rows = c.bb.emit(relax.op.reshape(rows, (-1, weight.shape[0])))
+    q, point, step = _integers(rows, (-1,))
+    exact, zero_point = (relax.op.astype(relax.op.astype(v, "int8"), "int32") for v in (q, point))
+    centred = relax.op.subtract(exact, zero_point)
+    total = relax.op.matmul(centred, relax.const(weight.astype(np.int32)), out_dtype="int32")
+    y = relax.op.multiply(relax.op.multiply(relax.op.astype(total, "float32"), step), relax.const(scale))
+    if len(inputs) > numbers[2] and inputs[numbers[2]] >= 0:
+        y = relax.op.add(y, c.get_expr(inputs[numbers[2]]))
+    if options is not None:
+        y = c.convert_fused_activation_function(c.bb.normalize(y), options.FusedActivationFunction())
+    return relax.op.reshape(y, shape_of(c.tensor(op.Outputs(0))))
+
+
+def _is_hybrid(data: Any, weight: Any) -> bool:
+    quantized = weight.qnn_params is not None and weight.tensor.Type() in _WEIGHT_TYPES
+    return bool(quantized and data.tensor.Type() == tflite.TensorType.FLOAT32)
 
 
 def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
@@ -33,8 +86,7 @@ def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
     Returns:
         A value of the data's shape; None if LiteRT's kernels do not round it.
     """
-    quantized = weight.qnn_params is not None and weight.tensor.Type() in _WEIGHT_TYPES
-    if not quantized or data.tensor.Type() != tflite.TensorType.FLOAT32:
+    if not _is_hybrid(data, weight):
         return None
     value, code = c.get_expr(data.tensor_idx), c.get_op_code_str(op)
     if code == "FULLY_CONNECTED":
@@ -64,7 +116,17 @@ def _range(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr]:
 
 
 def _by_reciprocal(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
-    """XNNPACK's rounding: multiplies by steps a unit, rounds half to even, and then adds the zero point."""
+    """What `_integers` stand for."""
+    q, point, step = _integers(x, axes)
+    return relax.op.multiply(relax.op.subtract(q, point), step)
+
+
+def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
+    """XNNPACK's rounding: multiplies by steps a unit, rounds half to even, and then adds the zero point.
+
+    Returns:
+        Values and zero points, integers as float32, and the steps.
+    """
     low, high = _range(x, axes)
     least, most, steps, one, zero = (relax.const(v, "float32") for v in (_LEAST, _MOST, _STEPS, 1.0, 0.0))
     unit = relax.op.where(
@@ -78,7 +140,8 @@ def _by_reciprocal(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
     )
     point = relax.op.round(relax.op.clip(point, _LEAST, _MOST))
     rounded = relax.op.round(relax.op.multiply(x, unit))
-    return relax.op.multiply(_between(rounded, point, least, most), relax.op.divide(one, unit))
+    q = relax.op.clip(relax.op.add(rounded, point), _LEAST, _MOST)
+    return q, point, relax.op.divide(one, unit)
 
 
 def _by_step(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
@@ -100,12 +163,6 @@ def _by_step(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
     scaled = relax.op.multiply(x, relax.op.divide(relax.const(1.0, "float32"), step))
     held = relax.op.clip(_away(relax.op.add(scaled, point), "float32"), _LEAST, _MOST)
     return relax.op.multiply(relax.op.subtract(held, point), step)
-
-
-def _between(rounded: relax.Expr, point: relax.Expr, least: relax.Expr, most: relax.Expr) -> relax.Expr:
-    """Of q = rounded + point, held to int8, what q - point is."""
-    low, high = relax.op.subtract(least, point), relax.op.subtract(most, point)
-    return relax.op.minimum(relax.op.maximum(rounded, low), high)
 
 
 def _away(x: relax.Expr, dtype: str) -> relax.Expr:

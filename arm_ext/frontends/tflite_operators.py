@@ -4,23 +4,17 @@
 They see float tensors only; see `tflite_converter`.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import tflite
 from tvm import relax
 
-from arm_ext.errors import ModelError
-
-Convert = Callable[[Any, Any], relax.Expr]
-"""From a `QdqConverter` and an operator to its result."""
+from arm_ext.frontends.tflite_detection import detection_postprocess
+from arm_ext.frontends.tflite_forms import Convert, shape_of
+from arm_ext.frontends.tflite_moves import MOVES
+from arm_ext.frontends.tflite_recurrent import RECURRENT
 
 _NHWC_TO_NCHW, _NCHW_TO_NHWC, _OHWI_TO_IOHW = (0, 3, 1, 2), (0, 2, 3, 1), (3, 0, 1, 2)
-
-
-def shape_of(tensor: Any) -> tuple[int, ...]:
-    """The shape that the model declares for a tensor."""
-    return tuple(int(size) for size in tensor.tensor.ShapeAsNumpy()) if tensor.tensor.ShapeLength() else ()
 
 
 def _identity(c: Any, op: Any) -> relax.Expr:
@@ -41,10 +35,31 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
 
 def _softmax(c: Any, op: Any) -> relax.Expr:
     """Upstream takes beta for 1."""
-    beta = c._get_builtin_options(op, tflite.SoftmaxOptions).Beta()
-    if beta != 1:
-        raise ModelError(f"its beta is {beta}; 1 is taken")
-    return c.convert_softmax(op)
+    beta, value = c._get_builtin_options(op, tflite.SoftmaxOptions).Beta(), _identity(c, op)
+    scaled = value if beta == 1 else relax.op.multiply(value, relax.const(beta, "float32"))
+    return relax.op.nn.softmax(scaled, -1)
+
+
+def _gelu(c: Any, op: Any) -> relax.Expr:
+    """Upstream does not know of the approximate form."""
+    approximate = c._get_builtin_options(op, tflite.GeluOptions).Approximate()
+    return (relax.op.nn.gelu_tanh if approximate else relax.op.nn.gelu)(_identity(c, op))
+
+
+def _nms_v4(c: Any, op: Any) -> relax.Expr:
+    return _places_from_0(c, c.convert_nms_v4(op))
+
+
+def _nms_v5(c: Any, op: Any) -> relax.Expr:
+    return _places_from_0(c, c.convert_nms_v5(op))
+
+
+def _places_from_0(c: Any, found: relax.Tuple) -> relax.Expr:
+    """Behind the last box that is found indices are 0; upstream has -1 there."""
+    places, *others = found.fields
+    return relax.Tuple(
+        [relax.op.maximum(places, relax.const(0, str(c.bb.normalize(places).ty.dtype))), *others]
+    )
 
 
 def _fully_connected(c: Any, op: Any) -> relax.Expr:
@@ -92,10 +107,16 @@ def _transpose_conv(c: Any, op: Any) -> relax.Expr:
 
 
 OWN: dict[str, Convert] = {
+    **MOVES,
+    **RECURRENT,
     "BATCH_MATMUL": _batch_matmul,
     "DEQUANTIZE": _dequantize,
+    "DETECTION_POSTPROCESS": detection_postprocess,
     "EXPAND_DIMS": _reshape,
     "FULLY_CONNECTED": _fully_connected,
+    "GELU": _gelu,
+    "NON_MAX_SUPPRESSION_V4": _nms_v4,
+    "NON_MAX_SUPPRESSION_V5": _nms_v5,
     "QUANTIZE": _identity,
     "RESHAPE": _reshape,
     "SOFTMAX": _softmax,

@@ -164,13 +164,6 @@ def test_operator_that_is_not_what_the_model_declares_is_named(tmp_path: Path):
         load(tmp_path, m.build())
 
 
-def test_softmax_with_a_beta_is_refused(tmp_path: Path):
-    m = TfliteBuilder()
-    m.op("SOFTMAX", [m.take("int8", 2, 3, scale=0.1)], [m.tensor("int8", 2, 3, scale=2.0**-8)], beta=0.5)
-    with pytest.raises(ModelError, match=r"its beta is 0\.5"):
-        load(tmp_path, m.build())
-
-
 def test_bias_beyond_32_bits_is_refused(tmp_path: Path):
     m = TfliteBuilder()
     bias = m.hold([2**31], "int64")

@@ -20,6 +20,10 @@ _TABLES = {
     "MINIMUM": "MaximumMinimumOptions",
     "PADV2": "PadV2Options",
     "BATCH_MATMUL": "BatchMatMulOptions",
+    "BIDIRECTIONAL_SEQUENCE_LSTM": "BidirectionalSequenceLSTMOptions",
+    "BIDIRECTIONAL_SEQUENCE_RNN": "BidirectionalSequenceRNNOptions",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
+    "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
 }
 
 _TYPES = {
@@ -69,6 +73,12 @@ class TfliteBuilder:
         buffer.data = list(array.tobytes())
         self.buffers.append(buffer)
         self.tensors[number].buffer = len(self.buffers) - 1
+        return number
+
+    def variable(self, *shape: int) -> int:
+        """Add a tensor that the model keeps, such as the state of an LSTM."""
+        number = self.tensor("float32", *shape)
+        self.tensors[number].isVariable = True
         return number
 
     def weight(self, *shape: int, scale: object, axis: int = 0) -> int:

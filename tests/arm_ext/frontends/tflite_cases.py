@@ -274,6 +274,8 @@ WITHIN_ONE: dict[str, Case] = {
     "mean": _unary("MEAN", (1, 7), [1, 2], keepDims=False),
     "mean_kept": _unary("MEAN", (1, 1, 1, 7), [1, 2], keepDims=True),
     "softmax": _unary("SOFTMAX", scale=2.0**-8, zero=-128, beta=1.0),
+    "softmax_beta": _unary("SOFTMAX", scale=2.0**-8, zero=-128, beta=0.5),
+    "gelu": _unary("GELU"),
     "logistic": _unary("LOGISTIC", scale=2.0**-8, zero=-128),
     "tanh": _unary("TANH", scale=2.0**-7, zero=0),
     "hard_swish": _unary("HARD_SWISH"),
