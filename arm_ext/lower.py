@@ -6,16 +6,15 @@ from dataclasses import asdict, dataclass
 
 import tvm
 from tvm import relax, tirx
-from tvm.relax.analysis import free_vars
 
 import schedules
+from arm_ext.computed_in import numerics_of, numerics_of_calls
 from arm_ext.report import Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
+from arm_ext.tune.retraced import retraced
 from relay_passes import fold_constants
 from relay_passes.sources import (
-    bindings_of,
     function_sources,
-    global_callees,
     map_calls,
     relax_functions,
     sources_of,
@@ -46,6 +45,37 @@ def lower(
     Returns:
         The module, whose functions call kernels by call_tir only, and a record a kernel, sorted by symbol.
     """
+    fused = fuse_loops(mod, profile, without, choose)
+    mod, done = _schedule(fused.mod, fused.loops, profile, choose)
+    kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
+    return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A module whose composites are kernels, and whose other operators are fused loops without a schedule.
+
+    Attributes:
+        mod: Its functions call both by call_tir only.
+        kernels: A record for each kernel of ours.
+        rejected: By source node which kernels did not take it, and why.
+        sources: By symbol which source nodes it computes.
+        numerics: By symbol what it computes in.
+        loops: Symbols of the loops.
+    """
+
+    mod: tvm.IRModule
+    kernels: list[KernelCall]
+    rejected: Rejected
+    sources: Mapping[str, Sequence[str]]
+    numerics: Mapping[str, str]
+    loops: frozenset[str]
+
+
+def fuse_loops(
+    mod: tvm.IRModule, profile: Profile, without: Collection[str] = (), choose: Choose | None = None
+) -> Fused:
+    """The first half of `lower`, which see: what it does before it schedules loops."""
     mod, kernels, rejected = _lower_composites(mod, profile, without, choose)
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
@@ -59,75 +89,43 @@ def lower(
         ):
             mod = run_upstream(mod, upstream)
         sources = function_sources(mod)
-        routines = _numerics_of(mod)
+        routines = numerics_of(mod)
         mod = run_upstream(mod, relax.transform.FuseTIR())
     ours = {kernel.symbol for kernel in kernels}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
-    numerics = _numerics_of_calls([func for _, func in _callers(mod)], routines)
-    mod, done = _schedule(mod, symbols - ours, profile)
-    kernels += [
-        _scheduled(symbol, sources.get(symbol, ()), numerics.get(symbol, "-"), rejected, done[symbol])
-        for symbol in symbols - ours
-    ]
-    return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
-
-
-def _numerics_of(mod: tvm.IRModule) -> dict[str, str]:
-    """For each function that `main` calls and that a numerics defines part of: the name of that numerics."""
-    found = {
-        gvar.name_hint: str(func.attrs["numerics"]).split(".")[0]
-        for gvar, func in mod.functions_items()
-        if func.attrs and "numerics" in func.attrs
-    }
-    for gvar, func in relax_functions(mod):
-        if func.attrs and "Primitive" in func.attrs:
-            calls = (b.value for b in bindings_of(func) if isinstance(b.value, relax.Call))
-            for callee in (name for call in calls for name in global_callees(call) if name in found):
-                found[gvar.name_hint] = found[callee]
-    return found
-
-
-def _numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, str]) -> dict[str, str]:
-    """What each kernel computes in: a numerics, "float" if a tensor that it reads or writes is, or both."""
-    found: dict[str, str] = {}
-    for binding in (binding for func in callers for binding in bindings_of(func)):
-        if not isinstance(binding.value, relax.Call):
-            continue
-        tensors = [binding.var, *free_vars(binding.value)]
-        is_float = any("float" in str(getattr(tensor.ty, "dtype", "")) for tensor in tensors)
-        for symbol in global_callees(binding.value):
-            parts = [routines[symbol]] if symbol in routines else []
-            found[symbol] = "+".join(parts + ["float"] * is_float) or "integer"
-    return found
+    numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
+    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours))
 
 
 def _schedule(
-    mod: tvm.IRModule, symbols: Iterable[str], profile: Profile
-) -> tuple[tvm.IRModule, dict[str, generic.Scheduled]]:
-    """Make vector code of the loops that no kernel takes; returns for each function what was done."""
+    mod: tvm.IRModule, symbols: Iterable[str], profile: Profile, choose: Choose | None
+) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
+    """Make vector code of loops; returns for each function what was done, and the record that decided it, if any."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
-        scheduled = generic.schedule(mod[symbol], profile.tvm_target())
+        scheduled, known = generic.schedule(mod[symbol], profile.tvm_target()), ""
+        if choose is not None and scheduled.kernel == GENERIC:
+            scheduled, known = retraced(mod[symbol], scheduled, profile, choose)
         mod.update_func(mod.get_global_var(symbol), scheduled.func)
-        done[symbol] = scheduled
+        done[symbol] = scheduled, known
     return mod, done
 
 
-def _scheduled(
-    symbol: str, sources: Sequence[str], numerics: str, rejected: Rejected, done: generic.Scheduled
-) -> KernelCall:
-    alternatives = tuple(dict.fromkeys(a for source in sources for a in rejected.get(source, ())))
+def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -> KernelCall:
+    sources = tuple(fused.sources.get(symbol, ()))
+    alternatives = tuple(dict.fromkeys(a for source in sources for a in fused.rejected.get(source, ())))
     is_generic = done.kernel == GENERIC
     return KernelCall(
         symbol=symbol,
-        sources=tuple(sources),
+        sources=sources,
         kernel=done.kernel,
-        numerics=numerics,
+        numerics=fused.numerics.get(symbol, "-"),
         reason=f"no hand-written kernel for this operator; {done.done}"
         if is_generic and not alternatives
         else done.done,
         rejected=(*alternatives, *_alternatives(done.rejected)),
         estimated_cycles=None if done.cycles is None else round(done.cycles),
+        tuned=known,
     )
 
 
@@ -136,7 +134,7 @@ def _lower_composites(
 ) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
     """Replace composites by our kernels; put back the calls of those that no kernel takes."""
     target = profile.tvm_target()
-    sources, numerics = function_sources(mod), _numerics_of(mod)
+    sources, numerics = function_sources(mod), numerics_of(mod)
     routines = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
     builder = relax.BlockBuilder(mod)
     placed: dict[str, _Placed] = {}

@@ -7,5 +7,6 @@
 
 A model's workloads are the tasks, a kernel with its parameters is a candidate, and a measured one is a record. Kernels
 emit TensorIR from their parameters, without a schedule, so that MetaSchedule's traces cannot hold what is searched
-here; of its parts the cost model's trees and the task scheduler's gradient serve parameters as well.
+for them; of its parts the cost model's trees and the task scheduler's gradient serve parameters as well. For the loops
+that no kernel takes its rules draw traces, which are candidates beside the schedule that they have without tuning.
 """

@@ -2,7 +2,7 @@
 """What a trial tries: a kernel with its parameters, as a value, as JSON, and as the function that is built.
 
 A kernel emits TensorIR from its frozen `Params` and has no schedule that a MetaSchedule trace could replay, so that the
-parameters themselves are what is searched, measured and kept.
+parameters themselves are what is searched, measured and kept. Of loops that no kernel takes a trace is the parameter.
 """
 
 import dataclasses
@@ -15,13 +15,18 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tvm import target, tirx
 
+from arm_ext.tune.kernels import kernel_named
 from schedules.emit import in_root_block
 from schedules.kernel import Array
-from schedules.select import Choice, kernel_named
+from schedules.select import Choice
 from schedules.workload import Workload
 
 KEY_DIGITS = 16
 """Hex digits of a workload's key: 64 bits, for databases of millions."""
+
+
+LONG = 200
+"""Characters that a value has in tables at most."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Candidate:
     """One way to compute a workload.
 
     Attributes:
-        kernel: Name of a kernel of `schedules.select.KERNELS`.
+        kernel: Name of a kernel of `arm_ext.tune.kernels`.
         params: An instance of its `Params`.
     """
 
@@ -59,9 +64,16 @@ class Candidate:
             raise ValueError(f"no kernel of this version has {json.dumps(data)}") from error
 
     def text(self) -> str:
-        """For tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"."""
-        values = ", ".join(f"{name} {value}" for name, value in dataclasses.asdict(self.params).items())
+        """For tables: "gemm_s8_mmla row_pairs 6, column_pairs 4"; of a long value a digest."""
+        values = ", ".join(
+            f"{name} {_short(value)}" for name, value in dataclasses.asdict(self.params).items()
+        )
         return f"{self.kernel} {values}".rstrip()
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONG else hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
 def build(

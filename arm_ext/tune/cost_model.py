@@ -19,8 +19,8 @@ import numpy.typing as npt
 import xgboost
 
 from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.kernels import KERNELS, kernel_named
 from schedules.cores import Core
-from schedules.select import KERNELS, kernel_named
 from schedules.workload import Workload
 
 LEAST_SAMPLES = 24

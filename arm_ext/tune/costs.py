@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one call of a kernel costs: estimated cycles on a board that counts, a time on a real one."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,23 +13,26 @@ from arm_ext.board import BoardInfo, conditions
 from arm_ext.board.session import Session
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
-from arm_ext.measure.pipes import vector_share
+from arm_ext.measure.pipes import least_cycles, vector_share
 from arm_ext.measure.trace import MODEL_IMAGE, Trace
 from arm_ext.tune.measure import Result
 from schedules.cores import Core
 from schedules.costs import BYTES_PER_CYCLE
+from schedules.kernels.cost import L2_BYTES_PER_CYCLE
 
-ESTIMATE = 2
+ESTIMATE = 3
 """Raised when the same candidate would come out with other cycles; those of another number are no measure of them."""
 
 VECTOR_PIPES = "vector pipes"
 """The condition that tells how full they are; see `arm_ext.measure.pipes`."""
 
-# Bytes a cycle that a core gets from L2: half a line. Assumed, not measured, as BYTES_PER_CYCLE is.
-_L2_BYTES_PER_CYCLE = 32.0
+BOUND = "bound"
+"""The condition that tells which share of the cost no order of the same instructions goes below: as many cycles as fill
+the vector pipes, or dispatch, and the lines of what is read and written that were not in L1 and L2, each once."""
+
 _LINE = 64
 # Of a line that L1 and L2 fetch. Prefetchers hide how long it takes, not how much the buses carry.
-_LINE_CYCLES = (_LINE / _L2_BYTES_PER_CYCLE, _LINE / BYTES_PER_CYCLE)
+_LINE_CYCLES = (_LINE / L2_BYTES_PER_CYCLE, _LINE / BYTES_PER_CYCLE)
 
 _REPEATS = 9
 # Several calls are timed together until they take this long: clocks tick in less than a thousandth of it.
@@ -61,6 +65,11 @@ class Loaded:
     name: str
     arguments: Sequence[tvm.runtime.Tensor]
     so: Path
+
+    @property
+    def lines(self) -> int:
+        """Of all arguments."""
+        return sum(math.prod(a.shape) * np.dtype(str(a.dtype)).itemsize // _LINE for a in self.arguments)
 
     def seconds(self, repeats: int, repeat_ms: int = 0) -> list[float]:
         """Seconds of a call, so many times; each is the mean of as many calls as take `repeat_ms`."""
@@ -102,10 +111,15 @@ class Cycles:
         costs = block_costs(blocks, self.core, self.mca)
         misses = trace.misses or (0, 0)
         moved = sum(count * cycles for count, cycles in zip(misses, _LINE_CYCLES, strict=True))
+        cycles = sum(cost.cycles for cost in costs) + moved
+        once = [min(count, kernel.lines) for count in misses]
+        least = least_cycles(costs, self.core)
+        least += sum(count * cycles for count, cycles in zip(once, _LINE_CYCLES, strict=True))
         return Result(
-            round(sum(cost.cycles for cost in costs) + moved, 1),
+            round(cycles, 1),
             sum(block.instructions for block in blocks),
             conditions={
+                BOUND: f"{min(1.0, least / cycles):.3f}",
                 VECTOR_PIPES: f"{vector_share(costs, self.core):.3f}",
                 "lines from L2": str(misses[0]),
                 "lines from memory": str(misses[1]),

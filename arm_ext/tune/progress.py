@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from arm_ext.target.profiles import Profile
 from arm_ext.tune import search
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.costs import VECTOR_PIPES
+from arm_ext.tune.costs import BOUND
 from arm_ext.tune.measure import Measurer, OnResult, Result, ignore
 from arm_ext.tune.record import Unit
 from arm_ext.tune.task import Task
@@ -25,17 +25,17 @@ class Row(search.Progress):
 
     Attributes:
         share: Of the kernels' own estimates for one inference, at the start.
-        pipes: How full the core's vector pipes are by the best candidate, where that was estimated.
+        bound: Share of the best's cost that no order of its instructions goes below, where that was estimated.
     """
 
     share: float = 0.0
-    pipes: float | None = None
+    bound: float | None = None
 
     def note(self, candidate: Candidate, result: Result) -> None:
         """Takes a result in."""
         super().note(candidate, result)
-        if candidate == self.best and (pipes := result.conditions.get(VECTOR_PIPES)):
-            self.pipes = float(pipes)
+        if candidate == self.best and (bound := result.conditions.get(BOUND)):
+            self.bound = float(bound)
 
     @property
     def gain(self) -> float | None:
@@ -138,8 +138,7 @@ class TaskReport(_Report):
         default: Cost of one call without tuning; None if it was not measured.
         best: Of the fastest candidate; None if none was measured.
         candidate: That candidate.
-        pipes: How full it keeps the core's vector pipes, where that was estimated: at 1 no order of these
-            instructions is faster.
+        bound: Share of `best` that no order of the same instructions goes below, where that was estimated.
         failures: How many failed, by kind.
     """
 
@@ -152,7 +151,7 @@ class TaskReport(_Report):
     default: float | None
     best: float | None
     candidate: str | None
-    pipes: float | None
+    bound: float | None
     failures: dict[str, int]
 
 
@@ -174,6 +173,7 @@ class TuneReport(_Report):
         failures: By kind.
         before: Of one inference's calls of all tasks that were measured, without tuning.
         after: Likewise, by the best candidates.
+        bound: Share of that which no order of their instructions goes below, where it was estimated.
         tasks: A row a task.
     """
 
@@ -192,6 +192,7 @@ class TuneReport(_Report):
     failures: dict[str, int]
     before: float | None
     after: float | None
+    bound: float | None
     tasks: list[TaskReport]
 
 
@@ -223,8 +224,14 @@ def make_report(
         failures=dict(progress.failures),
         before=totals and totals[0],
         after=totals and totals[1],
+        bound=_bound(progress.rows),
         tasks=[_task_report(row) for row in progress.rows],
     )
+
+
+def _bound(rows: Sequence[Row]) -> float | None:
+    costs = [(row.task.times * row.cost, row.bound) for row in rows if row.bound is not None]
+    return sum(cost * bound for cost, bound in costs) / sum(cost for cost, _ in costs) if costs else None
 
 
 def _task_report(row: Row) -> TaskReport:
@@ -239,6 +246,6 @@ def _task_report(row: Row) -> TaskReport:
         default=row.default,
         best=None if row.best is None else row.cost,
         candidate=None if row.best is None else row.best.text(),
-        pipes=row.pipes,
+        bound=row.bound,
         failures=dict(row.failures),
     )

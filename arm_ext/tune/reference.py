@@ -76,9 +76,14 @@ def sample(task: Task) -> Sample:
     context = Context(profile, without=tuple(kernel.NAME for kernel in KERNELS))
     planned = plan(lower_kernels(_module(task), context), context)
     expected = run_planned(planned, profile, inputs)[0]
+    left = iter(inputs)
+    values = [
+        task.fixed[operand.index] if operand.index in task.fixed else next(left)
+        for operand in task.workload.inputs
+    ]
     shapes = [operand.shape for operand in task.workload.inputs]
     return Sample(
-        tuple(value.reshape(shape) for value, shape in zip(inputs, shapes, strict=True)),
+        tuple(value.reshape(shape) for value, shape in zip(values, shapes, strict=True)),
         task.constants,
         expected.reshape(task.workload.output_shape),
         _bound(task),
@@ -86,10 +91,13 @@ def sample(task: Task) -> Sample:
 
 
 def _module(task: Task) -> tvm.IRModule:
-    """A module whose main is one call of the composite."""
+    """A module whose main is one call of the composite, or is the call of loops itself."""
     builder = relax.BlockBuilder()
     for gvar in relax.analysis.all_global_vars(task.composite):
         builder.get()[gvar] = task.routines[gvar.name_hint]
+    if not (task.composite.attrs and "Composite" in task.composite.attrs):
+        builder.get()[_MAIN] = task.composite
+        return builder.get()
     composite = builder.add_func(task.composite, "composite")
     params = [relax.Var(f"x{index}", param.ty) for index, param in enumerate(task.composite.params)]
     with builder.function(_MAIN, params):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.costs import BOUND
 from arm_ext.tune.database import Database, best_of
 from arm_ext.tune.record import Record, Unit
 
@@ -27,6 +28,7 @@ class Entry(_Report):
         failed: Of these how many have no cost.
         default: Cost of one call without tuning; None if it was not measured there.
         best: Of the fastest candidate; None if all failed.
+        bound: Share of that which no order of its instructions goes below, where it was estimated.
         candidate: That candidate.
         used: Whether `compile --tuned` takes it: times stand above estimates, and the last place above others.
         unit: Of the costs.
@@ -40,6 +42,7 @@ class Entry(_Report):
     failed: int
     default: float | None
     best: float | None
+    bound: float | None
     candidate: str | None
     used: bool
     unit: Unit
@@ -133,12 +136,18 @@ def _entries(records: Sequence[Record]) -> Iterator[Entry]:
             failed=sum(record.cost is None for record in group),
             default=None if default is None else default.cost,
             best=None if best is None else best.cost,
+            bound=_bound(best),
             candidate=None if best is None else _text(best),
             used=best is not None and best is used,
             unit=group[0].unit,
             where=group[0].where,
             when=max(record.when for record in group),
         )
+
+
+def _bound(record: Record | None) -> float | None:
+    text = None if record is None else record.conditions.get(BOUND)
+    return None if text is None else float(text)
 
 
 def _groups(records: Iterable[Record], *fields: str) -> list[list[Record]]:

@@ -8,6 +8,13 @@ is for spaces that cannot be listed.
 Whether a call is spread over threads is no part of it, as candidates are measured on one: that follows from the tile
 and the workload, as `candidates` has it. Into how many blocks rows and columns are cut decides what caches hold, and so
 more blocks than threads need are points, where weights take more than half of L1. Fewer are none.
+
+Kernels that compute a workload in different ways (Winograd's transforms or the sums, SMMLA or SDOT) are points of one
+space. Two orders are none: sums over k in blocks, which `schedules.select` declines with figures; and packing the rows
+of an int8 product once for all blocks of columns, instead of for each. Estimates put that at 1.4 to 5.8 % of
+MobileNetV2's 7 x 7 layers, and 0.45 % of the model, for a workspace as large as the data.
+
+What no kernel takes has the schedules that MetaSchedule's rules draw: dozens at most, each of which is tried once.
 """
 
 import math
@@ -18,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from arm_ext.tune.candidate import Candidate
+from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.task import Task
 from schedules.cores import Core
 from schedules.kernels import depthwise_s8, depthwise_s8_patch, gemm_s8_mmla
-from schedules.select import kernel_named
 from schedules.workload import Workload
 
 HOPELESS = 3.0

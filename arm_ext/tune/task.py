@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tasks of a model: each workload that a kernel of ours computes, once, with how often it occurs.
 
-Composites are asked of the pipeline up to `fuse`, as `lower` would get them. What no kernel takes is no task here.
+Composites are asked of the pipeline up to `fuse`, as `lower` gets them. What no kernel takes becomes loops of TVM's,
+which are tasks too where no schedule was written for them: see `loop_tasks`.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import tvm
 from tvm import relax, tirx
+from tvm.ir import GenericConst
+from tvm.relax.analysis import has_reshape_pattern
 
+from arm_ext.lower import Fused, fuse_loops
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.target.profiles import Profile
+from arm_ext.tune import as_lowered, loops, metaschedule
 from arm_ext.tune.candidate import Candidate, key_of
 from relay_passes.sources import bindings_of, function_sources, global_callees, relax_functions
+from schedules.generic.families import GENERIC
 from schedules.kernel import Array, Rejection
 from schedules.lower import read
 from schedules.one_axis import widened
@@ -30,7 +37,8 @@ class Task:
         name: Short, unique in a run, for tables.
         workload: As kernels are asked: with two spatial axes.
         constants: Of the first composite that has it; the values matter, as kernels rely on bounds proven of them.
-        composite: That composite.
+        fixed: Of loops, the values that the model has for some of their inputs, by index.
+        composite: That composite, or a call of the loops with what is not fixed.
         routines: What it calls by call_tir, by name.
         profile: The target.
         default: What `select` takes without tuning.
@@ -51,6 +59,7 @@ class Task:
     kernels: tuple[str, ...]
     times: int
     sources: tuple[str, ...]
+    fixed: Mapping[int, Array] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def key(self) -> str:
@@ -66,12 +75,14 @@ def extract(mod: tvm.IRModule, context: Context) -> list[Task]:
         context: The target, and what else the pipeline is told.
     """
     fused = next(done for name, done in run_phases(mod, context) if name == "fuse")
-    return tasks_of(fused, context)
+    return [*tasks_of(fused, context), *loop_tasks(fused, context)]
 
 
 def tasks_of(fused: tvm.IRModule, context: Context) -> list[Task]:
-    """The tasks of a module as `fuse` leaves it."""
-    calls = [b.value for b in bindings_of(fused["main"]) if isinstance(b.value, relax.Call)]
+    """The tasks of a module as `fuse` leaves it, but for those of loops."""
+    # Functions of a model with control flow count once each, whatever is decided at run time.
+    bindings = (b for _, func in relax_functions(fused) for b in bindings_of(func))
+    calls = [b.value for b in bindings if isinstance(b.value, relax.Call)]
     order = list(dict.fromkeys(name for call in calls for name in global_callees(call)))
     times = Counter(name for call in calls for name in global_callees(call))
     sources = function_sources(fused)
@@ -95,6 +106,71 @@ def tasks_of(fused: tvm.IRModule, context: Context) -> list[Task]:
             known, times=known.times + times[name], sources=(*known.sources, *sources.get(name, ()))
         )
     return list(found.values())
+
+
+def loop_tasks(fused: tvm.IRModule, context: Context) -> list[Task]:
+    """The tasks of the loops that no schedule of ours makes vector code of, of a module as `fuse` leaves it."""
+    lowered = fuse_loops(fused, context.profile, context.without)
+    callers = [func for _, func in relax_functions(lowered.mod)]
+    calls = [b.value for func in callers for b in bindings_of(func) if isinstance(b.value, relax.Call)]
+    found: dict[Workload, Task] = {}
+    for call in calls:
+        for symbol in lowered.loops.intersection(global_callees(call)):
+            task = _task_of_loops(call, symbol, lowered, context)
+            if task is not None:
+                known = found.setdefault(task.workload, replace(task, name=f"loops.{len(found) + 1}"))
+                sources = dict.fromkeys((*known.sources, *task.sources))
+                found[task.workload] = replace(known, times=known.times + 1, sources=tuple(sources))
+    return list(found.values())
+
+
+def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, context: Context) -> Task | None:
+    """The task of one call of loops, without name and count; None if it has a schedule, or is not of one result."""
+    func, core = lowered.mod[symbol], context.profile.core
+    if has_reshape_pattern(func):  # it becomes a view
+        return None
+    workload = loops.workload_of(func, loops.machine(context.profile.triple))
+    arguments = list(call.args[1]) if len(call.args) > 1 else []
+    if (
+        workload is None
+        or len(arguments) + 1 != len(func.params)
+        or as_lowered.scheduled(workload).kernel != GENERIC
+    ):
+        return None
+    fixed = {
+        index: argument.value.numpy()
+        for index, argument in enumerate(arguments)
+        if isinstance(argument, GenericConst)
+    }
+    return Task(
+        "",
+        workload,
+        (),
+        _calling(call, symbol, func),
+        {symbol: func},
+        context.profile,
+        Candidate(as_lowered.NAME, as_lowered.Params()),
+        as_lowered.estimate(workload, as_lowered.Params(), core),
+        (as_lowered.NAME, metaschedule.NAME),
+        0,
+        tuple(lowered.sources.get(symbol, ())),
+        fixed,
+    )
+
+
+def _calling(call: relax.Call, symbol: str, func: tirx.PrimFunc) -> relax.Function:
+    """A function of the variables that a call of loops reads, that makes this call alone."""
+    builder = relax.BlockBuilder()
+    gvar = builder.add_func(func, symbol)
+    given = [argument for argument in call.args[1] if isinstance(argument, relax.Var)]
+    params = [relax.Var(f"x{index}", argument.ty) for index, argument in enumerate(given)]
+    left = iter(params)
+    arguments = [next(left) if isinstance(argument, relax.Var) else argument for argument in call.args[1]]
+    with builder.function("main", params):
+        with builder.dataflow():
+            result = builder.emit_output(relax.call_tir(gvar, arguments, call.ty))
+        builder.emit_func_output(result)
+    return builder.get()["main"]
 
 
 def _task(composite: relax.Function, routines: dict[str, tirx.PrimFunc], context: Context) -> Task | None:

@@ -5,18 +5,20 @@ Only records of exactly the target's core, its features and this version of TVM 
 switched off, or whose parameters this version does not have, is passed over.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from arm_ext.errors import UsageError
 from arm_ext.manifest import TunedKernel
+from arm_ext.report import KernelCall
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate, key_of
 from arm_ext.tune.database import Database, best_of
+from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.record import Record
 from schedules.cores import Core
 from schedules.kernel import Match
-from schedules.select import Known, kernel_named
+from schedules.select import Known
 from schedules.workload import Workload
 
 
@@ -38,7 +40,7 @@ class Tuned:
         self._records: dict[str, list[Record]] = {}
         for record in database.records(profile):
             self._records.setdefault(record.task, []).append(record)
-        self._used: dict[str, TunedKernel] = {}
+        self._told: dict[str, TunedKernel] = {}
         if not self._records:
             found = sorted({f"{r.core} ({', '.join(r.features)}; TVM {r.tvm})" for r in database.all()})
             raise UsageError(
@@ -53,20 +55,26 @@ class Tuned:
         if record is None:
             return None
         candidate = Candidate.decode(record.candidate)
-        self._used[key] = TunedKernel(record=record.id, task=key, candidate=record.candidate)
-        return Known(candidate.params, f"record {record.id}: {_cost(record)}{self._against(record)}")
+        source = f"record {record.id}: {_cost(record)}{self._against(record)}"
+        self._told[source] = TunedKernel(record=record.id, task=key, candidate=record.candidate)
+        return Known(candidate.params, source)
 
-    def records(self, model: str) -> list[TunedKernel]:
-        """Of what was asked, what there was a record for, in the order of asking.
+    def records(self, model: str, kernels: Iterable[KernelCall]) -> list[TunedKernel]:
+        """The records that decided kernels, each once.
+
+        Args:
+            model: Its name.
+            kernels: All that the package has. What else was asked for, such as for estimates, does not count.
 
         Raises:
-            UsageError: There was none for anything.
+            UsageError: There was none for any.
         """
-        if not self._used:
+        used = dict.fromkeys(kernel.tuned for kernel in kernels if kernel.tuned)
+        if not used:
             raise UsageError(
                 f"{self._folder} has records for this target, but none for {model}: tune that model first"
             )
-        return list(self._used.values())
+        return [self._told[source] for source in used]
 
     def _usable(self, records: Collection[Record], workload: Workload, core: Core) -> list[Record]:
         return [record for record in records if self._fits(record, workload, core)]

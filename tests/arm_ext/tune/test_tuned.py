@@ -8,6 +8,7 @@ import arm_ext
 from arm_ext.cli import invoke
 from arm_ext.errors import UsageError
 from arm_ext.package import REPORT_TEXT
+from arm_ext.report import KernelCall
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.database import Database
@@ -89,6 +90,19 @@ def test_compile_takes_reports_and_pins_records(tmp_path: Path):
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
     assert f"record {pinned[first.key].record}: 80 cycles, by default 100 cycles" in text
     assert f"record {pinned[second.key].record}: 100 cycles, which is the default" in text
+
+
+def test_records_that_decided_no_kernel_are_not_pinned(tmp_path: Path):
+    first, second = tasks()
+    known = Tuned(database(tmp_path, record(first), record(second)), A76)
+    sources = [found.source for task in (first, second) if (found := known(task.workload, A76.core))]
+    kernel = KernelCall(
+        symbol="k", sources=("n",), kernel="gemm_f32", numerics="float", reason="", tuned=sources[1]
+    )
+    other = kernel.model_copy(update={"tuned": ""})
+    assert [each.task for each in known.records("m", [other, kernel, kernel])] == [second.key]
+    with pytest.raises(UsageError, match="none for m: tune that model first"):
+        known.records("m", [other])
 
 
 def test_command_says_how_many_kernels_are_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels compute in: a numerics, floats, or integers without either."""
+
+from collections.abc import Iterable, Mapping
+
+import tvm
+from tvm import relax
+from tvm.relax.analysis import free_vars
+
+from relay_passes.sources import bindings_of, global_callees, relax_functions
+
+
+def numerics_of(mod: tvm.IRModule) -> dict[str, str]:
+    """For each function that `main` calls and that a numerics defines part of: the name of that numerics."""
+    found = {
+        gvar.name_hint: str(func.attrs["numerics"]).split(".")[0]
+        for gvar, func in mod.functions_items()
+        if func.attrs and "numerics" in func.attrs
+    }
+    for gvar, func in relax_functions(mod):
+        if func.attrs and "Primitive" in func.attrs:
+            calls = (b.value for b in bindings_of(func) if isinstance(b.value, relax.Call))
+            for callee in (name for call in calls for name in global_callees(call) if name in found):
+                found[gvar.name_hint] = found[callee]
+    return found
+
+
+def numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, str]) -> dict[str, str]:
+    """What each kernel computes in: a numerics, "float" if a tensor that it reads or writes is, or both."""
+    found: dict[str, str] = {}
+    for binding in (binding for func in callers for binding in bindings_of(func)):
+        if not isinstance(binding.value, relax.Call):
+            continue
+        tensors = [binding.var, *free_vars(binding.value)]
+        is_float = any("float" in str(getattr(tensor.ty, "dtype", "")) for tensor in tensors)
+        for symbol in global_callees(binding.value):
+            parts = [routines[symbol]] if symbol in routines else []
+            found[symbol] = "+".join(parts + ["float"] * is_float) or "integer"
+    return found

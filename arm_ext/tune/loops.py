@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that no kernel takes, as workloads: the loops that LegalizeOps and FuseTIR leave, from `arm_ext.lower`.
+
+A workload of `COMPOSITE` has the function's tensors as inputs and result, and the function itself as an attribute. Its
+variables and blocks are named anew first, as their names come from the model around it.
+"""
+
+import base64
+import json
+import zlib
+from itertools import count
+
+import tvm
+from tvm import tirx
+from tvm.ir.prim import expr as prim
+
+from schedules.kernel import Match, Rejection
+from schedules.workload import Operand, Workload
+
+COMPOSITE = "loops"
+
+_FUNCTION, _MACHINE = "function", "machine"
+
+_NAMED = {"ir.Var": "name", "s_tir.SBlock": "name_hint"}
+_ROOT = "root"
+
+_KEPT = ("tirx.noalias", "s_tir")
+"""Attributes that say what a function is; others say where it came from."""
+
+
+def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:
+    """A function as a workload.
+
+    Args:
+        func: As FuseTIR leaves it, with its result last.
+        machine: What it is built for, as LLVM names it: "aarch64".
+
+    Returns:
+        None for a function of sizes that are not known, or of other arguments than tensors.
+    """
+    if not all(
+        hasattr(param.ty, "shape") and all(isinstance(size, prim.IntImm) for size in param.ty.shape)
+        for param in func.params
+    ):
+        return None
+    sizes = [tuple(int(size) for size in param.ty.shape) for param in func.params]
+    dtypes = [str(param.ty.dtype) for param in func.params]
+    inputs = zip(sizes[:-1], dtypes[:-1], count(), strict=False)
+    return Workload(
+        COMPOSITE,
+        tuple(Operand(shape, dtype, "input", index) for shape, dtype, index in inputs),
+        ((_FUNCTION, _text_of(func)), (_MACHINE, machine)),
+        (),
+        sizes[-1],
+        dtypes[-1],
+    )
+
+
+def function_of(workload: Workload) -> tirx.PrimFunc:
+    """The inverse of `workload_of`, but for names and attributes."""
+    text = zlib.decompress(base64.b64decode(dict(workload.attributes)[_FUNCTION]))
+    return tvm.ir.load_json(text.decode())
+
+
+def machine(triple: str) -> str:
+    """What a target's triple is for."""
+    return triple.split("-")[0]
+
+
+def machine_of(workload: Workload) -> str:
+    """What a workload of loops is built for."""
+    return dict(workload.attributes)[_MACHINE]
+
+
+def matches(kernel: str, workload: Workload) -> Match | Rejection:
+    """Takes what no kernel takes."""
+    if workload.composite == COMPOSITE:
+        return Match("loops of TVM's operators")
+    return Rejection(kernel, "it is no function of loops", COMPOSITE, workload.composite)
+
+
+def _text_of(func: tirx.PrimFunc) -> str:
+    kept = {name: func.attrs[name] for name in _KEPT if func.attrs and name in func.attrs}
+    for name in list(func.attrs.keys()) if func.attrs else []:
+        func = func.without_attr(name)
+    graph = json.loads(tvm.ir.save_json(func.with_attrs(kept) if kept else func))
+    nodes = graph["nodes"]
+    for index, node in enumerate(list(nodes)):
+        field = _NAMED.get(node["type"])
+        # Rules know the root by its name.
+        if field is not None and nodes[node["data"][field]]["data"] != _ROOT:
+            node["data"][field] = len(nodes)
+            nodes.append({"type": "ffi.String", "data": f"n{index}"})
+    # Once more through TVM, which leaves the old names out.
+    text = tvm.ir.save_json(tvm.ir.load_json(json.dumps(graph)))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
