@@ -3,7 +3,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -13,14 +13,20 @@ from pydantic import BaseModel, ConfigDict
 
 import relay_passes
 import schedules
+from arm_ext.control import split
 from arm_ext.errors import UsageError
-from arm_ext.frontends.load import import_model
+from arm_ext.frontends.preprocess import Preprocess
+from arm_ext.frontends.wrap import preprocessed
 from arm_ext.names import near
 from arm_ext.pipeline import PHASES, Context
+from arm_ext.quant.frontend import import_given
+from arm_ext.quant.static import Method
+from arm_ext.shapes import Given, static_shapes
 from arm_ext.target.profiles import resolve
 from relay_passes import Explanation, Rejection
 from relay_passes.canonicalize import RULES
 from relay_passes.combine_matmuls import NAME as COMBINE_MATMULS
+from relay_passes.dynamic_products import NAME as DYNAMIC_PRODUCTS
 from relay_passes.fuse import pass_name, routines_of
 from relay_passes.record import Record, recording
 from relay_passes.rules import scale_after_product
@@ -28,6 +34,7 @@ from relay_passes.sources import Names, bindings_of, global_callees, relax_funct
 from schedules.specs import CompositeSpec
 
 if TYPE_CHECKING:
+    from jax.export import Exported
     from torch.export import ExportedProgram
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -44,6 +51,7 @@ NAMES: tuple[str, ...] = (
     *(rule.name for rule in RULES),
     "layout",
     "integerize",
+    DYNAMIC_PRODUCTS,
     scale_after_product.RULE.name,
     COMBINE_MATMULS,
     *_COMPOSITES,
@@ -126,12 +134,15 @@ class ExplainReport(BaseModel):
 
 
 def explain(
-    model: "str | Path | onnx.ModelProto | ExportedProgram",
+    model: "str | Path | onnx.ModelProto | ExportedProgram | Exported",
     rule: str | None = None,
     *,
     target: str = "arm",
     mattr: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Given | None = None,
+    preprocess: Preprocess | str | Path | None = None,
+    quantize: str | Path | None = None,
+    calibration: Method = "minmax",
     progress: Callable[[str], None] = lambda step: None,
 ) -> ExplainReport:
     """Rewrite a model as `compile` does, up to the forming of composites, and tell what was done and what was left.
@@ -139,11 +150,14 @@ def explain(
     Rejections and near misses are those of a rule's first run, when other rules have changed little, and of its last.
 
     Args:
-        model: An ONNX, TFLite or .pt2 file, a loaded ONNX model, or an exported program of PyTorch.
+        model: An ONNX, TFLite, StableHLO or .pt2 file, a loaded ONNX model, or an exported program of PyTorch or JAX.
         rule: The only one of NAMES to tell about; all run in any case, for they make way for each other.
         target: Name of a profile, whose core estimates are for.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → static shape, for inputs with dynamic dimensions.
+        preprocess: As for `compile`.
+        quantize: As for `compile`.
+        calibration: As for `compile`.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -155,10 +169,12 @@ def explain(
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
     context = Context(resolve(target, mattr))
     progress("import")
-    imported = import_model(model, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-    record = _recorded(imported.mod, context, progress)
+    imported, _ = import_given(model, static_shapes(shapes, "explain"), None, quantize, calibration)
+    imported = preprocessed(imported, preprocess)
+    pieces = split(imported.mod).pieces.values()
+    records = [_recorded(piece, context.of_piece(), progress) for piece in pieces]
     progress("explain")
-    reports = tuple(_report(name, record.explanation(name)) for name in wanted)
+    reports = tuple(_report(name, _joined([r.explanation(name) for r in records])) for name in wanted)
     return ExplainReport(model=imported.name, rules=reports)
 
 
@@ -179,6 +195,18 @@ def _recorded(mod: tvm.IRModule, context: Context, progress: Callable[[str], Non
                 )
                 record.passes["integerize"] = Explanation(tuple(_integers(mod)), tuple(left))
     return record
+
+
+def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:
+    """What became of a rule in all functions of a model; None if it was tried in none."""
+    tried = [each for each in explanations if each is not None]
+    if len(tried) <= 1:
+        return next(iter(tried), None)
+    return Explanation(
+        tuple(names for each in tried for names in each.applied),
+        tuple(rejection for each in tried for rejection in each.rejected),
+        tuple(miss for each in tried for miss in each.near_misses),
+    )
 
 
 def _channels_last(mod: tvm.IRModule) -> Iterator[Names]:
@@ -207,6 +235,7 @@ def _definition(name: str) -> str:
         "layout": relay_passes.to_nhwc,
         "integerize": relay_passes.integerize,
         COMBINE_MATMULS: relay_passes.combine_matmuls,
+        DYNAMIC_PRODUCTS: relay_passes.dynamic_products,
         **{rule.name: rule.rewrite for rule in (*RULES, scale_after_product.RULE)},
     }
     return inspect.cleandoc(sys.modules[functions[name].__module__].__doc__ or "")

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import tvm
 
 import arm_ext
+from arm_ext.frontends import imported
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.manifest import (
+    BucketInfo,
     Calibration,
     Check,
     Linker,
@@ -19,6 +21,7 @@ from arm_ext.manifest import (
     Npu,
     Numerics,
     Precision,
+    State,
     TargetInfo,
     Tensor,
     TunedKernel,
@@ -45,6 +48,7 @@ class Compiled:
         so_sha256: Of model.so.
         npu: What the NPU runs, if there is one.
         tuned: Records that decided kernels.
+        buckets: Shapes to choose from.
     """
 
     model: ImportedModel
@@ -59,6 +63,7 @@ class Compiled:
     so_sha256: str
     npu: Npu | None
     tuned: list[TunedKernel]
+    buckets: list[BucketInfo]
 
 
 def make_manifest(compiled: Compiled) -> Manifest:
@@ -69,8 +74,9 @@ def make_manifest(compiled: Compiled) -> Manifest:
         model=ModelInfo(
             name=model.name, format=model.format, sha256=model.sha256, calibration=compiled.calibrated
         ),
-        inputs=_tensors(model.inputs),
-        outputs=_tensors(model.outputs),
+        inputs=tensors(model.inputs),
+        outputs=tensors(model.outputs),
+        states=[_state(state) for state in model.states],
         target=TargetInfo(
             profile=profile.name,
             core=profile.core.name,
@@ -94,8 +100,22 @@ def make_manifest(compiled: Compiled) -> Manifest:
         check=compiled.check,
         npu=compiled.npu,
         tuned=compiled.tuned,
+        buckets=compiled.buckets,
     )
 
 
-def _tensors(specs: Sequence[TensorSpec]) -> list[Tensor]:
-    return [Tensor(name=spec.name, shape=list(spec.shape), dtype=spec.dtype) for spec in specs]
+def tensors(specs: Sequence[TensorSpec]) -> list[Tensor]:
+    """Return inputs or outputs as a manifest lists them."""
+    return [
+        Tensor(name=spec.name, shape=list(spec.shape), dtype=spec.dtype, batch=spec.batch) for spec in specs
+    ]
+
+
+def _state(state: imported.State) -> State:
+    return State(
+        input=state.input,
+        output=state.output,
+        shape=list(state.initial.shape),
+        dtype=state.initial.dtype.name,
+        initial="given" if state.initial.any() else "zeros",
+    )

@@ -19,15 +19,32 @@ class _Record(BaseModel):
 
 
 class Tensor(_Record):
-    """An input or output, in the model's order."""
+    """An input or output, in the model's order.
+
+    `batch` is the name of the first dimension where that is any number of samples; `shape` has the self-test's.
+    """
 
     name: str
     shape: list[int]
     dtype: str
+    batch: str = ""
 
     def spec(self) -> TensorSpec:
         """Return it as the front ends' record."""
-        return TensorSpec(self.name, tuple(self.shape), self.dtype)
+        return TensorSpec(self.name, tuple(self.shape), self.dtype, self.batch)
+
+
+class State(_Record):
+    """An input and the output that is its value in the next step; they are last, in the order of the states.
+
+    `initial` is "zeros", or "given" where the model or who compiled it has another value for the first step.
+    """
+
+    input: str
+    output: str
+    shape: list[int]
+    dtype: str
+    initial: Literal["zeros", "given"]
 
 
 class Calibration(_Record):
@@ -167,11 +184,26 @@ class Check(_Record):
     reason: str
 
 
+class BucketInfo(_Record):
+    """Shapes that `main` chooses by: inputs and outputs in the model's order, and what one inference of them takes.
+
+    `selftest` is the file with its inputs and outputs.
+    """
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    memory: Memory
+    macs: int
+    check: Check
+    selftest: str
+
+
 class Manifest(_Record):
     """manifest.json; so_sha256 is of model.so.
 
     `precision` is what float operators compute in, `numerics` what quantised ones do. `tuned` are the records of a
-    tuning database that were used, in the model's order.
+    tuning database that were used, in the model's order. Of a package with `buckets`, `inputs`, `outputs`, `macs` and
+    `check` are those of the one with the greatest peak of memory; `memory.weight_bytes` is of all.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -179,6 +211,7 @@ class Manifest(_Record):
     model: ModelInfo
     inputs: list[Tensor]
     outputs: list[Tensor]
+    states: list[State] = []
     target: TargetInfo
     precision: Precision = "fp32"
     numerics: Numerics = "qdq"
@@ -188,6 +221,7 @@ class Manifest(_Record):
     check: Check
     npu: Npu | None = None
     tuned: list[TunedKernel] = []
+    buckets: list[BucketInfo] = []
 
 
 def manifest_schema() -> dict[str, object]:

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +27,29 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "selftest.npz",
 )
 
+_STEP = "step"
+
 
 @dataclass(frozen=True)
 class Selftest:
-    """Inputs, what our numerics give for them on the host, and what the source's own runtime gives."""
+    """Inputs, what our numerics give for them on the host, and what the source's own runtime gives.
+
+    Of a model with states, `steps` is what the first steps give for these inputs without the states, one by one.
+    """
 
     inputs: list[npt.NDArray[Any]]
     expected: list[npt.NDArray[Any]]
     source: list[npt.NDArray[Any]]
     source_runtime: str
+    steps: list[list[npt.NDArray[Any]]] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
         """Write it as .npz (numpy stamps no time into it)."""
         arrays: dict[str, Any] = {}
         for kind, values in (("input", self.inputs), ("expected", self.expected), ("source", self.source)):
             arrays.update({f"{kind}_{i}": value for i, value in enumerate(values)})
+        for number, step in enumerate(self.steps):
+            arrays.update({f"{_STEP}{number}_{i}": value for i, value in enumerate(step)})
         with path.open("wb") as file:
             np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)
 
@@ -52,11 +60,14 @@ class Selftest:
             arrays = dict(data)
         runtime = str(arrays.pop("source_runtime"))
         kinds: dict[str, dict[int, npt.NDArray[Any]]] = {"input": {}, "expected": {}, "source": {}}
+        kinds |= {f"{_STEP}{i}": {} for i in range(sum(key.startswith(_STEP) for key in arrays))}
         for key, value in arrays.items():
             kind, _, index = key.rpartition("_")
             kinds[kind][int(index)] = value
-        inputs, expected, source = ([values[i] for i in range(len(values))] for values in kinds.values())
-        return Selftest(inputs, expected, source, runtime)
+        inputs, expected, source, *steps = (
+            [values[i] for i in range(len(values))] for values in kinds.values()
+        )
+        return Selftest(inputs, expected, source, runtime, [step for step in steps if step])
 
 
 @dataclass(frozen=True)
@@ -90,15 +101,42 @@ class RegionValues:
 
 @dataclass(frozen=True)
 class Package:
-    """A package on disk."""
+    """A package on disk; `selftest_file` is the one that `selftest` reads."""
 
     path: Path
     manifest: Manifest
+    selftest_file: str = SELFTEST
 
     @property
     def so(self) -> Path:
         """The shared library."""
         return self.path / SO
+
+    def views(self) -> tuple["Package", ...]:
+        """The package as each of its buckets alone; itself where it has none."""
+        if not self.manifest.buckets:
+            return (self,)
+        return tuple(
+            Package(
+                self.path,
+                self.manifest.model_copy(
+                    update={
+                        "inputs": bucket.inputs,
+                        "outputs": bucket.outputs,
+                        "memory": bucket.memory,
+                        "macs": bucket.macs,
+                        "check": bucket.check,
+                        "buckets": [],
+                    }
+                ),
+                bucket.selftest,
+            )
+            for bucket in self.manifest.buckets
+        )
+
+    def describe_inputs(self) -> str:
+        """Return the inputs with their types, such as "x float32[1, 64]"."""
+        return ", ".join(tensor.spec().describe() for tensor in self.manifest.inputs)
 
     @property
     def has_npu_regions(self) -> bool:
@@ -106,16 +144,16 @@ class Package:
         return self.manifest.npu is not None and bool(self.manifest.npu.regions)
 
     def selftest(self) -> Selftest:
-        """Read selftest.npz.
+        """Read the self-test.
 
         Raises:
             UsageError: It is missing or damaged.
         """
         try:
-            return Selftest.load(self.path / SELFTEST)
+            return Selftest.load(self.path / self.selftest_file)
         except (OSError, ValueError, KeyError) as err:
             raise UsageError(
-                f"{self.path / SELFTEST}: cannot be read ({err}); compile the model again"
+                f"{self.path / self.selftest_file}: cannot be read ({err}); compile the model again"
             ) from err
 
     def read(self, file: NpuFile) -> bytes:

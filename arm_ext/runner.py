@@ -2,20 +2,24 @@
 """`arm_ext.run`: a package on a board, its numbers checked."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from arm_ext.board import open_board
+from arm_ext.board.model import LoadedModel
 from arm_ext.distance import Distance, distance
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import TensorSpec
 from arm_ext.npu_status import NpuStatus
 from arm_ext.package import Package, Selftest, load_package
+
+Arrays = list[npt.NDArray[Any]]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -24,12 +28,14 @@ class OutputCheck:
 
     Attributes:
         name: The output.
+        type: Its element type and shape.
         expected: Distance to our own numbers, computed where the package was compiled.
         source: Distance to the source's runtime, None where that could not run the model.
         bound: Largest `expected.relative` that passes; None where only equality does.
     """
 
     name: str
+    type: str
     expected: Distance
     source: Distance | None
     bound: float | None
@@ -62,8 +68,8 @@ def run(
     Args:
         package: Folder, or an opened package.
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
-        inputs: Input name → value; those left out come from the self-test.
-        check: Run on the self-test's inputs and compare with its outputs.
+        inputs: Input name → value; those left out come from the self-test. Their shapes choose the bucket.
+        check: Run on the self-test's inputs and compare with its outputs; of each bucket, where there are several.
 
     Raises:
         UsageError: No such package or input; a value of another shape or dtype.
@@ -72,27 +78,76 @@ def run(
     pkg = package if isinstance(package, Package) else load_package(package)
     if check and inputs:
         raise UsageError("--check runs on the self-test's own inputs; leave --input out")
-    selftest = pkg.selftest()
-    values = _inputs(pkg, selftest.inputs, inputs or {})
-    (outputs,), npu = _run(pkg, board, [values])
-    named = dict(zip((tensor.name for tensor in pkg.manifest.outputs), outputs, strict=True))
-    checks = _check(pkg, selftest, named) if check else ()
-    return RunResult(named, checks, selftest.source_runtime, npu)
+    views = pkg.views() if check else (_fitting(pkg, inputs or {}),)
+    tests = [view.selftest() for view in views]
+    batches = [_inputs(view, test.inputs, inputs or {}) for view, test in zip(views, tests, strict=True)]
+
+    def compute(model: LoadedModel) -> list[tuple[Arrays, list[Arrays]]]:
+        return [
+            (model.run(values), _stepped(model, view, test) if check else [])
+            for view, test, values in zip(views, tests, batches, strict=True)
+        ]
+
+    results, npu = _run(pkg, board, compute)
+    named: dict[str, npt.NDArray[Any]] = {}
+    checks: list[OutputCheck] = []
+    for view, test, (outputs, steps) in zip(views, tests, results, strict=True):
+        of = f" of {view.describe_inputs()}" if len(views) > 1 else ""
+        names = (f"{tensor.name}{of}" for tensor in view.manifest.outputs)
+        own = dict(zip(names, outputs, strict=True))
+        named |= own
+        checks += [*_check(view, test, own), *_check_steps(view, test, steps)] if check else []
+    return RunResult(named, tuple(checks), tests[0].source_runtime, npu)
 
 
 def _check(
     package: Package, selftest: Selftest, outputs: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[OutputCheck, ...]:
-    bound = package.manifest.check.relative_bound
     sources = selftest.source or itertools.repeat(None)
     return tuple(
-        OutputCheck(
-            name=name,
-            expected=distance(value, expected),
-            source=None if source is None else distance(value, source),
-            bound=bound if value.dtype.kind == "f" else None,
-        )
+        _compared(package, name, value, expected, source)
         for (name, value), expected, source in zip(outputs.items(), selftest.expected, sources, strict=False)
+    )
+
+
+def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[Arrays]:
+    """What the steps of the self-test give, and after a reset the first one of them again."""
+    inputs = selftest.inputs[: len(selftest.inputs) - len(package.manifest.states)]
+    steps = [model.step(inputs) for _ in selftest.steps]
+    if steps:
+        model.reset()
+        steps.append(model.step(inputs))
+    return steps
+
+
+def _check_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays]) -> tuple[OutputCheck, ...]:
+    """One check an output, of all steps together."""
+    states = {state.output for state in package.manifest.states}
+    names = [tensor.name for tensor in package.manifest.outputs]
+    returned = [name for name in names if name not in states] or names
+    what, expected = f"of {len(selftest.steps)} steps, reset, 1 step", [*selftest.steps, *selftest.steps[:1]]
+    return tuple(
+        _compared(
+            package, f"{name} {what}", *(np.stack([step[k] for step in of]) for of in (steps, expected))
+        )
+        for k, name in enumerate(returned)
+        if steps
+    )
+
+
+def _compared(
+    package: Package,
+    name: str,
+    value: npt.NDArray[Any],
+    expected: npt.NDArray[Any],
+    source: npt.NDArray[Any] | None = None,
+) -> OutputCheck:
+    return OutputCheck(
+        name=name,
+        type=f"{value.dtype}{list(value.shape)}",
+        expected=distance(value, expected),
+        source=None if source is None else distance(value, source),
+        bound=package.manifest.check.relative_bound if value.dtype.kind == "f" else None,
     )
 
 
@@ -100,19 +155,16 @@ def run_many(
     package: Package, board: str, batches: Sequence[Sequence[npt.NDArray[Any]]]
 ) -> list[list[npt.NDArray[Any]]]:
     """Run a package on several sets of inputs, each in the model's order."""
-    return _run(package, board, batches)[0]
+    return _run(package, board, lambda model: [model.run(values) for values in batches])[0]
 
 
-def _run(
-    package: Package, board: str, batches: Sequence[Sequence[npt.NDArray[Any]]]
-) -> tuple[list[list[npt.NDArray[Any]]], NpuStatus | None]:
-    """The outputs of each set of inputs, and where NPU regions ran."""
+def _run(package: Package, board: str, compute: Callable[[LoadedModel], _T]) -> tuple[_T, NpuStatus | None]:
+    """What is computed with the loaded package, and where NPU regions ran."""
     manifest = package.manifest
     with open_board(board, profile_cpu=manifest.target.qemu_cpu) as opened:
         opened.require(manifest.target.features)
         model = opened.load(package.so)
-        outputs = [model.run(values) for values in batches]
-        return outputs, model.npu_status() if package.has_npu_regions else None
+        return compute(model), model.npu_status() if package.has_npu_regions else None
 
 
 def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
@@ -149,6 +201,19 @@ def _single_input(package: Package) -> TensorSpec:
             f"--accuracy takes a model with one input; this one has {len(package.manifest.inputs)}"
         )
     return package.manifest.inputs[0].spec()
+
+
+def _fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
+    """The package as the first bucket that the values fit; as it is where none does, or it has none."""
+    for view in package.views():
+        specs = [tensor.spec() for tensor in view.manifest.inputs]
+        if not any(spec.check(given[spec.name]) for spec in specs if spec.name in given):
+            return view
+    shapes = [view.describe_inputs() for view in package.views()]
+    if len(shapes) > 1:
+        given_shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in given.items())
+        raise UsageError(f"--input: {given_shapes} fits none of the package's shapes: {'; '.join(shapes)}")
+    return package
 
 
 def _inputs(

@@ -2,7 +2,7 @@
 """selftest.npz: inputs, our own numbers for them computed on this machine, and the source's runtime's."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from arm_ext.target.profiles import Profile, baseline_host
 from schedules.numerics.qdq import NUMERICS, Qdq
 
 _SEED = 0
+# Of a model with states: the first finds them as they begin, the others as they were left.
+_STEPS = 4
 _QUANTIZED_BYTES = 2  # of the widest integers that activations are quantised to
 
 # A sum of k products errs by about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits beyond k = 1e5.
@@ -66,8 +68,28 @@ def make_selftest(
     numerics: Qdq = NUMERICS,
 ) -> Selftest:
     """Compute `expected` through the same phases on this machine, and `source` by the source's runtime."""
-    expected = run_on_host(model.mod, inputs, precision, without, numerics)
-    return Selftest(inputs, expected, *model.reference(inputs))
+    run = _of_samples(_on_host(model.mod, precision, without, numerics), model.inputs)
+    return Selftest(inputs, run(inputs), *model.reference(inputs), _steps(model, inputs, run))
+
+
+def make_steps(
+    model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...], numerics: Qdq
+) -> list[list[npt.NDArray[Any]]]:
+    """Compute what the first steps of a model with states return for the same inputs, none for one without states."""
+    return _steps(model, inputs, _on_host(model.mod, "fp32", without, numerics)) if model.states else []
+
+
+def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "_Run") -> list[list[npt.NDArray[Any]]]:
+    """The outputs of `main` by itself, called with the states that it returned."""
+    count = len(model.states)
+    if not count:
+        return []
+    states, found = [state.initial for state in model.states], []
+    for _ in range(_STEPS):
+        outputs = run([*inputs[:-count], *states])
+        states = outputs[-count:]
+        found.append(outputs[:-count] or states)
+    return found
 
 
 def check_of(
@@ -111,17 +133,48 @@ def run_on_host(
 
     It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
     """
-    profile = baseline_host()
-    *_, (_, planned) = run_phases(mod, Context(profile, precision, without, numerics))
-    return run_planned(planned, profile, inputs)
+    return _on_host(mod, precision, without, numerics)(inputs)
 
 
 def run_planned(
     planned: tvm.IRModule, profile: Profile, inputs: Sequence[npt.NDArray[Any]]
 ) -> list[npt.NDArray[Any]]:
     """Run on this machine what the last phase left."""
+    return _loaded(planned, profile)(inputs)
+
+
+_Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
+
+
+def _on_host(mod: tvm.IRModule, precision: Precision, without: tuple[str, ...], numerics: Qdq) -> _Run:
+    profile = baseline_host()
+    *_, (_, planned) = run_phases(mod, Context(profile, precision, without, numerics))
+    return _loaded(planned, profile)
+
+
+def _of_samples(run: _Run, specs: Sequence[TensorSpec]) -> _Run:
+    """Run what takes one sample on each of them, where the specs say that there are several."""
+    if not any(spec.batch for spec in specs):
+        return run
+
+    def run_each(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        samples = range(next(len(x) for x, spec in zip(inputs, specs, strict=True) if spec.batch))
+        parts = [
+            run([x[i : i + 1] if spec.batch else x for x, spec in zip(inputs, specs, strict=True)])
+            for i in samples
+        ]
+        return [np.concatenate(outputs) for outputs in zip(*parts, strict=True)]
+
+    return run_each
+
+
+def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
     device = tvm.cpu()
     vm = relax.VirtualMachine(build(planned, profile), device)
-    result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
-    outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-    return [output.numpy() for output in outputs]
+
+    def run(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
+        outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        return [output.numpy() for output in outputs]
+
+    return run

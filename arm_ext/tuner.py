@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.tune_model`: a model's kernels tried with other parameters on boards, and what was found recorded."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from time import monotonic
 
 from arm_ext.errors import EnvError, UsageError
-from arm_ext.frontends.load import import_model
+from arm_ext.frontends.preprocess import Preprocess
+from arm_ext.frontends.wrap import preprocessed
 from arm_ext.manifest import Precision
 from arm_ext.pipeline import Context
+from arm_ext.quant.frontend import import_given
+from arm_ext.quant.static import Method
+from arm_ext.shapes import Given, buckets_of
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import search
 from arm_ext.tune.database import Database
@@ -20,6 +24,7 @@ from arm_ext.tune.progress import OnProgress, Progress, Stopped, TuneReport, Wat
 from arm_ext.tune.recorded import Recorded
 from arm_ext.tune.rerank import rerank as measure_best
 from arm_ext.tune.task import Task, extract
+from arm_ext.tune.united import united
 
 _MINUTE = 60
 
@@ -30,7 +35,10 @@ def tune_model(
     db: str | Path = "tuning",
     *,
     mattr: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    shapes: Given | None = None,
+    preprocess: Preprocess | str | Path | None = None,
+    quantize: str | Path | None = None,
+    calibration: Method = "minmax",
     precision: Precision = "fp32",
     board: str = "virtual",
     jobs: int | None = None,
@@ -54,6 +62,9 @@ def tune_model(
         db: Folder of the database; made if there is none.
         mattr: As for `compile`.
         shapes: As for `compile`.
+        preprocess: As for `compile`.
+        quantize: As for `compile`.
+        calibration: As for `compile`.
         precision: As for `compile`.
         board: Where candidates are measured: "virtual" estimates cycles, others time.
         jobs: Processes on this machine.
@@ -71,8 +82,13 @@ def tune_model(
         EnvError: A board or a tool is missing, the first candidate fails, or none can be measured.
     """
     profile = resolve(target, mattr)
-    imported = import_model(model, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-    found = _matching(extract(imported.mod, Context(profile, precision)), tasks, imported.name)
+    buckets = [
+        preprocessed(import_given(model, bucket.shapes, None, quantize, calibration)[0], preprocess)
+        for bucket in buckets_of(shapes)
+    ]
+    (imported, *_) = buckets
+    of_all = united([extract(each.mod, Context(profile, precision)) for each in buckets])
+    found = _matching(of_all, tasks, imported.name)
     database = Database(db, create=True)
     began = monotonic()
     with Fleet(profile, rerank or board, jobs) as fleet:

@@ -15,10 +15,10 @@ from arm_ext.errors import UsageError
 from arm_ext.measure.trace import Trace
 from arm_ext.npu_status import STATUS, NpuStatus
 
-_MAIN = "main"
+_MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
 _COUNT_WARMUP = 4
-_CLOSURE = "arm_ext_main"  # main with its inputs bound, for the timer
+_CLOSURE = "arm_ext_main"  # main or step with its inputs bound, for the timer
 
 
 class LoadedModel:
@@ -54,18 +54,40 @@ class LoadedModel:
             ModelError: The model refuses the inputs.
             EnvError: The board went away, lacks an instruction, or the session's time is over.
         """
-        with self._session.guard():
-            self._vm.set_input(_MAIN, *self._upload(inputs))
-            self._vm.invoke_stateful(_MAIN)
-            return [tensor.numpy() for tensor in _flat(self._vm.get_outputs(_MAIN))]
+        return self._call(_MAIN, inputs)
 
-    def time(self, inputs: Sequence[npt.NDArray[Any]], *, repeats: int, warmup: int) -> list[float]:
+    def step(self, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Runs one inference of a model with states, which the board keeps for the next one.
+
+        Args:
+            inputs: As for `run`, without the states.
+
+        Returns:
+            The outputs without the states; the states where nothing else is an output.
+
+        Raises:
+            ModelError, EnvError: As for `run`.
+        """
+        return self._call(_STEP, inputs)
+
+    def reset(self) -> None:
+        """Makes the next step the first.
+
+        Raises:
+            EnvError: As for `run`.
+        """
+        self._call(_RESET, [])
+
+    def time(
+        self, inputs: Sequence[npt.NDArray[Any]], *, repeats: int, warmup: int, steps: bool = False
+    ) -> list[float]:
         """Times inferences on the board itself, without the transfer of inputs and outputs.
 
         Args:
-            inputs: As for `run`.
+            inputs: As for `run`, or for `step`.
             repeats: How many inferences are timed.
             warmup: How many run before, at least one.
+            steps: Whether they are steps.
 
         Returns:
             Seconds of each timed inference.
@@ -76,13 +98,14 @@ class LoadedModel:
         """
         if self._emulated:
             raise UsageError("an emulated board has no times that mean anything; count instructions instead")
-        return self._evaluate(inputs, repeats, warmup)
+        return self._evaluate(inputs, repeats, warmup, steps)
 
-    def count(self, inputs: Sequence[npt.NDArray[Any]]) -> Trace:
+    def count(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:
         """Counts the instructions of one warm inference.
 
         Args:
-            inputs: As for `run`.
+            inputs: As for `run`, or for `step`.
+            steps: Whether it is a step.
 
         Raises:
             UsageError: The board does not count.
@@ -90,7 +113,7 @@ class LoadedModel:
         """
         if self._dump is None:
             raise UsageError("this board counts no instructions; take --board virtual")
-        self._evaluate(inputs, repeats=1, warmup=_COUNT_WARMUP)
+        self._evaluate(inputs, 1, _COUNT_WARMUP, steps)
         maps = self._session.function("arm_ext.board.maps")
         with self._session.guard():
             return Trace.parse(self._dump, str(maps()), self._so)
@@ -109,9 +132,18 @@ class LoadedModel:
         """Ends the session."""
         self._session.close()
 
-    def _evaluate(self, inputs: Sequence[npt.NDArray[Any]], repeats: int, warmup: int) -> list[float]:
+    def _call(self, function: str, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         with self._session.guard():
-            self._vm.save_function(_MAIN, _CLOSURE, *self._upload(inputs), include_return=False)
+            self._vm.set_input(function, *self._upload(inputs))
+            self._vm.invoke_stateful(function)
+            return [tensor.numpy() for tensor in _flat(self._vm.get_outputs(function))]
+
+    def _evaluate(
+        self, inputs: Sequence[npt.NDArray[Any]], repeats: int, warmup: int, steps: bool
+    ) -> list[float]:
+        with self._session.guard():
+            function = _STEP if steps else _MAIN
+            self._vm.save_function(function, _CLOSURE, *self._upload(inputs), include_return=False)
             for _ in range(warmup - 1):
                 self._vm[_CLOSURE]()
             # The evaluator itself runs the function once before it starts the clock.

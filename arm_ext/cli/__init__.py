@@ -67,6 +67,9 @@ def invoke(argv: Sequence[str]) -> int:
         return group.main(list(argv), prog_name="arm-ext", standalone_mode=False) or 0
     except click.ClickException as err:
         err.show()
+        if "unexpected extra argument" in err.format_message() and "--shape" in argv:
+            # What a shell makes of braces without quotes.
+            click.echo("Braces of --shape stand in quotes: --shape 'NAME=1,{64,128}'", err=True)
         return err.exit_code
     except click.Abort:
         click.echo("aborted", err=True)

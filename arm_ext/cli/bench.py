@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from arm_ext.cli.console import progress
+from arm_ext.cli.console import Shape, given_shapes, progress
 from arm_ext.errors import UsageError
+from arm_ext.measure.bench import BucketReports, Report
 from arm_ext.measure.bench import bench as measure
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.profile import CountReport
@@ -15,6 +16,7 @@ from arm_ext.measure.threads import ThreadReport
 from arm_ext.measure.times import TimeReport
 from arm_ext.peers.compare import compare, steps
 from arm_ext.peers.comparison import Comparison
+from arm_ext.shapes import Dim
 
 MAX_THREADS = 64
 """That the counting plugin has counters for."""
@@ -56,6 +58,14 @@ MAX_THREADS = 64
     metavar="N",
     help="On a virtual board: of the runtime. With several, the share of each thread is counted.",
 )
+@click.option(
+    "--shape",
+    "shapes",
+    type=Shape(),
+    multiple=True,
+    metavar="NAME=1,64",
+    help="Of a package with several shapes: which to measure.  [default: each]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def bench(
     package: Path,
@@ -66,6 +76,7 @@ def bench(
     onnxruntime_model: Path | None,
     litert_model: Path | None,
     threads: int,
+    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     as_json: bool,
 ) -> None:
     """Measure PACKAGE on a board.
@@ -74,9 +85,9 @@ def bench(
     """
     given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
     models = {name: file for name, file in given.items() if file is not None}
-    report: TimeReport | CountReport | ThreadReport | Comparison
-    if against is not None and threads > 1:
-        raise UsageError("--against compares on one thread; leave out --threads")
+    report: Report | BucketReports | Comparison
+    if against is not None and (threads > 1 or shapes):
+        raise UsageError("--against compares on one thread, one shape; leave out --threads and --shape")
     if against is not None:
         with progress("counting", steps(against)) as step:
             report = compare(
@@ -85,19 +96,25 @@ def bench(
     elif target or mattr or models:
         raise UsageError("--target, --mattr and a model for another runtime are for --against")
     else:
-        report = measure(package, board, threads=threads)
+        report = measure(package, board, threads=threads, shapes=given_shapes(shapes))
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     elif isinstance(report, Comparison):
         click.echo(_comparison(report))
-    elif isinstance(report, TimeReport):
-        click.echo(_times(report))
-    elif isinstance(report, ThreadReport):
-        click.echo(_threads(report))
+    elif isinstance(report, BucketReports):
+        click.echo("\n\n".join(f"{each.inputs}\n\n{_text(each.report)}" for each in report.buckets))
     else:
-        click.echo(f"{_totals(report)}\n\n{_symbols(report)}\n\n{report.note}")
-    if not (as_json or isinstance(report, Comparison) or report.npu is None):
-        click.echo(f"\n{report.npu.text()}")
+        click.echo(_text(report))
+
+
+def _text(report: Report) -> str:
+    if isinstance(report, TimeReport):
+        text = _times(report)
+    elif isinstance(report, ThreadReport):
+        text = _threads(report)
+    else:
+        text = f"{_totals(report)}\n\n{_symbols(report)}\n\n{report.note}"
+    return text if report.npu is None else f"{text}\n\n{report.npu.text()}"
 
 
 def _times(report: TimeReport) -> str:

@@ -6,16 +6,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+from rich.markup import escape
 from rich.table import Table
 
 from arm_ext import digits
-from arm_ext.cli.console import command, progress, stdout
+from arm_ext.cli.console import Pair, command, given_shapes, progress, stdout
+from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.save_node import save
 from arm_ext.cli.target_options import target_options
 from arm_ext.compiler import STEPS, CompileResult
 from arm_ext.compiler import compile as compile_model
+from arm_ext.errors import UsageError
 from arm_ext.manifest import Precision
 from arm_ext.quant.static import Method
+from arm_ext.shapes import Dim, static_shapes
 
 SCHEMA_VERSION = 1
 
@@ -26,24 +31,20 @@ SCHEMA_VERSION = 1
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Package folder.  [default: NAME.armpkg]"
 )
+@model_options
 @click.option(
-    "--preprocess",
-    type=click.Path(path_type=Path),
-    metavar="FILE.yaml",
-    help="Steps before and after the model that the package computes too: from a camera's frame to labels.",
+    "--state",
+    "states",
+    type=Pair("IN=OUT"),
+    multiple=True,
+    metavar="IN=OUT",
+    help="Keep output OUT as the next value of input IN: the package's `step` takes the other inputs alone.",
 )
 @click.option(
-    "--quantize",
+    "--state-init",
     type=click.Path(path_type=Path),
     metavar="FILE.npz",
-    help="Quantise a float ONNX model to int8 by calibration samples: an array an input, samples along its first axis.",
-)
-@click.option(
-    "--calibration",
-    type=click.Choice(get_args(Method)),
-    default="minmax",
-    show_default=True,
-    help="How --quantize finds the range of an activation.",
+    help="What states begin with, an array an input; zeros, or what the model has for them, by default.",
 )
 @click.option(
     "--precision",
@@ -70,6 +71,11 @@ SCHEMA_VERSION = 1
     metavar="DIR",
     help="Tuning database whose records for the target decide kernels and their parameters; see `arm-ext tune`.",
 )
+@click.option(
+    "--save-node",
+    metavar="NAME",
+    help="Compile nothing: write an ONNX model of this node alone, with its weights, to attach to a bug report.",
+)
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -78,8 +84,10 @@ def compile(
     target: str,
     output: Path | None,
     mattr: str | None,
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
+    states: tuple[tuple[str, str], ...],
+    state_init: Path | None,
     quantize: Path | None,
     calibration: Method,
     precision: Precision,
@@ -87,15 +95,19 @@ def compile(
     memory_budget: int | None,
     dump_phases: Path | None,
     tuned: Path | None,
+    save_node: str | None,
     cc: str | None,
     as_json: bool,
     **npu: Any,
 ) -> None:
-    """Compile MODEL (ONNX, TFLite or a .pt2 of torch.export, float or quantised) into a package.
+    """Compile MODEL (ONNX, TFLite, StableHLO or a .pt2 of torch.export, float or quantised) into a package.
 
     Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
     """
     source = model or digits.model_path()
+    if save_node is not None:
+        save(source, save_node, output, static_shapes(given_shapes(shapes), "--save-node"), as_json)
+        return
     folder = output or Path(f"{source.stem}.armpkg")
     with progress("compiling", STEPS) as step:
         result = compile_model(
@@ -103,8 +115,10 @@ def compile(
             target,
             folder,
             mattr=mattr,
-            shapes=dict(shapes),
+            shapes=given_shapes(shapes),
             preprocess=preprocess,
+            state=_states(states),
+            state_init=state_init,
             quantize=quantize,
             calibration=calibration,
             precision=precision,
@@ -128,6 +142,13 @@ def compile(
         click.echo(_accuracy_hint(folder))
 
 
+def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    states = dict(pairs)
+    if len(states) < len(pairs):
+        raise UsageError("--state names an input twice; an input has one next value")
+    return states
+
+
 def _document(result: CompileResult) -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
@@ -140,11 +161,13 @@ def _document(result: CompileResult) -> dict[str, object]:
 def _table(result: CompileResult) -> Table:
     manifest = result.package.manifest
     table = Table.grid(padding=(0, 2))
+    states = ", ".join(f"{state.input} = {state.output}" for state in manifest.states)
     rows = {
         "package": str(result.package.path),
         "model": f"{manifest.model.name} ({manifest.model.format}), {manifest.macs / 1e6:.2f} MMAC",
         "inputs": ", ".join(tensor.spec().describe() for tensor in manifest.inputs),
         "outputs": ", ".join(tensor.spec().describe() for tensor in manifest.outputs),
+        **({"states": states} if states else {}),
         "target": f"{manifest.target.profile}: {manifest.target.cpu}, {' '.join(manifest.target.features)}",
         "kernels": result.report.summary(),
         **({"tuned": _tuned(result)} if manifest.tuned else {}),
@@ -153,7 +176,7 @@ def _table(result: CompileResult) -> Table:
         f"{manifest.memory.weight_bytes:,} of weights",
     }
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(name, escape(value))  # rich takes [n, 3] for a style
     return table
 
 

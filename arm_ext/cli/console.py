@@ -11,6 +11,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from arm_ext.errors import UsageError
+from arm_ext.shapes import Dim, parse_dims
+
 # soft_wrap: a pipe or a narrow window gets whole lines, never lines broken inside a path.
 stdout = Console(soft_wrap=True, highlight=False)
 stderr = Console(stderr=True, highlight=False)
@@ -43,20 +46,55 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
         yield step
 
 
-class Shape(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """NAME=1,3,224,224 → (NAME, (1, 3, 224, 224))."""
+class Shape(click.ParamType[tuple[str, tuple[Dim, ...]]]):
+    """NAME=1,3,224,224, or with {64,128} or the name of a dimension in the place of a size."""
 
     name = "shape"
 
     def convert(
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
+    ) -> tuple[str, tuple[Dim, ...]]:
         """Parse one occurrence of the option."""
         name, separator, dims = value.rpartition("=")
         try:
-            shape = tuple(int(dim) for dim in dims.split(","))
+            shape = parse_dims(dims)
         except ValueError:
             shape = ()
         if not (separator and name and shape):
-            self.fail(f"{value!r} is not of the form NAME=1,3,224,224", param, ctx)
+            self.fail(f"{value!r} is not of the form NAME=1,3,224,224 or 'NAME=1,{{64,128}}'", param, ctx)
         return name, shape
+
+
+def given_shapes(options: Sequence[tuple[str, tuple[Dim, ...]]]) -> dict[str, tuple[Dim, ...]]:
+    """Return the shapes by name.
+
+    Raises:
+        UsageError: An input has two, as where a shell has taken braces apart.
+    """
+    shapes = dict(options)
+    if len(shapes) < len(options):
+        twice = next(name for name, _ in options if [other for other, _ in options].count(name) > 1)
+        raise UsageError(
+            f"--shape names {twice} twice; several sizes go in braces, and those in quotes: "
+            f"--shape '{twice}=1,{{64,128}}'"
+        )
+    return shapes
+
+
+class Pair(click.ParamType[tuple[str, str]]):
+    """A=B → (A, B)."""
+
+    name = "pair"
+
+    def __init__(self, form: str) -> None:
+        """Takes how the option's help writes it."""
+        self._form = form
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Parse one occurrence of the option."""
+        first, _, second = value.partition("=")
+        if not (first and second):
+            self.fail(f"{value!r} is not of the form {self._form}", param, ctx)
+        return first, second

@@ -11,7 +11,7 @@ from arm_ext.tune.shelf import Book, Entry, contents
 from arm_ext.tune.shelf import merge as merge_all
 from arm_ext.tune.shelf import prune as prune_one
 
-_HEAD = ("task", "trials", "failed", "default", "best", "less", "used", "measured")
+_HEAD = ("task", "trials", "failed", "default", "best", "less", "bound", "used", "measured")
 _MINUTES = len("2026-01-31T12:34")  # of a time in ISO 8601
 
 
@@ -66,4 +66,5 @@ def _cells(entry: Entry) -> tuple[str, ...]:
     costs = amount(entry.default, entry.unit), amount(entry.best, entry.unit)
     measured = f"{entry.when[:_MINUTES]} {entry.where}"
     used = "yes" if entry.used else ""
-    return entry.task, str(entry.trials), str(entry.failed or ""), *costs, gain, used, measured
+    bound = "" if entry.bound is None else percent(entry.bound)
+    return entry.task, str(entry.trials), str(entry.failed or ""), *costs, gain, bound, used, measured

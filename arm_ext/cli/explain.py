@@ -6,10 +6,13 @@ from pathlib import Path
 
 import click
 
-from arm_ext.cli.console import command, progress
+from arm_ext.cli.console import command, given_shapes, progress
+from arm_ext.cli.model_options import model_options
 from arm_ext.cli.target_options import target_options
 from arm_ext.explainer import STEPS, ExplainReport, NearMiss, Rejected, RuleReport
 from arm_ext.explainer import explain as explain_model
+from arm_ext.quant.static import Method
+from arm_ext.shapes import Dim
 
 # A page for a model, a screen for a rule: what is left out is counted, and stands in --json.
 _PLACES = 3  # places where a rule applied, and different reasons why it did not
@@ -25,16 +28,20 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
     help="Tell about one, place by place: a rule, or layout, integerize, combine_matmuls, fuse:COMPOSITE.",
 )
 @target_options("estimate")
+@model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every place.")
 def explain(
     model: Path,
     rule: str | None,
     target: str,
     mattr: str | None,
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
+    preprocess: Path | None,
+    quantize: Path | None,
+    calibration: Method,
     as_json: bool,
 ) -> None:
-    """Tell what each rewrite did to MODEL (ONNX, TFLite or a .pt2 of torch.export), and where and why it did not.
+    """Tell what each rewrite did to MODEL (ONNX, TFLite, StableHLO or a .pt2 file), and where and why it did not.
 
     "rejected": the pattern is there, but the rule's check refused it. "nearly": all of the pattern is there but for
     a part or two; two operators match at least, and more than do not.
@@ -44,7 +51,17 @@ def explain(
     takes in no more, or why there is none).
     """
     with progress("explaining", STEPS) as step:
-        report = explain_model(model, rule, target=target, mattr=mattr, shapes=dict(shapes), progress=step)
+        report = explain_model(
+            model,
+            rule,
+            target=target,
+            mattr=mattr,
+            shapes=given_shapes(shapes),
+            preprocess=preprocess,
+            quantize=quantize,
+            calibration=calibration,
+            progress=step,
+        )
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     else:

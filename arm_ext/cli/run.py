@@ -9,6 +9,7 @@ from typing import Any
 import click
 import numpy as np
 import numpy.typing as npt
+from rich.markup import escape
 from rich.table import Table
 
 from arm_ext import runner
@@ -129,10 +130,9 @@ def _table(result: runner.RunResult) -> Table:
     for title in ("expected", "source", "top-1", ""):
         table.add_column(title)
     for check in result.checks:
-        value = result.outputs[check.name]
         table.add_row(
-            check.name,
-            f"{value.dtype}{list(value.shape)}",
+            escape(check.name),  # rich takes [n, 3] for a style
+            check.type,
             _distance(check.expected, check.bound),
             _distance(check.source, None),
             "" if check.source is None else "same" if check.source.top1 else "differs",

@@ -33,7 +33,8 @@ def target_options(purpose: str) -> Callable[[Command], Command]:
             type=Shape(),
             multiple=True,
             metavar="NAME=1,3,224,224",
-            help="Static shape of an input.",
+            help="Shape of an input. 'NAME=1,{64,128}', in quotes, has a size to choose at run time; lists of several "
+            "inputs go together position by position. NAME=n,3,224,224 takes any number of samples, one by one.",
         ),
     )
 

@@ -7,10 +7,13 @@ from typing import get_args
 
 import click
 
-from arm_ext.cli.console import command
+from arm_ext.cli.console import command, given_shapes
+from arm_ext.cli.model_options import model_options
 from arm_ext.cli.target_options import target_options
-from arm_ext.cli.tune_view import PIPES, amount, percent, table_of_tasks, view
+from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
 from arm_ext.manifest import Precision
+from arm_ext.quant.static import Method
+from arm_ext.shapes import Dim
 from arm_ext.tune.progress import TuneReport
 from arm_ext.tuner import tune_model
 
@@ -37,6 +40,7 @@ class Minutes(click.ParamType[float]):
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @target_options("tune")
+@model_options
 @click.option(
     "--precision",
     type=click.Choice(get_args(Precision)),
@@ -80,7 +84,10 @@ def tune(
     model: Path,
     target: str,
     mattr: str | None,
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
+    preprocess: Path | None,
+    quantize: Path | None,
+    calibration: Method,
     precision: Precision,
     db: Path,
     board: str,
@@ -104,7 +111,10 @@ def tune(
             target,
             db,
             mattr=mattr,
-            shapes=dict(shapes),
+            shapes=given_shapes(shapes),
+            preprocess=preprocess,
+            quantize=quantize,
+            calibration=calibration,
             precision=precision,
             board=board,
             jobs=jobs,
@@ -120,9 +130,10 @@ def tune(
     if as_json:
         click.echo(report.model_dump_json(indent=2))
         return
-    legend = f"\n\n{PIPES}" if report.unit == "cycles" else ""
+    legend = f"\n\n{BOUND}" if report.unit == "cycles" else ""
     click.echo(f"{table_of_tasks(report)}{legend}\n\n{_summary(report)}")
-    flags = f" --mattr={mattr}" if mattr else ""
+    given = {"--mattr=": mattr, "--preprocess ": preprocess, "--quantize ": quantize}
+    flags = "".join(f" {option}{value}" for option, value in given.items() if value)
     click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{flags} --tuned {db}")
 
 
@@ -134,6 +145,7 @@ def _summary(report: TuneReport) -> str:
     gain = percent(1 - report.after / report.before)
     rows = {
         "tasks together": f"{amount(report.before, report.unit)} → {amount(report.after, report.unit)} ({gain} less)",
+        **({} if report.bound is None else {"bound": f"{percent(report.bound)} of what is left"}),
         "measured": report.where,
         "trials": f"{report.trials}, {report.reused} of them known, in {report.seconds:.0f} s ({ends[report.stopped]})",
         "failures": failures,

@@ -21,8 +21,11 @@ _REFRESHES = 2  # a second
 _MINUTE = 60
 # Of the terminal: heads, totals and the prompt.
 _OTHER_LINES = 9
-_HEAD = ("task", "calls", "share", "trials", "default", "best", "less", "pipes", "failed")
-PIPES = "pipes: how full the best keeps the vector pipes. At 100 % fewer vector instructions alone would be faster."
+_HEAD = ("task", "calls", "share", "trials", "default", "best", "less", "bound", "failed")
+BOUND = (
+    "bound: the share of the best's cycles that no order of its instructions goes below, as they fill the vector pipes "
+    "or dispatch,\nand its data comes from beyond L1 once. At 100 % only fewer instructions would be faster."
+)
 
 
 @contextmanager
@@ -48,8 +51,8 @@ def table_of_tasks(report: TuneReport) -> str:
         costs = (amount(task.default, report.unit), amount(task.best, report.unit))
         failed = sum(task.failures.values())
         cells = (str(task.times), percent(task.share), str(task.trials), *costs)
-        pipes = "" if task.pipes is None else percent(task.pipes)
-        rows.append((task.task, *cells, "" if gain is None else percent(gain), pipes, str(failed or "")))
+        bound = "" if task.bound is None else percent(task.bound)
+        rows.append((task.task, *cells, "" if gain is None else percent(gain), bound, str(failed or "")))
     return aligned(rows)
 
 
@@ -123,7 +126,7 @@ def _cells(row: Row, unit: Unit) -> tuple[str, ...]:
     gain = "" if row.gain is None else percent(row.gain)
     failed = ", ".join(f"{count} {kind}" for kind, count in row.failures.items())
     costs = amount(row.default, unit), amount(None if row.best is None else row.cost, unit)
-    pipes = "" if row.pipes is None else percent(row.pipes)
+    bound = "" if row.bound is None else percent(row.bound)
     return (
         row.task.name,
         str(row.task.times),
@@ -131,6 +134,6 @@ def _cells(row: Row, unit: Unit) -> tuple[str, ...]:
         str(row.trials),
         *costs,
         gain,
-        pipes,
+        bound,
         failed,
     )

@@ -3,9 +3,11 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 
+from arm_ext import digits
 from arm_ext.cli import invoke
 from arm_ext.cli.explain import _detail, _overview
 from arm_ext.explainer import NAMES, ExplainReport, Miss, NearMiss, Rejected, RuleReport
@@ -142,12 +144,17 @@ def test_of_many_near_misses_the_best_are_told():
 
 BAD = [
     ("unknown rule", ["m.onnx", "--rule", "fold_batchnorm"], 2, "did you mean fold_batch_norm"),
-    ("no rule's name", ["m.onnx", "--rule", "xyz"], 2, "known are: cancel_negations"),
+    (
+        "no rule's name",
+        ["m.onnx", "--rule", "xyz"],
+        2,
+        "known are: affine_before_unflatten, cancel_negations",
+    ),
     ("missing file", ["n.onnx"], 2, "n.onnx: no such model file"),
     ("empty file", ["empty.onnx"], 2, "the file is empty"),
     ("not ONNX", ["text.onnx"], 2, "not an ONNX model"),
     ("dynamic dimension", ["dynamic.onnx"], 2, "--shape x=1,31"),
-    ("malformed shape", ["dynamic.onnx", "--shape", "x=1,a"], 2, "NAME=1,3,224,224"),
+    ("malformed shape", ["dynamic.onnx", "--shape", "x=1,a"], 2, "as in --shape 'x=1,{64,128}'"),
     ("no model", [], 2, "MODEL"),
 ]
 
@@ -165,3 +172,20 @@ def test_bad_input(
     assert "Traceback" not in captured.err
     assert len(captured.err.splitlines()) <= SCREEN_LINES
     assert captured.out == ""
+
+
+def test_a_model_with_steps_around_it_and_quantised_by_samples_is_what_compile_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    images, _ = digits.held_out()
+    name = onnx.load(digits.model_path("fp32")).graph.input[0].name
+    np.savez(tmp_path / "samples.npz", **{name: images[:4]})
+    steps = {"inputs": {name: {"frame": [8, 8, 1], "steps": [{"normalize": {"divide": 16}}]}}}
+    (tmp_path / "steps.yaml").write_text(json.dumps(steps))
+    given = ["--quantize", str(tmp_path / "samples.npz"), "--preprocess", str(tmp_path / "steps.yaml")]
+    assert invoke(["explain", str(digits.model_path("fp32")), "--json", *given]) == 0
+    rules = {rule["rule"]: rule for rule in json.loads(capsys.readouterr().out)["rules"]}
+    assert rules["fuse:conv2d_s8"]["applied"]
+    assert f"preprocess:{name}" in str(rules)
+    assert invoke(["tune", str(digits.model_path("fp32")), "--preprocess", "absent.yaml"]) == 2
+    assert "absent.yaml" in capsys.readouterr().err

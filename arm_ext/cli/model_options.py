@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of what a verb does to a model before anything else."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from arm_ext.quant.static import Method
+
+Command = Callable[..., Any]
+
+_OPTIONS = (
+    click.option(
+        "--preprocess",
+        type=click.Path(path_type=Path),
+        metavar="FILE.yaml",
+        help="Steps before and after the model that the package computes too: from a camera's frame to labels.",
+    ),
+    click.option(
+        "--quantize",
+        type=click.Path(path_type=Path),
+        metavar="FILE.npz",
+        help="Quantise a float ONNX model to int8 by calibration samples: an array an input, samples along its first "
+        "axis.",
+    ),
+    click.option(
+        "--calibration",
+        type=click.Choice(get_args(Method)),
+        default="minmax",
+        show_default=True,
+        help="How --quantize finds the range of an activation.",
+    ),
+)
+
+
+def model_options(function: Command) -> Command:
+    """Add --preprocess, --quantize and --calibration."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
