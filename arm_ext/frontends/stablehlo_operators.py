@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of StableHLO that can be compiled, and those of a model that cannot."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -59,6 +60,8 @@ _CALLED: dict[str, Convert] = {
 }
 # Operators whose regions are program; those of others are functions of numbers.
 _CONTROL = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
+# Of a tensor: 4 GB of float32, beyond which reading a damaged file could take all memory.
+_MAX_ELEMENTS = 2**30
 _ENDS = ("func.return", "stablehlo.return")
 _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
 
@@ -126,6 +129,11 @@ def name_of(location: Any) -> str:
     return f"line {match[2]}" if match[2] else match[1]
 
 
+def _is_taken(ty: Any) -> bool:
+    tensor = tensor_of(ty)
+    return tensor is not None and math.prod(tensor.shape) <= _MAX_ELEMENTS
+
+
 def refuse_unsupported(operators: Mapping[Any, str]) -> None:
     """Refuse a model for the operators, and types of values, that cannot be compiled.
 
@@ -135,7 +143,7 @@ def refuse_unsupported(operators: Mapping[Any, str]) -> None:
     missing: dict[str, list[str]] = {}
     for op, name in operators.items():
         types = [value.type for value in (*op.operands, *op.results)]
-        strange = next((str(ty) for ty in types if tensor_of(ty) is None), None)
+        strange = next((str(ty) for ty in types if not _is_taken(ty)), None)
         if converter_of(op) is None:
             missing.setdefault(operator_name(op), []).append(name)
         elif strange is not None:

@@ -89,9 +89,12 @@ class Values:
         """Hold a constant; one number if all elements are alike."""
         value = np.asarray(value)
         whole = tuple(shape) if shape is not None else value.shape
+        if value.size > 1 and not any(value.strides):  # a splat, which takes no memory
+            value = value[(0,) * value.ndim]
         first, last = (value.reshape(-1)[k].tobytes() if value.size else b"" for k in (0, -1))
         if value.size > 1 and first == last and value.tobytes() == first * value.size:
             value = value.reshape(-1)[0]
+        value = np.asarray(value)
         if value.size == 1:
             value = value.reshape(())
         return Held(relax.const(np.array(value, order="C")), whole)

@@ -278,3 +278,13 @@ def test_without_jaxlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EnvError, match=r"pip install 'tvm-arm-ext\[stablehlo\]'"):
         import_model(tmp_path / "m.mlir")
+
+
+def test_tensors_beyond_memory_are_refused():
+    body = """
+      %c = stablehlo.constant dense<1.0> : tensor<1099511627776xf32>
+      %s = stablehlo.slice %c [0:6] : (tensor<1099511627776xf32>) -> tensor<6xf32>
+      %y = stablehlo.reshape %s : (tensor<6xf32>) -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>"""
+    with pytest.raises(ModelError, match=r"stablehlo\.slice of tensor<1099511627776xf32> \(1x\): line 4"):
+        import_stablehlo(program(body), "m")
