@@ -42,6 +42,11 @@ class Rejection:
     limit: str
     actual: str
 
+    @property
+    def of_other_composites(self) -> bool:
+        """Whether the kernel computes something else altogether, which says nothing about this workload."""
+        return self.reason.startswith("composite is no ")
+
 
 Answer = TypeVar("Answer")
 

@@ -96,9 +96,11 @@ def again(size: float, times: int, kept: float, core: Core) -> float:
 Option = TypeVar("Option")
 
 
-def cheapest(options: Sequence[Option], cost: Callable[[Option], Cost], core: Core) -> Option:
+def cheapest(
+    options: Sequence[Option], cost: Callable[[Option], Cost], core: Core, tie: float = TIE
+) -> Option:
     """The option with the fewest instructions among those whose cycles tie with the lowest; then the first."""
     costs = {option: cost(option) for option in options}
-    limit = (1 + TIE) * min(each.cycles(core) for each in costs.values())
+    limit = (1 + tie) * min(each.cycles(core) for each in costs.values())
     tied = [option for option in options if costs[option].cycles(core) <= limit]
     return min(tied, key=lambda option: costs[option].instructions)

@@ -50,6 +50,18 @@ def test_every_kernel_says_why_it_does_not_take_a_workload():
     assert all(r.reason and r.limit and r.actual for r in answer.rejections)
 
 
+def test_a_kernel_of_other_composites_is_told_from_one_whose_limits_fail():
+    choice = select(WORKLOAD, CORE)
+    assert isinstance(choice, Choice)
+    others = {rejection.kernel for rejection in choice.rejected if rejection.of_other_composites}
+    assert {"softmax_f32", "attention_f32", "gemm_s8_sdot"} <= others
+    workload = conv2d((1, 9, 9, 3), 8, (3, 3))
+    choice = select(workload, CORE)
+    assert isinstance(choice, Choice)
+    near = {rejection.kernel for rejection in choice.rejected if not rejection.of_other_composites}
+    assert near == {"winograd_f32", "depthwise_f32"}
+
+
 def test_look_up_overrules():
     known = gemm_f32.Params(1, 4, 1, parallel=False)
     choice = select(WORKLOAD, CORE, lambda workload, core: Known(known, "a note") if core is CORE else None)
