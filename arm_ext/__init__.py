@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from arm_ext.compiler import CompileResult, compile
     from arm_ext.doctor import Diagnosis, diagnose
     from arm_ext.ethosu.options import NpuOptions
-    from arm_ext.explainer import ExplainReport, explain
+    from arm_ext.explainer import explain
+    from arm_ext.explanation import ExplainReport
     from arm_ext.frontends.preprocess import Preprocess
     from arm_ext.measure.bench import bench
     from arm_ext.measure.profile import CountReport
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from arm_ext.peers.compare import compare
     from arm_ext.peers.comparison import Comparison
     from arm_ext.runner import RunResult, run
-    from arm_ext.tune.progress import TuneReport
+    from arm_ext.tune.report import TuneReport
     from arm_ext.tuner import tune_model
     from arm_ext.verifier import VerifyReport, verify
 
@@ -64,7 +65,8 @@ _HOMES = {
     "arm_ext.compiler": ("CompileResult", "compile"),
     "arm_ext.doctor": ("Diagnosis", "diagnose"),
     "arm_ext.ethosu.options": ("NpuOptions",),
-    "arm_ext.explainer": ("ExplainReport", "explain"),
+    "arm_ext.explainer": ("explain",),
+    "arm_ext.explanation": ("ExplainReport",),
     "arm_ext.frontends.preprocess": ("Preprocess",),
     "arm_ext.measure.bench": ("bench",),
     "arm_ext.measure.profile": ("CountReport",),
@@ -75,7 +77,7 @@ _HOMES = {
     "arm_ext.peers.compare": ("compare",),
     "arm_ext.peers.comparison": ("Comparison",),
     "arm_ext.runner": ("RunResult", "run"),
-    "arm_ext.tune.progress": ("TuneReport",),
+    "arm_ext.tune.report": ("TuneReport",),
     "arm_ext.tuner": ("tune_model",),
     "arm_ext.verifier": ("VerifyReport", "verify"),
 }

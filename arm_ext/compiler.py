@@ -2,9 +2,7 @@
 """`arm_ext.compile`: a model in, a package out."""
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,28 +10,20 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext import package
-from arm_ext.batch import batched
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.load import export_module, import_model
+from arm_ext.frontends.load import export_module
 from arm_ext.frontends.preprocess import Preprocess
-from arm_ext.frontends.state import read_initial, with_states
-from arm_ext.frontends.wrap import preprocessed
 from arm_ext.macs import count_macs
-from arm_ext.make_manifest import Compiled, make_manifest
 from arm_ext.manifest import Memory, Numerics, Precision
-from arm_ext.native.build import npu_runtime
-from arm_ext.package import Package, RegionValues, Selftest
-from arm_ext.pipeline import PHASES, Context, build
-from arm_ext.quant.frontend import import_given
+from arm_ext.package import Package
+from arm_ext.packing import Packing
+from arm_ext.pipeline import PHASES, Context
 from arm_ext.quant.static import Method
-from arm_ext.report import CompileReport, build_report
-from arm_ext.selftest import make_selftest, make_steps, random_inputs
-from arm_ext.shapes import Bucket, Given, buckets_of
-from arm_ext.target.isa import check_isa
-from arm_ext.target.profiles import Profile, resolve
-from arm_ext.target.toolchain import Linker as LinkStep
+from arm_ext.report import CompileReport
+from arm_ext.shapes import Given, buckets_of
+from arm_ext.source import Source, refuse_together
+from arm_ext.target.profiles import resolve
 from arm_ext.tune.tuned import Tuned
 from arm_ext.variants import Variant, unite
 from schedules.kernels import winograd_f32
@@ -44,7 +34,6 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-    from arm_ext.npu_files import Offloaded
     from arm_ext.offloading import Divider
     from arm_ext.partitioner import Partitioner
 
@@ -52,11 +41,6 @@ if TYPE_CHECKING:
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
 
 _NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
-
-
-# By LLVM's names, Armv8.2-A's arithmetic on binary16 and Armv8.6-A's products of bfloat16. Without them each
-# operation takes conversions more.
-_PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
 
 
 @dataclass(frozen=True)
@@ -133,87 +117,26 @@ def compile(
     numerics: Numerics = "qdq" if npu is None else "tosa"
     divider = None if npu is None else _divider(npu)
     buckets = buckets_of(shapes)
-    together = {
-        "--npu": npu,
-        "--quantize": quantize,
-        "--preprocess": preprocess,
-        "inputs for the self-test": inputs,
-    }
-    _refuse_together(buckets, **together)
+    alone = {"--npu": npu, "--quantize": quantize, "--preprocess": preprocess}
+    refuse_together(buckets, **alone, **{"inputs for the self-test": inputs})
     with package.writing(Path(output)) as folder:
         progress("import")
         without = () if winograd else (winograd_f32.NAME,)
         known = None if tuned is None else Tuned(tuned, profile, without)
-        variants = []
-        for bucket in buckets:
-            imported, calibrated = import_given(model, bucket.shapes, state or {}, quantize, calibration)
-            if bucket.batch:
-                imported = batched(imported, bucket, partial(import_model, model))
-            imported = with_states(preprocessed(imported, preprocess), state or {}, read_initial(state_init))
-            _check_precision(precision, imported, profile)
-            _refuse_together(buckets, states=imported.states)
-            test_inputs = list(inputs) if inputs is not None else random_inputs(imported.inputs)
-            context = Context(profile, precision, without, _NUMERICS[numerics], known)
-            variants.append(Variant(bucket, imported, test_inputs, context))
-        partitioner = None
-        if divider is not None:
-            divider.check(imported)
-            partitioner = _partitioner(divider, imported, count_macs(imported.mod))
-            context.divide = partitioner
+        source = Source(model, preprocess, state or {}, state_init, quantize, calibration, inputs)
+        context = Context(profile, precision, without, _NUMERICS[numerics], known)
+        variants, calibrated = source.variants(buckets, context)
+        partitioner = None if divider is None else _partitioner(divider, variants[0])
         for variant in variants:
             variant.run(Path(dump_phases) if dump_phases else None, progress)
-        offloaded = None if partitioner is None else partitioner.offloaded
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
-        main = united.largest
-        compiled = build_report(
-            main.model.name,
-            profile.name,
-            main.model.nodes,
-            main.macs,
-            united.context.kernels,
-            # What is so for each shape is told once.
-            dict.fromkeys(united.context.left_float),
-            dict.fromkeys(united.context.kept_layout),
-            None if offloaded is None else offloaded.report,
-        )
-        progress("link")
-        # The self-tests compile the model for this machine, which takes about as long: each has a core.
-        with ThreadPoolExecutor(max_workers=1) as beside:
-            pending = [beside.submit(_selftest, variant, offloaded) for variant in variants]
-            executable = build(united.planned, profile, [held.initial for held in main.model.states])
-            beside_kernels = (npu_runtime(profile.triple),) if context.offers else ()
-            linker = executable.export_library(
-                str(folder / package.SO), fcompile=LinkStep(profile.triple, cc, beside_kernels)
-            )
-            progress("verify")
-            check_isa(folder / package.SO, profile.features)
-            progress("self-test")
-            tested = [each.result() for each in pending]
-        for variant, (selftest, _) in zip(variants, tested, strict=True):
-            selftest.save(folder / united.selftest_file(variant))
+        offloaded = None if partitioner is None else partitioner.offloaded
+        packing = Packing(folder, united, profile, offloaded)
+        linked = packing.link(cc, progress)
         progress("package")
-        manifest = make_manifest(
-            Compiled(
-                main.model,
-                calibrated,
-                profile,
-                precision,
-                numerics,
-                united.memory,
-                compiled.macs,
-                main.check,
-                linker,
-                package.file_sha256(folder / package.SO),
-                None if offloaded is None else offloaded.write(folder, tested[0][1]),
-                [] if known is None else known.records(main.model.name, united.context.kernels),
-                united.buckets(),
-            )
-        )
-        package.write_manifest(folder, manifest)
-        (folder / package.REPORT_JSON).write_text(compiled.model_dump_json(indent=2) + "\n")
-        (folder / package.REPORT_TEXT).write_text(compiled.text())
-    return CompileResult(Package(Path(output), manifest), compiled)
+        manifest, report = packing.write(linked, numerics, calibrated, known)
+    return CompileResult(Package(Path(output), manifest), report)
 
 
 def _divider(npu: NpuOptions | str) -> "Divider":
@@ -224,41 +147,13 @@ def _divider(npu: NpuOptions | str) -> "Divider":
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
 
-def _partitioner(divider: "Divider", model: ImportedModel, macs: Mapping[str, int]) -> "Partitioner":
+def _partitioner(divider: "Divider", variant: Variant) -> "Partitioner":
+    """What divides the model, as its phases go on."""
     from arm_ext.partitioner import Partitioner
 
-    return Partitioner(divider, model, macs)
-
-
-def _selftest(variant: Variant, offloaded: "Offloaded | None") -> tuple[Selftest, list[RegionValues]]:
-    """What the package's CPU should give, and what flows through its regions for an NPU."""
-    model, inputs, context = variant.model, variant.inputs, variant.context
-    if offloaded is not None:
-        selftest, values = offloaded.selftest(model, inputs, context.without)
-        return replace(selftest, steps=make_steps(model, inputs, context.without, context.numerics)), values
-    return make_selftest(model, inputs, context.precision, context.without, context.numerics), []
-
-
-def _refuse_together(buckets: Sequence[Bucket], **given: object) -> None:
-    """Refuse what takes one shape an input, where there are several."""
-    for option, value in given.items():
-        if value and (len(buckets) > 1 or buckets[0].batch):
-            raise UsageError(
-                f"several shapes in one package cannot have {option}; name one size in the place of a list or name"
-            )
-
-
-def _check_precision(precision: Precision, model: ImportedModel, profile: Profile) -> None:
-    if precision == "fp32":
-        return
-    if model.quantized:
-        raise UsageError(f"--precision {precision} is for float models; {model.name} is quantised")
-    feature = _PRECISION_FEATURE[precision]
-    if feature not in profile.features:
-        raise UsageError(
-            f"--precision {precision} needs {feature}, which {profile.name} lacks; "
-            f"name a target that has it, or add it by --mattr=+{feature}"
-        )
+    divider.check(variant.model)
+    variant.context.divide = partitioner = Partitioner(divider, variant.model, count_macs(variant.model.mod))
+    return partitioner
 
 
 def _check_budget(memory: Memory, budget: int | None) -> None:

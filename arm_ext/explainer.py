@@ -5,16 +5,16 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import onnx
 import tvm
-from pydantic import BaseModel, ConfigDict
 
 import relay_passes
 import schedules
 from arm_ext.control import split
 from arm_ext.errors import UsageError
+from arm_ext.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.frontends.wrap import preprocessed
 from arm_ext.names import near
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from jax.export import Exported
     from torch.export import ExportedProgram
 
-SCHEMA_VERSION: Literal[1] = 1
-
 _PHASES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
 
 # Steps, for a progress display.
@@ -58,79 +56,6 @@ NAMES: tuple[str, ...] = (
 )
 
 _NOT_TRIED = "changes last bits of float results, which could move an integer, and the model quantises"
-
-
-class Rejected(BaseModel):
-    """A match that a rule does not rewrite.
-
-    Attributes:
-        nodes: Source nodes of the match.
-        reason: Why not.
-        limit: What the rule's check allows; empty if it is no comparison.
-        actual: What it found instead.
-        cost: What the rewrite would cost there, if that is why.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    nodes: tuple[str, ...]
-    reason: str
-    limit: str = ""
-    actual: str = ""
-    cost: str = ""
-
-
-class Miss(BaseModel):
-    """A part of a pattern that does not fit: any of `expected` would."""
-
-    model_config = ConfigDict(frozen=True)
-
-    expected: tuple[str, ...]
-    found: str
-    at: tuple[str, ...]
-
-
-class NearMiss(BaseModel):
-    """A place where a rule matches but for one part or two; `nodes` are those that match."""
-
-    model_config = ConfigDict(frozen=True)
-
-    nodes: tuple[str, ...]
-    misses: tuple[Miss, ...]
-
-
-class RuleReport(BaseModel):
-    """One rule on one model.
-
-    Attributes:
-        rule: Its name, one of NAMES.
-        effect: What it does, in a sentence.
-        definition: Its algebra, before → after, and what it does to quantised models.
-        not_tried: Why the rule was not tried at all; empty if it was.
-        applied: Source nodes of each match that was rewritten.
-        rejected: Matches that were not.
-        near_misses: Where it does not match, but nearly.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    rule: str
-    effect: str
-    definition: str
-    not_tried: str = ""
-    applied: tuple[tuple[str, ...], ...] = ()
-    rejected: tuple[Rejected, ...] = ()
-    near_misses: tuple[NearMiss, ...] = ()
-
-
-class ExplainReport(BaseModel):
-    """What became of the rules on a model, in the order in which they are tried."""
-
-    model_config = ConfigDict(frozen=True)
-
-    schema_version: Literal[1] = SCHEMA_VERSION
-    model: str
-    rules: tuple[RuleReport, ...]
 
 
 def explain(

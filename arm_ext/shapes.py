@@ -66,6 +66,11 @@ def parse_dims(text: str) -> tuple[Dim, ...]:
     )
 
 
+def dims_text(dims: Sequence[Dim]) -> str:
+    """Return one input's dimensions as `parse_dims` reads them."""
+    return ",".join(_braces(dim) if isinstance(dim, tuple) else str(dim) for dim in dims)
+
+
 def _plain(text: str) -> int | str:
     return text if text.isidentifier() else int(text)
 
@@ -121,7 +126,7 @@ def _batch(shapes: Mapping[str, Sequence[Dim]]) -> tuple[str, tuple[str, ...]]:
     names = {dim for dims in shapes.values() for dim in dims if isinstance(dim, str)}
     for name, dims in shapes.items():
         if inner := [dim for dim in dims[1:] if isinstance(dim, str)]:
-            text = ",".join(_braces(dim) if isinstance(dim, tuple) else str(dim) for dim in dims)
+            text = dims_text(dims)
             raise UsageError(
                 f"--shape {name}={text}: only the first dimension, of samples that are computed one by one, may be "
                 f"known at run time; list the sizes of {inner[0]} that occur, as in "

@@ -20,8 +20,9 @@ from arm_ext.tune import search
 from arm_ext.tune.database import Database
 from arm_ext.tune.fleet import Fleet
 from arm_ext.tune.measure import Measurer
-from arm_ext.tune.progress import OnProgress, Progress, Stopped, TuneReport, Watched, make_report, start
+from arm_ext.tune.progress import OnProgress, Progress, Watched, start
 from arm_ext.tune.recorded import Recorded
+from arm_ext.tune.report import Stopped, TuneReport, make_report
 from arm_ext.tune.rerank import rerank as measure_best
 from arm_ext.tune.task import Task, extract
 from arm_ext.tune.united import united
@@ -57,7 +58,7 @@ def tune_model(
     `if __name__ == "__main__"`. KeyboardInterrupt ends the search and is no error; what was found is kept.
 
     Args:
-        model: An ONNX, TFLite or .pt2 file.
+        model: A file of any format that `compile` takes.
         target: Name of a profile.
         db: Folder of the database; made if there is none.
         mattr: As for `compile`.
@@ -89,9 +90,10 @@ def tune_model(
     (imported, *_) = buckets
     of_all = united([extract(each.mod, Context(profile, precision)) for each in buckets])
     found = _matching(of_all, tasks, imported.name)
-    database = Database(db, create=True)
     began = monotonic()
     with Fleet(profile, rerank or board, jobs) as fleet:
+        # Not before the board is there, so that a wrong name leaves no folder behind.
+        database = Database(db, create=rerank is None)
         recorded = Recorded(fleet, database, seed)
         left = _countdown(budget)
         progress = start(found, recorded, left, trials)

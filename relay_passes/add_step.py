@@ -46,7 +46,7 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
     is_set = [_entry(f"{flag}{_TEXT}") for flag in ("\0", "\1")]
     entries = [_entry(f"{_TEXT}{k}") for k in range(len(initial))]
     builder = relax.BlockBuilder(mod)
-    zeros = [None if array.any() else _zeros(builder, array) for array in initial]
+    zeros = [None if array.tobytes().strip(b"\0") else _zeros(builder, array) for array in initial]
     with builder.function(RESET, [], pure=False):
         for entry, array, fill in zip(entries, initial, zeros, strict=True):
             _keep(
@@ -81,14 +81,21 @@ def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result:
     origins = _origins(main)
     is_tuple = isinstance(main.ret_ty, relax.TupleType)
     values = [builder.emit(TupleGetItem(result, k)) for k in range(len(origins))] if is_tuple else [result]
+    taken, kept = main.params[:-states], main.params[-states:]
     own: list[Expr] = []
     for k, (value, origin) in enumerate(zip(values, origins, strict=True)):
         if k < len(values) - states:
-            safe = not any(origin.same_as(other) for other in (*main.params[-states:], *origins[-states:]))
+            # What a branch or another function gives may be a state, or one of main's constants.
+            is_alone = _is_new(origin) and not _is_among(origin, origins[-states:])
+            safe = is_alone or _is_among(origin, taken)
         else:
-            safe = _is_new(origin) or any(origin.same_as(state) for state in main.params[-states:])
+            safe = _is_new(origin) or _is_among(origin, kept)
         own.append(value if safe else _copied(builder, value))
     return own
+
+
+def _is_among(value: Expr, others: Sequence[Expr]) -> bool:
+    return any(value.same_as(other) for other in others)
 
 
 def _origins(main: relax.Function) -> list[Expr]:

@@ -6,12 +6,12 @@
 For sample s of what it writes, a block may read sample s of what has samples, and all else at places without s.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tvm import sym, tirx
 from tvm.ir import Expr, Range, TensorLoad, Var
-from tvm.s_tir.stmt import SBlock, SBlockRealize
+from tvm.s_tir.stmt import SBlockRealize
 from tvm_ffi import structural_map, structural_walk
 
 
@@ -53,9 +53,25 @@ def follow_samples(
     stores: dict[Var, list[_Store]] = {}
     for each in _stores(func.body, _Scope()):
         stores.setdefault(each.store.buffer, []).append(each)
-    for buffer, writes in stores.items():
-        where[buffer] = _of_buffer(buffer, writes, where, count)
+    if any(buffer in where for buffer in stores):
+        raise MixedError("it writes to its input")
+    for buffer in stores:
+        if buffer not in where:
+            where |= _of_buffers(_together(buffer, stores, where), where, count)
     return [_known(buffer, where) for buffer in list(func.params)[len(operands) :]]
+
+
+def _together(
+    buffer: Var, stores: dict[Var, list[_Store]], where: dict[Var, Samples | None]
+) -> dict[Var, list[_Store]]:
+    """A buffer, and those that are read before it is known where they have samples: what argmax finds, and where."""
+    found, rest = {buffer: stores[buffer]}, [buffer]
+    while rest:
+        for source in (load.source for write in stores[rest.pop()] for load in _loads(write)):
+            if source in stores and source not in where and source not in found:
+                found[source] = stores[source]
+                rest.append(source)
+    return found
 
 
 def _known(buffer: Var, where: dict[Var, Samples | None]) -> Samples | None:
@@ -83,15 +99,15 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
                     scope = _Scope(scope.conditions, scope.ranges, values)
                 else:
                     yield from _stores(step, scope)
-        case tirx.For():
+        case tirx.For() if not _reads(map(scope.inline, (stmt.min, stmt.extent))):
             ranges = scope.ranges | {stmt.loop_var: Range.from_min_extent(stmt.min, stmt.extent)}
             yield from _stores(stmt.body, _Scope(scope.conditions, ranges, scope.values))
         case SBlockRealize():
-            yield from _stores(stmt.block, scope)
-        case SBlock():
-            ranges = scope.ranges | {iterator.var: iterator.dom for iterator in stmt.iter_vars}
-            inner = _Scope(scope.conditions, ranges, scope.values)
-            for body in (stmt.init, stmt.body):
+            block = stmt.block
+            own = zip((it.var for it in block.iter_vars), map(scope.inline, stmt.iter_values), strict=True)
+            conditions = (*scope.conditions, scope.inline(stmt.predicate))
+            inner = _Scope(conditions, scope.ranges, scope.values | dict(own))
+            for body in (block.init, block.body):
                 if body is not None:
                     yield from _stores(body, inner)
         case tirx.IfThenElse():
@@ -108,24 +124,32 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
             raise MixedError("how it reads its input is not known")
 
 
-def _of_buffer(
-    buffer: Var, writes: Sequence[_Store], where: dict[Var, Samples | None], count: int
-) -> Samples | None:
-    loads = [load for write in writes for load in _loads(write)]
-    if all(load.source.same_as(buffer) or _known(load.source, where) is None for load in loads):
-        return None
-    extents = [int(extent) for extent in buffer.ty.shape]
-    for axis, extent in enumerate(extents):
-        if extent and extent % count == 0:
+def _of_buffers(
+    stores: dict[Var, list[_Store]], where: dict[Var, Samples | None], count: int
+) -> dict[Var, Samples | None]:
+    """Where buffers of one shape that are written together have their samples."""
+    writes = [write for each in stores.values() for write in each]
+    sources = {load.source for write in writes for load in _loads(write)} - stores.keys()
+    known = [_known(source, where) for source in sources]
+    if all(place is None for place in known):
+        return dict.fromkeys(stores)
+    shapes = {tuple(int(extent) for extent in buffer.ty.shape) for buffer in stores}
+    for axis, extent in enumerate(shapes.pop()):
+        if not shapes and extent and extent % count == 0:
             samples = Samples(axis, extent // count)
-            if all(_holds(write, samples, {**where, buffer: samples}, count) for write in writes):
-                return samples
+            places: dict[Var, Samples | None] = dict.fromkeys(stores, samples)
+            if all(_holds(write, samples, {**where, **places}, count) for write in writes):
+                return places
     raise MixedError("a sample of its output reads other samples of its input")
 
 
 def _loads(write: _Store) -> list[TensorLoad]:
+    return _reads((write.store.value, *write.store.indices, *write.conditions))
+
+
+def _reads(exprs: Iterable[Expr]) -> list[TensorLoad]:
     found: list[TensorLoad] = []
-    for expr in (write.store.value, *write.store.indices, *write.conditions):
+    for expr in exprs:
         structural_walk(expr, [(TensorLoad, found.append)])
     return found
 

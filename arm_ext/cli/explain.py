@@ -9,8 +9,9 @@ import click
 from arm_ext.cli.console import command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.target_options import target_options
-from arm_ext.explainer import STEPS, ExplainReport, NearMiss, Rejected, RuleReport
+from arm_ext.explainer import STEPS
 from arm_ext.explainer import explain as explain_model
+from arm_ext.explanation import ExplainReport, NearMiss, Rejected, RuleReport
 from arm_ext.quant.static import Method
 from arm_ext.shapes import Dim
 
@@ -27,7 +28,7 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
     metavar="NAME",
     help="Tell about one, place by place: a rule, or layout, integerize, combine_matmuls, fuse:COMPOSITE.",
 )
-@target_options("estimate")
+@target_options("estimate", several=False)
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every place.")
 def explain(

@@ -3,6 +3,7 @@
 
 import signal
 from pathlib import Path
+from shlex import quote
 from typing import get_args
 
 import click
@@ -13,8 +14,8 @@ from arm_ext.cli.target_options import target_options
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
 from arm_ext.manifest import Precision
 from arm_ext.quant.static import Method
-from arm_ext.shapes import Dim
-from arm_ext.tune.progress import TuneReport
+from arm_ext.shapes import Dim, dims_text
+from arm_ext.tune.report import TuneReport
 from arm_ext.tuner import tune_model
 
 _UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
@@ -132,8 +133,15 @@ def tune(
         return
     legend = f"\n\n{BOUND}" if report.unit == "cycles" else ""
     click.echo(f"{table_of_tasks(report)}{legend}\n\n{_summary(report)}")
-    given = {"--mattr=": mattr, "--preprocess ": preprocess, "--quantize ": quantize}
-    flags = "".join(f" {option}{value}" for option, value in given.items() if value)
+    given = {
+        "--mattr=": mattr,
+        "--preprocess ": preprocess,
+        "--quantize ": quantize,
+        "--calibration ": calibration if quantize else None,
+        "--precision ": precision if precision != "fp32" else None,
+    }
+    flags = "".join(f" --shape {quote(f'{name}={dims_text(dims)}')}" for name, dims in shapes)
+    flags += "".join(f" {option}{value}" for option, value in given.items() if value)
     click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{flags} --tuned {db}")
 
 

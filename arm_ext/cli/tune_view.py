@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from arm_ext.cli.console import stderr
-from arm_ext.tune.progress import OnProgress, Progress, Row, TuneReport
+from arm_ext.tune.progress import OnProgress, Progress, Row
 from arm_ext.tune.record import Unit
+from arm_ext.tune.report import TuneReport
 
 _LINE_SECONDS = 10
 _REFRESHES = 2  # a second

@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a tuning run stands: what the table shows while it runs, and its report afterwards."""
+"""Where a tuning run stands, for the table that is shown while it runs."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from arm_ext.target.profiles import Profile
 from arm_ext.tune import search
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.costs import BOUND
 from arm_ext.tune.measure import Measurer, OnResult, Result, ignore
 from arm_ext.tune.record import Unit
 from arm_ext.tune.task import Task
-
-Stopped = Literal["done", "budget", "interrupted"]
 
 
 @dataclass
@@ -119,133 +113,3 @@ class Watched:
             on_result(index, result)
 
         return self._inner.measure(batch, done)
-
-
-class _Report(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TaskReport(_Report):
-    """A task after the run.
-
-    Attributes:
-        task: Its name in the run.
-        key: Its name in the database.
-        sources: The model's nodes that it computes.
-        times: Calls of it in one inference.
-        share: Of the kernels' own estimates for one inference.
-        trials: Candidates tried, failed ones included.
-        default: Cost of one call without tuning; None if it was not measured.
-        best: Of the fastest candidate; None if none was measured.
-        candidate: That candidate.
-        bound: Share of `best` that no order of the same instructions goes below, where that was estimated.
-        failures: How many failed, by kind.
-    """
-
-    task: str
-    key: str
-    sources: list[str]
-    times: int
-    share: float
-    trials: int
-    default: float | None
-    best: float | None
-    candidate: str | None
-    bound: float | None
-    failures: dict[str, int]
-
-
-class TuneReport(_Report):
-    """What a run came to.
-
-    Attributes:
-        model: Its name.
-        target: The profile.
-        core: Its core.
-        unit: Of all costs; an estimate is no time on a board.
-        where: Where they were measured.
-        db: The database's folder.
-        seed: Of the search.
-        stopped: Why it ended: the search was done or out of trials, the budget was used up, or it was interrupted.
-        seconds: That it took.
-        trials: Candidates tried.
-        reused: Of these those whose result the database had.
-        failures: By kind.
-        before: Of one inference's calls of all tasks that were measured, without tuning.
-        after: Likewise, by the best candidates.
-        bound: Share of that which no order of their instructions goes below, where it was estimated.
-        tasks: A row a task.
-    """
-
-    schema_version: Literal[1] = 1
-    model: str
-    target: str
-    core: str
-    unit: Unit
-    where: str
-    db: str
-    seed: int
-    stopped: Stopped
-    seconds: float
-    trials: int
-    reused: int
-    failures: dict[str, int]
-    before: float | None
-    after: float | None
-    bound: float | None
-    tasks: list[TaskReport]
-
-
-def make_report(
-    progress: Progress,
-    *,
-    model: str,
-    profile: Profile,
-    db: str,
-    seed: int,
-    stopped: Stopped,
-    seconds: float,
-    reused: int,
-) -> TuneReport:
-    """A run as it is reported; see `TuneReport`."""
-    totals = progress.totals()
-    return TuneReport(
-        model=model,
-        target=profile.name,
-        core=profile.core.name,
-        unit=progress.unit,
-        where=progress.where,
-        db=db,
-        seed=seed,
-        stopped=stopped,
-        seconds=round(seconds, 1),
-        trials=progress.tried,
-        reused=reused,
-        failures=dict(progress.failures),
-        before=totals and totals[0],
-        after=totals and totals[1],
-        bound=_bound(progress.rows),
-        tasks=[_task_report(row) for row in progress.rows],
-    )
-
-
-def _bound(rows: Sequence[Row]) -> float | None:
-    costs = [(row.task.times * row.cost, row.bound) for row in rows if row.bound is not None]
-    return sum(cost * bound for cost, bound in costs) / sum(cost for cost, _ in costs) if costs else None
-
-
-def _task_report(row: Row) -> TaskReport:
-    """A row as it is reported."""
-    return TaskReport(
-        task=row.task.name,
-        key=row.task.key,
-        sources=list(row.task.sources),
-        times=row.task.times,
-        share=row.share,
-        trials=row.trials,
-        default=row.default,
-        best=None if row.best is None else row.cost,
-        candidate=None if row.best is None else row.best.text(),
-        bound=row.bound,
-        failures=dict(row.failures),
-    )

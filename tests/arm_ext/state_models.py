@@ -85,6 +85,27 @@ def accumulator(size: int = 9) -> onnx.ModelProto:
     return graph([node], {"x": shape, "sum": shape}, {"sum_out": shape}, {})
 
 
+def held() -> onnx.ModelProto:
+    """y = last where `hold`, else x; the next `last` is the last one."""
+    shape = (1, 1, HIDDEN)
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node("Identity", [source], [name])],
+            name,
+            [],
+            [helper.make_tensor_value_info(name, FLOAT, shape)],
+        )
+        for name, source in {"then": "last", "else": "x"}.items()
+    }
+    nodes = [
+        helper.make_node("If", ["hold"], ["y"], name="choose", **branches),
+        helper.make_node("Identity", ["last"], ["next"], name="keep"),
+    ]
+    made = graph(nodes, {"x": shape, "last": shape}, {"y": shape, "next": shape}, {})
+    made.graph.input.insert(0, helper.make_tensor_value_info("hold", TensorProto.BOOL, []))
+    return made
+
+
 def int8_accumulator() -> onnx.ModelProto:
     """The same in QDQ form, its state of 8 bits: q(0.5 dq(sum) + dq(x))."""
     scale, zero = np.float32(0.25), np.int8(3)

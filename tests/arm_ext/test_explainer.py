@@ -8,7 +8,8 @@ from onnx import helper
 
 import arm_ext
 from arm_ext.errors import UsageError
-from arm_ext.explainer import NAMES, STEPS, RuleReport
+from arm_ext.explainer import NAMES, STEPS
+from arm_ext.explanation import RuleReport
 from tests.arm_ext.explained import explained
 from tests.arm_ext.frontends.tflite_cases import EXACT, SCALES
 from tests.arm_ext.models import mlp, model

@@ -122,6 +122,22 @@ def test_an_output_that_is_a_state_too_is_the_callers(lstm: Package):
     np.testing.assert_array_equal(vm["step"](x).numpy(), untouched["step"](x).numpy())
 
 
+def test_an_output_that_a_branch_takes_from_a_state_is_the_callers(tmp_path: Path):
+    vm = machine(compiled(state_models.held(), tmp_path, {"last": "next"}, state_init={"last": HALF}))
+    x = np.ones_like(HALF)
+    for hold in (True, True, False):
+        y = vm["step"](*(tvm.runtime.tensor(value) for value in (np.array(hold), x)))
+        np.testing.assert_array_equal(y.numpy(), HALF if hold else x)
+        y.copyfrom(np.full(y.shape, 9, np.float32))
+        vm["reset"]()
+
+
+def test_a_negative_zero_stays_one(tmp_path: Path):
+    zero = np.full((1, 9), -0.0, np.float32)
+    vm = machine(compiled(state_models.accumulator(), tmp_path, {"sum": "sum_out"}, state_init={"sum": zero}))
+    assert np.signbit(call(vm["step"], zero)).all()
+
+
 def test_states_are_returned_where_nothing_else_is_and_are_the_callers(tmp_path: Path):
     vm = machine(compiled(state_models.accumulator(), tmp_path, {"sum": "sum_out"}))
     x = tvm.runtime.tensor(np.ones((1, 9), np.float32))

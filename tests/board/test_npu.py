@@ -13,7 +13,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 import arm_ext
-from arm_ext import NpuOptions, compiler
+from arm_ext import NpuOptions, packing
 from arm_ext.cli import invoke
 from arm_ext.ethosu.payload import Payload
 from arm_ext.measure.bench import bench
@@ -61,7 +61,7 @@ def compiled(name: str, folder: Path, npu: bool = True) -> Package:
 def package(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Package:
     """A package whose runtime finds a device where a test has one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "npu_runtime", partial(npu_runtime, system=SYSTEM))
+        patch.setattr(packing, "npu_runtime", partial(npu_runtime, system=SYSTEM))
         return compiled(request.param, tmp_path_factory.mktemp(request.param))
 
 

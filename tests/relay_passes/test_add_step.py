@@ -31,10 +31,11 @@ def planned(outputs: tuple[str, str, str]) -> IRModule:
 @pytest.mark.parametrize(
     ("outputs", "copies"),
     [
-        (("unknown", "new", "other"), 0),
-        (("unknown", "view of new", "other"), 0),
+        (("new", "other", "h"), 0),
+        (("x", "view of new", "other"), 0),
         (("x", "c", "h"), 0),
-        (("unknown", "x", "other"), 1),
+        (("x", "x", "other"), 1),
+        (("unknown", "new", "other"), 1),
         (("unknown", "unknown", "other"), 2),
         (("new", "view of new", "other"), 1),
         (("h", "new", "other"), 1),

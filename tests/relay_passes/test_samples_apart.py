@@ -53,6 +53,11 @@ APART: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], Mapping[str, np.nd
         {},
     ),
     "cumulated along the features": ([node("CumSum", ["x", "k"], ["y"])], (5,), {"k": np.array(1)}),
+    "the place of the greatest feature": (
+        [node("ArgMax", ["x"], ["i"], axis=1), node("Cast", ["i"], ["y"], to=onnx.TensorProto.FLOAT)],
+        (5,),
+        {},
+    ),
     "resized": (
         [node("Resize", ["x", "", "s"], ["y"], mode="linear")],
         (2, 4, 4),
@@ -96,6 +101,16 @@ MIXED: dict[str, tuple[list[onnx.NodeProto], tuple[int, ...], Mapping[str, np.nd
         "sl: a sample of",
     ),
     "twice as many samples": ([node("Concat", ["x", "x"], ["y"], "cc", axis=0)], (4,), {}, "cc: a sample of"),
+    "the place of the greatest sample": (
+        [
+            node("ArgMax", ["x"], ["i"], "am", axis=0),
+            node("Cast", ["i"], ["f"], to=onnx.TensorProto.FLOAT),
+            node("Add", ["x", "f"], ["y"]),
+        ],
+        (4,),
+        {},
+        "am: a sample of",
+    ),
     "cumulated along the samples": (
         [node("CumSum", ["x", "k"], ["y"], "cs")],
         (4,),

@@ -15,7 +15,8 @@ from arm_ext import cli, tuner
 from arm_ext.cli import tune_view
 from arm_ext.tune.database import Database
 from arm_ext.tune.measure import Result
-from arm_ext.tune.progress import TuneReport, start
+from arm_ext.tune.progress import start
+from arm_ext.tune.report import TuneReport
 from tests.arm_ext.tune.standins import StandIn, hashed, model_file, record, tasks
 
 _SCRIPT = Path(__file__).parents[3] / "scripts" / "tune.py"
@@ -70,12 +71,12 @@ def test_a_run_that_is_repeated_measures_nothing_again(
 def test_the_tables_show_tasks_and_what_to_do_next(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _tune(tmp_path, "--trials", "9", "--tasks", "linear.2") == 0
+    assert _tune(tmp_path, "--trials", "9", "--tasks", "linear.2", "--shape", "x=2,31") == 0
     shown = capsys.readouterr()
     assert "linear.2" in shown.err.splitlines()[1]
     assert "linear.1" not in shown.out + shown.err
     assert "9, 0 of them known" in shown.out
-    assert f"--target cortex-a76 --tuned {tmp_path / 'db'}" in shown.out
+    assert f"--target cortex-a76 --shape x=2,31 --tuned {tmp_path / 'db'}" in shown.out
 
 
 @pytest.mark.usefixtures("fleet")
@@ -198,3 +199,12 @@ def test_databases_are_shown_merged_and_pruned(tmp_path: Path, capsys: pytest.Ca
     assert "50.0 %" in shown
     assert "linear 2x31 31x9" in shown
     assert cli.invoke(["db", "show", str(tmp_path / "none")]) == 2
+
+
+@pytest.mark.parametrize("options", [("--board", "over there"), ("--rerank", "virtual")])
+def test_a_wrong_name_leaves_no_folder_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, str]
+) -> None:
+    assert _tune(tmp_path, *options) == 2
+    assert "error: " in capsys.readouterr().err
+    assert not (tmp_path / "db").exists()

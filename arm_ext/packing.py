@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `compile` ends with: the files of a package, after the last phase."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from arm_ext import package
+from arm_ext.make_manifest import Compiled, make_manifest
+from arm_ext.manifest import Calibration, Manifest, Numerics
+from arm_ext.native.build import npu_runtime
+from arm_ext.package import RegionValues, Selftest
+from arm_ext.pipeline import build
+from arm_ext.report import CompileReport, build_report
+from arm_ext.selftest import make_selftest, make_steps
+from arm_ext.target.isa import check_isa
+from arm_ext.target.profiles import Profile
+from arm_ext.target.toolchain import Linker, LinkerRecord
+from arm_ext.tune.tuned import Tuned
+from arm_ext.variants import United, Variant
+
+if TYPE_CHECKING:
+    from arm_ext.npu_files import Offloaded
+
+
+@dataclass(frozen=True)
+class Linked:
+    """What linked model.so, and what flows through its regions for an NPU."""
+
+    linker: LinkerRecord
+    region_values: list[RegionValues]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A package in the making.
+
+    Attributes:
+        folder: Where its files go.
+        united: What went through the phases.
+        profile: The target.
+        offloaded: What an NPU computes, if there is one.
+    """
+
+    folder: Path
+    united: United
+    profile: Profile
+    offloaded: "Offloaded | None"
+
+    def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
+        """Write model.so, checked, and the self-tests."""
+        progress("link")
+        so, triple = self.folder / package.SO, self.profile.triple
+        # The self-tests compile the model for this machine, which takes about as long: each has a core.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            pending = [beside.submit(self._selftest, variant) for variant in self.united.variants]
+            states = self.united.largest.model.states
+            executable = build(self.united.planned, self.profile, [held.initial for held in states])
+            beside_kernels = (npu_runtime(triple),) if self.united.context.offers else ()
+            linker = executable.export_library(str(so), fcompile=Linker(triple, cc, beside_kernels))
+            progress("verify")
+            check_isa(so, self.profile.features)
+            progress("self-test")
+            tested = [each.result() for each in pending]
+        for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
+            selftest.save(self.folder / self.united.selftest_file(variant))
+        return Linked(linker, tested[0][1])
+
+    def _selftest(self, variant: Variant) -> tuple[Selftest, list[RegionValues]]:
+        """What the package's CPU should give, and what flows through its regions for an NPU."""
+        model, inputs, context = variant.model, variant.inputs, variant.context
+        if self.offloaded is not None:
+            selftest, values = self.offloaded.selftest(model, inputs, context.without)
+            return replace(
+                selftest, steps=make_steps(model, inputs, context.without, context.numerics)
+            ), values
+        return make_selftest(model, inputs, context.precision, context.without, context.numerics), []
+
+    def write(
+        self, linked: Linked, numerics: Numerics, calibrated: Calibration | None, known: Tuned | None
+    ) -> tuple[Manifest, CompileReport]:
+        """Write the manifest, the report, and what an NPU's driver takes.
+
+        Args:
+            linked: As `link` returned it.
+            numerics: What quantised operators compute.
+            calibrated: How the model was quantised here, if it was.
+            known: The tuning database, if one was given.
+        """
+        main, report, offloaded = self.united.largest, self._report(), self.offloaded
+        manifest = make_manifest(
+            Compiled(
+                main.model,
+                calibrated,
+                self.profile,
+                self.united.context.precision,
+                numerics,
+                self.united.memory,
+                report.macs,
+                main.check,
+                linked.linker,
+                package.file_sha256(self.folder / package.SO),
+                None if offloaded is None else offloaded.write(self.folder, linked.region_values),
+                [] if known is None else known.records(main.model.name, self.united.context.kernels),
+                self.united.buckets(),
+            )
+        )
+        package.write_manifest(self.folder, manifest)
+        (self.folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n")
+        (self.folder / package.REPORT_TEXT).write_text(report.text())
+        return manifest, report
+
+    def _report(self) -> CompileReport:
+        """What became of the model."""
+        main, context = self.united.largest, self.united.context
+        return build_report(
+            main.model.name,
+            self.profile.name,
+            main.model.nodes,
+            main.macs,
+            context.kernels,
+            # What is so for each shape is told once.
+            dict.fromkeys(context.left_float),
+            dict.fromkeys(context.kept_layout),
+            None if self.offloaded is None else self.offloaded.report,
+        )
