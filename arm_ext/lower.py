@@ -220,7 +220,7 @@ def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice, numeric
         kernel=choice.kernel,
         numerics=numerics,
         reason=choice.reason,
-        rejected=_alternatives(choice.rejected),
+        rejected=_alternatives([r for r in choice.rejected if not r.of_other_composites]),
         params=asdict(choice.params),
         estimated_cycles=round(choice.estimate),
         runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),

@@ -181,9 +181,8 @@ def load_package(path: str | Path) -> Package:
     folder = Path(path)
     manifest = folder / MANIFEST
     if not manifest.is_file() or not (folder / SO).is_file():
-        raise UsageError(
-            f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: arm-ext compile -o {folder}"
-        )
+        make = f"arm-ext compile {folder}" if folder.is_file() else f"arm-ext compile MODEL -o {folder}"
+        raise UsageError(f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: {make}")
     try:
         package = Package(folder, Manifest.model_validate_json(manifest.read_bytes()))
     except ValidationError as err:

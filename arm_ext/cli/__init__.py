@@ -19,7 +19,7 @@ from arm_ext.errors import ArmExtError, InternalError
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {
     "bench": "Measure a package: times on a real board, instruction counts and cycle estimates on a virtual one.",
-    "board": "Start and inspect boards.",
+    "board": "Start an emulated board.",
     "compile": "Compile a model for Arm into a package.",
     "db": "Show, merge and prune tuning databases.",
     "doctor": "Check this machine and its boards, and say what mends each fault.",

@@ -14,7 +14,7 @@ _POLL_SECONDS = 0.2
 
 @click.group()
 def board() -> None:
-    """Start boards."""
+    """Start an emulated board."""
 
 
 @board.command()

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
 from arm_ext import digits
-from arm_ext.cli.console import Pair, command, given_shapes, progress, stdout
+from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.save_node import save
@@ -134,7 +132,7 @@ def compile(
     if as_json:
         click.echo(json.dumps(_document(result), indent=2))
         return
-    stdout.print(_table(result))
+    click.echo(_table(result))
     click.echo(
         f"\nRun it, on an emulated board if there is none:\n  {command('run')} {folder} --board virtual --check"
     )
@@ -158,9 +156,8 @@ def _document(result: CompileResult) -> dict[str, object]:
     }
 
 
-def _table(result: CompileResult) -> Table:
+def _table(result: CompileResult) -> str:
     manifest = result.package.manifest
-    table = Table.grid(padding=(0, 2))
     states = ", ".join(f"{state.input} = {state.output}" for state in manifest.states)
     rows = {
         "package": str(result.package.path),
@@ -175,9 +172,7 @@ def _table(result: CompileResult) -> Table:
         "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
         f"{manifest.memory.weight_bytes:,} of weights",
     }
-    for name, value in rows.items():
-        table.add_row(name, escape(value))  # rich takes [n, 3] for a style
-    return table
+    return columns(list(rows.items()))
 
 
 def _tuned(result: CompileResult) -> str:

@@ -46,6 +46,14 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
         yield step
 
 
+def columns(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of text as lines, in columns as wide as they need: a table of rich's breaks cells to fit the window."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
 class Shape(click.ParamType[tuple[str, tuple[Dim, ...]]]):
     """NAME=1,3,224,224, or with {64,128} or the name of a dimension in the place of a size."""
 

@@ -9,11 +9,9 @@ from typing import Any
 import click
 import numpy as np
 import numpy.typing as npt
-from rich.markup import escape
-from rich.table import Table
 
 from arm_ext import runner
-from arm_ext.cli.console import stdout
+from arm_ext.cli.console import columns
 from arm_ext.distance import Distance
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.package import load_package
@@ -91,7 +89,7 @@ def run(
     if as_json:
         click.echo(json.dumps(_document(result), indent=2))
     else:
-        stdout.print(_table(result))
+        click.echo(_table(result))
         if result.checks:
             click.echo(f"source: {result.source_runtime}")
         if result.npu is not None:
@@ -119,26 +117,22 @@ def _write(folder: Path, result: runner.RunResult) -> None:
         raise UsageError(f"--output {folder}: cannot be written ({err.strerror})") from err
 
 
-def _table(result: runner.RunResult) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for title in ("output", "type"):
-        table.add_column(title)
+def _table(result: runner.RunResult) -> str:
     if not result.checks:
-        for name, value in result.outputs.items():
-            table.add_row(name, f"{value.dtype}{list(value.shape)}")
-        return table
-    for title in ("expected", "source", "top-1", ""):
-        table.add_column(title)
-    for check in result.checks:
-        table.add_row(
-            escape(check.name),  # rich takes [n, 3] for a style
+        outputs = [(name, f"{value.dtype}{list(value.shape)}") for name, value in result.outputs.items()]
+        return columns([("output", "type"), *outputs])
+    rows = [
+        (
+            check.name,
             check.type,
             _distance(check.expected, check.bound),
             _distance(check.source, None),
             "" if check.source is None else "same" if check.source.top1 else "differs",
             "ok" if check.passed else "OUT OF BOUNDS",
         )
-    return table
+        for check in result.checks
+    ]
+    return columns([("output", "type", "expected", "source", "top-1", ""), *rows])
 
 
 def _distance(found: Distance | None, bound: float | None) -> str:
@@ -147,7 +141,7 @@ def _distance(found: Distance | None, bound: float | None) -> str:
     if found.exact:
         return "equal"
     limit = "" if bound is None else f" (bound {bound:g})"
-    return f"{found.relative:.2e}{limit}, {100 * found.differing:.2g} % differ"
+    return f"{found.relative:.2e}{limit}, {100 * found.differing:.3g} % differ"
 
 
 def _document(result: runner.RunResult) -> dict[str, object]:

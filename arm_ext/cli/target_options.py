@@ -9,13 +9,18 @@ import click
 from arm_ext.cli.console import Shape
 
 Command = Callable[..., Any]
+_SEVERAL = (
+    " 'NAME=1,{64,128}', in quotes, has a size to choose at run time; lists of several inputs go together position by "
+    "position. NAME=n,3,224,224 takes any number of samples, one by one."
+)
 
 
-def target_options(purpose: str) -> Callable[[Command], Command]:
+def target_options(purpose: str, *, several: bool = True) -> Callable[[Command], Command]:
     """Return the decorator that adds --target, --mattr and --shape.
 
     Args:
         purpose: What is done for the target, as the help says it.
+        several: Whether --shape takes several shapes of an input.
     """
     options = (
         click.option(
@@ -33,8 +38,7 @@ def target_options(purpose: str) -> Callable[[Command], Command]:
             type=Shape(),
             multiple=True,
             metavar="NAME=1,3,224,224",
-            help="Shape of an input. 'NAME=1,{64,128}', in quotes, has a size to choose at run time; lists of several "
-            "inputs go together position by position. NAME=n,3,224,224 takes any number of samples, one by one.",
+            help=f"Shape of an input.{_SEVERAL if several else ''}",
         ),
     )
 

@@ -58,7 +58,8 @@ def import_model(
         return _import_torch(model, shapes)
     path = Path(model)
     if not path.is_file():
-        raise UsageError(f"{path}: no such model file")
+        kind = "a folder, not a model file" if path.is_dir() else "no such model file"
+        raise UsageError(f"{path}: {kind}")
     try:
         return _import_file(path, shapes, states or {})
     except ArmExtError:

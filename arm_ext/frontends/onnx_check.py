@@ -73,7 +73,7 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
     """
     inputs = {value.name: value for value in runtime_inputs(proto.graph)}
     refuse_unknown_inputs(shapes, inputs)
-    dynamic = []
+    dynamic: dict[str, list[int | str]] = {}
     for name, value in inputs.items():
         dims = value.type.tensor_type.shape.dim
         known = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
@@ -85,10 +85,9 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
             proto.graph.ClearField("value_info")
             _forget_output_shapes(proto.graph)
         elif None in known or not value.type.tensor_type.HasField("shape"):
-            text = ",".join(
-                dim.dim_param or "?" if n is None else str(n) for dim, n in zip(dims, known, strict=True)
-            )
-            dynamic.append(f"{name}: [{text}]    e.g. --shape {name}={_example(known)}")
+            dynamic[name] = [
+                dim.dim_param or "?" if n is None else n for dim, n in zip(dims, known, strict=True)
+            ]
     refuse_dynamic_inputs(dynamic)
 
 
@@ -102,10 +101,6 @@ def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has
 def _forget_output_shapes(graph: onnx.GraphProto) -> None:
     for value in graph.output:
         value.type.tensor_type.ClearField("shape")
-
-
-def _example(known: list[int | None]) -> str:
-    return ",".join("1" if n is None else str(n) for n in known) or "1,3,224,224"
 
 
 def _unsupported(proto: onnx.ModelProto) -> list[onnx.NodeProto]:

@@ -68,15 +68,25 @@ def refuse_unknown_inputs(shapes: Mapping[str, tuple[int, ...]], inputs: Collect
         raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}")
 
 
-def refuse_dynamic_inputs(dynamic: Sequence[str]) -> None:
+def refuse_dynamic_inputs(dynamic: Mapping[str, Sequence[int | str]]) -> None:
     """Refuse inputs without a static shape, if there are any; a line each, with an example.
+
+    Args:
+        dynamic: Input → its dimensions, those that are not known as text; none where not even their number is.
 
     Raises:
         UsageError: Lists them.
     """
     if dynamic:
-        lines = "\n".join(f"  {line}" for line in dynamic)
+        lines = "\n".join(
+            f"  {name}: [{','.join(map(str, dims))}]    e.g. --shape {name}={_example(dims)}"
+            for name, dims in dynamic.items()
+        )
         raise UsageError(f"these inputs have dynamic dimensions; give each a shape:\n{lines}")
+
+
+def _example(dims: Sequence[int | str]) -> str:
+    return ",".join("1" if isinstance(dim, str) else str(dim) for dim in dims) or "1,3,224,224"
 
 
 def misfit(name: str, shape: Sequence[int], model: str) -> UsageError:

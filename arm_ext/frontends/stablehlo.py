@@ -137,16 +137,16 @@ def _fixed(module: Any, entry: Any, shapes: Shapes) -> dict[str, Tensor]:
     types = [argument.type for argument in block.arguments]
     inputs = {name: _taken(f"input '{name}'", ty) for name, ty in zip(names, types, strict=True)}
     refuse_unknown_inputs(shapes, inputs)
-    dynamic = []
+    dynamic: dict[str, list[int | str]] = {}
     for name, tensor in inputs.items():
-        text = ",".join("?" if size < 0 else str(size) for size in tensor.shape)
+        dims: list[int | str] = ["?" if size < 0 else size for size in tensor.shape]
         wanted = shapes.get(name, tensor.shape)
         if len(wanted) != len(tensor.shape) or any(
             has not in (-1, asked) for has, asked in zip(tensor.shape, wanted, strict=True)
         ):
-            raise misfit(name, wanted, text)
+            raise misfit(name, wanted, ",".join(map(str, dims)))
         if min(wanted, default=0) < 0:
-            dynamic.append(f"{name}: [{text}]    --shape {name}=…")
+            dynamic[name] = dims
     refuse_dynamic_inputs(dynamic)
     if all(min(tensor.shape, default=0) >= 0 for tensor in inputs.values()):
         return inputs

@@ -34,6 +34,7 @@ from arm_ext.frontends.state import with_states
 from arm_ext.frontends.torch_cond import with_branches
 from arm_ext.frontends.torch_converters import CONVERTERS
 from arm_ext.frontends.torch_dynamic import quantizes_at_run_time
+from arm_ext.frontends.torch_export import quiet
 from arm_ext.frontends.torch_reference import reference
 from arm_ext.frontends.torch_state import take_buffers
 
@@ -95,15 +96,18 @@ def _read(model: str | Path | ExportedProgram | nn.Module) -> tuple[ExportedProg
         return model, "model", hashlib.sha256(model.graph_module.code.encode()).hexdigest()
     if not isinstance(model, str | Path):
         raise UsageError(
-            f"a {type(model).__name__} is no model file and no exported program; "
-            "a torch.nn.Module needs example_inputs, a tuple of its forward's arguments"
+            f"a {type(model).__name__} is no model file and no exported program; a torch.nn.Module needs "
+            "example_inputs, a tuple of its forward's arguments; of a JAX function, pass what "
+            "jax.export.export(jax.jit(function))(*arguments) gives"
         )
     path = Path(model)
     try:
-        return torch.export.load(path), path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
+        with quiet():
+            return torch.export.load(path), path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
     except Exception as err:  # in types of torch's, zipfile's and json's own
+        reason = reason_of(err, line=0).partition(" Please check the warnings above")[0].rstrip(".")
         raise UsageError(
-            f"{path}: not a program that torch.export.save wrote: {reason_of(err, line=0)}; "
+            f"{path}: not a program that torch.export.save wrote, or a damaged one: {reason}; "
             "write one with torch.export.save(torch.export.export(model.eval(), example_inputs), path)"
         ) from err
 
@@ -163,24 +167,22 @@ def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRM
     params = {param.name: param for param in mod["main"].params}
     refuse_unknown_inputs(shapes, params)
     sizes: dict[str, int] = {}
-    dynamic = []
+    dynamic: dict[str, list[int | str]] = {}
     for name, param in params.items():
         dims = list(param.ty.shape.values)
-        text = ",".join(str(int(dim)) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims)
+        texts = [int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims]
         wanted = shapes.get(name)
         if wanted is None:
             if not all(isinstance(dim, tvm.tirx.IntImm) for dim in dims):
-                dynamic.append((name, text))
+                dynamic[name] = texts
             continue
         fits = len(wanted) == len(dims)
         for dim, size in zip(dims, wanted, strict=False):
             known = sizes.setdefault(dim.name, size) if isinstance(dim, tvm.tirx.Var) else dim
             fits = fits and int(known) == size
         if not fits:
-            raise misfit(name, wanted, text)
-    refuse_dynamic_inputs(
-        [f"{name}: [{text}]    --shape {name}=…" for name, text in dynamic if not _bound(params[name], sizes)]
-    )
+            raise misfit(name, wanted, ",".join(map(str, texts)))
+    refuse_dynamic_inputs({name: dims for name, dims in dynamic.items() if not _bound(params[name], sizes)})
     return relax.transform.BindSymbolicVars(sizes)(mod) if sizes else mod
 
 

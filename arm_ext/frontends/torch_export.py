@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch module with example inputs becomes an exported program."""
 
+import logging
 import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,9 @@ def export_module(module: object, example_inputs: Sequence[Any]) -> ExportedProg
         ModelError: torch.export cannot take it; the message has torch's reason, and where in the module it is.
     """
     if not isinstance(module, nn.Module):
-        raise UsageError(f"example_inputs are for a torch.nn.Module, and this is a {type(module).__name__}")
+        raise UsageError(
+            f"example_inputs are for a torch.nn.Module, and the model is a {type(module).__name__}"
+        )
     if not isinstance(example_inputs, tuple | list):
         kind = type(example_inputs).__name__
         raise UsageError(f"example_inputs must be a tuple of forward's arguments, not a {kind}")
@@ -44,13 +48,24 @@ def export_module(module: object, example_inputs: Sequence[Any]) -> ExportedProg
             "dropout compute something else than in inference; call its eval() first"
         )
     try:
-        with torch.no_grad():
+        with torch.no_grad(), quiet():
             return torch.export.export(module, tuple(example_inputs))
     except Exception as err:  # of many types, those of the module's own code among them
         where = _where(err)
         if isinstance(err, TypeError) and not where:
             raise UsageError(f"example_inputs do not fit {name}.forward: {reason_of(err, 0)}") from err
         raise ModelError(f"torch.export cannot export {name}{where}: {reason_of(err, 0)}") from err
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back torch's log: it prints tracebacks of failures that the exception tells of."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _where(err: Exception) -> str:

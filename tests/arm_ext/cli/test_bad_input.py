@@ -58,12 +58,17 @@ def output_is_a_file(folder: Path) -> None:
     (folder / "m.armpkg").write_text("mine")
 
 
+def folder_of_that_name(folder: Path) -> None:
+    (folder / "m.onnx").mkdir()
+
+
 def text(content: str) -> Callable[[Path], None]:
     return lambda folder: (folder / "m.onnx").write_text(content) and None
 
 
 COMPILE = [
     ("missing file", lambda _: None, [], 2, "m.onnx: no such model file"),
+    ("a folder", folder_of_that_name, [], 2, "m.onnx: a folder, not a model file"),
     ("empty file", text(""), [], 2, "m.onnx: the file is empty"),
     ("not ONNX", text("hello, world"), [], 2, "m.onnx: not an ONNX model"),
     ("truncated", onnx_file(residual_cnn(), 0.6), [], 2, "m"),
@@ -130,6 +135,11 @@ def not_a_package(_package: Path) -> list[str]:
     return ["empty"]
 
 
+def a_model(_package: Path) -> list[str]:
+    onnx.save(mlp(), "m.onnx")
+    return ["m.onnx"]
+
+
 def damaged_manifest(package: Path) -> list[str]:
     shutil.copytree(package, "p")
     Path("p/manifest.json").write_text('{"schema_version": 1, "model": 3}')
@@ -167,7 +177,8 @@ def options(*extra: str) -> Callable[[Path], list[str]]:
 
 
 RUN = [
-    ("not a package", not_a_package, 2, "not a package"),
+    ("not a package", not_a_package, 2, "make one with: arm-ext compile MODEL -o empty"),
+    ("a model for a package", a_model, 2, "make one with: arm-ext compile m.onnx"),
     ("damaged manifest", damaged_manifest, 2, "manifest.json: so_sha256"),
     ("damaged self-test", damaged_selftest, 2, "selftest.npz"),
     ("damaged library", damaged_library, 2, "model.so: is damaged"),

@@ -204,7 +204,7 @@ def test_dynamic_dimensions_take_a_shape():
     rows, columns = export.symbolic_shape("rows, columns")
     function = jax.jit(lambda x: jax.nn.softmax(jnp.concatenate([x, x], 0)).reshape(-1))
     data = export.export(function)(jax.ShapeDtypeStruct((rows, columns), np.float32)).mlir_module_serialized
-    with pytest.raises(UsageError, match=r"arg0: \[\?,\?\]    --shape arg0="):
+    with pytest.raises(UsageError, match=r"arg0: \[\?,\?\]    e\.g\. --shape arg0=1,1"):
         import_stablehlo(data, "m")
     with pytest.raises(UsageError, match=r"--shape arg0=7 does not fit the model's \[\?,\?\]"):
         import_stablehlo(data, "m", {"arg0": (7,)})

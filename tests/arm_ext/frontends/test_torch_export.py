@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules of PyTorch that are exported here."""
 
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,9 @@ def test_examples_that_forward_does_not_take_are_refused(examples: tuple[object,
 
 
 def test_what_is_no_module_and_a_module_without_examples_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"example_inputs are for a torch\.nn\.Module, and this is a str"):
+    with pytest.raises(
+        UsageError, match=r"example_inputs are for a torch\.nn\.Module, and the model is a str"
+    ):
         export_module("model.onnx", ())
     with pytest.raises(UsageError, match="must be a tuple of forward's arguments, not a Tensor"):
         export_module(nn.ReLU().eval(), torch.randn(3))  # type: ignore[arg-type]
@@ -70,3 +73,17 @@ def test_samples_do_not_quantise_a_module() -> None:
     program = export_module(nn.ReLU().eval(), (torch.randn(3),))
     with pytest.raises(UsageError, match="ONNX models alone, and this is a ExportedProgram"):
         import_given(program, samples="samples.npz")
+
+
+def test_torch_s_log_is_kept_back_and_comes_again() -> None:
+    heard = []
+
+    class Asks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            heard.append(logging.getLogger("torch").isEnabledFor(logging.ERROR))
+            return x + 1
+
+    export_module(Asks().eval(), (torch.randn(3),))
+    assert heard
+    assert not any(heard)
+    assert logging.getLogger("torch").isEnabledFor(logging.ERROR)
