@@ -4,7 +4,9 @@ import math
 import numpy as np
 import pytest
 from numpy.polynomial import Polynomial, chebyshev
+from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+from tvm_ffi import structural_walk
 
 from schedules.emit import i64, kernel_function, load, store
 from schedules.generic.functions_f32 import FUNCTIONS, LOG
@@ -69,3 +71,30 @@ def test_coefficients_are_those_of_the_interpolation():
 
     found = Polynomial(chebyshev.cheb2poly(chebyshev.chebinterpolate(ratio, len(LOG) - 1)))
     np.testing.assert_allclose(found(Polynomial([-middle / half, 1 / half])).coef, LOG, rtol=EPS)
+
+
+PURE = 1  # of tirx.CallEffectKind, the last that the simplifier puts in the place of a variable
+
+
+def test_what_a_function_is_given_stays_a_variable():
+    with kernel_function("f", [((LANES,), "float32")] * 2) as function:
+        source, target = function.buffers
+        value = load(source, i64(0), LANES)
+        for name in ("exp", "log") * 3:
+            value = FUNCTIONS[name](Vector(LANES), value)
+        store(target, value, i64(0), LANES)
+    # Of each variable, the uses in its value with the values of others in their places.
+    sizes: dict[tirx.Var, int] = {}
+
+    def measure(bind: tirx.Bind) -> None:
+        op = getattr(bind.value, "op", None)
+        if isinstance(op, ir.Op) and op.get_attr("TCallEffectKind") > PURE:
+            sizes[bind.var] = 1
+            return
+        used: list[tirx.Var] = []
+        structural_walk(bind.value, [(tirx.Var, used.append)])
+        sizes[bind.var] = 1 + sum(sizes.get(var, 1) for var in used)
+
+    structural_walk(function.prim_func.body, [(tirx.Bind, measure)])
+    assert len(sizes) >= 100
+    assert max(sizes.values()) < 100_000
