@@ -14,6 +14,7 @@ from tvm.relax.dpl import is_op, wildcard
 
 from relay_passes.anchors import is_float
 from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rules.scalars import all_normal
 
 _x, _divisor = wildcard(), wildcard()
 _quotient = is_op("relax.divide")(_x, _divisor)
@@ -32,8 +33,8 @@ def check(match: Match) -> Match | Rejection:
     if other.size:
         return match.reject("divisor is no power of two", actual=other.flat[0])
     with np.errstate(over="ignore"):
-        inverse = np.abs(1 / value)
-    if not np.isfinite(inverse).all() or inverse.min() < np.finfo(value.dtype).tiny:
+        inverse = 1 / value
+    if not all_normal(inverse):
         return match.reject("the reciprocal is not a normal number")
     return match
 

@@ -17,6 +17,7 @@ from tvm.relax.dpl import is_op, wildcard
 
 from relay_passes.anchors import is_float
 from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rules.scalars import all_normal
 
 _x, _divisor = wildcard(), wildcard()
 _quotient = is_op("relax.divide")(_x, _divisor)
@@ -29,8 +30,7 @@ def check(match: Match) -> Match | Rejection:
     value = match.constant("divisor")
     if not is_float(value.dtype):
         return match.reject("divisor is no floating-point tensor", limit="float", actual=str(value.dtype))
-    inverse = np.abs(_inverse(value))
-    if not np.isfinite(inverse).all() or inverse.min() < np.finfo(value.dtype).tiny:
+    if not all_normal(_inverse(value)):
         return match.reject("the reciprocal is not a normal number")
     return match
 

@@ -13,7 +13,7 @@ Quantised: in float between `dequantize` and `quantize`; a pad that is quantised
 
 from collections.abc import Callable
 
-import numpy as np
+import ml_dtypes
 from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
@@ -65,7 +65,7 @@ def _check_zero(match: Match) -> Match | Rejection:
 
 def _check_max(match: Match) -> Match | Rejection:
     value, attrs = float(match.values["pad"].attrs.pad_value), match.values["root"].attrs
-    lowest = float(np.finfo(str(match.operands["x"].ty.dtype)).min)
+    lowest = float(ml_dtypes.finfo(str(match.operands["x"].ty.dtype)).min)
     if value > lowest:
         return match.reject("pad value is not -inf", limit=lowest, actual=value)
     spans = [(int(n) - 1) * int(d) + 1 for n, d in zip(attrs.pool_size, attrs.dilation, strict=True)]

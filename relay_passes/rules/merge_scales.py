@@ -18,6 +18,7 @@ from tvm.relax.dpl import is_const, is_op, wildcard
 
 from relay_passes.anchors import factors, is_float
 from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rules.scalars import all_normal
 
 _x, _a, _b = wildcard(), is_const(), is_const()
 _multiply, _divide = is_op("relax.multiply"), is_op("relax.divide")
@@ -33,8 +34,7 @@ def check(match: Match) -> Match | Rejection:
     size = np.broadcast(a, b).size
     if size > max(a.size, b.size):
         return match.reject("the product would be larger than both", limit=max(a.size, b.size), actual=size)
-    product = np.abs(_product(match))
-    if not np.isfinite(product).all() or product.min() < np.finfo(a.dtype).tiny:
+    if not all_normal(_product(match)):
         return match.reject("the product is not a normal number")
     return match
 

@@ -2,8 +2,11 @@
 """What rules ask of constants that stand for one number, of bounds, and of the shapes that constants give."""
 
 import math
+from typing import Any
 
+import ml_dtypes
 import numpy as np
+import numpy.typing as npt
 from tvm.ir import Call, Constant, Expr
 from tvm.tirx import FloatImm, IntImm
 
@@ -13,6 +16,12 @@ from relay_passes.shapes import static_shape
 # A float32 constant is within eps of the number it stands for, and one that an exporter computed in float32, such
 # as 1 / sqrt(2), within a few.
 TOLERANCE = 4 * float(np.finfo(np.float32).eps)
+
+
+def all_normal(values: npt.NDArray[Any]) -> bool:
+    """Whether all values of a tensor of floats, bfloat16 among them, are finite and neither 0 nor subnormal."""
+    magnitudes = np.abs(values)
+    return bool(np.isfinite(values).all() and magnitudes.min() >= ml_dtypes.finfo(values.dtype).tiny)
 
 
 def uniform_value(expr: Expr) -> float | None:

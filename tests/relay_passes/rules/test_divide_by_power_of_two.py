@@ -22,6 +22,11 @@ def test_the_product_is_the_quotient_bit_for_bit(divisor: object) -> None:
     assert_equal(mod, after)
 
 
+@pytest.mark.parametrize("divisor", [8.0, 2.0**126])
+def test_bfloat16_has_the_range_of_float32(divisor: float) -> None:
+    assert operators(rewritten(_quotient(divisor, "bfloat16"), RULE)["main"]) == ["multiply"]
+
+
 @pytest.mark.parametrize(
     ("divisor", "dtype", "reason"),
     [
