@@ -11,6 +11,8 @@ ruff check .
 ruff format --check .
 clang-format --dry-run -Werror arm_ext/native/*.{cc,c,h} tests/arm_ext/native/*.cc
 mypy
-# One process more than processors, as tests wait for boards; a file's stay together, since they share what they compile.
+# One process more than processors, as tests wait for boards; a file's stay together, since they share what
+# they compile, and in their order, by which the longest (fuzz) is not the last.
 # One thread of OpenMP each: more would be in each other's way, and a process that has them cannot be forked.
-OMP_NUM_THREADS=1 PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt -n "$(($(nproc) + 1))" --dist loadfile "$@"
+OMP_NUM_THREADS=1 PYTHONPATH=tests python -m pytest -p skip_policy --skips tests/skips.txt -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder \
+    "$@"
