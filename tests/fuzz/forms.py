@@ -134,3 +134,9 @@ def softplus(b: Builder, x: Value) -> Value:
 
 def _log_of_one_and_exp(b: Builder, x: Value) -> Value:
     return b.node("Log", [with_number(b, "Add", b.node("Exp", [x], x.shape), 1.0)], x.shape)
+
+
+def sigmoid(b: Builder, x: Value) -> Value:
+    """1 / (1 + exp(-x)), as JAX writes it."""
+    turned = b.node("Exp", [b.node("Neg", [x], x.shape)], x.shape)
+    return b.node("Div", [b.constant(1.0), with_number(b, "Add", turned, 1.0)], x.shape)

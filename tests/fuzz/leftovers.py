@@ -74,6 +74,16 @@ def reshapes(b: Builder, x: Value) -> Value:
     return b.node("Reshape", [flat, b.integers(*shape)], shape)
 
 
+def split_and_shifted(b: Builder, x: Value) -> Value:
+    """The last axis split into heads, a shift or a scale of each element of a head, and the axis as it was."""
+    heads = b.pick([n for n in (1, 2, 3, 4) if x.shape[-1] % n == 0])
+    parts = (heads, x.shape[-1] // heads)
+    split = b.node("Reshape", [x, b.integers(*x.shape[:-1], *parts)], (*x.shape[:-1], *parts))
+    numbers = b.uniform(parts, 0.5, 1.5) if b.flag() else b.constant(0.75)
+    changed = b.node(b.pick(["Add", "Mul"]), [split, numbers], split.shape)
+    return b.node("Reshape", [changed, b.integers(*x.shape)], x.shape)
+
+
 def concat_of_slices(b: Builder, x: Value) -> Value:
     """All of x, cut and joined again."""
     axis = b.pick([a for a in range(1, x.rank) if x.shape[a] > 1] or [1])

@@ -178,7 +178,7 @@ def test_the_manifest_has_the_frame_and_the_labels(tmp_path: Path, capsys: pytes
     onnx.save(residual_cnn(), command[1])
     assert invoke(command) == 0
     manifest = json.loads(capsys.readouterr().out)["manifest"]
-    assert manifest["inputs"] == [{"name": "x", "shape": [9, 7, 3], "dtype": "uint8"}]
+    assert manifest["inputs"] == [{"name": "x", "shape": [9, 7, 3], "dtype": "uint8", "batch": ""}]
     assert [y["dtype"] for y in manifest["outputs"]] == ["float32", "int64"]
     selftest = Selftest.load(out / SELFTEST)
     np.testing.assert_array_equal(selftest.expected[1], selftest.source[1])
