@@ -69,7 +69,7 @@ def float_cases(
         first = None
     values = [b.input(shape(b, first))]
     used: list[Step] = []
-    for _ in range(draw(st.integers(1, most_steps))):
+    for others in reversed(range(most_steps)):
         # The newest value first: a graph shrinks to a chain.
         x = b.pick(values[::-1])
         if used or first is None or not first.accepts(x):
@@ -80,7 +80,8 @@ def float_cases(
         values.append(step.build(b, x))
         b.units.append(Unit(step.name, tuple(node.name for node in b.nodes[before:])))
         used.append(step)
-        if len(b.nodes) >= MOST_NODES:
+        # Asked after each step, with equal shares of all lengths: what shrinks a graph can leave out any one step.
+        if len(b.nodes) >= MOST_NODES or draw(st.integers(0, others)) == 0:
             break
     model = b.model(_unread(b, values))
     rng = b.rng()
