@@ -20,7 +20,7 @@ import tvm
 from tables import markdown, measured
 from tvm.ir import Call, Op
 
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.report import FloatCall
 from arm_ext.target.profiles import resolve

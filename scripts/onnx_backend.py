@@ -31,7 +31,7 @@ from rich.table import Table
 
 from arm_ext.errors import ArmExtError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.selftest import run_on_host
 from arm_ext.tune.workers import Lost, Workers
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from arm_ext.cli.console import command
-from arm_ext.frontends.onnx_extract import SavedNode, save_node
+from arm_ext.frontends.onnx.extract import SavedNode, save_node
 
 SCHEMA_VERSION = 1
 

@@ -11,10 +11,10 @@ import onnx
 
 from arm_ext.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.onnx_state import import_onnx_states
+from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.refuse import Shapes
-from arm_ext.frontends.stablehlo_file import enclosed_bytecode, is_stablehlo
-from arm_ext.frontends.tflite import IDENTIFIER, import_tflite
+from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
+from arm_ext.frontends.tflite.importer import IDENTIFIER, import_tflite
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -117,21 +117,21 @@ def _is_exported_program(path: Path) -> bool:
 
 
 def export_module(module: object, example_inputs: Sequence[Any]) -> "ExportedProgram":
-    """Export a module of PyTorch for inference; see `arm_ext.frontends.torch_export`.
+    """Export a module of PyTorch for inference; see `arm_ext.frontends.torch.export`.
 
     Raises:
         EnvError: PyTorch is not installed.
     """
     _require_torch("example_inputs are for PyTorch")
-    from arm_ext.frontends import torch_export
+    from arm_ext.frontends.torch import export
 
-    return torch_export.export_module(module, example_inputs)
+    return export.export_module(module, example_inputs)
 
 
 def _import_torch(model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None) -> ImportedModel:
     _require_torch(f"{model} is a PyTorch program")
     # Not above: it takes seconds to load, and most models need none of it.
-    from arm_ext.frontends.torch import import_torch
+    from arm_ext.frontends.torch.importer import import_torch
 
     return import_torch(model, shapes)
 
@@ -147,7 +147,7 @@ def _import_stablehlo(program: bytes, name: str, shapes: Shapes | None) -> Impor
             f"{name} is a StableHLO program, and jaxlib, which reads it, is not installed: "
             "pip install 'tvm-arm-ext[stablehlo]'"
         )
-    from arm_ext.frontends.stablehlo import import_stablehlo
+    from arm_ext.frontends.stablehlo.importer import import_stablehlo
 
     return import_stablehlo(program, name, shapes)
 

@@ -12,8 +12,8 @@ import onnx
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.load import import_model, is_tflite
-from arm_ext.frontends.onnx import import_onnx, read_onnx
-from arm_ext.frontends.onnx_program import name_nodes
+from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.manifest import Calibration
 from arm_ext.quant.samples import read_samples, split_samples

@@ -20,11 +20,11 @@ from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType,
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.onnx import input_specs, read_onnx
-from arm_ext.frontends.onnx_check import check_supported, check_valid, set_input_shapes
-from arm_ext.frontends.onnx_expansion import opset_of
-from arm_ext.frontends.onnx_program import name_nodes
-from arm_ext.frontends.onnx_shapes import infer_shapes
+from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
+from arm_ext.frontends.onnx.expansion import opset_of
+from arm_ext.frontends.onnx.importer import input_specs, read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.refuse import Shapes, reason_of
 from arm_ext.quant.samples import split_samples
 

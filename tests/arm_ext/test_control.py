@@ -10,7 +10,7 @@ from arm_ext.control import has_control_flow, split
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.explainer import explain
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.wrap import preprocessed
 from arm_ext.macs import count_macs
 from arm_ext.offloading import Divider
@@ -18,7 +18,7 @@ from arm_ext.pipeline import Context
 from arm_ext.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.task import extract
-from tests.arm_ext.frontends import control_models as models
+from tests.arm_ext.frontends.onnx import control_models as models
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from arm_ext.errors import UsageError
 from arm_ext.explainer import NAMES, STEPS
 from arm_ext.explanation import RuleReport
 from tests.arm_ext.explained import explained
-from tests.arm_ext.frontends.tflite_cases import EXACT, SCALES
+from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp, model
 
 

@@ -7,7 +7,7 @@ import pytest
 import tvm
 from onnx import helper
 
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.lower import lower
 from arm_ext.target.profiles import resolve
 from relay_passes import canonicalize, fuse

@@ -5,7 +5,7 @@ from dataclasses import replace
 import onnx
 import pytest
 
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.memory import memory_of
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.target.profiles import resolve

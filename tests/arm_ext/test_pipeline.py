@@ -5,7 +5,7 @@ from onnx import helper
 from tvm.ir import Call, Op
 
 from arm_ext import digits
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.macs import count_macs
 from arm_ext.memory import memory_of
 from arm_ext.pipeline import PHASES, Context, run_phases

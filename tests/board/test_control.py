@@ -9,8 +9,8 @@ import pytest
 import arm_ext
 from arm_ext.board import Board, open_board
 from arm_ext.compiler import CompileResult
-from arm_ext.frontends.onnx import import_onnx
-from tests.arm_ext.frontends import control_models as models
+from arm_ext.frontends.onnx.importer import import_onnx
+from tests.arm_ext.frontends.onnx import control_models as models
 
 BOUND = 1e-5  # sums in another order
 

@@ -7,7 +7,7 @@ import arm_ext
 from arm_ext import digits
 from arm_ext.board import Board
 from arm_ext.distance import distance
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

@@ -8,7 +8,7 @@ import numpy as np
 import arm_ext
 from arm_ext import digits
 from arm_ext.board import Board
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 
 _IMAGES = 36
 

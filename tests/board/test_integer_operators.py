@@ -8,7 +8,7 @@ import pytest
 
 import arm_ext
 from arm_ext.board import Board
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from tests.board.qdq_models import CHANNELS, Scale, every_operator
 
 OPERATORS = {

@@ -8,7 +8,7 @@ import pytest
 
 import arm_ext
 from arm_ext.board import Board
-from tests.arm_ext.frontends.stablehlo_models import exported
+from tests.arm_ext.frontends.stablehlo.models import exported
 
 # Sums in another order, and other polynomials for exponentials.
 BOUND = 2e-6

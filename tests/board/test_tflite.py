@@ -8,7 +8,7 @@ import pytest
 
 import arm_ext
 from arm_ext.board import Board
-from arm_ext.frontends.tflite import import_tflite
+from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.selftest import run_on_host
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"

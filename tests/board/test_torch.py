@@ -9,8 +9,8 @@ import zoo
 
 import arm_ext
 from arm_ext.board import Board
-from tests.arm_ext.frontends.torch_models import MODELS, exported
-from tests.arm_ext.frontends.torch_quantizer import quantized
+from tests.arm_ext.frontends.torch.models import MODELS, exported
+from tests.arm_ext.frontends.torch.quantizer import quantized
 
 SAMPLE = ("detector", "llama")
 

@@ -16,7 +16,7 @@ import tvm
 from hypothesis import reject
 from tvm import relax
 
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.record import recording

@@ -15,7 +15,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.arm_ext.frontends.tflite_builder import TfliteBuilder, pack
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, pack
 
 FORMATS = ("onnx", "tflite", "pt2", "stablehlo")
 

@@ -7,8 +7,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from arm_ext.frontends.onnx_reference import reference
-from arm_ext.frontends.onnx_weights import Serialised
+from arm_ext.frontends.onnx.reference import reference
+from arm_ext.frontends.onnx.weights import Serialised
 from tests.fuzz.builder import make_model
 from tests.fuzz.groups import Array, Group, Per, Quantized
 

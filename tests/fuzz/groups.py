@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from tests.fuzz.builder import make_model
 
 Array = npt.NDArray[Any]

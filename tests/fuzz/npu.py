@@ -25,7 +25,7 @@ from arm_ext.ethosu.read import read
 from arm_ext.ethosu.reference import run_reference
 from arm_ext.ethosu.vela import VelaOptions
 from arm_ext.ethosu.worth import Clocks
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline import PHASES, Context, build
 from arm_ext.region_values import returning
 from arm_ext.target.npu import ACCELERATORS, Accelerator

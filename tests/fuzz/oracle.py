@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from tests.fuzz.describe import INDICES
 from tests.fuzz.foreign import foreign_result, limit_of
 from tests.fuzz.groups import Group, Per, Quantized, UndefinedError, attributes

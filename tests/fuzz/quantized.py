@@ -9,7 +9,7 @@ import onnx
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from tests.fuzz.builder import Draw, make_model
 from tests.fuzz.describe import INDICES
 from tests.fuzz.graphs import QUANTIZED, Case, Kinds, Shape, any_shape, float_cases

@@ -34,7 +34,7 @@ def _make() -> list[bytes]:
     import jax.numpy as jnp
     from jax import lax
 
-    from tests.arm_ext.frontends.stablehlo_models import bytecode, convolution, text
+    from tests.arm_ext.frontends.stablehlo.models import bytecode, convolution, text
 
     def model(x: jax.Array, at: jax.Array) -> object:
         y = jax.nn.relu(convolution(x, np.ones((3, 3, 2, 4), np.float32), 2))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from onnx import TensorProto
 
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from tests.fuzz import campaign
 from tests.fuzz.campaign import COUNTED, Failure, Tally, run_shard, shards
 from tests.fuzz.compiled import Outcome

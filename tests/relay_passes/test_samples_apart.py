@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from arm_ext.frontends.onnx import import_onnx
+from arm_ext.frontends.onnx.importer import import_onnx
 from relay_passes.samples_apart import samples_apart
 from tests.arm_ext.models import mlp, model, residual_cnn
 

@@ -4,8 +4,8 @@
 import onnx_backend
 import pytest
 
-from arm_ext.frontends.onnx_expansion import CONTRIB
-from arm_ext.frontends.onnx_operators import EXPANSIONS
+from arm_ext.frontends.onnx.expansion import CONTRIB
+from arm_ext.frontends.onnx.operators import EXPANSIONS
 
 # Of these no case of onnx's can be compiled: sizes or iterations that only the run tells, or random numbers.
 NONE_STATIC = {"Bernoulli", "If", "Loop"}

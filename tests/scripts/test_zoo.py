@@ -12,8 +12,8 @@ from tvm import relax
 from tvm.relax.analysis import free_vars
 
 from arm_ext.distance import distance
-from arm_ext.frontends.onnx import import_onnx
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.selftest import check_of, run_on_host
 from arm_ext.target.profiles import resolve

@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.load import import_model
-from tests.arm_ext.frontends.tflite_cases import EXACT, SCALES
+from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp
 from tests.fuzz.damage import whole_files
 

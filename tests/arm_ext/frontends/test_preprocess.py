@@ -15,8 +15,8 @@ from tvm.ir import Call
 from arm_ext.cli import invoke
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.onnx import import_onnx
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.wrap import preprocessed
 from arm_ext.package import SELFTEST, Selftest

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 
-from arm_ext.frontends.tflite_reference import run_litert
+from arm_ext.frontends.tflite.reference import run_litert
 from arm_ext.peers.empty import INPUTS, write_empty
 
 

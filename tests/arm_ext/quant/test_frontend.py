@@ -12,7 +12,7 @@ from arm_ext.cli import invoke
 from arm_ext.errors import UsageError
 from arm_ext.package import load_package
 from arm_ext.quant.frontend import import_quantized
-from tests.arm_ext.frontends.tflite_cases import EXACT, SCALES
+from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp, residual_cnn
 
 

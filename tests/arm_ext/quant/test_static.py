@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 from arm_ext import digits
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.onnx_reference import run_onnxruntime
+from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.quant.static import Method, quantize
 from tests.arm_ext.models import mlp, model, residual_cnn
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""onnxruntime's attention with a cache: new steps are written behind those that a batch has, and all are read.
+
+    GroupQueryAttention(q, k, v, caches, ends)    →    caches with k and v in them, and attention of q to these
+
+The caches have static lengths; how much of them counts is known at run time. A step sees none after it.
+Source: onnxruntime's contrib operator definition GroupQueryAttention and its CPU kernel, 1.31.
+"""
+
+import numpy as np
+from onnx import TensorProto
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.attention import Heads, attend, join_heads, split_heads
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import ints, like, part, reshape
+from arm_ext.frontends.onnx.rotary import rotate
+
+_UNSUPPORTED_INPUTS = "head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight?"
+
+
+def group_query(e: Expansion) -> None:
+    """Attention whose groups of queries share keys and values, with a cache of these of static length."""
+    (
+        query,
+        key,
+        value,
+        past_key,
+        past_value,
+        lengths,
+        total_name,
+        cosines,
+        sines,
+        positions,
+        extra,
+        *others,
+    ) = e.inputs(
+        f"query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? "
+        f"position_ids? attention_bias? {_UNSUPPORTED_INPUTS}"
+    )
+    if any(others) or e.attribute("smooth_softmax", 0) or any(e.node.output[3:]):
+        raise ModelError("it has head sinks, quantised keys, norms of keys or smooth softmax")
+    count, groups = (int(e.attribute(name, 0)) for name in ("num_heads", "kv_num_heads"))
+    batch, steps, width = e.dims(query)
+    if not key:
+        size = width // (count + 2 * groups)
+        ends = [count * size, (count + groups) * size, width]
+        query, key, value = (part(e, query, a, b) for a, b in zip([0, *ends], ends, strict=False))
+    size = e.dims(query)[2] // count
+    heads = [split_heads(e, v, batch, steps, n) for v, n in ((query, count), (key, groups), (value, groups))]
+    total = int(e.known(total_name).reshape(-1)[0])
+    # Of each batch how many steps were there before, [batch, 1].
+    before = _before(e, lengths, batch, steps, total)
+    if e.attribute("do_rotary", 0):
+        at_steps = e.emit("Add", [before, ints(e, *range(steps))])
+        at_steps = e.emit("Cast", [positions], to=TensorProto.INT64) if positions else at_steps
+        turned = {"interleaved": bool(e.attribute("rotary_interleaved", 0))}
+        heads[:2] = [rotate(e, v, at_steps, (cosines, sines), **turned) for v in heads[:2]]
+    held = e.dims(past_key)[2] if past_key else 0
+    present = [
+        _appended(e, past, new, before, max(held, total)) if held else new
+        for past, new in zip((past_key, past_value), heads[1:], strict=True)
+    ]
+    for name, rows in zip([*e.node.output[1:3], "", ""][:2], present, strict=True):
+        if name:
+            e.emit("Identity", [rows], name)
+    seen = [_repeated(e, rows, total, count // groups) for rows in present]
+    masks = [extra, _window(e, before, steps, total)]
+    out = attend(e, Heads(heads[0], *seen), masks, size, e.attribute("softcap", 0.0))
+    join_heads(e, out, batch, steps, count * size)
+
+
+def _before(e: Expansion, lengths: str, batch: int, steps: int, total: int) -> str:
+    if steps == total:  # a prompt
+        return e.constant(np.zeros((batch, 1), np.int64))
+    wide = reshape(e, e.emit("Cast", [lengths], to=TensorProto.INT64), batch, 1)
+    return e.emit("Sub", [wide, ints(e, steps - 1)])
+
+
+def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> str:
+    """New steps behind the past ones of each batch, in a cache of `length`."""
+    batch, heads, held, size = e.dims(past)
+    steps = e.dims(new)[2]
+    if length > held:
+        filler = e.constant(np.zeros((batch, heads, length - held, size), e.dtype(past)))
+        past = e.emit("Concat", [past, filler], axis=2)
+    place = e.emit(
+        "Sub", [e.constant(np.arange(length)[None, None, :, None]), reshape(e, before, batch, 1, 1, 1)]
+    )
+    first, last = ints(e, 0), ints(e, steps - 1)
+    early, late = e.emit("Less", [place, first]), e.emit("Greater", [place, last])
+    inside = e.emit("Where", [early, first, e.emit("Where", [late, last, place])])
+    index = e.emit("Expand", [inside, ints(e, batch, heads, length, size)])
+    rows = e.emit("GatherElements", [new, index], axis=2)
+    # onnxruntime fills with zeros what no step has reached.
+    rows = e.emit("Where", [late, like(e, 0, new), rows])
+    return e.emit("Where", [early, past, rows])
+
+
+def _repeated(e: Expansion, rows: str, total: int, times: int) -> str:
+    """[batch, groups, length, size] → [batch, groups times, total, size]."""
+    batch, groups, length, size = e.dims(rows)
+    rows = part(e, rows, 0, total, 2) if length != total else rows
+    if times == 1:
+        return rows
+    shape = [batch, groups, times, total, size]
+    wide = e.emit("Expand", [reshape(e, rows, batch, groups, 1, total, size), ints(e, *shape)])
+    return reshape(e, wide, batch, groups * times, total, size)
+
+
+def _window(e: Expansion, before: str, steps: int, total: int) -> str:
+    """What keeps a step from those after it, and from those far before it: [batch, 1, steps, total]."""
+    window = int(e.attribute("local_window_size", -1))
+    rows = np.arange(total)[None, None, None, :] - np.arange(steps)[None, None, :, None]
+    # How far each key lies behind the step; at most 0 is seen.
+    batch = e.dims(before)[0]
+    ahead = e.emit("Sub", [e.constant(rows), reshape(e, before, batch, 1, 1, 1)])
+    hidden = e.emit("Greater", [ahead, ints(e, 0)])
+    if window > 0:
+        hidden = e.emit("Or", [hidden, e.emit("Less", [ahead, ints(e, 1 - window)])])
+    low, zero = (e.constant(np.array(v, np.float32)) for v in (np.finfo(np.float32).min, 0.0))
+    return e.emit("Where", [hidden, low, zero])

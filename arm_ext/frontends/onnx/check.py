@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an ONNX model must be before it is imported, and the messages where it is not."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import onnx
+from onnx import defs, helper
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from arm_ext.errors import ArmExtError, UsageError
+from arm_ext.frontends.onnx.advice import advice
+from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of
+from arm_ext.frontends.onnx.fused import NORMS
+from arm_ext.frontends.onnx.operators import EXPANSIONS, expand_operators
+from arm_ext.frontends.onnx.weights import without_weights
+from arm_ext.frontends.refuse import (
+    Shapes,
+    misfit,
+    refuse_dynamic_inputs,
+    refuse_operators,
+    refuse_unknown_inputs,
+)
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def check_valid(proto: onnx.ModelProto, name: str) -> None:
+    """Refuse what is no well-formed ONNX model.
+
+    Raises:
+        UsageError: With what onnx's checker found first.
+    """
+    if not proto.graph.output:
+        raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
+    # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
+    light = without_weights(proto)
+    name_contrib(light)
+    try:
+        onnx.checker.check_model(light)
+    except onnx.checker.ValidationError as err:
+        if not _unsupported(light):
+            first = str(err).strip().splitlines()[0]
+            raise UsageError(f"{name}: not a valid ONNX model: {first}") from err
+
+
+def name_contrib(proto: onnx.ModelProto) -> None:
+    """Name onnxruntime's domain for standard operators that it takes, but onnx does not."""
+    opset = opset_of(proto)
+    for node in proto.graph.node:
+        if node.op_type in NORMS and not domain_of(node) and not _is_standard(node.op_type, opset):
+            node.domain = CONTRIB
+    domains = {entry.domain for entry in proto.opset_import}
+    if CONTRIB not in domains and any(node.domain == CONTRIB for node in proto.graph.node):
+        proto.opset_import.append(helper.make_opsetid(CONTRIB, 1))
+
+
+def _is_standard(operator: str, opset: int) -> bool:
+    return defs.has(operator, opset) and not defs.get_schema(operator, opset).deprecated
+
+
+def runtime_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return the inputs that a caller passes (older files list initialisers as inputs, too)."""
+    weights = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in weights]
+
+
+def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
+    """Write static shapes into the model's inputs.
+
+    Raises:
+        UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
+    """
+    inputs = {value.name: value for value in runtime_inputs(proto.graph)}
+    refuse_unknown_inputs(shapes, inputs)
+    dynamic: dict[str, list[int | str]] = {}
+    for name, value in inputs.items():
+        dims = value.type.tensor_type.shape.dim
+        known = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
+        if name in shapes:
+            _check_shape(name, shapes[name], known, value.type.tensor_type.HasField("shape"))
+            value.type.tensor_type.shape.CopyFrom(
+                helper.make_tensor_type_proto(1, shapes[name]).tensor_type.shape
+            )
+            proto.graph.ClearField("value_info")
+            _forget_output_shapes(proto.graph)
+        elif None in known or not value.type.tensor_type.HasField("shape"):
+            dynamic[name] = [
+                dim.dim_param or "?" if n is None else n for dim, n in zip(dims, known, strict=True)
+            ]
+    refuse_dynamic_inputs(dynamic)
+
+
+def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:
+    fits = len(shape) == len(known) and all(k in (None, n) for k, n in zip(known, shape, strict=False))
+    # A model may say itself that a tensor is empty.
+    if (has_rank and not fits) or any(n < 1 and n not in known for n in shape):
+        raise misfit(name, shape, ",".join("?" if n is None else str(n) for n in known))
+
+
+def _forget_output_shapes(graph: onnx.GraphProto) -> None:
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+
+
+def _unsupported(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
+    known = onnx_frontend._get_convert_map()
+    return [
+        node
+        for node in proto.graph.node
+        if (domain_of(node) or node.op_type not in known)
+        and (domain_of(node), node.op_type) not in EXPANSIONS
+    ]
+
+
+def check_supported(
+    proto: onnx.ModelProto, refused: Mapping[str, str] = _NONE, sources: Mapping[str, str] = _NONE
+) -> None:
+    """Refuse operators that cannot be imported.
+
+    Args:
+        proto: The model.
+        refused: Name of a node that could not be expanded → why.
+        sources: Name of a node that came of an expansion → the source node's.
+
+    Raises:
+        ModelError: Lists all of them, with counts, node names, and what they can be decomposed into.
+    """
+    unsupported = _unsupported(proto)
+    if unsupported and not refused:
+        refused = _refused_besides(proto)
+    missing: dict[str, list[str]] = {}
+    advices: dict[str, str] = {}
+    for node in unsupported:
+        name = _qualified(node)
+        source = sources.get(node.name, node.name)
+        missing.setdefault(name, []).append(source if source == node.name else f"{source} (is defined by it)")
+        advices[name] = advice(domain_of(node), node.op_type)
+    for node in proto.graph.node:
+        if node.name in refused:
+            source = sources.get(node.name, node.name)
+            missing.setdefault(_qualified(node), []).append(f"{source} ({refused[node.name]})")
+    refuse_operators(
+        missing, advices, "`arm-ext compile MODEL --save-node NAME` writes one for a bug report."
+    )
+
+
+def _refused_besides(proto: onnx.ModelProto) -> dict[str, str]:
+    """Why nodes could not be expanded in a model that holds others that are not supported at all."""
+    model = onnx.ModelProto()
+    model.CopyFrom(proto)
+    try:
+        sources, refused = expand_operators(model, "")
+    except ArmExtError:  # of shapes, which do not matter any more
+        return {}
+    # What follows an unsupported node is not known, and no fault of the nodes there.
+    return {name: why for name, why in refused.items() if name not in sources and UNKNOWN not in why}
+
+
+def _qualified(node: onnx.NodeProto) -> str:
+    return ".".join(part for part in (domain_of(node), node.op_type) if part)

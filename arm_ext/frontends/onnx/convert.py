@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Straight-line ONNX through TVM's importer, with the name of each source node on the calls that came from it."""
+
+import contextlib
+import io
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+import tvm
+from tvm import relax
+from tvm.relax.frontend.onnx import onnx_frontend
+
+from arm_ext.frontends.naming import name_calls
+from arm_ext.frontends.onnx.expansion import opset_of
+from arm_ext.frontends.refuse import not_imported
+
+
+class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
+    """Upstream's importer, which also notes where each source node's bindings end."""
+
+    def __init__(self, sources: Mapping[str, str]) -> None:
+        super().__init__(shape_dict={}, dtype_dict="float32")
+        self.sources = sources
+        self.last_binding: dict[relax.Var, str] = {}
+        self.node = ""
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
+        name = attrs["tvm_custom"]["name"]
+        self.node = self.sources.get(name, name)
+        result = super()._convert_operator(op_name, inputs, attrs, opset)
+        # A converter may return an unbound call, which would be bound among the bindings of its consumer.
+        if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
+            result = self.bb.emit(result)
+        for value in result.fields if isinstance(result, relax.Tuple) else [result]:
+            # A node that passes a value through (Identity) leaves it its first name.
+            if isinstance(value, relax.Var):
+                self.last_binding.setdefault(value, self.node)
+        return result
+
+
+def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]) -> tvm.IRModule:
+    """Import a model, of which upstream has a converter for each operator.
+
+    Args:
+        proto: Its nodes have names.
+        sources: Expanded node → its source.
+        operators: Source → its operator.
+
+    Raises:
+        ModelError: Upstream's importer fails at a node.
+    """
+    importer = _NamingImporter(sources)
+    try:
+        # Upstream prints the failing node to stdout, which belongs to our result, and warns of renamed inputs.
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mod = importer.from_onnx(proto.graph, opset_of(proto))
+    except Exception as err:
+        raise not_imported(importer.node, operators, err) from err
+    return name_calls(mod, importer.last_binding)

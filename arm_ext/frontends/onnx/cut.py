@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX graphs cut where something is decided at run time, and their parts as models of their own.
+
+    a, If(a), b(If)    →    before: a;  decisions: If;  after: b
+
+What a part reads from outside is an input of its model, or comes along: constants, and the DequantizeLinear of a value,
+without which integers would not stay integers across a cut.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+from arm_ext.frontends.onnx.expansion import domain_of
+
+_DECISIONS = ("If", "Loop")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A graph in parts: nodes that depend on no decision, decisions that depend on no other, and what is left."""
+
+    before: list[NodeProto]
+    decisions: list[NodeProto]
+    after: list[NodeProto]
+
+
+def cut(graph: GraphProto) -> Cut:
+    """Cut a graph whose nodes are in the order of their values."""
+    parts = Cut([], [], [])
+    late: set[str] = set()
+    for node in graph.node:
+        is_late = not late.isdisjoint(reads([node]))
+        decides = not domain_of(node) and node.op_type in _DECISIONS
+        if is_late or decides:
+            late.update(node.output)
+        (parts.after if is_late else parts.decisions if decides else parts.before).append(node)
+    return parts
+
+
+def reads(nodes: Iterable[NodeProto]) -> list[str]:
+    """What nodes read that none of them computes, in subgraphs, too; each once."""
+    found: dict[str, None] = {}
+    own: set[str] = set()
+    for node in nodes:
+        for name in (*node.input, *(name for graph in subgraphs(node) for name in captures(graph))):
+            if name and name not in own:
+                found[name] = None
+        own.update(node.output)
+    return list(found)
+
+
+def captures(graph: GraphProto) -> list[str]:
+    """What a subgraph reads, or gives, of the graph around it."""
+    own = {value.name for value in (*graph.input, *graph.initializer)}
+    computed = {name for node in graph.node for name in node.output}
+    given = [value.name for value in graph.output if value.name not in computed]
+    return [name for name in dict.fromkeys((*reads(graph.node), *given)) if name not in own]
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs among a node's attributes."""
+    return (a.g for a in node.attribute if a.type == AttributeProto.GRAPH)
+
+
+class Surroundings:
+    """What the parts of a graph have in common."""
+
+    def __init__(self, model: ModelProto) -> None:
+        """Read a model that its parts are of."""
+        self._model = model
+        graph = model.graph
+        self.constants: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "Constant":
+                self.constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+        self._dequantized = {node.output[0]: node for node in graph.node if self._is_dequantized(node)}
+
+    def _is_dequantized(self, node: NodeProto) -> bool:
+        """Whether a node gives floats for integers, by constants."""
+        return node.op_type == "DequantizeLinear" and all(
+            name in self.constants for name in node.input[1:] if name
+        )
+
+    def needed(self, names: Iterable[str]) -> list[str]:
+        """Of values that a part reads, those that are its inputs."""
+        values = (self._dequantized[n].input[0] if n in self._dequantized else n for n in names)
+        return [name for name in dict.fromkeys(values) if name not in self.constants]
+
+    def model(
+        self,
+        nodes: Iterable[NodeProto],
+        outputs: Iterable[str],
+        types: Mapping[str, onnx.TypeProto],
+        own: GraphProto | None = None,
+    ) -> ModelProto:
+        """Return a part as a model.
+
+        Args:
+            nodes: Of the part.
+            outputs: What it gives.
+            types: Of its inputs: at least those that it reads, but for constants.
+            own: What holds its initialisers, where it is a subgraph.
+        """
+        nodes, outputs = list(nodes), list(outputs)
+        held = {tensor.name: tensor for tensor in (own.initializer if own else ())}
+        computed = {name for node in nodes for name in node.output}
+        read = [n for n in (*reads(nodes), *(o for o in outputs if o not in computed)) if n not in held]
+        known = [name for name in dict.fromkeys(read) if name in self._dequantized and name not in types]
+        along = [self._dequantized[name] for name in known]
+        every = dict.fromkeys(
+            (*(n for n in read if n not in known), *(n for d in along for n in d.input if n))
+        )
+        part = ModelProto(ir_version=self._model.ir_version, opset_import=self._model.opset_import)
+        part.graph.name = self._model.graph.name
+        part.graph.node.extend([*along, *nodes])
+        part.graph.initializer.extend(held.values())
+        for name in every:
+            if name in types:
+                part.graph.input.append(onnx.ValueInfoProto(name=name, type=types[name]))
+            elif name in self.constants:
+                tensor = part.graph.initializer.add()
+                tensor.CopyFrom(self.constants[name])
+                tensor.name = name
+        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+        return part

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise ONNX operators that upstream's importer or code generator lacks, by those that it has.
+
+Functions of angles and hyperbolas are computed in binary32, with an error of some 2^-22 of the result (asinh and
+acosh: 2^-22 of a number near 1, so of less precision near 0).
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import like, reduce
+
+# Cephes, atanf: the polynomial for |x| ≤ tan(pi / 8), from its highest power, in x² and times x³.
+ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+
+# sinh(x) = x + x³ (1 / 3! + x² / 5! + …): up to x⁹ the rest is below 2^-24 of it for |x| ≤ 1.
+_SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
+
+_DROPOUT_TELLS = 12
+
+Function = Callable[[Expansion, str], str]
+
+
+def _op(e: Expansion, kind: str, *values: str | float) -> str:
+    """An operator on values and binary32 numbers."""
+    operands = [v if isinstance(v, str) else e.constant(np.array(v, np.float32)) for v in values]
+    return e.emit(kind, operands)
+
+
+def _polynomial(e: Expansion, coefficients: tuple[float, ...], x: str) -> str:
+    """The value x + x³ p(x²)."""
+    square = _op(e, "Mul", x, x)
+    total: str | float = coefficients[0]
+    for number in coefficients[1:]:
+        total = _op(e, "Add", _op(e, "Mul", square, total), number)
+    return _op(e, "Add", x, _op(e, "Mul", x, _op(e, "Mul", square, total)))
+
+
+def _atan(e: Expansion, x: str) -> str:
+    size = _op(e, "Abs", x)
+    large = _op(e, "Greater", size, math.tan(3 * math.pi / 8))
+    middle = _op(e, "Greater", size, math.tan(math.pi / 8))
+    turned = _op(e, "Div", _op(e, "Sub", size, 1.0), _op(e, "Add", size, 1.0))
+    reduced = _op(e, "Where", large, _op(e, "Div", -1.0, size), _op(e, "Where", middle, turned, size))
+    base = _op(e, "Where", large, math.pi / 2, _op(e, "Where", middle, math.pi / 4, 0.0))
+    return _op(e, "Mul", _op(e, "Sign", x), _op(e, "Add", base, _polynomial(e, ATAN, reduced)))
+
+
+def _root_of_product(e: Expansion, x: str, low: float, high: float) -> str:
+    """sqrt((low + x) (high ± x)) without the loss of 1 - x² near 1."""
+    return _op(e, "Sqrt", _op(e, "Mul", _op(e, "Add", x, low), _op(e, "Add", x, high)))
+
+
+def _asin(e: Expansion, x: str) -> str:
+    root = _op(e, "Sqrt", _op(e, "Mul", _op(e, "Sub", 1.0, x), _op(e, "Add", 1.0, x)))
+    return _atan(e, _op(e, "Div", x, root))
+
+
+def _acos(e: Expansion, x: str) -> str:
+    ratio = _op(e, "Div", _op(e, "Sub", 1.0, x), _op(e, "Add", 1.0, x))
+    return _op(e, "Mul", 2.0, _atan(e, _op(e, "Sqrt", ratio)))
+
+
+def _asinh(e: Expansion, x: str) -> str:
+    size = _op(e, "Abs", x)
+    root = _op(e, "Sqrt", _op(e, "Add", _op(e, "Mul", x, x), 1.0))
+    return _op(e, "Mul", _op(e, "Sign", x), _op(e, "Log", _op(e, "Add", size, root)))
+
+
+def _acosh(e: Expansion, x: str) -> str:
+    return _op(e, "Log", _op(e, "Add", x, _root_of_product(e, x, -1.0, 1.0)))
+
+
+def _sinh(e: Expansion, x: str) -> str:
+    difference = _op(e, "Sub", _op(e, "Exp", x), _op(e, "Exp", _op(e, "Neg", x)))
+    small = _op(e, "Less", _op(e, "Abs", x), 1.0)
+    return _op(e, "Where", small, _polynomial(e, _SINH, x), _op(e, "Mul", 0.5, difference))
+
+
+def _cosh(e: Expansion, x: str) -> str:
+    return _op(e, "Mul", 0.5, _op(e, "Add", _op(e, "Exp", x), _op(e, "Exp", _op(e, "Neg", x))))
+
+
+FUNCTIONS: dict[str, Function] = {
+    "Acos": _acos,
+    "Acosh": _acosh,
+    "Asin": _asin,
+    "Asinh": _asinh,
+    "Atan": _atan,
+    "Cosh": _cosh,
+    "Sinh": _sinh,
+}
+
+
+def function(e: Expansion) -> None:
+    """Replace one of FUNCTIONS; data of another type goes through binary32."""
+    (x,) = e.inputs("X")
+    kind = helper.np_dtype_to_tensor_dtype(e.dtype(x))
+    single = x if kind == TensorProto.FLOAT else e.emit("Cast", [x], to=TensorProto.FLOAT)
+    e.emit("Cast", [FUNCTIONS[e.node.op_type](e, single)], e.node.output[0], to=kind)
+
+
+def celu(e: Expansion) -> None:
+    """max(0, x) + min(0, alpha (exp(x / alpha) - 1)), in the type of the data."""
+    (x,) = e.inputs("X")
+    alpha, zero = like(e, e.attribute("alpha", 1.0), x), like(e, 0, x)
+    inner = e.emit("Sub", [e.emit("Exp", [e.emit("Div", [x, alpha])]), like(e, 1, x)])
+    low = e.emit("Min", [zero, e.emit("Mul", [alpha, inner])])
+    e.emit("Add", [e.emit("Max", [zero, x]), low], e.node.output[0])
+
+
+def cast_like(e: Expansion) -> None:
+    """A cast to a type that is known."""
+    x, like_name = e.inputs("input target_type")
+    kind = e.declared(like_name).type.tensor_type.elem_type
+    e.emit("Cast", [x], e.node.output[0], to=kind)
+
+
+def power(e: Expansion) -> None:
+    """A power of integers through binary64; an exponent of another type in that of the base."""
+    base, exponent = e.inputs("X Y")
+    kinds = e.dtype(base), e.dtype(exponent)
+    kind = helper.np_dtype_to_tensor_dtype(kinds[0])
+    if kinds[0].kind in "iu":
+        operands = [e.emit("Cast", [value], to=TensorProto.DOUBLE) for value in (base, exponent)]
+        e.emit("Cast", [e.emit("Pow", operands)], e.node.output[0], to=kind)
+    elif kinds[0] != kinds[1]:
+        e.emit("Pow", [base, e.emit("Cast", [exponent], to=kind)], e.node.output[0])
+
+
+def is_infinite(e: Expansion) -> None:
+    """IsInf for one sign; for both it stays."""
+    (x,) = e.inputs("X")
+    signs = [s for s, name in ((1, "detect_positive"), (-1, "detect_negative")) if e.attribute(name, 1)]
+    if len(signs) == 1:
+        e.emit("Equal", [x, like(e, signs[0] * math.inf, x)], e.node.output[0])
+
+
+def dropout(e: Expansion) -> None:
+    """In inference the data is kept, and so says the mask; before opset 12 onnxruntime leaves it all false."""
+    data, *_ = e.inputs("data ratio? training_mode?")
+    e.emit("Identity", [data], e.node.output[0])
+    if len(e.node.output) > 1 and e.node.output[1]:
+        kept = e.constant(np.full(e.dims(data), e.opset() >= _DROPOUT_TELLS))
+        e.emit("Identity", [kept], e.node.output[1])
+
+
+def lp_normalization(e: Expansion) -> None:
+    """The data by its norm, and 0 where that is 0."""
+    (x,) = e.inputs("input")
+    axis = int(e.attribute("axis", -1)) % e.rank(x)
+    norm = reduce(e, "ReduceL1" if e.attribute("p", 2) == 1 else "ReduceL2", x, [axis])
+    zero = like(e, 0, x)
+    e.emit("Where", [e.emit("Equal", [norm, zero]), zero, e.emit("Div", [x, norm])], e.node.output[0])
+
+
+def empty_reduction(e: Expansion) -> None:
+    """A reduction of an empty tensor, of which there is one value; others stay."""
+    data, axes = e.inputs("data axes?")
+    if 0 not in e.dims(data):
+        return
+    feeds = {data: np.zeros(e.dims(data), e.dtype(data))}
+    if axes:
+        feeds[axes] = e.known(axes)
+    (result,) = ReferenceEvaluator(e.node, opsets={"": e.opset()}).run(None, feeds)
+    e.emit("Identity", [e.constant(np.asarray(result))], e.node.output[0])
+
+
+def evaluate(e: Expansion) -> None:
+    """A node of constants as what it gives."""
+    feeds = {name: e.known(name) for name in e.node.input}
+    results = ReferenceEvaluator(e.node, opsets={"": e.opset()}).run(None, feeds)
+    for name, result in zip(e.node.output, results, strict=True):
+        e.emit("Identity", [e.constant(np.asarray(result))], name)

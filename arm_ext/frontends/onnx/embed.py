@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""onnxruntime's fused embeddings, and weights that it holds in blocks of a few bits.
+
+    MatMulNBits(x, packed W, s, z)    →    MatMul(x, (W - z) s), the weights unpacked to float at compile time
+
+Source: onnxruntime's contrib operator definitions, version 1 of com.microsoft.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import add, like, part, reduce
+from arm_ext.frontends.onnx.fused import layer_norm
+
+Array = npt.NDArray[Any]
+
+_EPSILON = 1e-12
+"""Of the embeddings' layer normalisation, where the node gives none."""
+
+_BYTE_BITS = 8
+
+
+def embed(e: Expansion) -> None:
+    """The normalised sum of the embeddings of words, positions and segments."""
+    ids, segments, words, places, segment_table, gamma, beta, mask, positions = e.inputs(
+        "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?"
+    )
+    _embed(e, ids, segments, (words, places, segment_table), (gamma, beta), mask, positions)
+
+
+def quantized_embed(e: Expansion) -> None:
+    """The same with tables, and parameters of the normalisation, that are quantised."""
+    given = e.inputs(
+        "input_ids segment_ids? word position segment? gamma beta mask? word_scale position_scale segment_scale? "
+        "gamma_scale beta_scale word_zero position_zero segment_zero? gamma_zero beta_zero"
+    )
+    ids, segments, mask = given[0], given[1], given[7]
+    held = zip(given[2:7], given[8:13], given[13:18], strict=True)
+    words, places, segment_table, gamma, beta = (
+        e.constant(_scaled(*(e.known(name) for name in triple))) if triple[0] else "" for triple in held
+    )
+    _embed(e, ids, segments, (words, places, segment_table), (gamma, beta), mask, "")
+
+
+def _scaled(value: Array, scale: Array, zero: Array) -> Array:
+    return (value.astype(np.float32) - zero.astype(np.float32)) * scale.astype(np.float32)
+
+
+def _embed(
+    e: Expansion,
+    ids: str,
+    segments: str,
+    tables: tuple[str, str, str],
+    affine: tuple[str, str],
+    mask: str,
+    positions: str,
+) -> None:
+    batch, steps = e.dims(ids)
+    rows = e.emit("Gather", [tables[0], ids], axis=0)
+    places = (
+        e.emit("Gather", [tables[1], positions], axis=0) if positions else part(e, tables[1], 0, steps, 0)
+    )
+    total = add(e, rows, places, e.emit("Gather", [tables[2], segments], axis=0) if segments else "")
+    layer_norm(e, total, *affine, e.attribute("epsilon", _EPSILON))
+    _, lengths, sums = [*e.node.output, "", ""][:3]
+    if lengths and mask:
+        ones = e.emit("Cast", [e.emit("Equal", [mask, like(e, 1, mask)])], to=TensorProto.INT32)
+        reduce(e, "ReduceSum", ones, [1], keepdims=False, output=lengths)
+    elif lengths:
+        e.emit("Identity", [e.constant(np.zeros(batch, np.int32))], lengths)
+    if sums:
+        e.emit("Identity", [total], sums)
+
+
+def matmul_blocks(e: Expansion) -> None:
+    """A product with a constant matrix whose columns are quantised in blocks."""
+    x, packed, scales, zeros, order, bias = e.inputs("A B scales zero_points? g_idx? bias?")
+    if order:
+        raise ModelError("its rows are reordered (its input g_idx); quantise without it")
+    k, n, bits, block = (
+        int(e.attribute(name, 4 if name == "bits" else 0)) for name in ("K", "N", "bits", "block_size")
+    )
+    blocks = -(-k // block)
+    levels = _unpacked(e.known(packed), bits).reshape(n, -1)[:, : blocks * block].reshape(n, blocks, block)
+    zero = _zeros(e, zeros, (n, blocks), bits)
+    weight = _scaled(levels, e.known(scales).reshape(n, blocks, 1), zero[:, :, None])
+    matrix = e.constant(weight.reshape(n, -1)[:, :k].T.astype(e.dtype(x)))
+    output = e.node.output[0]
+    y = e.emit("MatMul", [x, matrix], "" if bias else output)
+    if bias:
+        e.emit("Add", [y, bias], output)
+
+
+def _zeros(e: Expansion, name: str, shape: tuple[int, int], bits: int) -> Array:
+    """The zero points [rows, blocks]; without them the middle of the range."""
+    if not name:
+        return np.full(shape, 2 ** (bits - 1))
+    value = e.known(name)
+    if value.dtype != np.uint8:
+        return value.reshape(shape)
+    return _unpacked(value, bits).reshape(shape[0], -1)[:, : shape[1]]
+
+
+def _unpacked(value: Array, bits: int) -> Array:
+    """Numbers of a few bits, of which a byte's lowest come first, along the last axis."""
+    shifts = np.arange(0, _BYTE_BITS, bits, dtype=np.uint8)
+    numbers: Array = (value.astype(np.uint8)[..., None] >> shifts) & (2**bits - 1)
+    flat: Array = numbers.reshape(*value.shape[:-1], -1)
+    return flat
+
+
+def gather_blocks(e: Expansion) -> None:
+    """A gather from a constant table that is quantised in blocks."""
+    table, indices, scales, zeros = e.inputs("data indices scales zero_points?")
+    bits, block = int(e.attribute("bits", 4)), int(e.attribute("block_size", 128))
+    value, steps = e.known(table), e.known(scales)
+    rank = value.ndim
+    along = int(e.attribute("quantize_axis", 1)) % rank
+    if value.dtype == np.uint8 and bits < _BYTE_BITS:
+        if along != rank - 1:
+            raise ModelError(f"it packs {bits} bits along another axis than the last")
+        value = _unpacked(value, bits)
+        zero = _unpacked(e.known(zeros), bits)[..., : steps.shape[-1]] if zeros else np.array(2 ** (bits - 1))
+    else:
+        middle = 2 ** (bits - 1) if value.dtype == np.uint8 else 0
+        zero = e.known(zeros) if zeros else np.array(middle)
+    scale, zero = (np.repeat(v, block, along) if v.ndim else v for v in (steps, zero))
+    size = [slice(0, n) for n in value.shape]
+    scale, zero = (v[tuple(size)] if v.ndim else v for v in (scale, zero))
+    whole = e.constant(_scaled(value, scale, zero).astype(steps.dtype))
+    e.emit("Gather", [whole, indices], e.node.output[0], axis=int(e.attribute("gather_axis", 0)))

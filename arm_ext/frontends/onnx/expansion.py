@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replacing nodes of an ONNX graph by several each, which remember the node they came from."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.weights import without_weights
+from arm_ext.frontends.refuse import reason_of
+
+Expand = Callable[["Expansion"], None]
+
+
+UNKNOWN = "is not known"
+"""In the reason of a refusal for a type or shape that nothing tells."""
+
+CONTRIB = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
+
+
+def domain_of(node: onnx.NodeProto) -> str:
+    """Return the node's operator set; "" is the standard one."""
+    return "" if node.domain == "ai.onnx" else str(node.domain)
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the standard operators."""
+    return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
+class Expansion:
+    """Goes through a graph in its order; at each node, what an `Expand` needs to write its replacement.
+
+    Attributes:
+        node: The node that is being replaced.
+        nodes: Its replacement so far.
+        sources: New node's name → name of the node it came from.
+        refused: Name of a node that had to stay → why.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        """Read `model`, whose nodes have unique names. `run` changes it."""
+        graph = model.graph
+        self._model = model
+        self._done: list[onnx.NodeProto] = []
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._taken = {name for node in graph.node for name in (node.name, *node.input, *node.output)}
+        self._taken.update(value.name for value in (*graph.input, *graph.output, *graph.initializer))
+        # Of a model whose shapes have been inferred; those of new values come when they are asked for.
+        self._types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
+        self.node = onnx.NodeProto()
+        self.nodes: list[onnx.NodeProto] = []
+        self.sources: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+
+    def run(self, table: Mapping[tuple[str, str], Expand]) -> None:
+        """Replace each node whose (domain, operator) is in `table`, unless what stands there writes nothing."""
+        for node in self._model.graph.node:
+            if node.op_type == "Constant":
+                self._constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+            self._done += self._replacement(node, table.get((domain_of(node), node.op_type)))
+        done = onnx.GraphProto(node=self._done)
+        self._model.graph.ClearField("node")
+        self._model.graph.node.extend(done.node)
+
+    def _replacement(self, node: onnx.NodeProto, expand: Expand | None) -> list[onnx.NodeProto]:
+        if expand is None:
+            return [node]
+        self.node, self.nodes = node, []
+        try:
+            expand(self)
+        except ModelError as err:
+            self.refused[node.name] = str(err)
+            return [node]
+        # Shapes of another rank, an index beyond a list, no heads: nothing checks operators that onnx does not know.
+        except (ArithmeticError, LookupError, TypeError, ValueError) as err:
+            self.refused[node.name] = f"its inputs or attributes do not fit its definition: {reason_of(err)}"
+            return [node]
+        self.sources.update((new.name, node.name) for new in self.nodes)
+        return self.nodes or [node]
+
+    def inputs(self, names: str) -> list[str]:
+        """Return the node's inputs.
+
+        Args:
+            names: What its definition calls them, separated by spaces; those ending in "?" may be absent and are
+                "" then.
+
+        Raises:
+            ModelError: Another one is absent.
+        """
+        wanted = names.split()
+        given = [*self.node.input, *[""] * len(wanted)][: len(wanted)]
+        missing = [name for name, value in zip(wanted, given, strict=True) if not value and name[-1] != "?"]
+        if missing:
+            raise ModelError(f"it has no {', '.join(missing)}")
+        return given
+
+    def attribute(self, name: str, default: float) -> float:
+        """Return a numeric attribute of the node."""
+        found = [helper.get_attribute_value(a) for a in self.node.attribute if a.name == name]
+        return found[0] if found else default
+
+    def text(self, name: str, default: str) -> str:
+        """Return a string attribute of the node."""
+        return next(iter(self.texts(name)), default)
+
+    def texts(self, name: str) -> list[str]:
+        """Return an attribute that is a string or a list of strings; none if the node does not have it."""
+        return [
+            value.decode()
+            for a in self.node.attribute
+            if a.name == name
+            for value in (*a.strings, a.s)
+            if value
+        ]
+
+    def numbers(self, name: str) -> list[float]:
+        """Return an attribute that is a list of numbers; none if the node does not have it."""
+        return [value for a in self.node.attribute if a.name == name for value in (*a.ints, *a.floats)]
+
+    def attributes(self, *dropped: str) -> list[onnx.AttributeProto]:
+        """Return the node's attributes but the named ones."""
+        return [a for a in self.node.attribute if a.name not in dropped]
+
+    def emit(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        output: str = "",
+        copied: Iterable[onnx.AttributeProto] = (),
+        **attributes: object,
+    ) -> str:
+        """Add a standard node and return its output, a fresh value unless named."""
+        name = self.fresh(op)
+        node = helper.make_node(op, list(inputs), [output or name], name=name, **attributes)
+        node.attribute.extend(copied)
+        self.nodes.append(node)
+        return output or name
+
+    def adopt(self, node: onnx.NodeProto) -> None:
+        """Add a node whose values have names of the graph, and give it a name."""
+        node.name = self.fresh(node.op_type)
+        self.nodes.append(node)
+
+    def constant(self, value: npt.NDArray[Any]) -> str:
+        """Add a constant and return its name."""
+        name = self.fresh("constant")
+        tensor = numpy_helper.from_array(value, name)
+        self._model.graph.initializer.append(tensor)
+        self._constants[name] = tensor
+        return name
+
+    def value(self, name: str) -> npt.NDArray[Any] | None:
+        """Return what `name` is, if it is constant."""
+        tensor = self._constants.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def known(self, name: str) -> npt.NDArray[Any]:
+        """Return the constant that `name` is.
+
+        Raises:
+            ModelError: It is none.
+        """
+        value = self.value(name)
+        if value is None:
+            raise ModelError(f"its input '{name}' is not constant")
+        return value
+
+    def opset(self) -> int:
+        """Return the version of the standard operators."""
+        return opset_of(self._model)
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """Return the element type of a value.
+
+        Raises:
+            ModelError: It cannot be inferred.
+        """
+        dtype: np.dtype[Any] = helper.tensor_dtype_to_np_dtype(self._type(name).elem_type)
+        return dtype
+
+    def rank(self, name: str) -> int:
+        """Return the number of dimensions of a value.
+
+        Raises:
+            ModelError: It cannot be inferred.
+        """
+        held = self._type(name)
+        if not held.HasField("shape"):
+            raise ModelError(f"the number of dimensions of its input '{name}' {UNKNOWN}")
+        return len(held.shape.dim)
+
+    def dims(self, name: str) -> list[int]:
+        """Return the dimensions of a value.
+
+        Raises:
+            ModelError: They are not all known.
+        """
+        held = self._type(name)
+        if not held.HasField("shape") or not all(dim.HasField("dim_value") for dim in held.shape.dim):
+            raise ModelError(f"the shape of its input '{name}' {UNKNOWN}")
+        return [int(dim.dim_value) for dim in held.shape.dim]
+
+    def _type(self, name: str) -> onnx.TypeProto.Tensor:
+        if name in self._constants:
+            tensor = self._constants[name]
+            return helper.make_tensor_type_proto(tensor.data_type, tensor.dims).tensor_type
+        if name not in self._types:
+            model = without_weights(self._model)
+            model.graph.ClearField("node")
+            model.graph.node.extend([*self._done, *self.nodes])
+            graph = onnx.shape_inference.infer_shapes(model).graph
+            self._types |= {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info)}
+        if name not in self._types or not self._types[name].elem_type:
+            raise ModelError(f"the type of its input '{name}' {UNKNOWN}")
+        return self._types[name]
+
+    def declared(self, name: str) -> onnx.ValueInfoProto:
+        """Return a value with its type.
+
+        Raises:
+            ModelError: It cannot be inferred.
+        """
+        return onnx.ValueInfoProto(name=name, type=onnx.TypeProto(tensor_type=self._type(name)))
+
+    def fresh(self, step: str) -> str:
+        """Return a name that is free, from the node's and that of a step."""
+        base = name = f"{self.node.name}/{step}"
+        numbers = count(2)
+        while name in self._taken:
+            name = f"{base}:{next(numbers)}"
+        self._taken.add(name)
+        return name

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model around one node of an ONNX model, small enough for a bug report.
+
+    … → DequantizeLinear → Conv → Relu → QuantizeLinear → …    →    these four, the weights, and an input of x's shape
+
+What surrounds a quantised node says how it is computed, and stays with it. What follows from constants is kept;
+weights are the model's own. Nothing is compiled, so models that cannot be imported can be taken apart, too.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import onnx
+from onnx import NodeProto, TensorProto, ValueInfoProto, helper
+
+from arm_ext.errors import ArmExtError, ModelError, UsageError
+from arm_ext.frontends.load import is_onnx
+from arm_ext.frontends.onnx.check import set_input_shapes
+from arm_ext.frontends.onnx.functions import inline_model_functions
+from arm_ext.frontends.onnx.importer import input_specs, read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.shapes import fold_shapes
+from arm_ext.frontends.onnx.values import is_static, value_types, values_read
+from arm_ext.frontends.onnx.weights import weight_bytes, without_weights
+from arm_ext.frontends.refuse import Shapes
+from arm_ext.names import near
+
+# What a quantiser takes into the operator before it.
+_ACTIVATIONS = ("Clip", "LeakyRelu", "Relu")
+
+
+@dataclass(frozen=True)
+class SavedNode:
+    """What was written.
+
+    Attributes:
+        path: The file.
+        nodes: Name → operator: the node, and what surrounds it.
+        inputs: The model's inputs, described.
+        weight_bytes: Of the source's weights that are in it.
+    """
+
+    path: Path
+    nodes: dict[str, str]
+    inputs: list[str]
+    weight_bytes: int
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON's types."""
+        return {**asdict(self), "path": str(self.path)}
+
+
+def save_node(model: str | Path | onnx.ModelProto, node: str, output: Path, shapes: Shapes) -> SavedNode:
+    """Write a model around a node of an ONNX model.
+
+    Args:
+        model: A path, or a loaded model.
+        node: Its name, as messages and reports give it.
+        output: The file.
+        shapes: Input name → static shape, for the model's inputs with dynamic dimensions.
+
+    Raises:
+        UsageError: There is no such node; the file is no ONNX model; a shape is missing.
+        ModelError: The type of one of its inputs cannot be found out.
+    """
+    if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
+        raise UsageError(f"{model}: --save-node takes ONNX models; of others, attach the model itself")
+    proto, name, _ = read_onnx(model)
+    set_input_shapes(proto, shapes)
+    inline_model_functions(proto)
+    name_nodes(proto.graph)
+    small = _around(proto, node, name)
+    partial = output.with_name(f"{output.name}.partial")
+    try:
+        partial.write_bytes(small.SerializeToString())
+        partial.replace(output)
+    except OSError as err:
+        raise UsageError(f"{output} cannot be written: {err.strerror}") from err
+    finally:
+        partial.unlink(missing_ok=True)
+    return SavedNode(
+        output,
+        {node.name: node.op_type for node in small.graph.node},
+        [spec.describe() for spec in input_specs(small.graph)],
+        weight_bytes(small),
+    )
+
+
+class _Graph:
+    """Where values come from and where they go."""
+
+    def __init__(self, proto: onnx.ModelProto, name: str) -> None:
+        self.weights = {tensor.name: tensor for tensor in proto.graph.initializer} | _folded(proto, name)
+        self.producers: dict[str, NodeProto] = {}
+        self.consumers: dict[str, list[NodeProto]] = {}
+        self._constants = set(self.weights)
+        for node in proto.graph.node:
+            read = set(values_read(node))
+            for value in read:
+                self.consumers.setdefault(value, []).append(node)
+            self.producers.update((value, node) for value in node.output if value)
+            if read <= self._constants:
+                self._constants.update(node.output)
+
+    def before(self, value: str) -> NodeProto | None:
+        """The node that gives a value, if it belongs to what reads it: it gives a constant, or dequantises."""
+        node = self.producers.get(value)
+        if node is None or (node.op_type != "DequantizeLinear" and value not in self._constants):
+            return None
+        return node
+
+    def after(self, node: NodeProto) -> list[NodeProto]:
+        """The quantisation of a node's one output, and an activation before it."""
+        chain: list[NodeProto] = []
+        while len(node.output) == 1 and len(users := self.consumers.get(node.output[0], [])) == 1:
+            (node,) = users
+            chain.append(node)
+            if node.op_type == "QuantizeLinear":
+                return chain
+            if node.op_type not in _ACTIVATIONS:
+                break
+        return []
+
+
+def _around(proto: onnx.ModelProto, name: str, model: str) -> onnx.ModelProto:
+    nodes = {node.name: node for node in proto.graph.node}
+    if name not in nodes:
+        raise UsageError(f"{model} has no node '{name}'; {near(name, nodes)}")
+    graph = _Graph(proto, model)
+    chosen = [nodes[name], *(graph.after(nodes[name]) if nodes[name].op_type != "DequantizeLinear" else [])]
+    inside = {value for node in chosen for value in node.output}
+    wanted = {node.name for node in chosen}
+    inputs, weights = dict[str, None](), dict[str, TensorProto]()
+    pending = [value for node in chosen for value in values_read(node) if value not in inside]
+    while pending:
+        value = pending.pop()
+        if value in graph.weights:
+            weights[value] = graph.weights[value]
+        elif (source := graph.before(value)) is not None:
+            wanted.add(source.name)
+            pending += values_read(source)
+        else:
+            inputs[value] = None
+    kept = [node for node in proto.graph.node if node.name in wanted]
+    outputs = [value for value in chosen[-1].output if value]
+    types = value_types(proto, [*inputs, *outputs])
+    return _assembled(proto, kept, (sorted(inputs), outputs), weights, types)
+
+
+def _folded(proto: onnx.ModelProto, name: str) -> dict[str, TensorProto]:
+    """What follows from shapes, as constants."""
+    light = without_weights(proto)
+    try:
+        fold_shapes(light, name)
+    except ArmExtError:  # the model's shapes contradict each other; it is written as it is
+        return {}
+    values = {
+        n.output[0]: helper.get_attribute_value(n.attribute[0])
+        for n in light.graph.node
+        if n.op_type == "Constant"
+    }
+    for output, tensor in values.items():
+        tensor.name = output
+    return values
+
+
+def _assembled(
+    proto: onnx.ModelProto,
+    nodes: Iterable[NodeProto],
+    ends: tuple[Iterable[str], Iterable[str]],
+    weights: Mapping[str, TensorProto],
+    types: Mapping[str, onnx.TypeProto],
+) -> onnx.ModelProto:
+    inputs, outputs = ends
+    if unknown := [value for value in inputs if value not in types or not is_static(types[value])]:
+        raise ModelError(
+            f"the type of {', '.join(unknown)} is not known: neither onnx infers it, nor can onnxruntime run the model "
+            "up to it. Write it into the model's value_info"
+        )
+    # A node of a domain that nobody knows may give anything.
+    anything = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    graph = helper.make_graph(
+        list(nodes),
+        proto.graph.name or "graph",
+        [ValueInfoProto(name=value, type=types[value]) for value in inputs],
+        [ValueInfoProto(name=value, type=types.get(value, anything)) for value in outputs],
+        list(weights.values()),
+    )
+    return helper.make_model(
+        graph,
+        opset_imports=proto.opset_import,
+        ir_version=proto.ir_version,
+        producer_name=proto.producer_name,
+    )

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of which expansions are made, in the form that the model's opset has for them."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from onnx import defs
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.expansion import Expansion
+
+# From these opsets on, an operator reads its numbers from inputs; before, from attributes.
+_SLICE_BY_INPUTS = 10
+_AXES_BY_INPUTS = 13
+_REDUCE_BY_INPUTS = 18
+
+
+def ints(e: Expansion, *values: int) -> str:
+    """A constant int64 vector."""
+    return e.constant(np.array(values, np.int64))
+
+
+def like(e: Expansion, value: float, other: str) -> str:
+    """A constant scalar of another value's type."""
+    return e.constant(np.array(value, e.dtype(other)))
+
+
+def reshape(e: Expansion, value: str, *dims: int, output: str = "") -> str:
+    """The value in another shape."""
+    return e.emit("Reshape", [value, ints(e, *dims)], output)
+
+
+def at(e: Expansion, value: str, index: int, axis: int = 0) -> str:
+    """One element along an axis, which falls away."""
+    return e.emit("Gather", [value, e.constant(np.array(index, np.int64))], axis=axis)
+
+
+def part(e: Expansion, value: str, start: int, end: int, axis: int = -1, output: str = "") -> str:
+    """Elements from `start` to before `end` along an axis."""
+    if e.opset() < _SLICE_BY_INPUTS:
+        axis = axis if axis >= 0 else axis + e.rank(value)
+        return e.emit("Slice", [value], output, axes=[axis], starts=[start], ends=[end])
+    return e.emit("Slice", [value, *(ints(e, number) for number in (start, end, axis))], output)
+
+
+def stack(e: Expansion, values: Iterable[str], axis: int = 0, output: str = "") -> str:
+    """Values along a new axis."""
+    if e.opset() < _AXES_BY_INPUTS:
+        rows = [e.emit("Unsqueeze", [value], axes=[axis]) for value in values]
+    else:
+        rows = [e.emit("Unsqueeze", [value, ints(e, axis)]) for value in values]
+    return e.emit("Concat", rows, output, axis=axis)
+
+
+def reduce(
+    e: Expansion, kind: str, value: str, axes: Sequence[int], *, keepdims: bool = True, output: str = ""
+) -> str:
+    """A reduction of one of the Reduce… operators."""
+    by_inputs = _AXES_BY_INPUTS if kind == "ReduceSum" else _REDUCE_BY_INPUTS
+    if e.opset() < by_inputs:
+        return e.emit(kind, [value], output, axes=list(axes), keepdims=int(keepdims))
+    return e.emit(kind, [value, ints(e, *axes)], output, keepdims=int(keepdims))
+
+
+def add(e: Expansion, *values: str) -> str:
+    """The sum of those that are there."""
+    total, *others = [value for value in values if value]
+    for value in others:
+        total = e.emit("Add", [total, value])
+    return total
+
+
+def standard(e: Expansion) -> None:
+    """The operator of the same name in the standard domain.
+
+    Raises:
+        ModelError: The model's opset has none.
+    """
+    name = e.node.op_type
+    if not defs.has(name, e.opset()):
+        newest = defs.get_schema(name).since_version
+        raise ModelError(f"its standard form is of opset {newest}, the model's opset is {e.opset()}")
+    e.emit(name, e.node.input, e.node.output[0], e.attributes())

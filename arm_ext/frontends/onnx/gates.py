@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The activations of recurrent ONNX operators: names, with numbers for those that take some."""
+
+from collections.abc import Callable, Sequence
+
+from onnx import helper
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import like
+
+Gate = Callable[[str], str]
+"""Emits an activation of a value, and returns what holds it."""
+
+_PLAIN = ("Relu", "Tanh", "Sigmoid", "Softsign", "Softplus")
+
+# Activation → its numbers where the node gives none: ONNX operator definitions of the same names, opset 13.
+_DEFAULTS = {
+    "LeakyRelu": {"alpha": 0.01},
+    "ThresholdedRelu": {"alpha": 1.0},
+    "Elu": {"alpha": 1.0},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+}
+
+
+def activations(e: Expansion, defaults: Sequence[str], directions: int) -> list[list[Gate]]:
+    """Return each direction's activations.
+
+    Raises:
+        ModelError: One is none of ONNX's that there is an operator for.
+    """
+    names = e.texts("activations") or [*defaults] * directions
+    given = {"alpha": iter(e.numbers("activation_alpha")), "beta": iter(e.numbers("activation_beta"))}
+    limit = e.attribute("clip", 0.0)
+    made = []
+    for name in names:
+        numbers = {key: next(given[key], value) for key, value in _numbers_of(name).items()}
+        made.append(_gate(e, name, numbers, limit))
+    return [made[d * len(defaults) : (d + 1) * len(defaults)] for d in range(directions)]
+
+
+def activation(e: Expansion, name: str, given: Sequence[float], value: str, output: str) -> None:
+    """Emit an activation of a value.
+
+    Args:
+        e: At the node.
+        name: ONNX's, of the operator.
+        given: The activation's numbers, as far as they are given.
+        value: What it is of.
+        output: What holds it.
+
+    Raises:
+        ModelError: It is none of ONNX's that there is an operator for.
+    """
+    numbers = dict(zip(_numbers_of(name), given, strict=False))
+    _emit(e, name, numbers, value, output)
+
+
+def _numbers_of(name: str) -> dict[str, float]:
+    if name not in _PLAIN and name not in _DEFAULTS:
+        raise ModelError(f"its activation {name} is not among {', '.join((*_PLAIN, *_DEFAULTS))}")
+    return _DEFAULTS.get(name, {})
+
+
+def _gate(e: Expansion, name: str, numbers: dict[str, float], limit: float) -> Gate:
+    def emit(value: str) -> str:
+        if limit:
+            low, high = (like(e, bound, e.node.input[0]) for bound in (-limit, limit))
+            value = e.emit("Min", [e.emit("Max", [value, low]), high])
+        return _emit(e, name, numbers, value)
+
+    return emit
+
+
+def _emit(e: Expansion, name: str, numbers: dict[str, float], value: str, output: str = "") -> str:
+    return e.emit(name, [value], output, [helper.make_attribute(*number) for number in numbers.items()])

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX, fp32 and quantised: checked, named, brought to QDQ form and handed to TVM's importer.
+
+Upstream's importer sets no spans and reports the first fault it meets. This one names every node, refuses what it
+cannot take with all of it at once, and puts each node's name on the calls that came from it.
+"""
+
+import hashlib
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+import tvm
+from google.protobuf.message import DecodeError
+from onnx import helper
+from tvm import relax
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
+from arm_ext.frontends.onnx.functions import inline_model_functions
+from arm_ext.frontends.onnx.program import import_program, name_nodes
+from arm_ext.frontends.onnx.reference import reference
+from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
+from arm_ext.frontends.refuse import Shapes
+
+
+def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
+    """Import an ONNX model.
+
+    Args:
+        model: A path, or a loaded model.
+        shapes: Input name → static shape, needed for each input with a dynamic dimension.
+
+    Raises:
+        UsageError: The file is missing or is not a valid ONNX model; a shape is missing or does not fit.
+        ModelError: Operators that cannot be compiled: all of them, with node names and counts; or tensors of 4 bits
+            that are no constants.
+    """
+    proto, name, digest = read_onnx(model)
+    check_valid(proto, name)
+    set_input_shapes(proto, shapes or {})
+    inline_model_functions(proto)
+    name_nodes(proto.graph)
+    source = serialise(proto)
+    program = import_program(proto, name)
+    inputs = input_specs(proto.graph)
+    return ImportedModel(
+        mod=program.mod,
+        name=name,
+        format="onnx",
+        sha256=digest,
+        inputs=inputs,
+        outputs=_output_specs(proto.graph, program.mod),
+        nodes=program.nodes,
+        quantized=program.quantized,
+        reference=partial(reference, source),
+    )
+
+
+def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, str]:
+    """Return the model (a copy, if it is one already), its short name, and the sha256 of its bytes.
+
+    Raises:
+        UsageError: The file is missing or cannot be parsed.
+        ModelError: It has more weights than a package can hold.
+    """
+    if isinstance(model, onnx.ModelProto):
+        refuse_heavy(model, model.graph.name)
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return copy, model.graph.name or "model", sha256(model)
+    path = Path(model)
+    if not path.is_file():
+        raise UsageError(f"{path}: no such model file")
+    data = path.read_bytes()
+    if not data:
+        raise UsageError(f"{path}: the file is empty; expected an ONNX model")
+    try:
+        proto = onnx.load_model_from_string(data)
+        refuse_heavy(proto, path.name)
+        onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
+    except DecodeError as err:
+        raise UsageError(f"{path}: not an ONNX model, or a truncated one ({err})") from err
+    except (onnx.checker.ValidationError, OSError) as err:
+        raise UsageError(f"{path}: its external weights cannot be read: {err}") from err
+    return proto, path.stem, hashlib.sha256(data).hexdigest()
+
+
+def input_specs(graph: onnx.GraphProto) -> tuple[TensorSpec, ...]:
+    """Return the inputs that a caller passes, in order; their shapes are static."""
+    return tuple(_spec(value) for value in runtime_inputs(graph))
+
+
+def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
+    if not value.type.tensor_type.elem_type:  # a shape that was given has made a tensor type of another
+        raise ModelError(
+            f"input '{value.name}' is no tensor: sequences and optional values are not supported"
+        )
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
+    return TensorSpec(
+        value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype.name
+    )
+
+
+def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
+    ty = mod["main"].ret_ty
+    fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+    specs = []
+    for value, field in zip(graph.output, fields, strict=True):
+        if not isinstance(field, relax.TensorType) or field.shape is None:
+            raise ModelError(
+                f"output '{value.name}' has no static shape; give the inputs a --shape that fixes it"
+            )
+        dims = [int(dim) if isinstance(dim, tvm.tirx.IntImm) else None for dim in field.shape.values]
+        if None in dims:
+            raise ModelError(f"output '{value.name}' has a shape that depends on the data: {field.shape}")
+        specs.append(TensorSpec(value.name, tuple(d for d in dims if d is not None), str(field.dtype)))
+    return tuple(specs)

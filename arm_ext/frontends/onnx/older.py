@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms that operators had in older opsets, and that upstream's importer or onnx's checker do not know."""
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import ints, reshape
+
+_TOP_K_BY_INPUT = 10
+"""From this opset on; from the next on upstream's importer reads it there, too."""
+
+
+def slice_by_attributes(e: Expansion) -> None:
+    """Slice of opsets before 10, whose bounds are attributes."""
+    if len(e.node.input) > 1:
+        return
+    bounds = [[*map(int, e.numbers(name))] for name in ("starts", "ends", "axes")]
+    inputs = [ints(e, *(numbers or range(len(bounds[0])))) for numbers in bounds]
+    # onnx infers the shape by the attributes, the importer reads the inputs.
+    e.emit("Slice", [e.node.input[0], *inputs], e.node.output[0], e.attributes())
+
+
+def top_k_by_input(e: Expansion) -> None:
+    """TopK of opset 10, of which upstream's importer reads the number from an attribute, as before."""
+    if e.opset() != _TOP_K_BY_INPUT or any(a.name == "k" for a in e.node.attribute):
+        return
+    count = e.known(e.inputs("X K")[1])
+    node = NodeProto()
+    node.CopyFrom(e.node)
+    node.attribute.append(helper.make_attribute("k", int(count.reshape(-1)[0])))
+    e.adopt(node)
+
+
+def group_norm_by_group(e: Expansion) -> None:
+    """GroupNormalization of opsets 18 to 20, whose scale and bias are those of a group, not of a channel."""
+    x, scale, bias = e.inputs("X scale bias")
+    dims, groups = e.dims(x), int(e.attribute("num_groups", 1))
+    ones, zeros = (e.constant(np.full(groups, value, e.dtype(x))) for value in (1, 0))
+    rows = reshape(e, x, dims[0], groups, -1)
+    epsilon = e.attribute("epsilon", 1e-5)
+    normal = e.emit("InstanceNormalization", [rows, ones, zeros], epsilon=epsilon)
+    scaled = e.emit("Mul", [normal, reshape(e, scale, 1, groups, 1)])
+    shifted = e.emit("Add", [scaled, reshape(e, bias, 1, groups, 1)])
+    reshape(e, shifted, *dims, output=e.node.output[0])

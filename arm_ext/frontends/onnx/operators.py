@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Standard ONNX operators that are replaced by others before the import: what upstream's importer lacks.
+
+A node is replaced when the shapes around it are known, and what replaces it may be replaced again.
+"""
+
+import onnx
+from onnx import ModelProto
+
+from arm_ext.frontends.onnx import contrib, control, elementwise, fourier, older, quantized, rearrange
+from arm_ext.frontends.onnx.expansion import Expand, Expansion
+from arm_ext.frontends.onnx.functions import inline
+from arm_ext.frontends.onnx.recurrent import recurrent
+from arm_ext.frontends.onnx.resize import resize, upsample
+from arm_ext.frontends.onnx.shapes import fold_shapes
+
+# Those that onnx defines by others.
+_DEFINED = (
+    "Attention",
+    "Bernoulli",
+    "CausalConvWithState",
+    "CenterCropPad",
+    "LinearAttention",
+    "NegativeLogLikelihoodLoss",
+    "RMSNormalization",
+    "RotaryEmbedding",
+    "SoftmaxCrossEntropyLoss",
+    "SwiGLU",
+    "Swish",
+)
+
+# Tables of numbers, of which a model has the parameters as constants.
+_TABLES = ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
+
+
+def _inline_statistics(e: Expansion) -> None:
+    """LayerNormalization gives mean and deviation by its definition alone; without them it stays."""
+    if sum(map(bool, e.node.output)) > 1:
+        inline(e)
+
+
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+_STANDARD: dict[str, Expand] = {
+    **dict.fromkeys((f"Reduce{kind}" for kind in _REDUCTIONS), elementwise.empty_reduction),
+    **dict.fromkeys(_DEFINED, inline),
+    **dict.fromkeys(_TABLES, elementwise.evaluate),
+    **dict.fromkeys(elementwise.FUNCTIONS, elementwise.function),
+    "CastLike": elementwise.cast_like,
+    "Celu": elementwise.celu,
+    "Col2Im": rearrange.col2im,
+    "Compress": rearrange.compress,
+    "CumProd": rearrange.cumulative_product,
+    "DFT": fourier.dft,
+    "Dropout": elementwise.dropout,
+    "EyeLike": rearrange.eye_like,
+    "GRU": recurrent,
+    "If": control.constant_if,
+    "IsInf": elementwise.is_infinite,
+    "LSTM": recurrent,
+    "LayerNormalization": _inline_statistics,
+    "Loop": control.loop,
+    "LpNormalization": elementwise.lp_normalization,
+    "OneHot": rearrange.one_hot,
+    "Pad": rearrange.pad_by_value,
+    "Pow": elementwise.power,
+    "RNN": recurrent,
+    "Resize": resize,
+    "ReverseSequence": rearrange.reverse_sequence,
+    "STFT": fourier.stft,
+    "Scan": control.scan,
+    "Slice": older.slice_by_attributes,
+    "SpaceToDepth": rearrange.space_to_depth,
+    "TensorScatter": rearrange.tensor_scatter,
+    "TopK": older.top_k_by_input,
+    "Upsample": upsample,
+}
+
+# (domain, operator) → what writes its replacement.
+EXPANSIONS: dict[tuple[str, str], Expand] = {
+    **{("", name): expand for name, expand in _STANDARD.items()},
+    ("ai.onnx.preview", "FlexAttention"): inline,
+    **contrib.EXPANSIONS,
+    **quantized.EXPANSIONS,
+}
+
+
+def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Expand nodes, and give the model the shapes of all its values.
+
+    Args:
+        model: Its inputs have static shapes, its nodes unique names. It is changed.
+        name: The model's, for messages.
+
+    Returns:
+        New node's name → its source's; name of a node that had to stay → why.
+
+    Raises:
+        UsageError: The shapes of its nodes contradict each other.
+    """
+    sources: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    outputs = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]
+    while True:
+        # onnx's inference of some operators (STFT) overwrites what the model says of its outputs.
+        del model.graph.output[:]
+        model.graph.output.extend(outputs)
+        fold_shapes(model, name)
+        before = {node.name for node in model.graph.node}
+        expansion = Expansion(model)
+        expansion.run(EXPANSIONS)
+        refused.update(expansion.refused)
+        sources.update((new, sources.get(old, old)) for new, old in expansion.sources.items())
+        if before.issuperset(node.name for node in model.graph.node):
+            return sources, refused

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models as Relax, with what is decided at run time as functions that call each other.
+
+    y = Conv(x); z = If(Less(y, 1)) {Relu(y)} {Exp(y)}
+        →    main(x): y, c = main_before(x); z = z_then(y) if c else z_else(y)
+
+Shapes are inferred, operators expanded and nodes converted part by part, since the shapes of what follows a decision
+are known only once its branches are converted. A straight-line model is one part, and stays as it is.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx
+import tvm
+from onnx import ModelProto
+
+from arm_ext.frontends.onnx.block import Callee
+from arm_ext.frontends.onnx.check import check_supported, name_contrib, runtime_inputs
+from arm_ext.frontends.onnx.compose import Composition
+from arm_ext.frontends.onnx.convert import convert
+from arm_ext.frontends.onnx.cut import cut
+from arm_ext.frontends.onnx.int4 import widen_int4
+from arm_ext.frontends.onnx.operators import expand_operators
+from relay_passes.merge_modules import MAIN, add_functions, merge_modules
+from relay_passes.sources import identifier
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model as Relax.
+
+    Attributes:
+        mod: Its functions; `main` is the one to call.
+        nodes: Source node → operator, those of subgraphs that are functions, too.
+        quantized: Whether it quantises.
+    """
+
+    mod: tvm.IRModule
+    nodes: dict[str, str]
+    quantized: bool
+
+
+def import_program(model: ModelProto, name: str) -> Program:
+    """Import a model.
+
+    Args:
+        model: Valid, its inputs of static shape, its nodes with unique names.
+        name: For messages.
+
+    Raises:
+        UsageError: The shapes of its nodes contradict each other.
+        ModelError: It holds what cannot be compiled.
+    """
+    functions = _Functions(name, model.graph)
+    functions.add(MAIN, model, {})
+    return Program(functions.module(), functions.nodes, functions.quantized)
+
+
+def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> None:
+    """Give every node a unique name: its own, else its first output's, else its operator's.
+
+    Args:
+        graph: Its subgraphs are left as they are.
+        taken: How often each name has been given already.
+    """
+    taken = Counter() if taken is None else taken
+    for node in graph.node:
+        base = node.name or next((out for out in node.output if out), node.op_type)
+        taken[base] += 1
+        node.name = base if taken[base] == 1 else f"{base}:{taken[base]}"
+
+
+class _Functions:
+    """The functions of a model so far: straight-line ones, and what joins them."""
+
+    def __init__(self, model: str, graph: onnx.GraphProto) -> None:
+        self.nodes = {node.name: node.op_type for node in graph.node}
+        self.quantized = False
+        self._model = model
+        self._given = Counter(self.nodes.keys())
+        self._symbols = {MAIN}
+        self._straight: dict[str, tvm.IRModule] = {}
+        self._control: dict[str, tvm.ir.BaseFunc] = {}
+
+    def module(self) -> tvm.IRModule:
+        """All of them."""
+        if not self._control:
+            return self._straight[MAIN]
+        mod = merge_modules(self._straight, reserved=self._control).mod
+        add_functions(mod, self._control)
+        return mod
+
+    def name(self, graph: onnx.GraphProto, source: str | None) -> dict[str, str]:
+        """Name the nodes of a subgraph: nodes of the model, or of a node of it; then returns new → that node."""
+        name_nodes(graph, self._given)
+        if source is None:
+            self.nodes.update((node.name, node.op_type) for node in graph.node)
+        return {} if source is None else {node.name: source for node in graph.node}
+
+    def symbol(self, node: str, role: str) -> str:
+        """A name for a function."""
+        base = name = f"{identifier(node)}_{role}"
+        number = 1
+        while name in self._symbols:
+            number += 1
+            name = f"{base}_{number}"
+        self._symbols.add(name)
+        return name
+
+    def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
+        """Take in a function that joins others, or what one calls beside."""
+        self._control[symbol] = func
+
+    def add(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
+        """Import a model as a function.
+
+        Args:
+            symbol: Its name.
+            model: With static shapes of its inputs, its nodes with names.
+            sources: Node that another one was expanded to → that one.
+        """
+        name_contrib(model)
+        widen_int4(model)
+        check_supported(model, sources=sources)
+        new, refused = expand_operators(model, self._model)
+        sources = {**sources, **{node: sources.get(old, old) for node, old in new.items()}}
+        parts = cut(model.graph)
+        # What comes later is expanded when more is known of it.
+        early = {node.name for node in (*parts.before, *parts.decisions)}
+        check_supported(model, {node: why for node, why in refused.items() if node in early}, sources)
+        if parts.decisions:
+            func = Composition(self, symbol, model, sources).function(parts)
+            self.put(symbol, func)
+        else:
+            self._straight[symbol] = convert(model, sources, self.nodes)
+            func = self._straight[symbol][MAIN]
+            self.quantized |= any(node.op_type == "QuantizeLinear" for node in model.graph.node)
+        return Callee(symbol, tuple(v.name for v in runtime_inputs(model.graph)), func.ret_ty)

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantised ONNX operators in QDQ form: each the float operator between DequantizeLinear and QuantizeLinear.
+
+    QLinearConv(x, xs, xz, w, ws, wz, ys, yz, b)
+        →  Quantize(Conv(Dequantize(x, xs, xz), Dequantize(w, ws, wz), Dequantize(b, xs * ws)), ys, yz)
+
+What yields a bare int32 sum has no output scale, and float would lose its bits beyond 2^24. It stays integer:
+MatMulInteger as it is, ConvInteger as an int32 convolution of what is left after the zero points are taken off.
+"""
+
+from functools import partial
+
+import numpy as np
+from onnx import TensorProto
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.expansion import CONTRIB, Expand, Expansion
+from arm_ext.frontends.onnx.forms import reduce, standard
+
+# Steps from the least uint8 to the largest.
+_UINT8_STEPS = 255.0
+
+# From this opset on Softmax works along one axis; before, along all axes from the given one on.
+_SOFTMAX_ALONG_ONE_AXIS = 13
+
+_CHANNELS_LAST = "channels_last"
+
+Quantized = tuple[str, str, str]
+"""Names of a value, its scale and its zero point."""
+
+
+def _dequantize(e: Expansion, x: str, scale: str, zero_point: str, axis: int = 0) -> str:
+    """Emit DequantizeLinear; `axis` is that of a scale of several values."""
+    params = [_scalar(e, name) for name in (scale, zero_point) if name]
+    return e.emit("DequantizeLinear", [x, *params], axis=axis)
+
+
+def _quantize(e: Expansion, x: str, scale: str, zero_point: str, like: str) -> None:
+    """Emit QuantizeLinear to the node's output, of the dtype of `like` where no zero point tells it."""
+    zero_point = _scalar(e, zero_point) if zero_point else e.constant(np.zeros((), e.dtype(like)))
+    e.emit("QuantizeLinear", [x, _scalar(e, scale), zero_point], e.node.output[0], axis=0)
+
+
+def _scalar(e: Expansion, name: str) -> str:
+    """Return a constant of one element as a scalar; anything else as it is."""
+    value = e.value(name)
+    return name if value is None or value.size != 1 or value.ndim == 0 else e.constant(value.reshape(()))
+
+
+def _product(e: Expansion, a: str, b: str) -> str:
+    """Return the float32 product of two scales."""
+    left, right = e.value(a), e.value(b)
+    if left is None or right is None:
+        return e.emit("Mul", [a, b])
+    return e.constant(np.asarray(left * right, np.float32))
+
+
+def _transposed(e: Expansion, matrix: str) -> str:
+    value = e.value(matrix)
+    return e.emit("Transpose", [matrix], perm=[1, 0]) if value is None else e.constant(value.T.copy())
+
+
+def _channels_first(e: Expansion, x: str) -> tuple[str, list[int]]:
+    """Return the image with its channels in front, and the permutation that puts them back."""
+    if not e.attribute(_CHANNELS_LAST, 0):
+        return x, []
+    last = e.rank(x) - 1
+    return e.emit("Transpose", [x], perm=[0, last, *range(1, last)]), [0, *range(2, last + 1), 1]
+
+
+def _permuted(e: Expansion, y: str, perm: list[int]) -> str:
+    return e.emit("Transpose", [y], perm=perm) if perm else y
+
+
+def _conv(e: Expansion) -> None:
+    x, xs, xz, w, ws, wz, ys, yz, bias = e.inputs(
+        "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?"
+    )
+    image, back = _channels_first(e, x)
+    operands = [_dequantize(e, image, xs, xz), _dequantize(e, w, ws, wz)]
+    if bias:
+        operands.append(_dequantize(e, bias, _product(e, xs, ws), ""))
+    y = e.emit("Conv", operands, copied=e.attributes(_CHANNELS_LAST))
+    _quantize(e, _permuted(e, y, back), ys, yz, like=x)
+
+
+def _matmul(e: Expansion) -> None:
+    a, sa, za, b, sb, zb, ys, yz = e.inputs(
+        "a a_scale a_zero_point b b_scale b_zero_point y_scale y_zero_point"
+    )
+    for name, side in ((sa, "a"), (sb, "b")):
+        if (value := e.value(name)) is not None and value.ndim > 1 and value.size > 1:
+            raise ModelError(f"{side}_scale has {value.ndim} dimensions; one value or one dimension is taken")
+    # A scale a row of the left side, a scale a column of the right.
+    y = e.emit("MatMul", [_dequantize(e, a, sa, za, axis=-2), _dequantize(e, b, sb, zb, axis=-1)])
+    _quantize(e, y, ys, yz, like=a)
+
+
+def _gemm(e: Expansion) -> None:
+    a, sa, za, b, sb, zb, c, ys, yz = e.inputs(
+        "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?"
+    )
+    output = "" if ys else e.node.output[0]
+    if (alpha := e.attribute("alpha", 1.0)) != 1.0:
+        sa = _product(e, e.constant(np.array(alpha, np.float32)), sa)
+    left = _dequantize(e, _transposed(e, a) if e.attribute("transA", 0) else a, sa, za)
+    right = _dequantize(e, _transposed(e, b) if e.attribute("transB", 0) else b, sb, zb, axis=-1)
+    y = e.emit("MatMul", [left, right], "" if c else output)
+    if c:
+        y = e.emit("Add", [y, _dequantize(e, c, _product(e, sa, sb), "", axis=-1)], output)
+    if ys:
+        _quantize(e, y, ys, yz, like=a)
+
+
+def _unary(op: str, e: Expansion) -> None:
+    """One tensor in, one out, both quantised; the attributes are the float operator's."""
+    x, xs, xz, ys, yz = e.inputs("X X_scale X_zero_point? Y_scale Y_zero_point?")
+    image, back = _channels_first(e, x)
+    y = e.emit(op, [_dequantize(e, image, xs, xz)], copied=e.attributes(_CHANNELS_LAST))
+    _quantize(e, _permuted(e, y, back), ys, yz, like=x)
+
+
+def _softmax(e: Expansion) -> None:
+    x, xs, xz, ys, yz = e.inputs("X X_scale X_zero_point? Y_scale Y_zero_point?")
+    axis, opset = int(e.attribute("axis", -1)), int(e.attribute("opset", e.opset()))
+    along_one, means_one = (version >= _SOFTMAX_ALONG_ONE_AXIS for version in (e.opset(), opset))
+    if along_one != means_one and axis not in (-1, e.rank(x) - 1):
+        raise ModelError(f"its axis {axis} means that of opset {opset}, the model's opset is {e.opset()}")
+    y = e.emit("Softmax", [_dequantize(e, x, xs, xz)], axis=axis)
+    _quantize(e, y, ys, yz, like=x)
+
+
+def _reduce_mean(e: Expansion) -> None:
+    x, xs, xz, ys, yz = e.inputs("data data_scale data_zero_point? reduced_scale reduced_zero_point?")
+    axes = [*map(int, e.numbers("axes"))] or range(e.rank(x))
+    y = reduce(e, "ReduceMean", _dequantize(e, x, xs, xz), axes, keepdims=bool(e.attribute("keepdims", 1)))
+    _quantize(e, y, ys, yz, like=x)
+
+
+def _binary(op: str, e: Expansion) -> None:
+    a, sa, za, b, sb, zb, sc, zc = e.inputs(
+        "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
+    )
+    y = e.emit(op, [_dequantize(e, a, sa, za), _dequantize(e, b, sb, zb)])
+    _quantize(e, y, sc, zc, like=a)
+
+
+def _where(e: Expansion) -> None:
+    condition, x, xs, xz, y, ys, yz, zs, zz = e.inputs(
+        "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point"
+    )
+    z = e.emit("Where", [condition, _dequantize(e, x, xs, xz), _dequantize(e, y, ys, yz)])
+    _quantize(e, z, zs, zz, like=x)
+
+
+def _concat(e: Expansion) -> None:
+    count = (len(e.node.input) - 2) // 3
+    ys, yz, *parts = e.inputs("Y_scale Y_zero_point" + " x x_scale x_zero_point" * count)
+    floats = [_dequantize(e, *part) for part in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
+    _quantize(e, e.emit("Concat", floats, copied=e.attributes()), ys, yz, like=parts[0])
+
+
+def _dynamic_quantize(e: Expansion) -> None:
+    (x,) = e.inputs("x")
+    dynamic(e, x, *e.node.output)
+
+
+def dynamic(e: Expansion, x: str, y: str = "", scale: str = "", zero_point: str = "") -> Quantized:
+    """Emit the quantisation of `x` over its own range, which is widened to hold 0."""
+    zero, one, steps = (e.constant(np.array(v, np.float32)) for v in (0.0, 1.0, _UINT8_STEPS))
+    low = e.emit("Min", [e.emit("ReduceMin", [x], keepdims=0), zero])
+    high = e.emit("Max", [e.emit("ReduceMax", [x], keepdims=0), zero])
+    span = e.emit("Sub", [high, low])
+    # Nothing but zeros: any scale will do, and onnxruntime's is 1.
+    step = e.emit("Where", [e.emit("Equal", [span, zero]), one, e.emit("Div", [span, steps])], scale)
+    # -low / step lies between 0 and 255, so it needs no clip.
+    whole = e.emit("Round", [e.emit("Neg", [e.emit("Div", [low, step])])])
+    zero_point = e.emit("Cast", [whole], zero_point, to=TensorProto.UINT8)
+    return e.emit("QuantizeLinear", [x, step, zero_point], y), step, zero_point
+
+
+def _conv_integer(e: Expansion) -> None:
+    x, w, xz, wz = e.inputs("x w x_zero_point? w_zero_point?")
+    weight = _int32(e, w)
+    if wz:
+        # One a filter, or one for all.
+        shape = e.constant(np.array([-1] + [1] * (e.rank(w) - 1), np.int64))
+        weight = e.emit("Sub", [weight, e.emit("Reshape", [_int32(e, wz), shape])])
+    image = e.emit("Sub", [_int32(e, x), _int32(e, _scalar(e, xz))]) if xz else _int32(e, x)
+    e.emit("Conv", [image, weight], e.node.output[0], e.attributes())
+
+
+def _int32(e: Expansion, x: str) -> str:
+    return e.emit("Cast", [x], to=TensorProto.INT32)
+
+
+def _matmul_integer_to_float(e: Expansion) -> None:
+    a, b, sa, sb, za, zb, bias = e.inputs("A B a_scale b_scale a_zero_point? b_zero_point? bias?")
+    _scaled_matmul_integer(e, (a, sa, za), (b, sb, zb), bias)
+
+
+def _dynamic_quantize_matmul(e: Expansion) -> None:
+    a, b, sb, zb, bias = e.inputs("A B b_scale b_zero_point? bias?")
+    _scaled_matmul_integer(e, dynamic(e, a), (b, sb, zb), bias)
+
+
+def _scaled_matmul_integer(e: Expansion, a: Quantized, b: Quantized, bias: str) -> None:
+    output = e.node.output[0]
+    y = matmul_integer(e, a, b, "" if bias else output)
+    if bias:
+        e.emit("Add", [y, bias], output)
+
+
+def matmul_integer(e: Expansion, a: Quantized, b: Quantized, output: str = "") -> str:
+    """The product, in float32, of quantised matrices: value, scale and zero point each."""
+    total = e.emit("Cast", [e.emit("MatMulInteger", [a[0], b[0], a[2], b[2]])], to=TensorProto.FLOAT)
+    return e.emit("Mul", [total, _product(e, a[1], b[1])], output)
+
+
+# (domain, operator) → what writes its replacement.
+EXPANSIONS: dict[tuple[str, str], Expand] = {
+    ("", "ConvInteger"): _conv_integer,
+    ("", "DynamicQuantizeLinear"): _dynamic_quantize,
+    ("", "QLinearConv"): _conv,
+    ("", "QLinearMatMul"): _matmul,
+    (CONTRIB, "DequantizeLinear"): standard,
+    (CONTRIB, "DynamicQuantizeMatMul"): _dynamic_quantize_matmul,
+    (CONTRIB, "MatMulIntegerToFloat"): _matmul_integer_to_float,
+    (CONTRIB, "QGemm"): _gemm,
+    (CONTRIB, "QLinearAdd"): partial(_binary, "Add"),
+    (CONTRIB, "QLinearAveragePool"): partial(_unary, "AveragePool"),
+    (CONTRIB, "QLinearConcat"): _concat,
+    (CONTRIB, "QLinearConv"): _conv,
+    (CONTRIB, "QLinearGlobalAveragePool"): partial(_unary, "GlobalAveragePool"),
+    (CONTRIB, "QLinearLeakyRelu"): partial(_unary, "LeakyRelu"),
+    (CONTRIB, "QLinearMul"): partial(_binary, "Mul"),
+    (CONTRIB, "QLinearReduceMean"): _reduce_mean,
+    (CONTRIB, "QLinearSigmoid"): partial(_unary, "Sigmoid"),
+    (CONTRIB, "QLinearSoftmax"): _softmax,
+    (CONTRIB, "QLinearWhere"): _where,
+    (CONTRIB, "QuantizeLinear"): standard,
+}

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX operators that move data, by reshapes, transposes, gathers and selections."""
+
+import numpy as np
+from onnx import TensorProto
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import at, ints, part, reshape
+
+
+def space_to_depth(e: Expansion) -> None:
+    """[n, c, h b, w b] → [n, b b c, h, w], or with mode CRD [n, c b b, h, w]."""
+    (x,) = e.inputs("input")
+    (n, c, h, w), b = e.dims(x), int(e.attribute("blocksize", 1))
+    channels = [1, 3, 5] if e.text("mode", "DCR") == "CRD" else [3, 5, 1]
+    blocks = e.emit("Transpose", [reshape(e, x, n, c, h // b, b, w // b, b)], perm=[0, *channels, 2, 4])
+    reshape(e, blocks, n, c * b * b, h // b, w // b, output=e.node.output[0])
+
+
+def col2im(e: Expansion) -> None:
+    """Sums of blocks where they overlap: a transposed convolution, each tap of which reads a channel of its own."""
+    columns, size, block = e.inputs("input image_shape block_shape")
+    image, kernel = (_known(e, value) for value in (size, block))
+    rank = len(kernel)
+    strides, dilations = ([*map(int, e.numbers(name) or [1] * rank)] for name in ("strides", "dilations"))
+    pads = [*map(int, e.numbers("pads") or [0] * 2 * rank)]
+    taps, (n, rows, _) = int(np.prod(kernel)), e.dims(columns)
+    channels = rows // taps
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
+    counts = [(image[a] + pads[a] + pads[a + rank] - spans[a]) // strides[a] + 1 for a in range(rank)]
+    # What the last window does not reach is zero, and belongs to the image.
+    rest = [
+        image[a] + pads[a] + pads[a + rank] - (counts[a] - 1) * strides[a] - spans[a] for a in range(rank)
+    ]
+    weights = np.zeros((channels, taps, 1, taps), e.dtype(columns))
+    weights[:, np.arange(taps), 0, np.arange(taps)] = 1
+    e.emit(
+        "ConvTranspose",
+        [reshape(e, columns, n, rows, *counts), e.constant(weights.reshape(rows, 1, *kernel))],
+        e.node.output[0],
+        strides=strides,
+        dilations=dilations,
+        pads=pads,
+        output_padding=rest,
+        group=channels,
+    )
+
+
+def compress(e: Expansion) -> None:
+    """The elements that a constant condition takes; another condition stays."""
+    data, condition = e.inputs("input condition")
+    taken = e.value(condition)
+    if taken is None:
+        return
+    flat = not any(a.name == "axis" for a in e.node.attribute)
+    rows = reshape(e, data, -1) if flat else data
+    index = ints(e, *np.flatnonzero(taken).tolist())
+    e.emit("Gather", [rows, index], e.node.output[0], axis=0 if flat else int(e.attribute("axis", 0)))
+
+
+def reverse_sequence(e: Expansion) -> None:
+    """The first `length` steps of each batch in reverse: a gather by index."""
+    x, lengths = e.inputs("input sequence_lens")
+    time, batch = int(e.attribute("time_axis", 0)), int(e.attribute("batch_axis", 1))
+    dims = e.dims(x)
+    t = e.constant(np.arange(dims[time]).reshape([-1 if a == time else 1 for a in range(len(dims))]))
+    ends = reshape(e, lengths, *(-1 if a == batch else 1 for a in range(len(dims))))
+    mirrored = e.emit("Sub", [e.emit("Sub", [ends, ints(e, 1)]), t])
+    index = e.emit("Where", [e.emit("Less", [t, ends]), mirrored, t])
+    whole = e.emit("Expand", [index, ints(e, *dims)])
+    e.emit("GatherElements", [x, whole], e.node.output[0], axis=time)
+
+
+def tensor_scatter(e: Expansion) -> None:
+    """Write `update` into a cache from each batch's place on, along an axis: a gather of it, where it reaches."""
+    cache, update, places = e.inputs("past_cache update write_indices?")
+    dims, length = e.dims(cache), e.dims(update)
+    axis = int(e.attribute("axis", -2)) % len(dims)
+    first = reshape(e, places, -1, *[1] * (len(dims) - 1)) if places else ints(e, 0)
+    row = e.constant(np.arange(dims[axis]).reshape([-1 if a == axis else 1 for a in range(len(dims))]))
+    at = e.emit("Sub", [row, first])
+    if e.text("mode", "linear") == "circular":
+        at = e.emit("Mod", [at, ints(e, dims[axis])])
+    last = ints(e, length[axis])
+    reaches = e.emit("And", [e.emit("Less", [at, last]), e.emit("Not", [e.emit("Less", [at, ints(e, 0)])])])
+    inside = e.emit("Max", [e.emit("Min", [at, ints(e, length[axis] - 1)]), ints(e, 0)])
+    index = e.emit("Expand", [inside, ints(e, *dims)])
+    new = e.emit("GatherElements", [update, index], axis=axis)
+    e.emit("Where", [reaches, new, cache], e.node.output[0])
+
+
+def eye_like(e: Expansion) -> None:
+    """Ones on a diagonal: a constant."""
+    (x,) = e.inputs("input")
+    kinds = [a.i for a in e.node.attribute if a.name == "dtype"]
+    rows, columns = e.dims(x)
+    eye = e.constant(np.eye(rows, columns, int(e.attribute("k", 0)), np.float32))
+    kind = kinds[0] if kinds else e.declared(x).type.tensor_type.elem_type
+    e.emit("Cast", [eye], e.node.output[0], to=kind or TensorProto.FLOAT)
+
+
+def one_hot(e: Expansion) -> None:
+    """A comparison with all indices; values that are constants stay with the operator."""
+    indices, depth, values = e.inputs("indices depth values")
+    if e.value(values) is not None:
+        return
+    (count,), rank = _known(e, depth), e.rank(indices)
+    axis = int(e.attribute("axis", -1)) % (rank + 1)
+    index = e.emit("Cast", [indices], to=TensorProto.INT64)
+    positive = e.emit(
+        "Where", [e.emit("Less", [index, ints(e, 0)]), e.emit("Add", [index, ints(e, count)]), index]
+    )
+    dims = e.dims(indices)
+    column = reshape(e, positive, *dims[:axis], 1, *dims[axis:])
+    every = e.constant(np.arange(count).reshape([-1 if a == axis else 1 for a in range(rank + 1)]))
+    off, on = (at(e, values, k) for k in range(2))
+    e.emit("Where", [e.emit("Equal", [column, every]), on, off], e.node.output[0])
+
+
+def pad_by_value(e: Expansion) -> None:
+    """Pad by a value that is known at run time alone: zeros, and then a selection."""
+    data, pads, value, axes = e.inputs("data pads? value? axes?")
+    if not value or e.value(value) is not None or e.text("mode", "constant") != "constant":
+        return
+    dims = e.dims(data)
+    widths = np.zeros((len(dims), 2), np.int64)
+    along = _known(e, axes) if axes else range(len(dims))
+    widths[list(along)] = np.array(_known(e, pads)).reshape(2, -1).T
+    if (widths < 0).any():
+        raise ModelError("it crops, and pads by a value that is not constant")
+    inside = e.constant(np.pad(np.ones(dims, np.bool_), widths))
+    zeros = e.emit("Pad", [data, ints(e, *widths.T.reshape(-1))])
+    e.emit("Where", [inside, zeros, reshape(e, value, *[1] * len(dims))], e.node.output[0])
+
+
+def cumulative_product(e: Expansion) -> None:
+    """Products of all elements up to each: by steps of 1, 2, 4, … elements."""
+    x, axis_name = e.inputs("x axis")
+    dims = e.dims(x)
+    axis = _known(e, axis_name)[0] % len(dims)
+    length, back = dims[axis], bool(e.attribute("reverse", 0))
+
+    def shifted(value: str, by: int) -> str:
+        by = min(by, length)
+        ones = e.constant(np.ones([by if a == axis else n for a, n in enumerate(dims)], e.dtype(x)))
+        kept = part(e, value, by if back else 0, length if back else length - by, axis)
+        return e.emit("Concat", [kept, ones] if back else [ones, kept], axis=axis)
+
+    value, step = shifted(x, 1) if e.attribute("exclusive", 0) else x, 1
+    while step < length:
+        value = e.emit("Mul", [value, shifted(value, step)])
+        step *= 2
+    e.emit("Identity", [value], e.node.output[0])
+
+
+def _known(e: Expansion, name: str) -> list[int]:
+    return [int(number) for number in e.known(name).reshape(-1)]

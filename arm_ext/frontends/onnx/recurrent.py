@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM, GRU and RNN as their equations, step by step.
+
+    all steps at once    X W + b                          one matrix product
+    step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
+
+The steps are unrolled: a model's sequence length is static, and equal steps share their kernels' code.
+Source: ONNX operator definitions LSTM-14, GRU-14, RNN-14.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack
+from arm_ext.frontends.onnx.gates import Gate, activations
+from arm_ext.frontends.onnx.quantized import dynamic, matmul_integer
+
+_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+State = tuple[str, ...]
+
+Product = Callable[[str], str]
+"""Emits the product of a value and a matrix, and returns what holds it."""
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """What each step of a direction multiplies and adds."""
+
+    recurrent: Sequence[
+        Product
+    ]  # [hidden, gates * hidden], or of a cell that multiplies gate by gate one each
+    bias: Sequence[str]  # of the recurrent products; none, or as many as there are of these
+    peepholes: Sequence[str]  # [hidden] each
+    gates: Sequence[Gate]
+    hidden: int
+
+
+_Cell = Callable[[Expansion, str, State, _Weights], State]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    cell: _Cell
+    gates: int
+    activations: tuple[str, ...]
+    states: int
+    by_gate: bool = False
+
+
+def _lstm_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
+    h, c = state
+    total = add(e, x, weights.recurrent[0](h), *weights.bias)
+    i, o, f, g = _equal(e, total, 4, weights.hidden)
+    sigmoid, tanh, last = weights.gates
+    if weights.peepholes:
+        to_i, _, to_f = weights.peepholes
+        i, f = add(e, i, e.emit("Mul", [c, to_i])), add(e, f, e.emit("Mul", [c, to_f]))
+    i = sigmoid(i)
+    f = e.emit("Sub", [like(e, 1, e.node.input[0]), i]) if e.attribute("input_forget", 0) else sigmoid(f)
+    new = add(e, e.emit("Mul", [f, c]), e.emit("Mul", [i, tanh(g)]))
+    if weights.peepholes:
+        o = add(e, o, e.emit("Mul", [new, weights.peepholes[1]]))
+    return e.emit("Mul", [sigmoid(o), last(new)]), new
+
+
+def _gru_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
+    (h,) = state
+    sigmoid, tanh = weights.gates
+    xz, xr, xh = _equal(e, x, 3, weights.hidden)
+    rz, rr, rh = weights.recurrent
+    bz, br, bh = weights.bias or ("", "", "")
+    z = sigmoid(add(e, xz, rz(h), bz))
+    r = sigmoid(add(e, xr, rr(h), br))
+    if e.attribute("linear_before_reset", 0):
+        inner = e.emit("Mul", [r, add(e, rh(h), bh)])
+    else:
+        inner = add(e, rh(e.emit("Mul", [r, h])), bh)
+    new = tanh(add(e, xh, inner))
+    # (1 - z) new + z h
+    return (add(e, new, e.emit("Mul", [z, e.emit("Sub", [h, new])])),)
+
+
+def _rnn_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
+    (h,) = state
+    return (weights.gates[0](add(e, x, weights.recurrent[0](h), *weights.bias)),)
+
+
+_KINDS = {
+    "LSTM": _Kind(_lstm_cell, 4, ("Sigmoid", "Tanh", "Tanh"), 2),
+    "GRU": _Kind(_gru_cell, 3, ("Sigmoid", "Tanh"), 1, by_gate=True),
+    "RNN": _Kind(_rnn_cell, 1, ("Tanh",), 1),
+}
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """A node's inputs beside its matrices, and their sizes."""
+
+    x: str  # [steps, batch, input], or with the batch first
+    bias: str
+    lengths: str
+    initial: Sequence[str]
+    peepholes: str
+    directions: int
+    hidden: int
+
+
+def recurrent(e: Expansion) -> None:
+    """Replace an LSTM, GRU or RNN node."""
+    kind = _KINDS[e.node.op_type]
+    x, w, r, b, lengths, *rest = e.inputs(
+        "X W R B? lengths? h? c? P?" if kind.states > 1 else "X W R B? lengths? h?"
+    )
+    directions, _, hidden = e.dims(r)
+
+    def products(d: int) -> tuple[Product, list[Product]]:
+        first, matrix = (e.emit("Transpose", [at(e, value, d)], perm=[1, 0]) for value in (w, r))
+        return _by(e, first), [
+            _by(e, m) for m in (_equal(e, matrix, 3, hidden) if kind.by_gate else [matrix])
+        ]
+
+    peepholes = "".join(rest[kind.states :])
+    inputs = _Inputs(x, b, lengths, rest[: kind.states], peepholes, directions, hidden)
+    _unroll(e, kind, inputs, products)
+
+
+def quantized_lstm(e: Expansion) -> None:
+    """Replace an LSTM node that multiplies integers: what it multiplies by them is quantised at run time."""
+    x, w, r, b, lengths, h, c, peepholes, *scales = e.inputs(
+        "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
+    )
+    directions, hidden, _ = e.dims(r)
+
+    def products(d: int) -> tuple[Product, list[Product]]:
+        first, second = (
+            _by_integers(e, *(at(e, value, d) for value in triple))
+            for triple in ((w, *scales[:2]), (r, *scales[2:]))
+        )
+        return first, [second]
+
+    _unroll(e, _KINDS["LSTM"], _Inputs(x, b, lengths, (h, c), peepholes, directions, hidden), products)
+
+
+def _by(e: Expansion, matrix: str) -> Product:
+    return lambda value: e.emit("MatMul", [value, matrix])
+
+
+def _by_integers(e: Expansion, matrix: str, scale: str, zero_point: str) -> Product:
+    return lambda value: matmul_integer(e, dynamic(e, value), (matrix, scale, zero_point))
+
+
+def _unroll(
+    e: Expansion, kind: _Kind, inputs: _Inputs, products: Callable[[int], tuple[Product, list[Product]]]
+) -> None:
+    """Write the node's outputs; `products` gives those of a direction: with the data, and with the state."""
+    x, initial = inputs.x, list(inputs.initial)
+    batch_first = bool(e.attribute("layout", 0))
+    if batch_first:
+        x, *initial = (value and e.emit("Transpose", [value], perm=[1, 0, 2]) for value in (x, *initial))
+    steps, batch, _ = e.dims(x)
+    gates = activations(e, kind.activations, inputs.directions)
+    zero = e.constant(np.zeros((batch, inputs.hidden), e.dtype(x)))
+    ends, sequences = [], []
+    for d, backward in enumerate(_BACKWARD[e.text("direction", "forward")]):
+        first, recurrent = products(d)
+        first_bias, bias = _biases(e, kind, inputs, d)
+        peepholes = _equal(e, at(e, inputs.peepholes, d), 3, inputs.hidden) if inputs.peepholes else []
+        weights = _Weights(recurrent, bias, peepholes, gates[d], inputs.hidden)
+        product = add(e, first(x), first_bias)
+        state: State = tuple(at(e, value, d) if value else zero for value in initial)
+        outputs = [""] * steps
+        for t in reversed(range(steps)) if backward else range(steps):
+            after = kind.cell(e, at(e, product, t), state, weights)
+            state, outputs[t] = (
+                _ended(e, t, inputs.lengths, after, state, zero) if inputs.lengths else (after, after[0])
+            )
+        ends.append(state)
+        sequences.append(outputs)
+    _write(e, sequences, ends, batch_first)
+
+
+def _biases(e: Expansion, kind: _Kind, inputs: _Inputs, d: int) -> tuple[str, list[str]]:
+    """A direction's bias of the data's product, and of the state's, whole or a gate each."""
+    if not inputs.bias:
+        return "", []
+    first, second = _equal(e, at(e, inputs.bias, d), 2, kind.gates * inputs.hidden)
+    return first, _equal(e, second, kind.gates, inputs.hidden) if kind.by_gate else [second]
+
+
+def _ended(e: Expansion, t: int, lengths: str, new: State, old: State, zero: str) -> tuple[State, str]:
+    """State and output of a step: beyond a sequence's end the state stays, and the output is zero."""
+    goes_on = e.emit("Less", [e.constant(np.array(t, np.int32)), reshape(e, lengths, -1, 1)])
+    kept = tuple(e.emit("Where", [goes_on, *pair]) for pair in zip(new, old, strict=True))
+    return kept, e.emit("Where", [goes_on, new[0], zero])
+
+
+def _write(
+    e: Expansion,
+    sequences: Sequence[Sequence[str]],
+    ends: Sequence[State],
+    batch_first: bool,
+) -> None:
+    """Write Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden]."""
+    whole, *lasts = [*e.node.output, "", "", ""][: 1 + len(ends[0])]
+    if whole:
+        rows = [stack(e, outputs) for outputs in zip(*sequences, strict=True)]
+        y = stack(e, rows, output="" if batch_first else whole)
+        if batch_first:
+            e.emit("Transpose", [y], whole, perm=[2, 0, 1, 3])
+    for index, name in enumerate(lasts):
+        if name:
+            last = stack(e, [state[index] for state in ends], output="" if batch_first else name)
+            if batch_first:
+                e.emit("Transpose", [last], name, perm=[1, 0, 2])
+
+
+def _equal(e: Expansion, value: str, count: int, size: int) -> list[str]:
+    """Parts of a size along the last axis."""
+    return [part(e, value, k * size, (k + 1) * size) for k in range(count)]

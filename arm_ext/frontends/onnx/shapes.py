@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants in place of what follows from shapes.
+
+    Shape(x), x of static shape    →    its dimensions
+    f(constants), all integer      →    its value, as are floats on the way from a shape to a size
+
+Exporters write a shape's arithmetic as nodes (Gather, Div, Concat, Slice, …). TVM's importer needs what they give,
+sizes, starts and widths, as constants.
+
+Quantised: integer weights stay integers; a DequantizeLinear of them gives a float that follows from no shape.
+"""
+
+import math
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from arm_ext.errors import UsageError
+from arm_ext.frontends.onnx.expansion import domain_of, opset_of
+from arm_ext.frontends.onnx.weights import change_without_weights
+
+_INTEGERS = frozenset(
+    helper.np_dtype_to_tensor_dtype(np.dtype(name))
+    for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+)
+
+
+def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
+    """Give the model the shapes of all its values, and Constant nodes for what follows from shapes.
+
+    Args:
+        proto: The model; its inputs have static shapes.
+        name: The model's, for messages.
+
+    Raises:
+        UsageError: The shapes of its nodes contradict each other.
+    """
+    folding = _Folding(opset_of(proto))
+    while True:
+        infer_shapes(proto, name)
+        # A size that has become known may make the shapes known that depend on it.
+        if not folding.run(proto.graph):
+            return
+
+
+class _Folding:
+    """Knows, of a graph that it goes through again and again, the constants and which of them follow from shapes."""
+
+    def __init__(self, opset: int) -> None:
+        self._opset = opset
+        self._from_shapes: set[str] = set()
+        self._constants: dict[str, TensorProto] = {}
+        self._types: dict[str, onnx.TypeProto.Tensor] = {}
+
+    def run(self, graph: onnx.GraphProto) -> bool:
+        """Replace nodes, in the graph's order; returns whether there were any."""
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        held = (*graph.input, *graph.value_info, *graph.output)
+        self._types = {value.name: value.type.tensor_type for value in held}
+        nodes: list[NodeProto] = []
+        found = False
+        for node in graph.node:
+            # The importer knows Constant nodes that hold a tensor, but none with a bare number or a list.
+            is_constant = node.op_type == "Constant"
+            values = self._computed(node, []) if is_constant else self._values(node)
+            found = found or (bool(values) and not is_constant)
+            nodes += _constant_nodes(node, values) if values else [node]
+            self._constants.update((tensor.name, tensor) for tensor in values)
+        # The new list holds nodes of the graph, which clearing it would empty.
+        kept = onnx.GraphProto(node=nodes)
+        graph.ClearField("node")
+        graph.node.extend(kept.node)
+        return found
+
+    def _values(self, node: NodeProto) -> list[TensorProto]:
+        """The node's outputs, if they are to be constants."""
+        inputs = [value for value in node.input if value]
+        if domain_of(node) or not inputs or any(a.type == AttributeProto.GRAPH for a in node.attribute):
+            return []
+        dims = self._dims(inputs[0])
+        if node.op_type in ("Shape", "Size") and dims is not None:
+            self._from_shapes.update(node.output)
+            return [numpy_helper.from_array(_measured(node, dims), node.output[0])]
+        if not all(value in self._constants for value in inputs):
+            return []
+        if not self._from_shapes.isdisjoint(inputs):
+            self._from_shapes.update(node.output)
+        elif not all(self._is_integer(value) for value in (*inputs, *node.output)):
+            return []
+        return self._computed(node, inputs)
+
+    def _computed(self, node: NodeProto, inputs: Iterable[str]) -> list[TensorProto]:
+        try:
+            feeds = {value: numpy_helper.to_array(self._constants[value]) for value in inputs}
+            results = ReferenceEvaluator(node, opsets={"": self._opset}).run(None, feeds)
+            return [
+                numpy_helper.from_array(np.asarray(r), o) for r, o in zip(results, node.output, strict=True)
+            ]
+        except Exception:  # in types of the reference's own and of numpy's; the importer may take the node
+            return []
+
+    def _dims(self, value: str) -> list[int] | None:
+        if value in self._constants:
+            return list(self._constants[value].dims)
+        held = self._types.get(value)
+        if held is None or not held.HasField("shape"):
+            return None
+        known = all(dim.HasField("dim_value") for dim in held.shape.dim)
+        return [dim.dim_value for dim in held.shape.dim] if known else None
+
+    def _is_integer(self, value: str) -> bool:
+        if value in self._constants:
+            return self._constants[value].data_type in _INTEGERS
+        return value in self._types and self._types[value].elem_type in _INTEGERS
+
+
+def _measured(node: NodeProto, dims: list[int]) -> npt.NDArray[Any]:
+    """What a Shape or Size of a value with `dims` gives, int64."""
+    if node.op_type == "Size":
+        return np.array(math.prod(dims), np.int64)
+    ends = {a.name: a.i for a in node.attribute}
+    return np.array(dims[ends.get("start", 0) : ends.get("end", len(dims))], np.int64)
+
+
+def _constant_nodes(node: NodeProto, values: Iterable[TensorProto]) -> list[NodeProto]:
+    return [
+        helper.make_node("Constant", [], [output], name=f"{node.name}:{output}", value=value)
+        for output, value in zip(node.output, values, strict=True)
+    ]
+
+
+def infer_shapes(proto: onnx.ModelProto, name: str) -> None:
+    """Give the model the shapes of all its values.
+
+    Raises:
+        UsageError: The shapes of its nodes contradict each other.
+    """
+    infer = partial(onnx.shape_inference.infer_shapes, strict_mode=True, data_prop=True)
+    try:
+        change_without_weights(proto, infer)
+    # A number of outputs beyond all bounds is no error of onnx's own.
+    except (onnx.shape_inference.InferenceError, MemoryError) as err:
+        detail = str(err).strip().splitlines()[-1]
+        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from err

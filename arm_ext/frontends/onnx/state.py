@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of an ONNX model that have a default value, an initializer of their name, and are states: it is the first."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+from onnx import numpy_helper
+
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
+from arm_ext.frontends.refuse import Shapes
+from arm_ext.frontends.state import with_states
+
+
+def import_onnx_states(
+    model: str | Path | onnx.ModelProto, shapes: Shapes | None, states: Mapping[str, str]
+) -> ImportedModel:
+    """Import an ONNX model with those states that have a default.
+
+    Args:
+        model: As for `import_onnx`.
+        shapes: As for `import_onnx`.
+        states: By the name of an input, the output that is its next value.
+
+    Raises:
+        UsageError, ModelError: As `import_onnx` and `with_states`.
+    """
+    if not states:
+        return import_onnx(model, shapes)
+    proto, name, digest = read_onnx(model)
+    named = {value.name for value in proto.graph.input} & set(states)
+    defaults = [tensor for tensor in proto.graph.initializer if tensor.name in named]
+    if not defaults:
+        return import_onnx(model, shapes)
+    initial = {tensor.name: numpy_helper.to_array(tensor) for tensor in defaults}
+    for tensor in defaults:
+        proto.graph.initializer.remove(tensor)
+    imported = replace(import_onnx(proto, shapes), name=name, sha256=digest)
+    return with_states(imported, {name: states[name] for name in initial}, initial)

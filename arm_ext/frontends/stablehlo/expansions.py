@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that were taken apart into arithmetic, as jax.export does it with CHLO's: erf is some seventy operators.
+
+What one operator was taken apart into has one location. Such a group of one argument and one result is known by its
+values, since the arithmetic changes with the version of what wrote it.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.stablehlo.scalars import Array, evaluate_operators
+
+# Operators of CHLO → their values.
+_FUNCTIONS = {"chlo.erf": math.erf, "chlo.erfc": math.erfc}
+# Fewer operators are no such function.
+_SMALLEST = 12
+# Beyond the ends both functions are constant in binary32; the values between are closer than where their forms change.
+_ARGUMENTS = np.concatenate([np.linspace(-12, 12, 2401), [-1e30, -1e-30, 1e-30, 1e30]]).astype(np.float32)
+_VALUES = {name: np.array([f(x) for x in _ARGUMENTS]) for name, f in _FUNCTIONS.items()}
+# Some roundings of numbers up to 2.
+_TOLERANCE = 1e-6
+
+
+def known_functions(operators: Sequence[Any]) -> tuple[dict[Any, tuple[str, Any]], set[Any]]:
+    """Find functions among the operators of a block.
+
+    Returns:
+        The operation that gives a function's result → the function's name and its argument; and the other operations
+        that the function was taken apart into.
+    """
+    found: dict[Any, tuple[str, Any]] = {}
+    inside: set[Any] = set()
+    start = 0
+    for end in range(1, len(operators) + 1):
+        if end < len(operators) and operators[end].location == operators[start].location:
+            continue
+        group = operators[start:end]
+        start = end
+        if len(group) >= _SMALLEST and (function := _function(group)) is not None:
+            result, name, argument = function
+            found[result] = name, argument
+            inside.update(op.operation for op in group if op.operation != result)
+    return found, inside
+
+
+def _function(group: Sequence[Any]) -> tuple[Any, str, Any] | None:
+    members = {op.operation for op in group}
+    used = dict.fromkeys(value for op in group for value in op.operands)
+    arguments = [value for value in used if not _is_inside(value, members)]
+    ends = [
+        op for op in group if any(use.owner.operation not in members for r in op.results for use in r.uses)
+    ]
+    if len(arguments) != 1 or len(ends) != 1:
+        return None
+    try:
+        given = evaluate_operators(group, {arguments[0]: _ARGUMENTS})
+    except ModelError:
+        return None
+    values: Array | None = None if given is None else given.get(ends[0].results[0])
+    if values is None or values.shape != _ARGUMENTS.shape:
+        return None
+    for name, wanted in _VALUES.items():
+        if np.allclose(values, wanted, rtol=0, atol=_TOLERANCE):
+            return ends[0].operation, name, arguments[0]
+    return None
+
+
+def _is_inside(value: Any, members: set[Any]) -> bool:
+    """Whether a value is one of the group's, or a constant."""
+    owner = value.owner
+    if not hasattr(owner, "operation"):  # a block, which owns its arguments
+        return False
+    return owner.operation in members or owner.operation.name == "stablehlo.constant"

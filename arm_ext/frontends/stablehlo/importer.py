@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""StableHLO: programs of JAX and PyTorch/XLA, as MLIR's text or as the bytecode that jax.export writes.
+
+Upstream's importer is no base to build on: it takes 20 operators, of which it knows one form (a convolution is NHWC
+and without padding to one side, a broadcast has no dimensions, a dot_general is a matmul, a pool is padded by 1), one
+function and one result, asks for jax, and reads attributes that StableHLO no longer has. So this one is our own:
+jaxlib's MLIR reads, verifies and fixes shapes; tables of converters translate.
+
+Parameters that are arguments of the program are inputs here. Export a function that has them inside
+(`functools.partial`, a closure) for weights that are packed at compile time.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tvm
+from jaxlib.mlir import ir
+from tvm import relax
+from tvm.ir import Var
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.refuse import (
+    Shapes,
+    misfit,
+    not_imported,
+    refuse_dynamic_inputs,
+    refuse_unknown_inputs,
+)
+from arm_ext.frontends.stablehlo.attributes import Tensor, outline_of, tensor_of, type_text, word
+from arm_ext.frontends.stablehlo.module import UnreadableError, fix_shapes, read_module
+from arm_ext.frontends.stablehlo.operators import (
+    CONVERTERS,
+    converter_of,
+    name_of,
+    named_operators,
+    operator_name,
+    refuse_unsupported,
+)
+from arm_ext.frontends.stablehlo.reference import reference
+from arm_ext.frontends.stablehlo.translator import Translator, functions_of
+from arm_ext.frontends.stablehlo.values import Held
+from relay_passes.sources import name_bindings
+
+
+def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> ImportedModel:
+    """Import a StableHLO program, its function `main` or its only public one.
+
+    Args:
+        data: A file's bytes.
+        name: The file, or the model's name.
+        shapes: Input name → static shape, needed for each input with a dynamic dimension.
+
+    Raises:
+        UsageError: The file is damaged or no such program; a shape is missing or does not fit.
+        ModelError: Operators that cannot be compiled: all of them, with node names and counts.
+    """
+    try:
+        module = read_module(data)
+    except UnreadableError as err:
+        raise UsageError(f"{name}: not StableHLO that jaxlib {_version()} can read: {err}") from err
+    with module.context:
+        entry = _entry(module, name)
+        inputs = _fixed(module, entry, shapes or {})
+        operators = named_operators(module, entry)
+        refuse_unsupported(operators)
+        outputs = _named(
+            entry, "res_attrs", "jax.result_info", ir.FunctionType(_function_type(entry)).results
+        )
+        nodes = {node: operator_name(op) for op, node in operators.items()}
+        mod = _translated(module, entry, operators, inputs)
+        quantized = "!quant.uniform" in outline_of(module)
+    return ImportedModel(
+        mod=mod,
+        name=Path(name).stem,
+        format="stablehlo",
+        sha256=hashlib.sha256(data).hexdigest(),
+        inputs=tuple(TensorSpec(key, tensor.shape, tensor.stored) for key, tensor in inputs.items()),
+        outputs=tuple(TensorSpec(key, tensor.shape, tensor.stored) for key, tensor in outputs),
+        nodes=nodes,
+        quantized=quantized,
+        reference=partial(reference, module),
+    )
+
+
+def _version() -> str:
+    import jaxlib
+
+    return str(jaxlib.__version__)
+
+
+def _entry(module: Any, name: str) -> Any:
+    functions = functions_of(module)
+    public = [f for f in functions.values() if "private" not in str(f.attributes.get("sym_visibility", ""))]
+    entry = functions.get("main") or (public[0] if len(public) == 1 else None)
+    if entry is None or not entry.regions[0].blocks:
+        raise UsageError(f"{name}: there is no function 'main', but {', '.join(functions) or 'none at all'}")
+    return entry
+
+
+def _function_type(function: Any) -> Any:
+    return ir.TypeAttr(function.attributes["function_type"]).value
+
+
+def _named(function: Any, attributes: str, key: str, types: Any) -> list[tuple[str, Tensor]]:
+    """Results by the names that jax gives them, or by their numbers."""
+    given = list(function.attributes[attributes]) if attributes in function.attributes else [{}] * len(types)
+    names = [str(a[key]).strip('"') if key in a else f"output_{k}" for k, a in enumerate(given)]
+    unique = names if len(set(names)) == len(names) else [f"output_{k}" for k in range(len(names))]
+    return [
+        (name or f"output_{k}", _taken(f"result {k}", ty))
+        for k, (name, ty) in enumerate(zip(unique, types, strict=True))
+    ]
+
+
+def _taken(what: str, ty: Any) -> Tensor:
+    tensor = tensor_of(ty)
+    if tensor is None:
+        raise ModelError(f"{what} of the program is of type {ty}, which cannot be compiled")
+    return tensor
+
+
+def _fixed(module: Any, entry: Any, shapes: Shapes) -> dict[str, Tensor]:
+    """The inputs by name, with static shapes; the module's follow.
+
+    Raises:
+        UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
+    """
+    block = entry.regions[0].blocks[0]
+    found = [name_of(argument.location) for argument in block.arguments]
+    names = [f"arg{k}" if not name or name.startswith("line ") else name for k, name in enumerate(found)]
+    if len(set(names)) < len(names):
+        names = [f"arg{k}" for k in range(len(names))]
+    types = [argument.type for argument in block.arguments]
+    inputs = {name: _taken(f"input '{name}'", ty) for name, ty in zip(names, types, strict=True)}
+    refuse_unknown_inputs(shapes, inputs)
+    dynamic: dict[str, list[int | str]] = {}
+    for name, tensor in inputs.items():
+        dims: list[int | str] = ["?" if size < 0 else size for size in tensor.shape]
+        wanted = shapes.get(name, tensor.shape)
+        if len(wanted) != len(tensor.shape) or any(
+            has not in (-1, asked) for has, asked in zip(tensor.shape, wanted, strict=True)
+        ):
+            raise misfit(name, wanted, ",".join(map(str, dims)))
+        if min(wanted, default=0) < 0:
+            dynamic[name] = dims
+    refuse_dynamic_inputs(dynamic)
+    if all(min(tensor.shape, default=0) >= 0 for tensor in inputs.values()):
+        return inputs
+    wanted_types = [
+        type_text(shapes.get(name, tensor.shape), ty)
+        for (name, tensor), ty in zip(inputs.items(), types, strict=True)
+    ]
+    try:
+        fix_shapes(module, wanted_types)
+    except UnreadableError as err:
+        raise UsageError(f"--shape does not fit the program: {err}") from err
+    return {name: _taken(name, argument.type) for name, argument in zip(names, block.arguments, strict=True)}
+
+
+def _translated(
+    module: Any, entry: Any, operators: Mapping[Any, str], inputs: Mapping[str, Tensor]
+) -> tvm.IRModule:
+    translator = Translator(module, converter_of, CONVERTERS, operators)
+    builder = translator.builder
+    params = [Var(name, relax.TensorType(x.shape, x.stored)) for name, x in inputs.items()]
+    held = [Held(param, x.shape) for param, x in zip(params, inputs.values(), strict=True)]
+    failure: Exception | None = None
+    with builder.function("main", params):
+        with builder.dataflow():
+            try:
+                results = translator.call(word(entry, "sym_name"), held)
+                translator.node = "output"
+                whole = [translator.full(result) for result in results]
+            # Kept until the function is whole: a builder that is left in the middle of one complains on stderr.
+            except Exception as err:
+                failure, whole = err, []
+            output = builder.emit_output(whole[0] if len(whole) == 1 else relax.Tuple(whole))
+        builder.emit_func_output(output)
+    if failure is not None:
+        nodes = {name: operator_name(op) for op, name in operators.items()}
+        raise not_imported(translator.node, nodes, failure) from failure
+    mod = builder.get()
+    mod["main"] = name_bindings(mod["main"], translator.names)
+    return mod

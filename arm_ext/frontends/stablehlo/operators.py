@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of StableHLO that can be compiled, and those of a model that cannot."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from jaxlib.mlir import ir
+from tvm import relax
+from tvm.ir import TupleGetItem
+
+from arm_ext.frontends.refuse import refuse_operators
+from arm_ext.frontends.stablehlo import (
+    control,
+    elementwise,
+    gather,
+    indexing,
+    products,
+    rearrange,
+    reductions,
+    sorting,
+    windows,
+)
+from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
+from arm_ext.frontends.stablehlo.translator import Convert, Translator, functions_of
+from arm_ext.frontends.stablehlo.values import Held
+
+
+def _batch_norm(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    epsilon, (axis,) = float(ir.FloatAttr(op.attributes["epsilon"]).value), ints(op, "feature_index")
+    x, scale, offset, mean, variance = (t.full(held) for held in operands)
+    norm = relax.op.nn.batch_norm(x, scale, offset, mean, variance, axis, epsilon, training=False)
+    return [t.hold(TupleGetItem(t.emit(norm), 0))]
+
+
+def _nothing(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    return []
+
+
+# Operator → what converts it.
+CONVERTERS: dict[str, Convert] = {
+    **control.CONVERTERS,
+    **elementwise.CONVERTERS,
+    **gather.CONVERTERS,
+    **indexing.CONVERTERS,
+    **products.CONVERTERS,
+    **rearrange.CONVERTERS,
+    **reductions.CONVERTERS,
+    **sorting.CONVERTERS,
+    **windows.CONVERTERS,
+    "stablehlo.batch_norm_inference": _batch_norm,
+}
+# What a custom_call calls → what converts it.
+_CALLED: dict[str, Convert] = {
+    **{name.replace("chlo.", "mhlo."): f for name, f in CONVERTERS.items() if name.startswith("chlo.")},
+    **dict.fromkeys(control.NEUTRAL_CALLS, elementwise.same),
+    "mhlo.topk": CONVERTERS["chlo.top_k"],
+    # Of shapes, which are static here and fit.
+    "shape_assertion": _nothing,
+}
+# Operators whose regions are program; those of others are functions of numbers.
+_CONTROL = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
+# Of a tensor: 4 GB of float32, beyond which reading a damaged file could take all memory.
+_MAX_ELEMENTS = 2**30
+_ENDS = ("func.return", "stablehlo.return")
+_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
+
+
+def converter_of(op: Any) -> Convert | None:
+    """Return what converts an operator, or None."""
+    name = str(op.operation.name)
+    if name == "stablehlo.composite":
+        return next((f for key, f in CONVERTERS.items() if key == word(op, "name")), control.composite)
+    if name == "stablehlo.custom_call":
+        return _CALLED.get(word(op, "call_target_name"))
+    return CONVERTERS.get(name)
+
+
+def operator_name(op: Any) -> str:
+    """Return an operator's name, with that of what it calls."""
+    name = str(op.operation.name)
+    if name == "stablehlo.custom_call":
+        return f"{name} @{word(op, 'call_target_name')}"
+    if name == "stablehlo.composite":
+        return word(op, "name")
+    return name
+
+
+def named_operators(module: Any, entry: Any) -> dict[Any, str]:
+    """Return the operators that a function runs, directly or not, in their order, with unique names.
+
+    An operator is known by the name that its location has; without one by the operator's and the line in the file.
+    """
+    functions, seen, taken = functions_of(module), set(), Counter[str]()
+    found: dict[Any, str] = {}
+
+    def visit(block: Any) -> None:
+        for op in block.operations:
+            name = op.operation.name
+            if name in _ENDS or name == "stablehlo.constant":
+                continue
+            if name in _CONTROL:
+                for region in op.regions:
+                    visit(region.blocks[0])
+            callee = "callee" if name == "func.call" else "decomposition"
+            inlined = name == "func.call" or converter_of(op) is control.composite
+            if inlined and word(op, callee) not in seen:
+                seen.add(word(op, callee))
+                visit(functions[word(op, callee)].regions[0].blocks[0])
+            if name == "func.call":
+                continue
+            base = name_of(op.location) or name.partition(".")[2]
+            taken[base] += 1
+            found[op.operation] = base if taken[base] == 1 else f"{base}:{taken[base]}"
+
+    visit(entry.regions[0].blocks[0])
+    return found
+
+
+def name_of(location: Any) -> str:
+    """Return the name in a location, or the line in a file; of several the first.
+
+    It is read from MLIR's text, in which bytes that are no text are written as digits: asked for a name that holds
+    such bytes, the bindings end the process.
+    """
+    match = _NAME.search(str(location))
+    if match is None:
+        return ""
+    return f"line {match[2]}" if match[2] else match[1]
+
+
+def _is_taken(ty: Any) -> bool:
+    tensor = tensor_of(ty)
+    return tensor is not None and math.prod(tensor.shape) <= _MAX_ELEMENTS
+
+
+def refuse_unsupported(operators: Mapping[Any, str]) -> None:
+    """Refuse a model for the operators, and types of values, that cannot be compiled.
+
+    Raises:
+        ModelError: Lists all of them.
+    """
+    missing: dict[str, list[str]] = {}
+    for op, name in operators.items():
+        types = [value.type for value in (*op.operands, *op.results)]
+        strange = next((str(ty) for ty in types if not _is_taken(ty)), None)
+        if converter_of(op) is None:
+            missing.setdefault(operator_name(op), []).append(name)
+        elif strange is not None:
+            missing.setdefault(f"{operator_name(op)} of {strange}", []).append(name)
+    refuse_operators(missing)

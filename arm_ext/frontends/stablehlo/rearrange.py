@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of StableHLO that move elements, and those that make them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.stablehlo.attributes import ints, tensor_of
+from arm_ext.frontends.stablehlo.translator import Convert, Translator
+from arm_ext.frontends.stablehlo.values import Held, Shape, Values
+
+R = relax.op
+
+
+def result_shape(op: Any) -> Shape:
+    """Shape of an operator's first result."""
+    tensor = tensor_of(op.results[0].type)
+    assert tensor is not None  # operators with other types are refused before
+    return tensor.shape
+
+
+def _broadcast_in_dim(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    return [t.broadcast(operands[0], ints(op, "broadcast_dimensions"), result_shape(op))]
+
+
+def _broadcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    shape = result_shape(op)
+    first = len(shape) - len(operands[0].shape)
+    return [t.broadcast(operands[0], range(first, len(shape)), shape)]
+
+
+def _reshape(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    return [t.as_shape(operands[0], result_shape(op))]
+
+
+def _transpose(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    (x,), shape = operands, result_shape(op)
+    if not x.small:
+        return [Held(x.expr, shape)]
+    expr = t.aligned(x)
+    whole = [1] * (len(shape) - len(expr.ty.shape)) + [int(n) for n in expr.ty.shape]
+    return [Held(t.permuted(t.reshaped(expr, whole), ints(op, "permutation")), shape)]
+
+
+def _concatenate(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    shape = result_shape(op)
+    if len(operands) == 1:
+        return operands
+    if all(x.scalar() is not None for x in operands) and len({x.scalar() for x in operands}) == 1:
+        return [Held(operands[0].expr, shape)]
+    return [t.hold(R.concat([t.full(x) for x in operands], axis=ints(op, "dimension")[0]))]
+
+
+def sliced(
+    t: Values,
+    x: Expr,
+    start: Sequence[int],
+    limit: Sequence[int],
+    strides: Sequence[int] | None = None,
+) -> Expr:
+    """The elements from `start` to `limit` of each axis, without the axes that are whole."""
+    sizes = [int(n) for n in x.ty.shape]
+    steps = strides or [1] * len(sizes)
+    cut = [a for a, n in enumerate(sizes) if (start[a], limit[a], steps[a]) != (0, n, 1)]
+    if not cut:
+        return x
+    pick = [[values[a] for a in cut] for values in (start, limit, steps)]
+    return t.emit(R.strided_slice(x, cut, *pick))
+
+
+def _slice(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    (x,), shape = operands, result_shape(op)
+    if not x.small:
+        return [Held(x.expr, shape)]
+    start, limit, strides = (ints(op, name) for name in ("start_indices", "limit_indices", "strides"))
+    return [Held(sliced(t, t.full(x), start, limit, strides), shape)]
+
+
+def _reverse(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    (x,) = operands
+    if not x.small:
+        return operands
+    return [Held(flipped(t, t.full(x), ints(op, "dimensions")), x.shape)]
+
+
+def flipped(t: Translator, x: Expr, axes: Sequence[int]) -> Expr:
+    """Turn axes round."""
+    for axis in axes:
+        if int(x.ty.shape[axis]) > 1:
+            x = t.emit(R.flip(x, axis))
+    return x
+
+
+def _iota(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    tensor = tensor_of(op.results[0].type)
+    assert tensor is not None  # operators with other types are refused before
+    (axis,) = ints(op, "iota_dimension")
+    counted = np.arange(tensor.shape[axis]).astype(tensor.dtype)
+    row = t.keep(counted)
+    return [t.broadcast(row, [axis], tensor.shape)]
+
+
+def _pad(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    x, value = operands
+    number = value.scalar()
+    if number is None:
+        raise ModelError("it pads by a value that is computed at run time")
+    low, high, inner = (
+        ints(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
+    return [Held(padded(t, t.full(x), number, low, high, inner), result_shape(op))]
+
+
+def padded(
+    t: Translator,
+    x: Expr,
+    number: float,
+    low: Sequence[int],
+    high: Sequence[int],
+    inner: Sequence[int] | None = None,
+) -> Expr:
+    """Put a number before, behind and between the elements of each axis; negative sizes cut elements off."""
+    for axis, gap in enumerate(inner or ()):
+        if gap:
+            x = _spread(t, x, number, axis, gap)
+    sizes = [int(n) for n in x.ty.shape]
+    cut = [max(0, -n) for n in low], [n + min(0, more) for n, more in zip(sizes, high, strict=True)]
+    x = sliced(t, x, *cut)
+    widths = [max(0, n) for pair in zip(low, high, strict=True) for n in pair]
+    return _surrounded(t, x, widths, number) if any(widths) else x
+
+
+def _spread(t: Translator, x: Expr, number: float, axis: int, gap: int) -> Expr:
+    shape = [int(n) for n in x.ty.shape]
+    x = t.reshaped(x, [*shape[: axis + 1], 1, *shape[axis + 1 :]])
+    widths = [0] * (2 * len(shape) + 2)
+    widths[2 * axis + 3] = gap
+    x = _surrounded(t, x, widths, number)
+    long = [*shape[:axis], shape[axis] * (gap + 1), *shape[axis + 1 :]]
+    ends = [*long[:axis], max(0, long[axis] - gap), *long[axis + 1 :]]
+    return sliced(t, t.reshaped(x, long), [0] * len(long), ends)
+
+
+def _surrounded(t: Translator, x: Expr, widths: list[int], number: float) -> Expr:
+    dtype = str(x.ty.dtype)
+    if dtype == "bool":  # of which TVM's pad makes integers
+        return t.emit(
+            R.astype(t.emit(R.nn.pad(t.emit(R.astype(x, "int8")), widths, "constant", number)), dtype)
+        )
+    return t.emit(R.nn.pad(x, widths, "constant", number))
+
+
+def _bitcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    tensor, (x,) = tensor_of(op.results[0].type), operands
+    assert tensor is not None  # operators with other types are refused before
+    constant = x.constant()
+    if tensor.dtype == x.dtype:
+        return operands
+    if constant is None:
+        raise ModelError("it takes the bits of a value that is computed at run time")
+    whole = np.broadcast_to(constant, x.shape)
+    return [t.keep(np.frombuffer(whole.tobytes(), tensor.dtype).reshape(tensor.shape))]
+
+
+# Operator → what converts it.
+CONVERTERS: dict[str, Convert] = {
+    "stablehlo.bitcast_convert": _bitcast,
+    "stablehlo.broadcast": _broadcast,
+    "stablehlo.broadcast_in_dim": _broadcast_in_dim,
+    "stablehlo.concatenate": _concatenate,
+    "stablehlo.iota": _iota,
+    "stablehlo.pad": _pad,
+    "stablehlo.reshape": _reshape,
+    "stablehlo.reverse": _reverse,
+    "stablehlo.slice": _slice,
+    "stablehlo.transpose": _transpose,
+}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators compute, in numpy: to fold loop counters, and to recognise what regions of operators do.
+
+A region (a comparator, a reducer) is known by what it gives for a few numbers, not by its form, which changes with
+the version of what wrote it.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.stablehlo.attributes import constant_of, tensor_of, word
+
+Array = npt.NDArray[Any]
+
+_COMPARE: dict[str, Callable[..., Array]] = {
+    "EQ": np.equal,
+    "GE": np.greater_equal,
+    "GT": np.greater,
+    "LE": np.less_equal,
+    "LT": np.less,
+    "NE": np.not_equal,
+}
+
+
+def _divide(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(a / b)
+    if not np.all(b):
+        raise ModelError("it divides an integer by 0")
+    return np.asarray(np.where((a < 0) == (b < 0), a // b, -(-a // b)))
+
+
+def _remainder(a: Array, b: Array) -> Array:
+    if a.dtype.kind != "f" and not np.all(b):
+        raise ModelError("it divides an integer by 0")
+    return np.asarray(np.fmod(a, b))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "stablehlo.abs": np.abs,
+    "stablehlo.add": np.add,
+    "stablehlo.and": np.bitwise_and,
+    "stablehlo.clamp": lambda low, x, high: np.minimum(np.maximum(x, low), high),
+    "stablehlo.divide": _divide,
+    "stablehlo.exponential": np.exp,
+    "stablehlo.log": np.log,
+    "stablehlo.maximum": np.maximum,
+    "stablehlo.minimum": np.minimum,
+    "stablehlo.multiply": np.multiply,
+    "stablehlo.negate": np.negative,
+    "stablehlo.not": np.invert,
+    "stablehlo.or": np.bitwise_or,
+    "stablehlo.remainder": _remainder,
+    "stablehlo.select": np.where,
+    "stablehlo.sign": np.sign,
+    "stablehlo.sqrt": np.sqrt,
+    "stablehlo.subtract": np.subtract,
+    "stablehlo.xor": np.bitwise_xor,
+}
+
+
+def computable(op: Any) -> bool:
+    """Whether `compute` can."""
+    return op.operation.name in FUNCTIONS or op.operation.name in ("stablehlo.compare", "stablehlo.convert")
+
+
+def compute(op: Any, operands: Sequence[Array]) -> Array:
+    """Return the value of an elementwise operator, in the dtype of its result.
+
+    Raises:
+        ModelError: It has none: a division by zero.
+    """
+    name, tensor = op.operation.name, tensor_of(op.results[0].type)
+    assert tensor is not None  # operators with other types are refused before
+    with np.errstate(all="ignore"):
+        if name == "stablehlo.convert":
+            value = operands[0]
+        elif name == "stablehlo.compare":
+            value = _COMPARE[word(op, "comparison_direction")](*operands)
+        else:
+            value = FUNCTIONS[name](*operands)
+        return np.asarray(value).astype(tensor.dtype)
+
+
+def evaluate(block: Any, arguments: Sequence[Array]) -> list[Array] | None:
+    """Return what a region's block gives for arguments, or None if it holds an operator that is not known here."""
+    *operators, last = block.operations
+    values = evaluate_operators(operators, dict(zip(block.arguments, arguments, strict=True)))
+    if values is None:
+        return None
+    given = [_value(v, values) for v in last.operands]
+    known = [v for v in given if v is not None]
+    return known if len(known) == len(given) else None
+
+
+def evaluate_operators(operators: Sequence[Any], values: dict[Any, Array]) -> dict[Any, Array] | None:
+    """Return the values of elementwise operators, those given among them; None if one is not known here."""
+    values = dict(values)
+    for op in operators:
+        if op.operation.name == "stablehlo.constant":
+            continue
+        operands = [_value(v, values) for v in op.operands]
+        known = [v for v in operands if v is not None]
+        if len(known) < len(operands) or not computable(op):
+            return None
+        values[op.results[0]] = compute(op, known)
+    return values
+
+
+def _value(value: Any, known: dict[Any, Array]) -> Array | None:
+    """A known value, or a constant's: one number, if its elements are alike."""
+    if value in known:
+        return known[value]
+    owner = value.owner
+    # A block owns its arguments.
+    if not hasattr(owner, "operation") or owner.operation.name != "stablehlo.constant":
+        return None
+    constant = constant_of(owner, {})
+    return constant.reshape(-1)[0] if constant.size and not any(constant.strides) else constant
+
+
+def reducer_of(block: Any) -> str | None:
+    """Return the one operator that a block applies to its two arguments, or None."""
+    first, *others = block.operations
+    if len(others) != 1 or set(first.operands) != set(block.arguments):
+        return None
+    (last,) = others
+    return first.operation.name if list(last.operands) == list(first.results) else None
+
+
+def behaves(block: Any, dtypes: Sequence[str], wanted: Callable[..., Iterable[Any]]) -> bool:
+    """Whether a block gives what a function gives, for all choices of a few numbers as arguments.
+
+    Args:
+        block: Of a region.
+        dtypes: Of its arguments.
+        wanted: Arguments, as numbers, to results.
+    """
+    numbers = [(0, 1) if dtype == "bool" else (0, 1, 3, 100) for dtype in dtypes]
+    for choice in itertools.product(*numbers):
+        given = evaluate(block, [np.array(x, dtype) for x, dtype in zip(choice, dtypes, strict=True)])
+        if given is None or [float(x) for x in given] != [float(x) for x in wanted(*choice)]:
+            return False
+    return True

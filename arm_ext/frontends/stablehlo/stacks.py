@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that a loop fills piece by piece: one concatenation once the loop is unrolled, instead of one a turn."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tvm import relax
+from tvm.ir import Expr
+
+from arm_ext.frontends.stablehlo.rearrange import sliced
+from arm_ext.frontends.stablehlo.values import Held, Shape, Values
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Elements `first` to `last` of a tensor along the axis of its stack."""
+
+    expr: Expr
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first
+
+
+class Stack(Held):
+    """A value in pieces along an axis; it is put together when something asks for all of it."""
+
+    def __init__(self, values: Values, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
+        """Hold the pieces; `values` emits what puts them together."""
+        for name, value in {
+            "shape": shape,
+            "kept": None,
+            "axis": axis,
+            "pieces": pieces,
+            "_values": values,
+        }.items():
+            object.__setattr__(self, name, value)
+
+    axis: int
+    pieces: Sequence[_Piece]
+    _values: Values
+
+    @cached_property
+    def expr(self) -> Expr:
+        """The whole."""
+        parts = [self._cut(piece) for piece in self.pieces]
+        return parts[0] if len(parts) == 1 else self._values.emit(relax.op.concat(parts, axis=self.axis))
+
+    @property
+    def dtype(self) -> str:
+        """Of the elements."""
+        return str(self.pieces[0].expr.ty.dtype)
+
+    @property
+    def small(self) -> Shape:
+        """The shape: nothing is broadcast."""
+        return self.shape
+
+    def replaced(self, start: int, update: Expr) -> "Stack":
+        """The stack with other elements from `start` on."""
+        stop = start + int(update.ty.shape[self.axis])
+        pieces = [
+            *self._between(0, start),
+            _Piece(update, 0, stop - start),
+            *self._between(stop, self.shape[self.axis]),
+        ]
+        return Stack(self._values, self.shape, self.axis, pieces)
+
+    def part(self, start: int, stop: int) -> Expr | None:
+        """Elements that are in one piece, or None."""
+        pieces = list(self._between(start, stop))
+        return self._cut(pieces[0]) if len(pieces) == 1 else None
+
+    def _between(self, start: int, stop: int) -> Iterator[_Piece]:
+        at = 0
+        for piece in self.pieces:
+            first, last = max(start, at), min(stop, at + piece.size)
+            if first < last:
+                yield _Piece(piece.expr, piece.first + first - at, piece.first + last - at)
+            at += piece.size
+
+    def _cut(self, piece: _Piece) -> Expr:
+        sizes = [int(n) for n in piece.expr.ty.shape]
+        begin, end = [0] * len(sizes), list(sizes)
+        begin[self.axis], end[self.axis] = piece.first, piece.last
+        return sliced(self._values, piece.expr, begin, end)
+
+
+def stacked(values: Values, held: Held, axis: int) -> Stack:
+    """Return a value as a stack along an axis."""
+    if isinstance(held, Stack) and held.axis == axis:
+        return held
+    return Stack(values, held.shape, axis, [_Piece(values.full(held), 0, held.shape[axis])])

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the operators of a StableHLO function to Relax, one after the other; functions that are called are inlined."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
+from arm_ext.frontends.stablehlo.expansions import known_functions
+from arm_ext.frontends.stablehlo.scalars import computable, compute
+from arm_ext.frontends.stablehlo.values import Held, Values
+
+Convert = Callable[["Translator", Any, list[Held]], list[Held]]
+
+# Constants of up to so many elements are computed at once: loops count with them.
+_FOLDED_ELEMENTS = 64
+# Of a function with its loops unrolled; beyond it, compiling takes hours.
+_MAX_CALLS = 50_000
+
+
+class Translator(Values):
+    """Converts operators in the builder's current dataflow block.
+
+    Attributes:
+        functions: The module's functions by name.
+        values: MLIR's values → what they are here.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        converter_of: Callable[[Any], Convert | None],
+        named: Mapping[str, Convert],
+        nodes: Mapping[Any, str],
+    ) -> None:
+        """Prepare for a module.
+
+        Args:
+            module: With static shapes.
+            converter_of: What converts an operator.
+            named: What converts one of a name.
+            nodes: Operation → its name.
+        """
+        super().__init__()
+        self.functions = functions_of(module)
+        self.values: dict[Any, Held] = {}
+        self._converter_of = converter_of
+        self._named = named
+        self._nodes = nodes
+        self._resources = resources_of(module)
+        self._calling: list[str] = []
+
+    def call(self, name: str, arguments: Sequence[Held]) -> list[Held]:
+        """Inline a function.
+
+        Raises:
+            ModelError: It calls itself.
+        """
+        if name in self._calling:
+            raise ModelError(f"function '{name}' calls itself")
+        self._calling.append(name)
+        results = self.block(self.functions[name].regions[0].blocks[0], arguments)
+        self._calling.pop()
+        return results
+
+    def block(self, block: Any, arguments: Sequence[Held]) -> list[Held]:
+        """Convert a block's operators, and return what it returns."""
+        self.values.update(zip(block.arguments, arguments, strict=True))
+        within = self.node
+        *operations, last = block.operations
+        functions, inside = known_functions(operations)
+        for op in operations:
+            if op.operation in functions:
+                name, argument = functions[op.operation]
+                self._convert(op, self._named[name], [argument])
+            elif op.operation not in inside:
+                self._convert(op, self._converter_of(op), op.operands)
+        self.node = within
+        return [self.values[value] for value in last.operands]
+
+    def _convert(self, op: Any, convert: Convert | None, arguments: Sequence[Any]) -> None:
+        name = op.operation.name
+        self.node = self._nodes.get(op.operation, self.node)
+        if len(self.names) > _MAX_CALLS:
+            raise ModelError(f"the program has more than {_MAX_CALLS} operators with its loops unrolled")
+        if name == "stablehlo.constant":
+            results = [self.keep(constant_of(op, self._resources))]
+        elif (folded := self._folded(op, arguments)) is not None:
+            results = [folded]
+        else:
+            operands = [self._real(self.values[v], tensor_of(v.type)) for v in arguments]
+            assert convert is not None  # others are refused before
+            results = [
+                self._stored(held, tensor_of(r.type))
+                for held, r in zip(convert(self, op, operands), op.results, strict=True)
+            ]
+        for result, held in zip(op.results, results, strict=True):
+            self._check(result, held)
+            self.values[result] = held
+
+    def _check(self, result: Any, held: Held) -> None:
+        tensor = tensor_of(result.type)
+        assert tensor is not None  # operators with other types are refused before
+        if (held.shape, held.dtype) != (tensor.shape, tensor.stored):
+            raise ModelError(
+                f"it became {held.dtype}{list(held.shape)}, the model says {tensor.stored}{list(tensor.shape)}"
+            )
+
+    def _folded(self, op: Any, arguments: Sequence[Any]) -> Held | None:
+        """The value of an elementwise operator on small constants."""
+        if not computable(op) or list(arguments) != list(op.operands):
+            return None
+        operands = [self.values[v] for v in arguments]
+        constants = [held.constant() for held in operands]
+        known = [c for c in constants if c is not None and c.size <= _FOLDED_ELEMENTS]
+        tensor = tensor_of(op.results[0].type)
+        if len(known) < len(operands) or any(h.kept for h in operands) or tensor is None or tensor.uniform:
+            return None
+        return self.keep(compute(op, known), tensor.shape)
+
+    def _real(self, held: Held, tensor: Tensor | None) -> Held:
+        """The numbers that integers of a quantised type stand for."""
+        if tensor is None or tensor.uniform is None:
+            return held
+        return self._rescaled(relax.op.dequantize, held, tensor.uniform, tensor.uniform.expressed)
+
+    def _stored(self, held: Held, tensor: Tensor | None) -> Held:
+        """Numbers as the integers of a quantised type."""
+        if tensor is None or tensor.uniform is None:
+            return held
+        return self._rescaled(relax.op.quantize, held, tensor.uniform, tensor.uniform.stored)
+
+    def _rescaled(self, function: Callable[..., Expr], held: Held, uniform: Uniform, dtype: str) -> Held:
+        scales, zeros = np.array(uniform.scales, np.float32), np.array(uniform.zero_points, uniform.stored)
+        if uniform.axis is None:
+            scales, zeros = scales[0], zeros[0]
+        axis = -1 if uniform.axis is None else uniform.axis
+        return self.hold(
+            function(self.full(held), relax.const(scales), relax.const(zeros), axis=axis, out_dtype=dtype)
+        )
+
+
+def functions_of(module: Any) -> dict[str, Any]:
+    """Return a module's functions by name."""
+    return {word(op, "sym_name"): op for op in module.body.operations if op.operation.name == "func.func"}

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of float data and 8-bit weights (hybrid, dynamic-range models), computed as LiteRT's default kernels do.
+
+    FULLY_CONNECTED(x, w int8)  →  float(matmul(q - z, w)) * s * scale + bias
+    CONV_2D(x, w int8)          →  conv2d((q - z) * s, dequantize(w)) + bias
+                                   q = quantize(x, s, z),  s and z from the range of x
+
+LiteRT quantises each image of a convolution, and each row of a matrix, to the 256 steps of int8 between its smallest
+and its largest value, 0 included, whatever `asymmetric_quantize_inputs` says. Matrix products, and convolutions of
+single pixels, are products of integers. For the others there are float kernels only: differences of such integers are
+exact in binary32, so that their product differs from the integer one by the rounding of its sum.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tflite
+from tvm import relax
+
+from arm_ext.frontends.tflite.forms import shape_of
+
+_LEAST, _MOST = -128.0, 127.0
+_STEPS = _MOST - _LEAST
+_WEIGHT_TYPES = (tflite.TensorType.INT8, tflite.TensorType.INT4)
+
+
+def product(c: Any, op: Any, numbers: tuple[int, int, int]) -> relax.Expr | None:
+    """A matrix product of float data by constant weights of 8 bits or less, by integers.
+
+    Args:
+        c: A `QdqConverter`.
+        op: An operator of data, weights and perhaps a bias.
+        numbers: Which of its inputs they are.
+
+    Returns:
+        Its result; None if it is no such product.
+    """
+    inputs, code = op.InputsAsNumpy(), c.get_op_code_str(op)
+    x, w = (c.tensor(inputs[number]) for number in numbers[:2])
+    if not _is_hybrid(x, w) or w.qnn_params["zero_point"].value.numpy().any():
+        return None
+    weight, scale = c.integers(w), w.qnn_params["scale"].value.numpy()
+    rows, options = c.get_expr(x.tensor_idx), None
+    if code == "FULLY_CONNECTED":
+        options = c._get_builtin_options(op, tflite.FullyConnectedOptions)
+        weight = weight.T
+    elif code == "CONV_2D" and _is_matrix_product(c, op, x, w):
+        options = c._get_builtin_options(op, tflite.Conv2DOptions)
+        weight = weight.reshape(len(weight), -1).T
+    elif code == "BATCH_MATMUL" and weight.ndim == len("KN"):
+        adjoint = c._get_builtin_options(op, tflite.BatchMatMulOptions)
+        rank = len(shape_of(x))
+        if adjoint.AdjX():
+            rows = c.bb.emit(relax.op.permute_dims(rows, [*range(rank - 2), rank - 1, rank - 2]))
+        weight = weight.T if adjoint.AdjY() else weight
+    else:
+        return None
+    rows = c.bb.emit(relax.op.reshape(rows, (-1, weight.shape[0])))
+    q, point, step = _integers(rows, (-1,))
+    exact, zero_point = (relax.op.astype(relax.op.astype(v, "int8"), "int32") for v in (q, point))
+    centred = relax.op.subtract(exact, zero_point)
+    total = relax.op.matmul(centred, relax.const(weight.astype(np.int32)), out_dtype="int32")
+    y = relax.op.multiply(relax.op.multiply(relax.op.astype(total, "float32"), step), relax.const(scale))
+    if len(inputs) > numbers[2] and inputs[numbers[2]] >= 0:
+        y = relax.op.add(y, c.get_expr(inputs[numbers[2]]))
+    if options is not None:
+        y = c.convert_fused_activation_function(c.bb.normalize(y), options.FusedActivationFunction())
+    return relax.op.reshape(y, shape_of(c.tensor(op.Outputs(0))))
+
+
+def _is_hybrid(data: Any, weight: Any) -> bool:
+    quantized = weight.qnn_params is not None and weight.tensor.Type() in _WEIGHT_TYPES
+    return bool(quantized and data.tensor.Type() == tflite.TensorType.FLOAT32)
+
+
+def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
+    """What a float product with constant 8-bit weights computes with instead of its data.
+
+    Args:
+        c: A `QdqConverter`.
+        op: An operator of data and weights.
+        data: The tensor, as it is in the file.
+        weight: The same.
+
+    Returns:
+        A value of the data's shape; None if LiteRT's kernels do not round it.
+    """
+    if not _is_hybrid(data, weight):
+        return None
+    value, code = c.get_expr(data.tensor_idx), c.get_op_code_str(op)
+    if code == "FULLY_CONNECTED":
+        rows = c.bb.normalize(relax.op.reshape(value, (-1, shape_of(weight)[1])))
+        return relax.op.reshape(_by_reciprocal(rows, (-1,)), shape_of(data))
+    if code == "BATCH_MATMUL":
+        adjoint = c._get_builtin_options(op, tflite.BatchMatMulOptions).AdjX()
+        return _by_reciprocal(value, (-2,) if adjoint else (-1,))
+    if code == "CONV_2D" and _is_matrix_product(c, op, data, weight):
+        return _by_reciprocal(value, (-1,))
+    # XNNPACK has no depthwise convolution of this kind; it is left to LiteRT's own kernel.
+    return (_by_step if code == "DEPTHWISE_CONV_2D" else _by_reciprocal)(value, (1, 2, 3))
+
+
+def _is_matrix_product(c: Any, op: Any, data: Any, weight: Any) -> bool:
+    """Whether a convolution is of single pixels, which XNNPACK takes for rows of a matrix."""
+    options = c._get_builtin_options(op, tflite.Conv2DOptions)
+    _, *window, depth = shape_of(weight)
+    return (*window, options.StrideH(), options.StrideW()) == (1, 1, 1, 1) and depth == shape_of(data)[-1]
+
+
+def _range(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr]:
+    """The smallest and the largest value, 0 included."""
+    zero = relax.const(0.0, "float32")
+    low = relax.op.minimum(relax.op.min(x, list(axes), keepdims=True), zero)
+    return low, relax.op.maximum(relax.op.max(x, list(axes), keepdims=True), zero)
+
+
+def _by_reciprocal(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
+    """What `_integers` stand for."""
+    q, point, step = _integers(x, axes)
+    return relax.op.multiply(relax.op.subtract(q, point), step)
+
+
+def _integers(x: relax.Expr, axes: Sequence[int]) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
+    """XNNPACK's rounding: multiplies by steps a unit, rounds half to even, and then adds the zero point.
+
+    Returns:
+        Values and zero points, integers as float32, and the steps.
+    """
+    low, high = _range(x, axes)
+    least, most, steps, one, zero = (relax.const(v, "float32") for v in (_LEAST, _MOST, _STEPS, 1.0, 0.0))
+    unit = relax.op.where(
+        relax.op.equal(low, high), one, relax.op.divide(steps, relax.op.subtract(high, low))
+    )
+    below, above = (relax.op.multiply(end, unit) for end in (low, high))
+    # The end whose own zero point is the more exact decides.
+    errors = relax.op.add(relax.op.add(least, below), relax.op.add(most, above))
+    point = relax.op.where(
+        relax.op.greater(errors, zero), relax.op.subtract(least, below), relax.op.subtract(most, above)
+    )
+    point = relax.op.round(relax.op.clip(point, _LEAST, _MOST))
+    rounded = relax.op.round(relax.op.multiply(x, unit))
+    q = relax.op.clip(relax.op.add(rounded, point), _LEAST, _MOST)
+    return q, point, relax.op.divide(one, unit)
+
+
+def _by_step(x: relax.Expr, axes: Sequence[int]) -> relax.Expr:
+    """LiteRT's own rounding: step and zero point in binary64; the latter added first, then half away from zero."""
+    low, high = (relax.op.astype(end, "float64") for end in _range(x, axes))
+    least, most, steps, one, zero = (relax.const(v, "float64") for v in (_LEAST, _MOST, _STEPS, 1.0, 0.0))
+    flat = relax.op.equal(low, high)
+    step = relax.op.where(flat, one, relax.op.divide(relax.op.subtract(high, low), steps))
+    from_low = relax.op.subtract(least, relax.op.divide(low, step))
+    from_high = relax.op.subtract(most, relax.op.divide(high, step))
+    # |least| + |low / step| < |most| + |high / step|
+    nearer = relax.op.less(
+        relax.op.negative(relax.op.divide(low, step)),
+        relax.op.add(relax.op.divide(high, step), relax.const(_MOST + _LEAST, "float64")),
+    )
+    point = relax.op.clip(_away(relax.op.where(nearer, from_low, from_high), "float64"), _LEAST, _MOST)
+    point = relax.op.astype(relax.op.where(flat, zero, point), "float32")
+    step = relax.op.astype(step, "float32")
+    scaled = relax.op.multiply(x, relax.op.divide(relax.const(1.0, "float32"), step))
+    held = relax.op.clip(_away(relax.op.add(scaled, point), "float32"), _LEAST, _MOST)
+    return relax.op.multiply(relax.op.subtract(held, point), step)
+
+
+def _away(x: relax.Expr, dtype: str) -> relax.Expr:
+    """Round half away from zero."""
+    half = relax.op.floor(relax.op.add(relax.op.abs(x), relax.const(0.5, dtype)))
+    return relax.op.multiply(relax.op.sign(x), half)

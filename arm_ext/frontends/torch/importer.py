@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: programs of `torch.export`, from a .pt2 file or from Python.
+
+Upstream's importer sets no spans, and takes attention apart into eleven operators, with a mask that most have not.
+Here each call has the name of the node that the program's author sees, and attention stays one product, softmax and
+product. Quantised: PT2E's quantize and dequantize become those of the QDQ form.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import tvm
+from torch import nn
+from torch.export import ExportedProgram
+from tvm import relax
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.naming import name_calls
+from arm_ext.frontends.refuse import (
+    Shapes,
+    misfit,
+    not_imported,
+    reason_of,
+    refuse_dynamic_inputs,
+    refuse_operators,
+    refuse_unknown_inputs,
+)
+from arm_ext.frontends.state import with_states
+from arm_ext.frontends.torch.cond import with_branches
+from arm_ext.frontends.torch.converters import CONVERTERS
+from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
+from arm_ext.frontends.torch.export import quiet
+from arm_ext.frontends.torch.reference import reference
+from arm_ext.frontends.torch.state import take_buffers
+
+# Decompositions that would cost more than what they replace.
+_KEPT = (torch.ops.aten.scaled_dot_product_attention.default,)
+
+
+def import_torch(
+    model: str | Path | ExportedProgram | nn.Module, shapes: Shapes | None = None
+) -> ImportedModel:
+    """Import an exported program.
+
+    Args:
+        model: A .pt2 file, or a program.
+        shapes: Input name → static shape, needed for each input with a dynamic dimension.
+
+    Raises:
+        UsageError: The file is no exported program, nor is the object; a shape is missing or does not fit.
+        ModelError: Operators that cannot be compiled: all of them, with node names and counts.
+    """
+    program, name, digest = _read(model)
+    nodes = {n.name: _operator(n) for n in program.graph.nodes if n.op == "call_function"}
+    table = torch.export.default_decompositions()
+    for operator in (*_KEPT, *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else [])):
+        del table[operator]
+    plain = program.run_decompositions(table)
+    buffers = take_buffers(plain)
+    importer = _NamingImporter(plain)
+    try:
+        mod = importer.from_exported_program(plain, False, False, False, None)
+    except ModelError:
+        raise
+    except Exception as err:
+        raise not_imported(importer.node, nodes, err) from err
+    mod = name_calls(mod, importer.last_binding)
+    mod = _static(mod, shapes or {})
+    mod = with_branches(mod, [name for name, operator in nodes.items() if operator == "cond"])
+    given = {buffer.input: buffer.name for buffer in buffers}
+    inputs = tuple(_spec(given.get(param.name, param.name), param.ty) for param in mod["main"].params)
+    imported = ImportedModel(
+        mod=mod,
+        name=name,
+        format="torch",
+        sha256=digest,
+        inputs=inputs,
+        outputs=_outputs([*(b.output for b in buffers), *program.graph_signature.user_outputs], mod),
+        nodes=nodes,
+        quantized=any("quantized_decomposed" in operator for operator in nodes.values()),
+        reference=lambda values: reference(program, [x.name for x in inputs], values, buffers),
+    )
+    initial = {
+        buffer.name: importer._convert_pytorch_tensor_to_tvm(buffer.value).numpy() for buffer in buffers
+    }
+    return with_states(imported, {buffer.name: buffer.output for buffer in buffers}, initial)
+
+
+def _read(model: str | Path | ExportedProgram | nn.Module) -> tuple[ExportedProgram, str, str]:
+    if isinstance(model, ExportedProgram):
+        return model, "model", hashlib.sha256(model.graph_module.code.encode()).hexdigest()
+    if not isinstance(model, str | Path):
+        raise UsageError(
+            f"a {type(model).__name__} is no model file and no exported program; a torch.nn.Module needs "
+            "example_inputs, a tuple of its forward's arguments; of a JAX function, pass what "
+            "jax.export.export(jax.jit(function))(*arguments) gives"
+        )
+    path = Path(model)
+    try:
+        with quiet():
+            return torch.export.load(path), path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
+    except Exception as err:  # in types of torch's, zipfile's and json's own
+        reason = reason_of(err, line=0).partition(" Please check the warnings above")[0].rstrip(".")
+        raise UsageError(
+            f"{path}: not a program that torch.export.save wrote, or a damaged one: {reason}; "
+            "write one with torch.export.save(torch.export.export(model.eval(), example_inputs), path)"
+        ) from err
+
+
+def _operator(node: torch.fx.Node) -> str:
+    """The node's operator as torch prints it."""
+    return str(node.target) if not callable(node.target) or "." in str(node.target) else node.target.__name__
+
+
+def _source(node: torch.fx.Node) -> str:
+    """The program's node that a decomposition came from."""
+    origins = node.meta.get("from_node")
+    return str(origins[0].name) if origins else node.name
+
+
+class _NamingImporter(ExportedProgramImporter):  # type: ignore[misc]
+    """Upstream's importer, which also notes where each source node's bindings end."""
+
+    convert_map: dict[str, Any]
+
+    def __init__(self, program: ExportedProgram) -> None:
+        super().__init__()
+        self.last_binding: dict[relax.Var, str] = {}
+        self.node = ""
+        self._calls = [node for node in program.graph.nodes if node.op == "call_function"]
+        self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
+        self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
+
+    def _of(self, convert: Any) -> Any:
+        return lambda node: convert(self, node)
+
+    def _telling(self, convert: Any) -> Any:
+        def converted(node: torch.fx.Node) -> Any:
+            self.node = _source(node)
+            value = convert(node)
+            for part in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(part, relax.Var):
+                    self.last_binding.setdefault(part, self.node)
+            return value
+
+        return converted
+
+    def _check_unsupported_func_type(self, nodes: Any) -> None:
+        missing: dict[str, list[str]] = {}
+        for node in nodes:
+            if node.op == "call_function" and node.target.__name__ not in self.convert_map:
+                missing.setdefault(_operator(node), []).append(_source(node))
+        refuse_operators(missing)
+
+
+def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRModule:
+    """Give dynamic dimensions the sizes that were asked for.
+
+    Raises:
+        UsageError: A shape is of no input or does not fit it, or inputs with dynamic dimensions have none.
+    """
+    params = {param.name: param for param in mod["main"].params}
+    refuse_unknown_inputs(shapes, params)
+    sizes: dict[str, int] = {}
+    dynamic: dict[str, list[int | str]] = {}
+    for name, param in params.items():
+        dims = list(param.ty.shape.values)
+        texts = [int(dim) if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims]
+        wanted = shapes.get(name)
+        if wanted is None:
+            if not all(isinstance(dim, tvm.tirx.IntImm) for dim in dims):
+                dynamic[name] = texts
+            continue
+        fits = len(wanted) == len(dims)
+        for dim, size in zip(dims, wanted, strict=False):
+            known = sizes.setdefault(dim.name, size) if isinstance(dim, tvm.tirx.Var) else dim
+            fits = fits and int(known) == size
+        if not fits:
+            raise misfit(name, wanted, ",".join(map(str, texts)))
+    refuse_dynamic_inputs({name: dims for name, dims in dynamic.items() if not _bound(params[name], sizes)})
+    return relax.transform.BindSymbolicVars(sizes)(mod) if sizes else mod
+
+
+def _bound(param: relax.Var, sizes: Mapping[str, int]) -> bool:
+    """Whether the sizes of other inputs tell this one's."""
+    return all(isinstance(dim, tvm.tirx.IntImm) or str(dim) in sizes for dim in param.ty.shape.values)
+
+
+def _spec(name: str, ty: relax.TensorType) -> TensorSpec:
+    return TensorSpec(name, tuple(int(dim) for dim in ty.shape.values), str(ty.dtype))
+
+
+def _outputs(names: Sequence[Any], mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
+    ty = mod["main"].ret_ty
+    fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+    return tuple(
+        _spec(str(names[k]) if k < len(names) and names[k] else f"output_{k}", field)
+        for k, field in enumerate(fields)
+    )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that a torch program takes out of a tensor, `at.item()`, as the place of a slice: `cache[:, at : at + 1]`.
+
+Upstream makes a size of such a number, and then knows no shape of what follows. Here it stays a tensor: a slice whose
+length is known begins at it.
+"""
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from tvm import relax, tirx
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+
+from arm_ext.frontends.torch.index_put import index_put, positive
+
+if TYPE_CHECKING:
+    from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+Arguments = dict[str, Any]
+
+_COMPARISONS = {
+    "ge": R.greater_equal,
+    "gt": R.greater,
+    "le": R.less_equal,
+    "lt": R.less,
+    "eq": R.equal,
+    "ne": R.not_equal,
+}
+
+
+def item(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
+    """A tensor with one element, as a scalar."""
+    x = importer.env[node.args[0]]
+    return x if len(x.ty.shape) == 0 else importer.block_builder.emit(R.reshape(x, []))
+
+
+def compared(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
+    """Two numbers, either of which may be out of a tensor."""
+    assert callable(node.target)
+    name = node.target.__name__
+    values = importer.retrieve_args(node)
+    if not any(_is_tensor(value) for value in values):
+        return importer._symbolic_comparison(getattr(operator, name))(node)
+    left, right = (value if _is_tensor(value) else relax.const(int(value), "int64") for value in values)
+    return importer.block_builder.emit(_COMPARISONS[name](left, right))
+
+
+def selected(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
+    """select.int."""
+    return _taken(importer, a, a["index"]) if _is_tensor(a["index"]) else importer._select(node)
+
+
+def sliced(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
+    """slice.Tensor."""
+    if not _is_tensor(a["start"]) and not _is_tensor(a["end"]):
+        return importer._slice(node)
+    return _taken(importer, a, _places(importer, node.meta["val"].shape[a["dim"]], a))
+
+
+def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
+    """slice_scatter.default."""
+    if not _is_tensor(a["start"]) and not _is_tensor(a["end"]):
+        return importer._slice_scatter(node)
+    axis = int(a["dim"]) % len(a["self"].ty.shape)
+    places = _places(importer, a["src"].ty.shape[axis], a)
+    return index_put(
+        importer.block_builder.emit, a["self"], [None] * axis + [places], a["src"], accumulate=False
+    )
+
+
+def _places(importer: "ExportedProgramImporter", length: Any, a: Arguments) -> relax.Expr:
+    """The indices of a slice."""
+    if not isinstance(length, int | tirx.IntImm) or not _is_tensor(a["start"]):
+        raise ValueError(
+            "the length of a slice follows from the data; a slice of a fixed length may begin at any place"
+        )
+    steps = np.arange(int(length), dtype=np.int64) * a["step"]
+    return importer.block_builder.emit(R.add(a["start"], relax.const(steps, "int64")))
+
+
+def _taken(importer: "ExportedProgramImporter", a: Arguments, places: relax.Expr) -> relax.Expr:
+    emit, axis = importer.block_builder.emit, int(a["dim"])
+    inside = positive(emit, places, int(a["self"].ty.shape[axis]))
+    return emit(R.take(a["self"], inside, axis, "clip"))
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, relax.Expr) and isinstance(value.ty, relax.TensorType)

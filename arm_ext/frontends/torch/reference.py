@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch itself computes of an exported program."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+import torch
+from torch.export import ExportedProgram
+
+from arm_ext.frontends.torch.state import Buffer, put_buffers
+
+
+def reference(
+    program: ExportedProgram,
+    names: Sequence[str],
+    inputs: Sequence[npt.NDArray[Any]],
+    buffers: Sequence[Buffer] = (),
+) -> tuple[list[npt.NDArray[Any]], str]:
+    """Return what a program computes, and torch's name and version.
+
+    Args:
+        program: As exported.
+        names: Of the inputs, in the program's order: its own, and buffers.
+        inputs: In that order.
+        buffers: Those that it changes; their next values are the first outputs.
+    """
+    runtime = f"torch {torch.__version__}"
+    values = {name: torch.from_numpy(x.copy()) for name, x in zip(names, inputs, strict=True)}
+    held = {buffer.name: values.pop(buffer.name) for buffer in buffers}
+    spec = program.call_spec.in_spec
+    try:
+        with torch.no_grad():
+            args, kwargs = torch.utils._pytree.tree_unflatten(list(values.values()), spec)
+            module = program.module()
+            put_buffers(module, held)
+            result = module(*args, **kwargs)
+    except (RuntimeError, ValueError, TypeError) as err:
+        return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
+    leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
+    return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)], runtime

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models whose weights are more than protobuf, or a package, can hold."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import arm_ext
+from arm_ext.errors import ArmExtError, ModelError
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.frontends.onnx.reference import reference, run_onnxruntime
+from arm_ext.frontends.onnx.weights import change_without_weights, serialise, sha256, without_weights
+from arm_ext.package import load_package
+from tests.arm_ext.models import mlp
+
+WIDTH = 64
+
+
+def embedding(rows: int) -> onnx.ModelProto:
+    """A table of `rows`, its data in table.bin, four rows of it and a head of five columns."""
+    rng = np.random.default_rng(0)
+    table = TensorProto(name="table", data_type=TensorProto.FLOAT, dims=[rows, WIDTH])
+    table.data_location = TensorProto.EXTERNAL
+    table.external_data.add(key="location", value="table.bin")
+    head = numpy_helper.from_array(rng.standard_normal((WIDTH, 5)).astype(np.float32), "w")
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["e"], "embed"),
+        helper.make_node("MatMul", ["e", "w"], ["y"], "head"),
+    ]
+    ends = [
+        helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 4]),
+        helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 5]),
+    ]
+    graph = helper.make_graph(nodes, "embedding", ends[:1], ends[1:], [table, head])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def write(folder: Path, rows: int) -> Path:
+    """The model, whose table is zeros but for its first, second and last row."""
+    with (folder / "table.bin").open("wb") as file:
+        file.truncate(rows * WIDTH * 4)
+        for row in (0, 1, rows - 1):
+            file.seek(row * WIDTH * 4)
+            file.write(np.random.default_rng(row).standard_normal(WIDTH).astype(np.float32).tobytes())
+    path = folder / "embedding.onnx"
+    path.write_bytes(embedding(rows).SerializeToString())
+    return path
+
+
+def test_weights_beside_the_model_are_the_same_ones(tmp_path: Path):
+    path = write(tmp_path, 50)
+    proto = onnx.load(path)
+    beside = serialise(proto, limit=0)
+    assert list(beside.weights) == ["table"]
+    assert len(beside.model) < 50 * WIDTH * 4
+    ids = np.array([[0, 1, 49, 2]])
+    (expected,) = run_onnxruntime(proto.SerializeToString(), [ids], integers=False)
+    (found,), runtime = reference(beside, [ids])
+    np.testing.assert_array_equal(found, expected)
+    assert "cannot" not in runtime
+    assert serialise(proto).weights == {}
+
+
+def test_a_change_without_weights_keeps_them(tmp_path: Path):
+    proto = onnx.load(write(tmp_path, 50))
+    light = without_weights(proto)
+    assert [value.name for value in light.graph.input] == ["ids", "table"]
+    assert [tensor.name for tensor in light.graph.initializer] == ["w"]
+    before = sha256(proto)
+    change_without_weights(proto, onnx.shape_inference.infer_shapes)
+    assert [value.name for value in proto.graph.value_info] == ["e"]
+    del proto.graph.value_info[:]
+    assert sha256(proto) == before
+
+
+def test_more_than_a_package_can_hold_is_refused_before_it_is_read():
+    with pytest.raises(ModelError, match=r"4\.8 GiB of weights, and model\.so holds up to 4 GiB"):
+        import_onnx(embedding(20_000_000))
+
+
+def test_a_weight_that_does_not_fill_its_shape_is_refused():
+    proto = mlp()
+    proto.graph.initializer[0].data_type = TensorProto.DOUBLE
+    with pytest.raises(ArmExtError):
+        import_onnx(proto)
+
+
+@pytest.mark.long
+def test_model_of_more_than_two_gigabytes(tmp_path: Path):
+    """Takes 14 GB of memory and three minutes."""
+    rows = 9_200_000
+    ids = np.array([[0, 1, rows - 1, 5]])
+    arm_ext.compile(write(tmp_path, rows), "neoverse-n2", tmp_path / "big.armpkg", inputs=[ids])
+    package = load_package(tmp_path / "big.armpkg")
+    assert package.so.stat().st_size > 2**31
+    (found,), (source,) = package.selftest.expected, package.selftest.source
+    assert np.abs(source[0, 2]).max() > 1
+    np.testing.assert_allclose(found, source, rtol=0, atol=1e-6 * np.abs(source).max())

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""StableHLO programs against XLA."""
+
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+
+from arm_ext.errors import EnvError, ModelError, UsageError
+from arm_ext.frontends import load
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.load import import_model
+from arm_ext.frontends.stablehlo import control, module
+from arm_ext.frontends.stablehlo.importer import import_stablehlo
+from arm_ext.selftest import random_inputs, run_on_host
+from relay_passes.canonicalize import canonicalize
+from relay_passes.sources import unnamed_calls
+from tests.arm_ext.frontends.stablehlo.cases import CASES
+from tests.arm_ext.frontends.stablehlo.models import bytecode, exported, text
+from tests.fuzz.stablehlo_files import QUANTIZED
+from tests.relay_passes.graphs import operators
+
+# Relative to the greatest: sums in another order, and other polynomials for exponentials and angles.
+BOUNDS = {"float32": 2e-6, "float16": 2e-3}
+
+
+def check(imported: ImportedModel, inputs: list[np.ndarray]) -> None:
+    expected, runtime = imported.reference(inputs)
+    assert runtime.startswith("XLA of jax ")
+    found = run_on_host(imported.mod, inputs)
+    assert len(found) == len(expected) == len(imported.outputs)
+    for k, (ours, wanted, spec) in enumerate(zip(found, expected, imported.outputs, strict=True)):
+        assert (
+            (ours.shape, str(ours.dtype)) == (wanted.shape, str(wanted.dtype)) == (spec.shape, spec.dtype)
+        ), k
+        if wanted.dtype.kind != "f":
+            assert np.array_equal(ours, wanted), k
+            continue
+        finite = np.isfinite(wanted)
+        assert np.array_equal(ours[~finite], wanted[~finite], equal_nan=True), k
+        error = np.abs(ours[finite].astype(float) - wanted[finite])
+        assert error.max() <= BOUNDS[str(wanted.dtype)] * np.abs(wanted[finite]).max(), k
+
+
+# Bytecode has the names of operators; text has CHLO's operators, which are taken apart in bytecode.
+TEXT = ("inexact", "inverse", "sorts", "half")
+
+
+# Some hundred calls each.
+LONG = ("inverse",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in CASES])
+def test_operators(name: str):
+    function, values = CASES[name]
+    imported = import_stablehlo((text if name in TEXT else bytecode)(function, values), name)
+    assert unnamed_calls(imported.mod) == []
+    check(imported, list(values))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CASES)
+def test_operators_in_the_other_form(name: str):
+    function, values = CASES[name]
+    check(import_stablehlo((bytecode if name in TEXT else text)(function, values), name), list(values))
+
+
+# The others are run on a board, and compared with what the host makes of them.
+@pytest.mark.parametrize("name", ["lstm", "mlp"])
+def test_models(name: str):
+    imported = import_model(exported(name))
+    assert (imported.format, [x.name for x in imported.inputs]) == ("stablehlo", ["x"])
+    check(imported, random_inputs(imported.inputs))
+
+
+# What JAX writes out is one operator each once more, and biases stand where kernels take them in.
+RECOGNIZED = {
+    "cnn": {
+        "nn.conv2d": 3, "add": 4, "nn.relu": 1, "clip": 1, "nn.max_pool2d": 1, "nn.silu": 1, "nn.avg_pool2d": 1,
+        "mean": 1, "reshape": 1, "matmul": 1,
+    },
+    "transformer": {
+        "nn.layer_norm": 2, "matmul": 8, "add": 8, "reshape": 4, "permute_dims": 4, "where": 1, "nn.softmax": 1,
+        "nn.gelu": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECOGNIZED)
+def test_operators_that_are_written_out_are_recognised(name: str):
+    found = Counter(operators(canonicalize(import_model(exported(name)).mod)["main"]))
+    assert found == RECOGNIZED[name]
+
+
+def double(x: Any) -> Any:
+    return x @ np.ones((3, 2), np.float32) * 2
+
+
+X = np.ones((4, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: bytecode(double, [X]),
+        lambda: text(double, [X]),
+        lambda: b"// a comment\n\n#loc = loc(unknown)\n" + text(double, [X]),
+        lambda: bytes(export.export(jax.jit(double))(X).serialize()),
+    ],
+    ids=["bytecode", "text", "text-after-comments", "serialized"],
+)
+def test_a_file_is_found_by_content(tmp_path: Path, made: Callable[[], bytes]):
+    (tmp_path / "model.bin").write_bytes(made())
+    imported = import_model(tmp_path / "model.bin")
+    assert (imported.format, imported.name, imported.outputs[0].shape) == ("stablehlo", "model", (4, 2))
+
+
+def test_a_loop_fills_its_results_at_once():
+    def function(x: Any) -> Any:
+        return jax.lax.scan(lambda c, v: (c + v, c * v), jnp.zeros(3), x)
+
+    found = Counter(operators(canonicalize(import_stablehlo(bytecode(function, [X]), "m").mod)["main"]))
+    assert (found["multiply"], found["concat"]) == (4, 1)
+
+
+def test_nodes_are_named_by_location_or_line():
+    named = import_stablehlo(bytecode(double, [X]), "m").nodes
+    assert named["jit(double)/dot_general"] == "stablehlo.dot_general"
+    by_line = import_stablehlo(text(double, [X]), "m").nodes
+    lines = text(double, [X]).decode().splitlines()
+    assert by_line
+    assert all(op in lines[int(name.split()[1]) - 1] for name, op in by_line.items())
+
+
+def test_names_are_unique():
+    nodes = import_stablehlo(bytecode(lambda x: (x + 1) + (x + 2), [X]), "m").nodes
+    assert len([name for name, op in nodes.items() if op == "stablehlo.add" and "/add" in name]) == 3
+
+
+def program(body: str, arguments: str = "%x: tensor<2x3xf32>", result: str = "tensor<2x3xf32>") -> bytes:
+    return f"func.func @main({arguments}) -> {result} {{\n{body}\n}}".encode()
+
+
+def test_unsupported_operators_are_listed():
+    body = """
+      %a = chlo.digamma %x : tensor<2x3xf32> -> tensor<2x3xf32>
+      %b = chlo.digamma %a : tensor<2x3xf32> -> tensor<2x3xf32> loc("here")
+      %c = stablehlo.custom_call @my_kernel(%b) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+      %d = stablehlo.complex %b, %c : tensor<2x3xcomplex<f32>>
+      %e = stablehlo.real %d : (tensor<2x3xcomplex<f32>>) -> tensor<2x3xf32>
+      return %e : tensor<2x3xf32>"""
+    with pytest.raises(ModelError) as error:
+        import_stablehlo(program(body), "m")
+    message = str(error.value)
+    for line in (
+        "chlo.digamma (2x): line 3, here",
+        "custom_call @my_kernel (1x)",
+        "stablehlo.complex",
+        "stablehlo.real",
+    ):
+        assert line in message
+
+
+RANDOM = """
+  %s = stablehlo.constant dense<0> : tensor<2xui64>
+  %k, %r = stablehlo.rng_bit_generator %s, algorithm = DEFAULT : (tensor<2xui64>) -> (tensor<2xui64>, tensor<2x3xui32>)
+  return %x : tensor<2x3xf32>"""
+
+
+def test_random_numbers_are_refused():
+    with pytest.raises(ModelError, match=r"stablehlo\.rng_bit_generator \(1x\)"):
+        import_stablehlo(program(RANDOM), "m")
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: c * 2, x), "it ends when values"),
+        (lambda x: jax.lax.fori_loop(0, 9, lambda i, c: c * 2, x), "it has more than 8 turns"),
+        (
+            lambda x: jax.lax.reduce(x, np.float32(0), lambda a, b: a * b + a, (0,)),
+            "by a function of its own",
+        ),
+        (lambda x: jax.lax.sort((x, x), num_keys=2)[0], "it orders 2 tensors by a comparison other than"),
+        (lambda x: jax.lax.pad(x, x[0, 0], ((1, 0, 0), (0, 0, 0))), "it pads by a value that is computed"),
+    ],
+)
+def test_what_cannot_be_imported_is_named(
+    function: Callable[..., Any], reason: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(control, "MAX_TURNS", 8)
+    with pytest.raises(ModelError, match=rf"stablehlo\.\w+ node '.+' cannot be imported: .*{reason}"):
+        import_stablehlo(bytecode(function, [X]), "m")
+
+
+def test_dynamic_dimensions_take_a_shape():
+    rows, columns = export.symbolic_shape("rows, columns")
+    function = jax.jit(lambda x: jax.nn.softmax(jnp.concatenate([x, x], 0)).reshape(-1))
+    data = export.export(function)(jax.ShapeDtypeStruct((rows, columns), np.float32)).mlir_module_serialized
+    with pytest.raises(UsageError, match=r"arg0: \[\?,\?\]    e\.g\. --shape arg0=1,1"):
+        import_stablehlo(data, "m")
+    with pytest.raises(UsageError, match=r"--shape arg0=7 does not fit the model's \[\?,\?\]"):
+        import_stablehlo(data, "m", {"arg0": (7,)})
+    with pytest.raises(UsageError, match=r"names no input: z\. The inputs are: arg0"):
+        import_stablehlo(data, "m", {"z": (7, 3)})
+    imported = import_stablehlo(data, "m", {"arg0": (3, 5)})
+    assert imported.outputs[0].shape == (30,)
+    check(imported, random_inputs(imported.inputs))
+
+
+def test_quantised_types_become_qdq():
+    imported = import_stablehlo(QUANTIZED, "m")
+    assert imported.quantized
+    x = np.array([[0.5, -1, 2], [3, 0.1, -6]], np.float32)
+    (found,) = run_on_host(imported.mod, [x])
+    q = np.clip(np.round(x / np.float32(0.05)) + 3, -128, 127) - 3
+    w = np.array([[1, -2], [3, 4], [-5, 127]]) * [0.5, 0.25]
+    expected = (np.clip(np.round(q * 0.05 @ w / 0.5) - 1, -128, 127) + 1) * 0.5
+    assert np.array_equal(found, expected.astype(np.float32))
+
+
+def test_constants_of_all_forms():
+    body = """
+      %a = stablehlo.constant dense_resource<blob> : tensor<3xf32>
+      %b = stablehlo.constant dense<[1.5, 0x7F80, -2.0]> : tensor<3xbf16>
+      %c = stablehlo.convert %b : (tensor<3xbf16>) -> tensor<3xf32>
+      %d = stablehlo.maximum %a, %c : tensor<3xf32>
+      return %d : tensor<3xf32>
+    }
+    {-# dialect_resources: { builtin: { blob: "0x040000000000803F00000040000000C0" } } #-}"""
+    data = b"module {\n" + program(body, "", "tensor<3xf32>")[:-1] + b"\n"
+    data = data.replace(b"\n    }\n    {-#", b"\n    }\n}\n    {-#")
+    (found,) = run_on_host(import_stablehlo(data, "m").mod, [])
+    assert found.tolist() == [1.5, np.inf, -2.0]
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (lambda: bytecode(double, [X])[:300], r"attempting to parse \d+ bytes when only"),
+        (lambda: b"module { func.func @main() { stablehlo.foo } }", "custom op 'stablehlo.foo' is unknown"),
+        (lambda: program("return %y : tensor<2x3xf32>"), "use of undeclared SSA value name"),
+        (lambda: b"module {}", "there is no function 'main', but none at all"),
+    ],
+)
+def test_damaged_programs_are_refused(
+    made: Callable[[], bytes], reason: str, capfd: pytest.CaptureFixture[str]
+):
+    data = made()
+    with pytest.raises(UsageError, match=reason):
+        import_stablehlo(data, "m")
+    # MLIR's own messages are part of ours.
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bytecode_that_ends_the_reader_is_refused(monkeypatch: pytest.MonkeyPatch):
+    killed = subprocess.CompletedProcess([], -signal.SIGSEGV)
+    monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: killed)
+    with pytest.raises(UsageError, match="its bytecode is damaged: MLIR does not survive reading it"):
+        import_stablehlo(bytecode(double, [X]), "m")
+
+
+def test_recursion_is_refused():
+    body = "%y = call @main(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>\nreturn %y : tensor<2x3xf32>"
+    with pytest.raises(ModelError, match="function 'main' calls itself"):
+        import_stablehlo(program(body), "m")
+
+
+def test_without_jaxlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "m.mlir").write_bytes(text(double, [X]))
+    monkeypatch.setattr(load.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EnvError, match=r"pip install 'tvm-arm-ext\[stablehlo\]'"):
+        import_model(tmp_path / "m.mlir")
+
+
+def test_tensors_beyond_memory_are_refused():
+    body = """
+      %c = stablehlo.constant dense<1.0> : tensor<1099511627776xf32>
+      %s = stablehlo.slice %c [0:6] : (tensor<1099511627776xf32>) -> tensor<6xf32>
+      %y = stablehlo.reshape %s : (tensor<6xf32>) -> tensor<2x3xf32>
+      return %y : tensor<2x3xf32>"""
+    with pytest.raises(ModelError, match=r"stablehlo\.slice of tensor<1099511627776xf32> \(1x\): line 4"):
+        import_stablehlo(program(body), "m")

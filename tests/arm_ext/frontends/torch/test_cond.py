@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.cond against torch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from arm_ext.control import split
+from arm_ext.errors import ModelError
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.torch.importer import import_torch
+from arm_ext.selftest import run_on_host
+
+ROWS, WIDTH = 3, 8
+
+
+class Choice(nn.Module):
+    """Weights in a branch of each kind, one in a branch of a branch, and two values that are chosen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.then, self.other, self.deep = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = torch.relu(self.first(x))
+
+        def deeper(h: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.deep(h) * x, h * 3
+
+        def shallow(h: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return h + x, x.exp()
+
+        def then(h: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.then(h).relu() + x, x - 1
+
+        def other(h: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            a, b = torch.cond(x.max() > 1, deeper, shallow, (h, x))
+            return self.other(a).exp(), b + 2
+
+        a, b = torch.cond(x.sum() > 0, then, other, (h, x))
+        return a * b
+
+
+@pytest.fixture(scope="module")
+def choice() -> tuple[nn.Module, ImportedModel]:
+    torch.manual_seed(0)
+    module = Choice().eval()
+    return module, import_torch(torch.export.export(module, (torch.randn(ROWS, WIDTH),)))
+
+
+@pytest.mark.parametrize("least", [0.5, -0.9, -3.0])
+def test_each_branch_computes_what_torch_does(choice: tuple[nn.Module, ImportedModel], least: float):
+    module, imported = choice
+    x = torch.linspace(least, least + 2.5 if least < -1 else least + 1, ROWS * WIDTH).reshape(ROWS, WIDTH)
+    if least == -0.9:
+        x[0, 0] = 1.5  # the sum stays negative
+    (found,) = run_on_host(imported.mod, [x.numpy()])
+    with torch.no_grad():
+        np.testing.assert_allclose(found, module(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_weights_are_the_branches_own(choice: tuple[nn.Module, ImportedModel]):
+    pieces = split(choice[1].mod).pieces
+    shapes = [[list(map(int, p.ty.shape.values)) for p in mod["main"].params] for mod in pieces.values()]
+    assert all(shape == [ROWS, WIDTH] for params in shapes for shape in params)
+
+
+def test_a_loop_is_refused_by_name():
+    class Loop(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,))[0]
+
+    if not hasattr(torch, "while_loop"):
+        pytest.skip("this torch has no while_loop")
+    with pytest.raises(ModelError, match="while_loop"):
+        import_torch(torch.export.export(Loop(), (torch.zeros(4),)))

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of PyTorch that are exported here."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import arm_ext
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.load import export_module, import_model
+from arm_ext.quant.frontend import import_given
+
+
+class Branch(nn.Module):
+    """Two ways, chosen by a value."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+def test_a_module_compiles_as_its_program_does(tmp_path: Path) -> None:
+    module, x = nn.Sequential(nn.Linear(7, 5), nn.Dropout()).eval(), torch.randn(3, 7)
+    package = arm_ext.compile(module, "host", tmp_path / "p", example_inputs=(x,)).package
+    assert [spec.shape for spec in package.manifest.inputs] == [[3, 7]]
+    selftest = package.selftest()
+    assert selftest.source_runtime.startswith("torch ")
+    assert np.allclose(selftest.expected[0], selftest.source[0], rtol=1e-6, atol=1e-6)
+
+
+def test_training_mode_is_refused_by_the_names_of_its_parts() -> None:
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(), nn.ReLU()).eval()
+    net[1].train()
+    with pytest.raises(UsageError, match=r"Sequential is in training mode \(1\), .* call its eval\(\) first"):
+        export_module(net, (torch.randn(2, 3),))
+    with pytest.raises(UsageError, match=r"\(Sequential, 0, 1 and 2 more\)"):
+        export_module(net.train(), (torch.randn(2, 3),))
+
+
+def test_a_failed_export_tells_why_and_where() -> None:
+    found = r"cannot export Branch, .*test_export\.py line \d+: `if x\.sum\(\) > 0:`: Could not guard on data"
+    with pytest.raises(ModelError, match=found):
+        export_module(Branch().eval(), (torch.randn(3),))
+    with pytest.raises(ModelError, match=r"cannot export Linear: .*same reduction dim"):
+        export_module(nn.Linear(3, 4).eval(), (torch.randn(2, 5),))
+
+
+@pytest.mark.parametrize("examples", [(), (torch.randn(3), 2)])
+def test_examples_that_forward_does_not_take_are_refused(examples: tuple[object, ...]) -> None:
+    with pytest.raises(UsageError, match=r"example_inputs do not fit ReLU\.forward: .*argument"):
+        export_module(nn.ReLU().eval(), examples)
+
+
+def test_what_is_no_module_and_a_module_without_examples_are_refused() -> None:
+    with pytest.raises(
+        UsageError, match=r"example_inputs are for a torch\.nn\.Module, and the model is a str"
+    ):
+        export_module("model.onnx", ())
+    with pytest.raises(UsageError, match="must be a tuple of forward's arguments, not a Tensor"):
+        export_module(nn.ReLU().eval(), torch.randn(3))  # type: ignore[arg-type]
+    with pytest.raises(
+        UsageError, match=r"a ReLU is no model file .* a torch\.nn\.Module needs example_inputs"
+    ):
+        import_model(nn.ReLU().eval())
+
+
+def test_samples_do_not_quantise_a_module() -> None:
+    program = export_module(nn.ReLU().eval(), (torch.randn(3),))
+    with pytest.raises(UsageError, match="ONNX models alone, and this is a ExportedProgram"):
+        import_given(program, samples="samples.npz")
+
+
+def test_torch_s_log_is_kept_back_and_comes_again() -> None:
+    heard = []
+
+    class Asks(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            heard.append(logging.getLogger("torch").isEnabledFor(logging.ERROR))
+            return x + 1
+
+    export_module(Asks().eval(), (torch.randn(3),))
+    assert heard
+    assert not any(heard)
+    assert logging.getLogger("torch").isEnabledFor(logging.ERROR)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices of a torch program that begin at a number out of a tensor."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.torch.importer import import_torch
+from arm_ext.selftest import run_on_host
+
+SHAPE, LENGTH = (3, 7, 5), 2
+
+
+class Places(nn.Module):
+    """Reads and writes LENGTH columns of x from `at` on, and a single one."""
+
+    def forward(self, x: Tensor, at: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        i: Any = at.item()
+        torch._check(i >= 0)
+        torch._check(i + LENGTH < SHAPE[1])
+        y, z = x.clone(), x.clone()
+        y[:, i : i + LENGTH] = v
+        z.narrow(1, i, LENGTH).copy_(v)
+        return y, z, x[:, i : i + LENGTH], x.select(1, i)
+
+
+class Begin(nn.Module):
+    def forward(self, x: Tensor, at: Tensor) -> Tensor:
+        i: Any = at.item()
+        torch._check(i >= 0)
+        torch._check(i < SHAPE[1])
+        return x[:, :i].sum(1)
+
+
+def test_reads_and_writes_at_a_number():
+    x, v = torch.randn(SHAPE), torch.randn(SHAPE[0], LENGTH, SHAPE[2])
+    module = Places()
+    imported = import_torch(torch.export.export(module, (x, torch.tensor([1]), v)))
+    for at in (0, 3):
+        inputs = x, torch.tensor([at]), v
+        found = run_on_host(imported.mod, [value.numpy() for value in inputs])
+        for ours, wanted in zip(found, module(*inputs), strict=True):
+            np.testing.assert_array_equal(ours, wanted.numpy())
+
+
+def test_a_length_out_of_a_tensor_is_refused():
+    program = torch.export.export(Begin(), (torch.randn(SHAPE), torch.tensor([3])))
+    with pytest.raises(
+        ModelError, match=r"slice.* cannot be imported: the length of a slice follows from the data"
+    ):
+        import_torch(program)
