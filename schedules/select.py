@@ -14,12 +14,11 @@ A row's k is in more and shorter pieces, and the rest is alike: a tile of rows r
 but for those at its ends. Depthwise layers were not measured. Of a line they need a quarter (float32) or an eighth
 (int8) at a time; the four int8 rows of a 3 x 3 kernel at 112 x 96 are 43 KB, which L1 keeps until all is read.
 
-Three more are declined.
-- Sums over k in blocks that L1 keeps. Worst are cores like Cortex-A55, where from k = 1821 on, in float32, a panel of B
-  (12 columns) and a tile of A (6 rows) do not fit in L2 together. By the order of loops both then come from memory for
-  each tile: 72 bytes a step of 18 FMLA, 4 bytes a cycle at one FMLA a cycle, where `winograd_f32` takes memory to give
-  8; a core that gets less than 4 would gain. For 64 x 4096 x 96 that is 26 MB, and 6 in blocks of 512. Counted there,
-  as products that add up by their residual, blocks take 1.9 % fewer instructions, and for k = 8192 3.6 %.
+Sums over k in blocks that caches keep are no default, as no estimate here knows memory beyond L2; tuning tries them
+where L1 does not keep a panel (see `depth_blocks`). Of 64 x 4096 x 384 in float32 on Cortex-A55, with the caches of the
+virtual board, they take 24.9 M cycles instead of 41.3, of which 46 % were for caches, and 2 % fewer instructions.
+
+Two more are declined.
 - Direct convolution. An implicit GEMM reads the pixels where they are; a 3 x 3 takes at most 2.2 % more instructions
   than the bare product of its size (28 x 28 x 64 and 14 x 14 x 256 in float32, 28 x 28 x 64 and 14 x 14 x 128 in int8;
   Neoverse N2 and Cortex-A76), and that is what its border and its addresses cost.

@@ -71,6 +71,14 @@ class Candidate:
         return f"{self.kernel} {values}".rstrip()
 
 
+def renewed(data: dict[str, Any]) -> dict[str, Any]:
+    """A candidate's JSON data as this version writes it: with parameters that were added since, at what they mean."""
+    try:
+        return Candidate.decode(data).encode()
+    except ValueError:
+        return data
+
+
 def _short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= LONG else hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]

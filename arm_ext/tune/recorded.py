@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import tvm
 
-from arm_ext.tune.candidate import Candidate, encode_workload
+from arm_ext.tune.candidate import Candidate, encode_workload, renewed
 from arm_ext.tune.database import Database, same_candidate
 from arm_ext.tune.measure import Measurer, OnResult, Result, ignore
 from arm_ext.tune.record import Record
@@ -71,7 +71,7 @@ class Recorded:
         """What is known of the profile's tasks: of several records the last."""
         if self._known is None:
             self._known = {
-                (record.task, same_candidate(record.candidate)): Result(
+                (record.task, same_candidate(renewed(record.candidate))): Result(
                     record.cost, record.instructions, record.failure, record.detail, dict(record.conditions)
                 )
                 for record in self._database.records(task.profile)

@@ -132,7 +132,7 @@ def multiply(
     for row in range(len(a_rows)):
         for column, value in enumerate(start):
             store(acc, value, i64((row * len(start) + column) * LANES), LANES)
-    tile = _Tile(a, b, acc, len(start))
+    tile = Tile(a, b, acc, len(start))
     panel = b_panel
     for first, step, count, length in runs(segments):
         size = length * len(start) * LANES
@@ -176,7 +176,7 @@ def pieces(length: int, done: int) -> list[tuple[int, range]]:
 
 
 @dataclass(frozen=True)
-class _Tile:
+class Tile:
     """The buffers of one tile, `vectors` of columns wide."""
 
     a: tirx.Buffer
@@ -189,9 +189,20 @@ class _Tile:
         parts, trips = unrolled(length)
         if trips:
             with T.serial(i64(0), i64(trips)) as trip:
-                for part in range(parts):
-                    at = (trip + part * trips) * LANES
-                    self.vector(rows, at, panel + (trip * parts + part) * (LANES * self.width), range(LANES))
+                self.iteration(rows, trips, panel, parts, trip)
+        self.rest(rows, panel, length)
+
+    def iteration(
+        self, rows: Sequence[ir.Expr], distance: int, panel: ir.Expr, parts: int, trip: ir.Expr
+    ) -> None:
+        """One iteration of a loop, of so many vectors of each row, which are `distance` vectors apart."""
+        for part in range(parts):
+            at = (trip + part * distance) * LANES
+            self.vector(rows, at, panel + (trip * parts + part) * (LANES * self.width), range(LANES))
+
+    def rest(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
+        """What a segment's loop leaves over."""
+        parts, trips = unrolled(length)
         done = parts * trips * LANES
         if length < LANES:
             for at in range(length):

@@ -10,18 +10,29 @@ order of k that all tiles have, so that it depends neither on tiles nor on threa
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
-from tvm import ir, tirx
+from tvm import tirx
 
 from schedules.cores import Core
-from schedules.emit import kernel_function, load
+from schedules.emit import kernel_function
 from schedules.intrinsics import sve
 from schedules.intrinsics.fmla import LANES
 from schedules.kernel import Array, Match, Rejection, taken
-from schedules.kernels import activation_f32, copies, epilogue_f32, fmla_tile, panel_choice, product_f32
-from schedules.kernels.panel_cut import Cut, Place, Tile
+from schedules.kernels import (
+    activation_f32,
+    copies,
+    depth_choice,
+    epilogue_f32,
+    fmla_tile,
+    panel_choice,
+    product_f32,
+)
+from schedules.kernels.depth_blocks import Depth
+from schedules.kernels.gemm_f32_code import Emitter
+from schedules.kernels.panel_cut import Cut
 from schedules.kernels.product_f32 import Product
 from schedules.workload import Workload
 
@@ -59,6 +70,8 @@ class Params:
         row_block: Rows that a task multiplies by one panel, a multiple of `rows`.
         parallel: Whether tasks are spread over the runtime's threads.
         sve: Whether activations take instructions of SVE.
+        depth_blocks: Blocks of k that a task sums one after the other; see `depth_blocks`.
+        panels: That a task of more than one block of k has.
     """
 
     rows: int
@@ -66,6 +79,8 @@ class Params:
     row_block: int
     parallel: bool
     sve: bool = False
+    depth_blocks: int = 1
+    panels: int = 1
 
     def __post_init__(self) -> None:
         fmla_tile.check_registers(self.rows, self.vectors)
@@ -108,8 +123,22 @@ def candidates_by(workload: Workload, core: Core, cycles: Callable[[Params], flo
     )
 
 
+def space(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """For tuning: the candidates, and where L1 does not keep a panel, each also in blocks of k."""
+    found, (product, *others) = candidates(workload, core), _products(workload)
+    blocked = (
+        replace(tile, row_block=rows, depth_blocks=blocks, panels=panels)
+        for tile in found
+        for blocks, rows, panels in depth_choice.variants(_cut(product, tile), core)
+    )
+    return found if others else (*found, *blocked)
+
+
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Cycles on one core: those of the register tiles, and what L1 does not keep for the next of them."""
+    if params.depth_blocks > 1:
+        whole = replace(params, depth_blocks=1, panels=1)
+        return estimate(workload, whole, core) + _by_blocks(workload, params, core)
     data = math.prod(workload.operands[0].shape)
     fetching = sum(
         panel_choice.fetching(_cut(product, params), data, "float32", core) for product in _products(workload)
@@ -118,6 +147,19 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         count * fmla_tile.cycles(rows, vectors, segments, after, core)
         for rows, vectors, segments, after, count in _register_tiles(workload, params)
     )
+
+
+def _by_blocks(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles that blocks of k add to a tile's estimate: below 0 where the default's panels come from L2 again."""
+    (product,) = _products(workload)
+    cut, usual = _cut(product, params), _cut(product, _default(workload, core))
+    k = Depth(product.rows.segments, params.depth_blocks).longest
+    reading = depth_choice.rereading(cut, k, core)
+    reading -= depth_choice.rereading(usual, product.rows.depth, core)
+    return reading + depth_choice.overhead(cut, params.depth_blocks, params.panels, core)
+
+
+_default = lru_cache(maxsize=16)(default)
 
 
 def instructions(workload: Workload, params: Params) -> float:
@@ -156,46 +198,9 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
             a = copies.padded(a, data.shape, pad.widths, pad.value)
         for index, cut in enumerate(cuts):
             before = sum(sizes[:index]), sum(widths[:index])
-            emitter = _Emitter(workload, cut, params, a, function.buffers, before)
-            cut.tasks(parallel=params.parallel, begin=emitter.begin)
+            emitter = Emitter(workload, cut, params, a, function.buffers, before)
+            emitter.tasks()
     return function.prim_func
-
-
-class _Emitter:
-    """Emits the tiles of one product; `before` are elements of B and of the bias of those before it."""
-
-    def __init__(
-        self,
-        workload: Workload,
-        cut: Cut,
-        params: Params,
-        a: tirx.Buffer,
-        buffers: Sequence[tirx.Buffer],
-        before: tuple[int, int],
-    ) -> None:
-        residual = workload.step("residual")
-        self.cut, self.steps, self.sve = cut, workload.epilogue, params.sve
-        self.a, self.before = a, before
-        self.b, self.bias, self.output = buffers[-3:]
-        self.residual = buffers[residual.operand.index] if residual and residual.operand else None
-
-    def begin(self, _column: ir.Expr, _width: int) -> Tile:
-        """A task has nothing of its own."""
-        return self.tile
-
-    def tile(self, place: Place, rows: int, width: int, columns: int) -> None:
-        """One register tile and its epilogue: `columns` of the panel's `width` are part of the result."""
-        cut, product = self.cut, self.cut.product
-        padded = place.group * cut.padded_columns + place.column
-        b, bias = padded * product.rows.depth + self.before[0], padded + self.before[1]
-        start = [load(self.bias, bias + LANES * v, LANES) for v in range(width // LANES)]
-        first = place.group * product.group_step
-        a_rows = [product.rows.offset(place.row + r) + first for r in range(rows)]
-        acc = fmla_tile.multiply(self.a, a_rows, product.rows.segments, self.b, b, start)
-        left = place.group * cut.columns + place.column
-        for r in range(rows):
-            to = self.output, product.target(place.row + r) + left, self.residual
-            epilogue_f32.finish(self.steps, acc, r * width, columns, *to, sve=self.sve)
 
 
 def _cut(product: Product, params: Params) -> Cut:

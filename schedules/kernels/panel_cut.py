@@ -127,10 +127,15 @@ class Cut:
 
     def tasks(self, *, parallel: bool, begin: Begin) -> None:
         """Emits a loop over all tasks, each one panel by one block of rows."""
-        count = self.product.groups * self.blocks * self.panels
+        self.by_block(
+            self.panels, parallel, lambda group, block, panel: self.panel(group, block, panel, begin)
+        )
+
+    def by_block(self, parts: int, parallel: bool, part: Callable[[ir.Expr, ir.Expr, ir.Expr], None]) -> None:
+        """Emits a loop over so many parts of each block of rows: `part` takes group, block and index."""
 
         def one(task: ir.Expr) -> None:
-            row, panel = T.Bind(tirx.floordiv(task, self.panels)), T.Bind(tirx.floormod(task, self.panels))
+            row, index = T.Bind(tirx.floordiv(task, parts)), T.Bind(tirx.floormod(task, parts))
             if self.product.groups == 1:
                 group, block = i64(0), row
             else:
@@ -138,12 +143,12 @@ class Cut:
                     T.Bind(tirx.floordiv(row, self.blocks)),
                     T.Bind(tirx.floormod(row, self.blocks)),
                 )
-            self._panel(group, block, panel, begin)
+            part(group, block, index)
 
-        each(count, parallel, one)
+        each(self.product.groups * self.blocks * parts, parallel, one)
 
-    def _panel(self, group: ir.Expr, block: ir.Expr, panel: ir.Expr, begin: Begin) -> None:
-        """A group's last panel is code of its own where it is narrower."""
+    def panel(self, group: ir.Expr, block: ir.Expr, panel: ir.Expr, begin: Begin) -> None:
+        """Emits the tiles of a block of rows by a panel; a group's last is code of its own where it is narrower."""
         kinds = [(self.width, self.width)] if self.full_panels else []
         kinds += [(self.tail_width, self.columns % self.width)] if self.tail_width else []
         column = T.Bind(panel * self.width)

@@ -36,6 +36,19 @@ def test_what_was_measured_is_not_measured_again_failures_included(tmp_path: Pat
     assert best.cost == min(result.cost for result in told.values() if result.cost is not None)
 
 
+def test_records_from_before_a_parameter_was_added_are_of_the_same_candidate(tmp_path: Path) -> None:
+    task, candidate = next(one for one in _BATCH if hasattr(one[1].params, "depth_blocks"))
+    database = Database(tmp_path / "now", create=True)
+    Recorded(StandIn(hashed), database).measure([(task, candidate)])
+    (record,) = database.all()
+    del record.candidate["params"]["depth_blocks"]
+    older = Database(tmp_path / "before", create=True)
+    older.append([record])
+    stand_in = StandIn(hashed)
+    assert Recorded(stand_in, older).measure([(task, candidate)])[0].cost == record.cost
+    assert not stand_in.seen
+
+
 def test_another_place_is_asked_again(tmp_path: Path) -> None:
     Recorded(StandIn(hashed), Database(tmp_path)).measure(_BATCH)
     for other in (StandIn(hashed, where="another model"), StandIn(hashed, unit="seconds")):

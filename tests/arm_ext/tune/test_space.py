@@ -11,7 +11,7 @@ from arm_ext.target.profiles import resolve
 from arm_ext.tune.candidate import Candidate, build
 from arm_ext.tune.space import FOLLOWING, HOPELESS, counterpart, space
 from arm_ext.tune.task import Task, extract
-from schedules.kernels import depthwise_s8, gemm_s8_mmla
+from schedules.kernels import depthwise_s8, gemm_f32, gemm_s8_mmla
 from schedules.select import kernel_named
 from tests.arm_ext.tune.standins import tasks
 
@@ -87,6 +87,15 @@ def test_counterpart_has_about_as_many_blocks():
     points = [Candidate(point.kernel, replace(point.params, column_blocks=blocks)) for blocks in (1, 2, 8)]
     wanted = Candidate(point.kernel, replace(point.params, column_blocks=6))
     assert counterpart(wanted, points) == points[2]
+
+
+def test_counterpart_of_blocks_of_k_has_some_too():
+    tile = gemm_f32.Params(6, 3, row_block=60, parallel=True)
+    params = [replace(tile, row_block=60 * b, depth_blocks=b, panels=b) for b in (1, 4, 16)]
+    points = [Candidate(gemm_f32.NAME, each) for each in params]
+    wanted = Candidate(gemm_f32.NAME, replace(params[2], row_block=60, depth_blocks=20))
+    assert counterpart(wanted, points) == points[2]
+    assert counterpart(Candidate(gemm_f32.NAME, tile), points) == points[0]
 
 
 def test_counterpart_is_alike_but_for_what_follows_from_the_workload():

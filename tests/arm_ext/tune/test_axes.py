@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the space of each kernel can vary, by axis; which kernel computes it, its algorithm, is varied for all."""
+
+from dataclasses import fields
+
+from arm_ext.tune.kernels import KERNELS
+
+THREADS = {"parallel"}
+"""No axis: that follows from a call's cycles."""
+
+AXES: dict[str, dict[str, set[str]]] = {
+    "gemm_f32": {
+        "tile": {"rows", "vectors"},
+        "order of loops": {"row_block", "panels"},
+        "blocks of k": {"depth_blocks"},
+        "instruction": {"sve"},
+    },
+    "gemm_f16": {"tile": {"rows", "vectors"}, "order of loops": {"row_block"}, "instruction": {"widening"}},
+    "gemm_bf16": {"tile": {"row_pairs", "column_pairs"}, "order of loops": {"column_blocks"}},
+    "gemm_w8": {"tile": {"tile"}},
+    "winograd_f32": {
+        "algorithm": {"outputs"},
+        "tile": {"rows", "vectors"},
+        "order of loops": {"block"},
+    },
+    "depthwise_f32": {"tile": {"rows", "columns"}},
+    "elementwise_s8": {"unrolling": {"unroll"}},
+    "broadcast_s8": {},
+    "depthwise_s8": {"unrolling": {"unroll"}, "order of loads": {"anew"}},
+    "gemm_s8_mmla": {
+        "tile": {"row_pairs", "column_pairs"},
+        "order of loops": {"column_blocks"},
+        "unrolling": {"unroll"},
+        "instruction": {"sve"},
+    },
+    "gemm_s8_sdot": {
+        "tile": {"rows", "vectors"},
+        "order of loops": {"column_blocks"},
+        "instruction": {"sve"},
+    },
+    "depthwise_s8_mlal": {"unrolling": {"unroll"}, "instruction": {"chain"}},
+    "depthwise_s8_patch": {
+        "tile": {"down", "across"},
+        "instruction": {"engine"},
+        "order of loads": {"ordered"},
+    },
+    "gemm_s8_mlal": {
+        "tile": {"rows", "columns"},
+        "order of loops": {"column_blocks"},
+        "instruction": {"chain", "sve"},
+    },
+    "matmul_s8": {"instruction": {"unit"}, "tile": {"row_vectors", "column_vectors"}},
+    "attention_f32": {"tile": {"rows", "vectors"}, "instruction": {"sve"}},
+    "softmax_s8": {"instruction": {"gather"}},
+    "norm_s8": {"instruction": {"dot"}},
+    "norm_f32": {},
+    "softmax_f32": {},
+    "generic": {},
+    "metaschedule": {"all of MetaSchedule's rules": {"trace"}},
+}
+
+
+def test_every_parameter_of_every_kernel_is_on_an_axis():
+    own = {kernel.NAME: {field.name for field in fields(kernel.Params)} - THREADS for kernel in KERNELS}
+    assert {name: set().union(*axes.values()) for name, axes in AXES.items()} == own
