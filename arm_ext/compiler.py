@@ -14,6 +14,7 @@ from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module
 from arm_ext.frontends.preprocess import Preprocess
+from arm_ext.length import refuse_with_length
 from arm_ext.macs import count_macs
 from arm_ext.manifest import Memory, Numerics, Precision
 from arm_ext.package import Package
@@ -22,7 +23,7 @@ from arm_ext.pipeline import PHASES, Context
 from arm_ext.quant.static import Method
 from arm_ext.report import CompileReport
 from arm_ext.shapes import Given, buckets_of
-from arm_ext.source import Source, refuse_together
+from arm_ext.source import Source
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.tuned import Tuned
 from arm_ext.variants import Variant, unite
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
+    from arm_ext.npu_files import Offloaded
     from arm_ext.offloading import Divider
-    from arm_ext.partitioner import Partitioner
 
 # PHASES and the steps around them, for a progress display.
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
@@ -56,7 +57,7 @@ def compile(
     target: str = "arm",
     output: str | Path = "model.armpkg",
     *,
-    example_inputs: Sequence[Any] | None = None,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -81,11 +82,12 @@ def compile(
             or a torch.nn.Module in eval mode.
         target: Name of a profile.
         output: The package folder; an earlier package there is replaced.
-        example_inputs: Of a module: the positional arguments of its forward, by which it is exported.
+        example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
+            or a dict of named ones.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → shape, for inputs with dynamic dimensions. A list in the place of a size is of sizes
             to choose from at run time; lists go together position by position. A name in the place of the first size
-            is any number of samples, computed one by one.
+            is any number of samples, computed one by one; "n<=512" in the place of any size is each up to 512.
         preprocess: Steps before and after the model that the package computes too, or a YAML file of them.
         state: Input name → name of the output that is its value in the next `step`; buffers that a PyTorch program
             changes are such states too.
@@ -117,21 +119,21 @@ def compile(
     numerics: Numerics = "qdq" if npu is None else "tosa"
     divider = None if npu is None else _divider(npu)
     buckets = buckets_of(shapes)
-    alone = {"--npu": npu, "--quantize": quantize, "--preprocess": preprocess}
-    refuse_together(buckets, **alone, **{"inputs for the self-test": inputs})
+    refuse_with_length(buckets, **{"--npu": npu})
     with package.writing(Path(output)) as folder:
         progress("import")
         without = () if winograd else (winograd_f32.NAME,)
         known = None if tuned is None else Tuned(tuned, profile, without)
-        source = Source(model, preprocess, state or {}, state_init, quantize, calibration, inputs)
+        source = Source(
+            model, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
+        )
         context = Context(profile, precision, without, _NUMERICS[numerics], known)
         variants, calibrated = source.variants(buckets, context)
-        partitioner = None if divider is None else _partitioner(divider, variants[0])
+        offloaded = [] if divider is None else _divide(divider, variants)
         for variant in variants:
             variant.run(Path(dump_phases) if dump_phases else None, progress)
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
-        offloaded = None if partitioner is None else partitioner.offloaded
         packing = Packing(folder, united, profile, offloaded)
         linked = packing.link(cc, progress)
         progress("package")
@@ -147,13 +149,16 @@ def _divider(npu: NpuOptions | str) -> "Divider":
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
 
-def _partitioner(divider: "Divider", variant: Variant) -> "Partitioner":
-    """What divides the model, as its phases go on."""
+def _divide(divider: "Divider", variants: Sequence[Variant]) -> "list[Offloaded]":
+    """Have the variants divided as their phases go on; returns the list that is filled then, in their order."""
     from arm_ext.partitioner import Partitioner
 
-    divider.check(variant.model)
-    variant.context.divide = partitioner = Partitioner(divider, variant.model, count_macs(variant.model.mod))
-    return partitioner
+    divided: list[Offloaded] = []
+    for variant in variants:
+        divider.check(variant.model)
+        macs = count_macs(variant.model.mod)
+        variant.context.divide = Partitioner(divider, variant.model, macs, divided)
+    return divided
 
 
 def _check_budget(memory: Memory, budget: int | None) -> None:

@@ -15,7 +15,7 @@ import schedules
 from arm_ext.control import split
 from arm_ext.errors import UsageError
 from arm_ext.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
-from arm_ext.frontends.preprocess import Preprocess
+from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.wrap import preprocessed
 from arm_ext.names import near
 from arm_ext.pipeline import PHASES, Context
@@ -94,8 +94,8 @@ def explain(
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
     context = Context(resolve(target, mattr))
     progress("import")
-    imported, _ = import_given(model, static_shapes(shapes, "explain"), None, quantize, calibration)
-    imported = preprocessed(imported, preprocess)
+    imported = import_given(model, static_shapes(shapes, "explain"), quantize, calibration)
+    imported = preprocessed(imported, read_preprocess(preprocess))
     pieces = split(imported.mod).pieces.values()
     records = [_recorded(piece, context.of_piece(), progress) for piece in pieces]
     progress("explain")

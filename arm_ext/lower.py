@@ -3,12 +3,14 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import tvm
 from tvm import relax, tirx
 
 import schedules
 from arm_ext.computed_in import numerics_of, numerics_of_calls
+from arm_ext.lengths import Lengths
 from arm_ext.report import Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.retraced import retraced
@@ -32,7 +34,11 @@ Rejected = dict[str, tuple[Alternative, ...]]
 
 
 def lower(
-    mod: tvm.IRModule, profile: Profile, without: Collection[str] = (), choose: Choose | None = None
+    mod: tvm.IRModule,
+    profile: Profile,
+    without: Collection[str] = (),
+    choose: Choose | None = None,
+    lengths: Lengths | None = None,
 ) -> tuple[tvm.IRModule, list[KernelCall]]:
     """Lower a fused module: composites by our kernels, the rest by TVM's legalisation and fusion.
 
@@ -41,12 +47,13 @@ def lower(
         profile: The target.
         without: Names of kernels that are not to be used.
         choose: See `schedules.select`.
+        lengths: Lowers what has a length that is known at run time.
 
     Returns:
         The module, whose functions call kernels by call_tir only, and a record a kernel, sorted by symbol.
     """
-    fused = fuse_loops(mod, profile, without, choose)
-    mod, done = _schedule(fused.mod, fused.loops, profile, choose)
+    fused = fuse_loops(mod, profile, without, choose, lengths)
+    mod, done = _schedule(fused.mod, fused.loops, profile, choose, lengths)
     kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
 
@@ -73,10 +80,14 @@ class Fused:
 
 
 def fuse_loops(
-    mod: tvm.IRModule, profile: Profile, without: Collection[str] = (), choose: Choose | None = None
+    mod: tvm.IRModule,
+    profile: Profile,
+    without: Collection[str] = (),
+    choose: Choose | None = None,
+    lengths: Lengths | None = None,
 ) -> Fused:
     """The first half of `lower`, which see: what it does before it schedules loops."""
-    mod, kernels, rejected = _lower_composites(mod, profile, without, choose)
+    mod, kernels, rejected = _lower_composites(mod, profile, without, choose, lengths)
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     with profile.tvm_target():
@@ -98,13 +109,18 @@ def fuse_loops(
 
 
 def _schedule(
-    mod: tvm.IRModule, symbols: Iterable[str], profile: Profile, choose: Choose | None
+    mod: tvm.IRModule,
+    symbols: Iterable[str],
+    profile: Profile,
+    choose: Choose | None,
+    lengths: Lengths | None,
 ) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
     """Make vector code of loops; returns for each function what was done, and the record that decided it, if any."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
-        scheduled, known = generic.schedule(mod[symbol], profile.tvm_target()), ""
-        if choose is not None and scheduled.kernel == GENERIC:
+        one = lengths.schedule if lengths else partial(generic.schedule, target=profile.tvm_target())
+        scheduled, known = one(mod[symbol]), ""
+        if choose is not None and not lengths and scheduled.kernel == GENERIC:
             scheduled, known = retraced(mod[symbol], scheduled, profile, choose)
         mod.update_func(mod.get_global_var(symbol), scheduled.func)
         done[symbol] = scheduled, known
@@ -130,7 +146,11 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
 
 
 def _lower_composites(
-    mod: tvm.IRModule, profile: Profile, without: Collection[str], choose: Choose | None
+    mod: tvm.IRModule,
+    profile: Profile,
+    without: Collection[str],
+    choose: Choose | None,
+    lengths: Lengths | None,
 ) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
     """Replace composites by our kernels; put back the calls of those that no kernel takes."""
     target = profile.tvm_target()
@@ -143,7 +163,10 @@ def _lower_composites(
     rejected: Rejected = {}
     for composite, func in _composites(mod):
         names = sources.get(composite, ())
-        outcome = schedules.lower(func, target, profile.core, choose, routines, without)
+        if lengths:
+            outcome = lengths.lower(composite, choose)
+        else:
+            outcome = schedules.lower(func, target, profile.core, choose, routines, without)
         if isinstance(outcome, schedules.Lowered):
             placed[composite] = _place(builder, outcome)
             # Composites of one workload share one kernel.
@@ -153,12 +176,13 @@ def _lower_composites(
                 symbol, (*before, *names), outcome.choice, numerics.get(composite, "float")
             )
         else:
-            inlined[composite] = func
+            inlined[composite] = lengths.as_called(composite) if lengths else func
             rejected.update(dict.fromkeys(names, _alternatives(outcome.rejections)))
     mod = builder.get()
     if inlined:
         for gvar, func in _callers(mod):
-            mod.update_func(gvar, func.inline_functions(inlined))
+            whole = func.inline_functions(inlined)
+            mod.update_func(gvar, lengths.one_length(whole) if lengths else whole)
         mod = run_upstream(mod, relax.transform.CanonicalizeBindings())
     for gvar, func in _callers(mod):
         mod.update_func(gvar, map_calls(func, lambda _var, call: _redirect(call, placed)))

@@ -107,7 +107,10 @@ def make_manifest(compiled: Compiled) -> Manifest:
 def tensors(specs: Sequence[TensorSpec]) -> list[Tensor]:
     """Return inputs or outputs as a manifest lists them."""
     return [
-        Tensor(name=spec.name, shape=list(spec.shape), dtype=spec.dtype, batch=spec.batch) for spec in specs
+        Tensor(
+            name=spec.name, shape=list(spec.shape), dtype=spec.dtype, batch=spec.batch, open=list(spec.open)
+        )
+        for spec in specs
     ]
 
 

@@ -3,7 +3,15 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from arm_ext.frontends.imported import TensorSpec
 
@@ -21,17 +29,31 @@ class _Record(BaseModel):
 class Tensor(_Record):
     """An input or output, in the model's order.
 
-    `batch` is the name of the first dimension where that is any number of samples; `shape` has the self-test's.
+    `batch` is the name of the first dimension where that is any number of samples, `open` has for each dimension that
+    is known at run time what it is, such as "n<=512"; `shape` has the self-test's. They are not written where there is
+    none.
     """
 
     name: str
     shape: list[int]
     dtype: str
     batch: str = ""
+    open: list[str] = []
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return {key: value for key, value in fields.items() if value or key not in ("batch", "open")}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return that of the fields: of what a serialiser returns pydantic knows only that it is a mapping."""
+        fields: Any = {key: value for key, value in core.items() if key != "serialization"}
+        return handler(fields)
 
     def spec(self) -> TensorSpec:
         """Return it as the front ends' record."""
-        return TensorSpec(self.name, tuple(self.shape), self.dtype, self.batch)
+        return TensorSpec(self.name, tuple(self.shape), self.dtype, self.batch, tuple(self.open))
 
 
 class State(_Record):

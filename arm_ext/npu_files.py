@@ -21,6 +21,7 @@ from arm_ext.npu_report import NpuRegion, NpuReport
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.pipeline import Context
 from arm_ext.region_values import region_values
+from arm_ext.selftest import host_runner, samples_of
 from arm_ext.target.profiles import baseline_host
 from schedules.numerics import tosa
 
@@ -46,7 +47,7 @@ class Offloaded:
     def selftest(
         self, model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...]
     ) -> tuple[Selftest, list[RegionValues]]:
-        """Compute on this machine what `write` and the package want.
+        """Compute on this machine what `write_regions` and the package want.
 
         Args:
             model: As imported.
@@ -55,33 +56,38 @@ class Offloaded:
         """
         parts = [region.part for region in self.offload.regions]
         host = Context(baseline_host(), without=without, numerics=tosa.NUMERICS)
-        expected, values = region_values(self.integer, parts, inputs, host)
+        samples = samples_of(model.inputs, inputs)
+        expected, values = region_values(self.integer, parts, samples[0], host)
+        if len(samples) > 1:
+            expected = host_runner(model, without=without, numerics=tosa.NUMERICS)(inputs)
         return Selftest(inputs, expected, *model.reference(inputs)), values
 
-    def write(self, folder: Path, values: Sequence[RegionValues]) -> manifest.Npu:
-        """Write the files of all regions into a package's folder, and return the part of its manifest.
 
-        Args:
-            folder: The package's.
-            values: Of each region in the self-test.
-        """
-        (folder / FOLDER).mkdir()
-        regions = [
-            _written(folder, number, *parts)
-            for number, parts in enumerate(
-                zip(self.offload.regions, self.report.regions, values, strict=True)
-            )
-        ]
-        return manifest.Npu(
-            accelerator=self.report.accelerator,
-            on_error=self.on_error,
-            arena_bytes=_arena([region.compiled.payload for region in self.offload.regions]),
-            vela=self.report.vela,
-            tosa_tools=importlib.metadata.version("tosa-tools"),
-            system_config=self.report.system_config,
-            memory_mode=self.report.memory_mode,
-            regions=regions,
-        )
+def write_regions(folder: Path, divided: Sequence[Offloaded], values: Sequence[RegionValues]) -> manifest.Npu:
+    """Write the files of all regions into a package's folder, and return the part of its manifest.
+
+    Args:
+        folder: The package's.
+        divided: What runs on the NPU, for each of the package's shapes.
+        values: Of each region in the self-test.
+    """
+    (folder / FOLDER).mkdir()
+    pairs = [pair for each in divided for pair in zip(each.offload.regions, each.report.regions, strict=True)]
+    regions = [
+        _written(folder, number, *pair, found)
+        for number, (pair, found) in enumerate(zip(pairs, values, strict=True))
+    ]
+    (first, *_) = divided
+    return manifest.Npu(
+        accelerator=first.report.accelerator,
+        on_error=first.on_error,
+        arena_bytes=_arena([region.compiled.payload for region, _ in pairs]),
+        vela=first.report.vela,
+        tosa_tools=importlib.metadata.version("tosa-tools"),
+        system_config=first.report.system_config,
+        memory_mode=first.report.memory_mode,
+        regions=regions,
+    )
 
 
 def _written(

@@ -171,6 +171,20 @@ class NpuReport(_Record):
             yield from ("", *columns([("node", "operator", "reason"), *rows]))
 
 
+def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
+    """Return one report for all shapes of a package: every region, and what is so for several shapes once.
+
+    Args:
+        reports: One at least, regions numbered through.
+        macs: As for `reasons_of`.
+    """
+    regions = tuple(region for report in reports for region in report.regions)
+    fallbacks = tuple(dict.fromkeys(fallback for report in reports for fallback in report.fallbacks))
+    covered = {node for region in regions for node in region.sources}
+    changed = {"regions": regions, "fallbacks": fallbacks, "reasons": reasons_of(fallbacks, macs, covered)}
+    return reports[0].model_copy(update=changed)
+
+
 def reason_table(reasons: Sequence[Reason]) -> list[str]:
     """Render reasons as a table."""
     rows = [(str(r.nodes), f"{100 * r.mac_share:.1f}", ", ".join(r.operators), r.reason) for r in reasons]

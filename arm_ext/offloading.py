@@ -78,6 +78,7 @@ class Divider:
         integer: tvm.IRModule,
         lowered: tvm.IRModule,
         context: Context,
+        first: int = 0,
     ) -> Offloaded:
         """Divide a model.
 
@@ -87,6 +88,7 @@ class Divider:
             integer: As `integerize` leaves it.
             lowered: The same graph as `lower` leaves it.
             context: That both were made in.
+            first: The number of the first region.
 
         Raises:
             UsageError: An option names an operator that the model does not have.
@@ -108,7 +110,7 @@ class Divider:
             cpu_cycles=cycles.__getitem__,
             weigh=not options.fail_on_fallback,
         ).divide(graph)
-        report = self._report(graph, divided, macs, context.left_float)
+        report = self._report(graph, divided, macs, context.left_float, first)
         if options.fail_on_fallback:
             check_fallbacks(report, watched, macs)
         if options.sram_budget is not None:
@@ -116,12 +118,18 @@ class Divider:
         return Offloaded(divided, report, integer, options.on_npu_error)
 
     def _report(
-        self, graph: Graph, divided: Offload, macs: Mapping[str, int], left_float: Sequence[FloatCall]
+        self,
+        graph: Graph,
+        divided: Offload,
+        macs: Mapping[str, int],
+        left_float: Sequence[FloatCall],
+        first: int,
     ) -> NpuReport:
         fallbacks = tuple(_fallbacks(divided, left_float))
         ends = borders(graph, divided, fallbacks)
         regions = tuple(
-            _region(number, *parts) for number, parts in enumerate(zip(divided.regions, ends, strict=True))
+            _region(number, *parts)
+            for number, parts in enumerate(zip(divided.regions, ends, strict=True), first)
         )
         covered = {node for region in regions for node in region.sources}
         return NpuReport(

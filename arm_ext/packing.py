@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `compile` ends with: the files of a package, after the last phase."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arm_ext import package
 from arm_ext.make_manifest import Compiled, make_manifest
-from arm_ext.manifest import Calibration, Manifest, Numerics
+from arm_ext.manifest import Calibration, Manifest, Npu, Numerics
 from arm_ext.native.build import npu_runtime
+from arm_ext.npu_report import of_all
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.pipeline import build
 from arm_ext.report import CompileReport, build_report
@@ -41,13 +43,13 @@ class Packing:
         folder: Where its files go.
         united: What went through the phases.
         profile: The target.
-        offloaded: What an NPU computes, if there is one.
+        offloaded: What an NPU computes of each variant, if there is one.
     """
 
     folder: Path
     united: United
     profile: Profile
-    offloaded: "Offloaded | None"
+    offloaded: "Sequence[Offloaded]"
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
         """Write model.so, checked, and the self-tests."""
@@ -55,7 +57,10 @@ class Packing:
         so, triple = self.folder / package.SO, self.profile.triple
         # The self-tests compile the model for this machine, which takes about as long: each has a core.
         with ThreadPoolExecutor(max_workers=1) as beside:
-            pending = [beside.submit(self._selftest, variant) for variant in self.united.variants]
+            pending = [
+                beside.submit(self._selftest, *pair)
+                for pair in zip_longest(self.united.variants, self.offloaded)
+            ]
             states = self.united.largest.model.states
             executable = build(self.united.planned, self.profile, [held.initial for held in states])
             beside_kernels = (npu_runtime(triple),) if self.united.context.offers else ()
@@ -66,13 +71,15 @@ class Packing:
             tested = [each.result() for each in pending]
         for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
             selftest.save(self.folder / self.united.selftest_file(variant))
-        return Linked(linker, tested[0][1])
+        return Linked(linker, [values for _, of_regions in tested for values in of_regions])
 
-    def _selftest(self, variant: Variant) -> tuple[Selftest, list[RegionValues]]:
+    def _selftest(
+        self, variant: Variant, offloaded: "Offloaded | None"
+    ) -> tuple[Selftest, list[RegionValues]]:
         """What the package's CPU should give, and what flows through its regions for an NPU."""
         model, inputs, context = variant.model, variant.inputs, variant.context
-        if self.offloaded is not None:
-            selftest, values = self.offloaded.selftest(model, inputs, context.without)
+        if offloaded is not None:
+            selftest, values = offloaded.selftest(model, inputs, context.without)
             return replace(
                 selftest, steps=make_steps(model, inputs, context.without, context.numerics)
             ), values
@@ -89,7 +96,7 @@ class Packing:
             calibrated: How the model was quantised here, if it was.
             known: The tuning database, if one was given.
         """
-        main, report, offloaded = self.united.largest, self._report(), self.offloaded
+        main, report = self.united.largest, self._report()
         manifest = make_manifest(
             Compiled(
                 main.model,
@@ -102,7 +109,7 @@ class Packing:
                 main.check,
                 linked.linker,
                 package.file_sha256(self.folder / package.SO),
-                None if offloaded is None else offloaded.write(self.folder, linked.region_values),
+                self._npu(linked.region_values),
                 [] if known is None else known.records(main.model.name, self.united.context.kernels),
                 self.united.buckets(),
             )
@@ -111,6 +118,14 @@ class Packing:
         (self.folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n")
         (self.folder / package.REPORT_TEXT).write_text(report.text())
         return manifest, report
+
+    def _npu(self, values: list[RegionValues]) -> Npu | None:
+        if not self.offloaded:
+            return None
+        # Not above: the packages that it needs may be missing where there is no NPU.
+        from arm_ext.npu_files import write_regions
+
+        return write_regions(self.folder, self.offloaded, values)
 
     def _report(self) -> CompileReport:
         """What became of the model."""
@@ -124,5 +139,5 @@ class Packing:
             # What is so for each shape is told once.
             dict.fromkeys(context.left_float),
             dict.fromkeys(context.kept_layout),
-            None if self.offloaded is None else self.offloaded.report,
+            of_all([each.report for each in self.offloaded], main.macs) if self.offloaded else None,
         )

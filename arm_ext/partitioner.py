@@ -30,13 +30,13 @@ class Partitioner:
         divider: How.
         model: The model.
         macs: Source node → multiply-accumulates.
-        offloaded: What was found.
+        divided: What was found, behind what was for the package's other shapes: regions are numbered through.
     """
 
     divider: Divider
     model: ImportedModel
     macs: Mapping[str, int]
-    offloaded: Offloaded | None = field(default=None, init=False)
+    divided: list[Offloaded] = field(default_factory=list)
 
     def __call__(self, mod: tvm.IRModule, context: pipeline.Context) -> tvm.IRModule:
         """Move the regions of an integer graph into functions.
@@ -48,11 +48,14 @@ class Partitioner:
         lowered = mod
         for phase in (pipeline.fuse, pipeline.lower_kernels):
             lowered = phase(lowered, estimates)
-        self.offloaded = self.divider.divide(self.model.nodes, self.macs, mod, lowered, estimates)
-        regions = {f"fallback_{i}": region for i, region in enumerate(self.offloaded.offload.regions)}
+        first = sum(len(each.offload.regions) for each in self.divided)
+        found = self.divider.divide(self.model.nodes, self.macs, mod, lowered, estimates, first)
+        self.divided.append(found)
+        regions = {f"fallback_{i}": region for i, region in enumerate(found.offload.regions, first)}
         on_error = self.divider.options.on_npu_error
         context.offers |= {
-            name: offer_of(number, on_error, region) for number, (name, region) in enumerate(regions.items())
+            name: offer_of(number, on_error, region)
+            for number, (name, region) in enumerate(regions.items(), first)
         }
         return outline(mod, [part_of(name, region) for name, region in regions.items()])
 

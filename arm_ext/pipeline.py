@@ -74,6 +74,7 @@ class Context:
         for name, part in parts.items():
             self.kept_layout += part.kept_layout
             self.left_float += part.left_float
+            self.offers |= part.offers
             for kernel in part.kernels:
                 # A reshape that became a view has no kernel left.
                 symbol = names[name].get(kernel.symbol, f"{name}.{kernel.symbol}")
@@ -145,7 +146,7 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
         mod = relay_passes.inline_marked(relay_passes.lend_workspaces(mod), list(context.offers))
         mod = relay_passes.run_upstream(mod, relax.transform.StaticPlanBlockMemory())
     mod = relay_passes.accept_offsets(relay_passes.plan_arena(mod))
-    mod = relay_passes.dispatch(mod, context.offers)
+    mod = relay_passes.copy_constants(relay_passes.dispatch(mod, context.offers))
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}
     context.kernels = [k if k.symbol in called else k.model_copy(update=_VIEW) for k in context.kernels]
@@ -186,7 +187,7 @@ def run_phases(
         context: The target; the phases write their records to it.
         dump: Folder for numbered TVMScript, `00-import.py` the first.
     """
-    _dump(dump, 0, "import", mod)
+    write_script(dump, 0, "import", mod)
     program = split(mod)
     pieces, contexts = program.pieces, dict.fromkeys(program.pieces, context)
     if program.control:
@@ -197,7 +198,7 @@ def run_phases(
         if program.control and phase is PHASES[-1]:
             context.gather(contexts, joined.names)
             context.kernels += program.decisions()
-        _dump(dump, number, phase.name, joined.mod)
+        write_script(dump, number, phase.name, joined.mod)
         yield phase.name, joined.mod
 
 
@@ -229,7 +230,8 @@ def build(
         )
 
 
-def _dump(folder: Path | None, number: int, name: str, mod: tvm.IRModule) -> None:
+def write_script(folder: Path | None, number: int, name: str, mod: tvm.IRModule) -> None:
+    """Write a phase's module as TVMScript, if there is a folder for it."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number:02d}-{name}.py").write_text(mod.script(show_meta=False) + "\n")

@@ -2,24 +2,25 @@
 """`arm_ext.run`: a package on a board, its numbers checked."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.board import open_board
 from arm_ext.board.model import LoadedModel
 from arm_ext.distance import Distance, distance
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import TensorSpec
 from arm_ext.npu_status import NpuStatus
+from arm_ext.npz import read_npz
 from arm_ext.package import Package, Selftest, load_package
+from arm_ext.running import fitting, inputs_of, on_board, returned_by_step
+from arm_ext.stepper import run_steps
 
 Arrays = list[npt.NDArray[Any]]
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class RunResult:
     """Outputs by name, their checks where the self-test was asked for, and where NPU regions ran if it has some."""
 
     outputs: dict[str, npt.NDArray[Any]]
-    checks: tuple[OutputCheck, ...]
-    source_runtime: str
     npu: NpuStatus | None = None
+    checks: tuple[OutputCheck, ...] = ()
+    source_runtime: str = ""
 
 
 def run(
@@ -62,25 +63,32 @@ def run(
     *,
     inputs: Mapping[str, npt.NDArray[Any]] | None = None,
     check: bool = False,
+    steps: int | None = None,
 ) -> RunResult:
-    """Run a package once.
+    """Run a package once, or step by step.
 
     Args:
         package: Folder, or an opened package.
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
         inputs: Input name → value; those left out come from the self-test. Their shapes choose the bucket.
         check: Run on the self-test's inputs and compare with its outputs; of each bucket, where there are several.
+        steps: How many steps of a package with states to run, from its first on. A value with an axis of as many in
+            front has one for each step; outputs have that axis.
 
     Raises:
-        UsageError: No such package or input; a value of another shape or dtype.
+        UsageError: No such package or input; a value of another shape or dtype; steps of a package without states.
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
     pkg = package if isinstance(package, Package) else load_package(package)
     if check and inputs:
         raise UsageError("--check runs on the self-test's own inputs; leave --input out")
-    views = pkg.views() if check else (_fitting(pkg, inputs or {}),)
+    if check and steps is not None:
+        raise UsageError("--check also compares steps, as many as the self-test has; leave --steps out")
+    if steps is not None:
+        return RunResult(*run_steps(pkg, board, steps, inputs or {}))
+    views = pkg.views() if check else (fitting(pkg, inputs or {}),)
     tests = [view.selftest() for view in views]
-    batches = [_inputs(view, test.inputs, inputs or {}) for view, test in zip(views, tests, strict=True)]
+    batches = [inputs_of(view, test.inputs, inputs or {}) for view, test in zip(views, tests, strict=True)]
 
     def compute(model: LoadedModel) -> list[tuple[Arrays, list[Arrays]]]:
         return [
@@ -88,16 +96,16 @@ def run(
             for view, test, values in zip(views, tests, batches, strict=True)
         ]
 
-    results, npu = _run(pkg, board, compute)
+    results, npu = on_board(pkg, board, compute)
     named: dict[str, npt.NDArray[Any]] = {}
     checks: list[OutputCheck] = []
-    for view, test, (outputs, steps) in zip(views, tests, results, strict=True):
+    for view, test, (outputs, stepped) in zip(views, tests, results, strict=True):
         of = f" of {view.describe_inputs()}" if len(views) > 1 else ""
         names = (f"{tensor.name}{of}" for tensor in view.manifest.outputs)
         own = dict(zip(names, outputs, strict=True))
         named |= own
-        checks += [*_check(view, test, own), *_check_steps(view, test, steps)] if check else []
-    return RunResult(named, tuple(checks), tests[0].source_runtime, npu)
+        checks += [*_check(view, test, own), *_check_steps(view, test, stepped)] if check else []
+    return RunResult(named, npu, tuple(checks), tests[0].source_runtime)
 
 
 def _check(
@@ -117,20 +125,18 @@ def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[A
     if steps:
         model.reset()
         steps.append(model.step(inputs))
+        model.reset()  # for the next of a package's shapes
     return steps
 
 
 def _check_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays]) -> tuple[OutputCheck, ...]:
     """One check an output, of all steps together."""
-    states = {state.output for state in package.manifest.states}
-    names = [tensor.name for tensor in package.manifest.outputs]
-    returned = [name for name in names if name not in states] or names
     what, expected = f"of {len(selftest.steps)} steps, reset, 1 step", [*selftest.steps, *selftest.steps[:1]]
     return tuple(
         _compared(
             package, f"{name} {what}", *(np.stack([step[k] for step in of]) for of in (steps, expected))
         )
-        for k, name in enumerate(returned)
+        for k, name in enumerate(returned_by_step(package))
         if steps
     )
 
@@ -155,16 +161,7 @@ def run_many(
     package: Package, board: str, batches: Sequence[Sequence[npt.NDArray[Any]]]
 ) -> list[list[npt.NDArray[Any]]]:
     """Run a package on several sets of inputs, each in the model's order."""
-    return _run(package, board, lambda model: [model.run(values) for values in batches])[0]
-
-
-def _run(package: Package, board: str, compute: Callable[[LoadedModel], _T]) -> tuple[_T, NpuStatus | None]:
-    """What is computed with the loaded package, and where NPU regions ran."""
-    manifest = package.manifest
-    with open_board(board, profile_cpu=manifest.target.qemu_cpu) as opened:
-        opened.require(manifest.target.features)
-        model = opened.load(package.so)
-        return compute(model), model.npu_status() if package.has_npu_regions else None
+    return on_board(package, board, lambda model: [model.run(values) for values in batches])[0]
 
 
 def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
@@ -177,11 +174,10 @@ def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
             in the model) and integer `labels`.
     """
     spec = _single_input(package)
-    try:
-        with np.load(labelled, allow_pickle=False) as data:
-            inputs, labels = data["inputs"], data["labels"]
-    except (OSError, ValueError, KeyError) as err:
-        raise UsageError(f"{labelled}: not an .npz with arrays 'inputs' and 'labels' ({err})") from err
+    arrays = read_npz(labelled, "arrays 'inputs' and 'labels'")
+    if missing := [name for name in ("inputs", "labels") if name not in arrays]:
+        raise UsageError(f"{labelled}: has no array '{missing[0]}', but {', '.join(arrays) or 'none at all'}")
+    inputs, labels = arrays["inputs"], arrays["labels"]
     samples = (
         [sample.reshape(spec.shape) for sample in inputs]
         if inputs[0].size == np.prod(spec.shape)
@@ -201,30 +197,3 @@ def _single_input(package: Package) -> TensorSpec:
             f"--accuracy takes a model with one input; this one has {len(package.manifest.inputs)}"
         )
     return package.manifest.inputs[0].spec()
-
-
-def _fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
-    """The package as the first bucket that the values fit; as it is where none does, or it has none."""
-    for view in package.views():
-        specs = [tensor.spec() for tensor in view.manifest.inputs]
-        if not any(spec.check(given[spec.name]) for spec in specs if spec.name in given):
-            return view
-    shapes = [view.describe_inputs() for view in package.views()]
-    if len(shapes) > 1:
-        given_shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in given.items())
-        raise UsageError(f"--input: {given_shapes} fits none of the package's shapes: {'; '.join(shapes)}")
-    return package
-
-
-def _inputs(
-    package: Package, defaults: Sequence[npt.NDArray[Any]], given: Mapping[str, npt.NDArray[Any]]
-) -> list[npt.NDArray[Any]]:
-    specs = [tensor.spec() for tensor in package.manifest.inputs]
-    unknown = sorted(set(given) - {spec.name for spec in specs})
-    if unknown:
-        names = ", ".join(spec.describe() for spec in specs)
-        raise UsageError(f"--input names no input: {', '.join(unknown)}. The inputs are: {names}")
-    for spec in specs:
-        if spec.name in given and (fault := spec.check(given[spec.name])):
-            raise UsageError(f"--input {spec.name}: {fault}")
-    return [given.get(spec.name, default) for spec, default in zip(specs, defaults, strict=True)]

@@ -68,8 +68,37 @@ def make_selftest(
     numerics: Qdq = NUMERICS,
 ) -> Selftest:
     """Compute `expected` through the same phases on this machine, and `source` by the source's runtime."""
-    run = _of_samples(_on_host(model.mod, precision, without, numerics), model.inputs)
+    run = host_runner(model, precision, without, numerics)
     return Selftest(inputs, run(inputs), *model.reference(inputs), _steps(model, inputs, run))
+
+
+def host_runner(
+    model: ImportedModel,
+    precision: Precision = "fp32",
+    without: tuple[str, ...] = (),
+    numerics: Qdq = NUMERICS,
+) -> "_Run":
+    """Return what computes a model, of each sample by itself where their number is open, on this machine."""
+    run = _on_host(model.mod, precision, without, numerics)
+    if not any(spec.batch for spec in model.inputs):
+        return run
+
+    def run_each(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        parts = [run(sample) for sample in samples_of(model.inputs, inputs)]
+        return [np.concatenate(outputs) for outputs in zip(*parts, strict=True)]
+
+    return run_each
+
+
+def samples_of(
+    specs: Sequence[TensorSpec], inputs: Sequence[npt.NDArray[Any]]
+) -> list[list[npt.NDArray[Any]]]:
+    """Return the inputs of each sample; all of them once where they are no samples."""
+    count = next((len(x) for x, spec in zip(inputs, specs, strict=True) if spec.batch), None)
+    if count is None:
+        return [list(inputs)]
+    pairs = list(zip(inputs, specs, strict=True))
+    return [[x[i : i + 1] if spec.batch else x for x, spec in pairs] for i in range(count)]
 
 
 def make_steps(
@@ -150,22 +179,6 @@ def _on_host(mod: tvm.IRModule, precision: Precision, without: tuple[str, ...], 
     profile = baseline_host()
     *_, (_, planned) = run_phases(mod, Context(profile, precision, without, numerics))
     return _loaded(planned, profile)
-
-
-def _of_samples(run: _Run, specs: Sequence[TensorSpec]) -> _Run:
-    """Run what takes one sample on each of them, where the specs say that there are several."""
-    if not any(spec.batch for spec in specs):
-        return run
-
-    def run_each(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        samples = range(next(len(x) for x, spec in zip(inputs, specs, strict=True) if spec.batch))
-        parts = [
-            run([x[i : i + 1] if spec.batch else x for x, spec in zip(inputs, specs, strict=True)])
-            for i in samples
-        ]
-        return [np.concatenate(outputs) for outputs in zip(*parts, strict=True)]
-
-    return run_each
 
 
 def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:

@@ -2,7 +2,7 @@
 """What `compile` begins with: a model, what is asked of it before the phases, and which of that goes together."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,17 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.batch import batched
+from arm_ext.bucketing import check_states, check_together, counted_inputs, with_frames
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.load import import_model
-from arm_ext.frontends.preprocess import Preprocess
+from arm_ext.frontends.preprocess import Preprocess, read_preprocess
+from arm_ext.frontends.refuse import Shapes
 from arm_ext.frontends.state import read_initial, with_states
 from arm_ext.frontends.wrap import preprocessed
+from arm_ext.length import of_any_length, refuse_with_length
 from arm_ext.manifest import Calibration, Precision
 from arm_ext.pipeline import Context
-from arm_ext.quant.frontend import import_given
+from arm_ext.quant.frontend import Importer
 from arm_ext.quant.static import Method
 from arm_ext.selftest import random_inputs
 from arm_ext.shapes import Bucket
@@ -41,12 +43,13 @@ class Source:
     """A model and how it is imported; see the arguments of `compile`."""
 
     model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported"
-    preprocess: Preprocess | str | Path | None
-    state: Mapping[str, str]
-    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None
-    quantize: str | Path | None
-    calibration: Method
-    inputs: Sequence[npt.NDArray[Any]] | None
+    preprocess: Preprocess | str | Path | None = None
+    state: Mapping[str, str] = field(default_factory=dict)
+    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None
+    quantize: str | Path | None = None
+    calibration: Method = "minmax"
+    inputs: Sequence[npt.NDArray[Any]] | None = None
+    npu: bool = False
 
     def variants(
         self, buckets: Sequence[Bucket], context: Context
@@ -57,34 +60,60 @@ class Source:
             buckets: One at least.
             context: What the phases of each are told.
         """
+        models, calibrated = self.models(buckets)
+        if self.inputs is not None and (len(models) > 1 or models[0][0].batch):
+            raise UsageError(
+                "inputs for the self-test are of one shape, and the package would have several; leave them out"
+            )
         variants = []
-        for bucket in buckets:
-            imported, calibrated = import_given(
-                self.model, bucket.shapes, self.state, self.quantize, self.calibration
-            )
-            if bucket.batch:
-                imported = batched(imported, bucket, partial(import_model, self.model))
-            imported = with_states(
-                preprocessed(imported, self.preprocess), self.state, read_initial(self.state_init)
-            )
+        for bucket, imported in models:
             _check_precision(context.precision, imported, context.profile)
-            refuse_together(buckets, states=imported.states)
             inputs = list(self.inputs) if self.inputs is not None else random_inputs(imported.inputs)
             variants.append(Variant(bucket, imported, inputs, context.of_piece()))
         return variants, calibrated
 
+    def models(
+        self, buckets: Sequence[Bucket]
+    ) -> tuple[list[tuple[Bucket, ImportedModel]], Calibration | None]:
+        """Import the model for each bucket, and for each frame; how it was quantised comes beside.
 
-def refuse_together(buckets: Sequence[Bucket], **given: object) -> None:
-    """Refuse what takes one shape an input, where there are several.
+        Raises:
+            UsageError, ModelError, EnvError: As the front ends, and what prepares for them; the models cannot be one
+                package's.
+        """
+        alone = {"--preprocess": self.preprocess, "--state": self.state, "--quantize": self.quantize}
+        refuse_with_length(buckets, **alone, **{"inputs for the self-test": self.inputs})
+        preprocess, initial = read_preprocess(self.preprocess), read_initial(self.state_init)
+        buckets = with_frames(buckets, preprocess)
+        importer = Importer(
+            self.model,
+            [bucket.shapes for bucket in buckets],
+            self.state,
+            initial,
+            self.quantize,
+            self.calibration,
+        )
+        counted = counted_inputs(buckets)
 
-    Raises:
-        UsageError: There are several shapes, and one of these.
-    """
-    for option, value in given.items():
-        if value and (len(buckets) > 1 or buckets[0].batch):
-            raise UsageError(
-                f"several shapes in one package cannot have {option}; name one size in the place of a list or name"
-            )
+        def imported(position: int, shapes: Shapes) -> ImportedModel:
+            samples = {name: shapes[name][0] for name in counted}
+            model = importer(shapes)
+            if self.npu and model.for_npu is not None:
+                model = model.for_npu()
+            return preprocessed(model, preprocess and preprocess.of_shape(position, samples))
+
+        models = []
+        for position, bucket in enumerate(buckets):
+            model = imported(position, bucket.shapes)
+            check_states(bucket, model, list(self.state))
+            if bucket.batch:
+                model = batched(model, bucket, partial(imported, position))
+            if bucket.length:
+                refuse_with_length(buckets, states=model.states)
+                model = of_any_length(model, bucket, partial(imported, position))
+            models.append((bucket, with_states(model, self.state, initial)))
+        check_together(models)
+        return models, importer.calibration
 
 
 def _check_precision(precision: Precision, model: ImportedModel, profile: Profile) -> None:

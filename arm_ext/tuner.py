@@ -9,12 +9,11 @@ from time import monotonic
 
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.frontends.preprocess import Preprocess
-from arm_ext.frontends.wrap import preprocessed
 from arm_ext.manifest import Precision
 from arm_ext.pipeline import Context
-from arm_ext.quant.frontend import import_given
 from arm_ext.quant.static import Method
 from arm_ext.shapes import Given, buckets_of
+from arm_ext.source import Source
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import search
 from arm_ext.tune.database import Database
@@ -83,10 +82,8 @@ def tune_model(
         EnvError: A board or a tool is missing, the first candidate fails, or none can be measured.
     """
     profile = resolve(target, mattr)
-    buckets = [
-        preprocessed(import_given(model, bucket.shapes, None, quantize, calibration)[0], preprocess)
-        for bucket in buckets_of(shapes)
-    ]
+    source = Source(model, preprocess, quantize=quantize, calibration=calibration)
+    buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
     (imported, *_) = buckets
     of_all = united([extract(each.mod, Context(profile, precision)) for each in buckets])
     found = _matching(of_all, tasks, imported.name)
@@ -109,6 +106,11 @@ def tune_model(
             search.tune(found, watched, seed=seed, trials=trials, until=_over(left), records=database.all())
 
         stopped = _run(work, left)
+    if rerank is not None and stopped == "done" and not progress.tried:
+        raise EnvError(
+            f"{database.folder} has no records of these tasks for {profile.name} to time again; search first, which "
+            f"needs no board: arm-ext tune {model} --target {profile.name} --db {database.folder}"
+        )
     _require_measured(progress)
     return make_report(
         progress,

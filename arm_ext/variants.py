@@ -12,6 +12,7 @@ import tvm
 
 from arm_ext.batch import SELFTEST_SAMPLES, with_samples
 from arm_ext.frontends.imported import ImportedModel
+from arm_ext.length import run_lengths
 from arm_ext.macs import count_macs
 from arm_ext.make_manifest import tensors
 from arm_ext.manifest import BucketInfo, Check, Memory
@@ -22,6 +23,7 @@ from arm_ext.selftest import check_of
 from arm_ext.shapes import Bucket
 from relay_passes.choose import choose
 from relay_passes.each_sample import each_sample
+from relay_passes.lengths.bound import at_length, bounded
 from relay_passes.merge_modules import merge_modules
 from relay_passes.share_arena import share_arena
 
@@ -68,18 +70,26 @@ class Variant:
 
     def repeated(self, mod: tvm.IRModule, name: str) -> tvm.IRModule:
         """Make a planned function of a module, this variant's, take as many samples as it is given."""
+        if self.bucket.length:
+            taken = ", ".join(spec.describe() for spec in self.model.inputs)
+            return bounded(mod, self.bucket.largest, f"the package was compiled for {taken}")
         return each_sample(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
     def run(self, dump: Path | None, progress: Callable[[str], None]) -> None:
         """Run the phases; with several buckets, each has a folder in `dump`."""
-        steps = run_phases(self.model.mod, self.context, dump and dump / self.bucket.label)
+        folder = dump and dump / self.bucket.label
+        if self.bucket.length:
+            steps = run_lengths(self.model, self.bucket, self.context, folder)
+        else:
+            steps = run_phases(self.model.mod, self.context, folder)
         for phase in PHASES:
             progress(phase.name)
             name, mod = next(steps)
             if name == "lower":
                 self.lowered = mod
             self.planned = mod
-        self.memory = memory_of(self.lowered, self.planned)
+        largest = (at_length(mod, self.bucket.largest) for mod in (self.lowered, self.planned))
+        self.memory = memory_of(*largest) if self.bucket.length else memory_of(self.lowered, self.planned)
 
 
 @dataclass(frozen=True)

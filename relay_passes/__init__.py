@@ -13,6 +13,7 @@ from relay_passes.integerize import LeftFloat, integerize
 from relay_passes.layout import KeptLayout, to_nhwc
 from relay_passes.lend_workspaces import lend_workspaces
 from relay_passes.offsets import accept_offsets
+from relay_passes.origins import copy_constants
 from relay_passes.outline import Part, outline
 from relay_passes.plan_arena import plan_arena
 from relay_passes.rule import Explanation, Match, Rejection, Rule, apply_rules, explain
@@ -36,6 +37,7 @@ __all__ = [
     "apply_rules",
     "canonicalize",
     "combine_matmuls",
+    "copy_constants",
     "dispatch",
     "dynamic_products",
     "explain",

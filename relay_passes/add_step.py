@@ -18,17 +18,14 @@ from tvm.ir import Call, Expr, GenericConst, GlobalVar, PrimType, TupleGetItem, 
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.runtime import tensor
 
-from relay_passes.plan_arena import VIEWS
-from relay_passes.sources import bindings_of
+from relay_passes.origins import copy_of, origins_of
 
 STEP, RESET = "step", "reset"
 
 KEEP = "keep_state"
 """What calls that name as (entry, value) the code generator makes the entry's new value."""
 
-# Of the runtime: whether the first byte of a tensor is not 0; a copy in memory of its own.
-_IS_SET, _COPY = "vm.builtin.read_if_cond", "vm.builtin.to_device"
-_CPU = (1, 0)  # kDLCPU, and the first of its kind
+_IS_SET = "vm.builtin.read_if_cond"  # of the runtime: whether the first byte of a tensor is not 0
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
 _TEXT = "entry of the state "
 
@@ -78,7 +75,7 @@ def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule
 
 def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result: Expr) -> list[Expr]:
     """The tensors of a result of `main`; copied where the state would share memory with what a caller has."""
-    origins = _origins(main)
+    origins = origins_of(main)
     is_tuple = isinstance(main.ret_ty, relax.TupleType)
     values = [builder.emit(TupleGetItem(result, k)) for k in range(len(origins))] if is_tuple else [result]
     taken, kept = main.params[:-states], main.params[-states:]
@@ -98,32 +95,12 @@ def _is_among(value: Expr, others: Sequence[Expr]) -> bool:
     return any(value.same_as(other) for other in others)
 
 
-def _origins(main: relax.Function) -> list[Expr]:
-    """For each tensor that `main` returns, the parameter that it is a look at, or the call that allocates it."""
-    bound = {binding.var: binding.value for binding in bindings_of(main)}
-
-    def followed(expr: Expr) -> Expr:
-        while True:
-            value = bound.get(expr, expr) if isinstance(expr, Var) else expr
-            if isinstance(value, Call) and getattr(value.op, "name", "") in VIEWS:
-                value = value.args[0]
-            if isinstance(value, TupleGetItem):
-                whole = followed(value.tuple_value)
-                value = whole.fields[value.index] if isinstance(whole, relax.Tuple) else value
-            if value.same_as(expr):
-                return value
-            expr = value
-
-    result = followed(main.body.body)
-    return [followed(field) for field in result.fields] if isinstance(result, relax.Tuple) else [result]
-
-
 def _is_new(origin: Expr) -> bool:
     return isinstance(origin, Call) and getattr(origin.op, "name", "") == _ALLOC_TENSOR
 
 
 def _copied(builder: relax.BlockBuilder, value: Expr) -> Expr:
-    return builder.emit(_extern(_COPY, [value, *(relax.prim_value(part) for part in _CPU)], value.ty))
+    return builder.emit(copy_of(value))
 
 
 def _entry(text: str) -> GenericConst:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 
 from tvm import IRModule, relax, tirx
-from tvm.ir import Call, Expr, PrimType, StringImm, TupleType, Type, Var
+from tvm.ir import Call, Expr, GlobalVar, PrimType, StringImm, TupleType, Type, Var
 from tvm.relax import TensorType
 
 CHECK = "check_shapes"
@@ -47,7 +47,9 @@ def choose(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
     body = relax.SeqExpr([first, *body.blocks], body.body)
     main = relax.Function(params, body, result, is_pure=False)
     out = builder.get()
-    out["main"] = main.with_attr("global_symbol", "main").with_attr("num_input", len(params))
+    symbol = GlobalVar("main")
+    relax.expr._update_type(symbol, main.ty)
+    out[symbol] = main.with_attr("global_symbol", "main").with_attr("num_input", len(params))
     return out
 
 
@@ -87,15 +89,19 @@ def _all(fits: _Fits) -> Expr:
 
 def _check(sizes: Sequence[Expr], fits: Iterable[_Fits], refusal: str) -> tirx.PrimFunc:
     """Sizes → true; an error if nothing fits them."""
-    any_fits = reduce(tirx.Or, map(_all, fits))
+    return checking(sizes, reduce(tirx.Or, map(_all, fits)), refusal)
+
+
+def checking(values: Sequence[Expr], fits: Expr, refusal: str) -> tirx.PrimFunc:
+    """Return a function of values that returns true, or raises an error if they do not fit."""
     body = tirx.SeqStmt(
         [
             # The names of its parameters in Python, kind and condition, are the wrong way round.
-            tirx.AssertStmt(any_fits, StringImm("ValueError"), [StringImm(refusal)]),
+            tirx.AssertStmt(fits, StringImm("ValueError"), [StringImm(refusal)]),
             tirx.Return(tirx.IntImm("bool", 1)),
         ]
     )
-    return tirx.PrimFunc(list(sizes), body, PrimType("bool"))
+    return tirx.PrimFunc(list(values), body, PrimType("bool"))
 
 
 def _called(call: Call) -> relax.SeqExpr:

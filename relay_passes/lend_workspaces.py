@@ -65,8 +65,13 @@ def _of_the_call(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
         yield from _of_the_call(stmt.block.body)
     elif isinstance(stmt, tirx.AttrStmt) or (isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.SERIAL):
         yield from _of_the_call(stmt.body)
-    elif isinstance(stmt, tirx.AllocBuffer) and _bytes(stmt.buffer) > STACK_BYTES:
+    elif isinstance(stmt, tirx.AllocBuffer) and _is_static(stmt.buffer) and _bytes(stmt.buffer) > STACK_BYTES:
         yield stmt.buffer
+
+
+def _is_static(buffer: tirx.Buffer) -> bool:
+    """Whether its size is a number: one that is known at run time stays the runtime's."""
+    return all(isinstance(dim, tirx.IntImm) for dim in buffer.shape)
 
 
 def _bytes(buffer: tirx.Buffer) -> int:

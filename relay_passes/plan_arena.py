@@ -8,19 +8,23 @@ Deep Neural Net Inference, 2020), and then in other orders if need be.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import IRModule, relax
+from tvm import IRModule, relax, sym, tirx
 from tvm.ir import Call, Expr, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.relax.analysis import free_vars
+from tvm_ffi import structural_map
 
 from relay_passes.sources import bindings_of, relax_functions
 
 ALIGNMENT = 64
 """Bytes: what TVM's allocator gives (kAllocAlignment), and a cache line."""
+
+UPPER_BOUND = "tir_var_upper_bound"
+"""The attribute by which StaticPlanBlockMemory knows the greatest value of a variable, by its name."""
 
 _ALLOC_TENSOR = "relax.memory.alloc_tensor"
 _ALLOC_STORAGE = "relax.memory.alloc_storage"
@@ -105,20 +109,23 @@ def plan_arena(mod: IRModule) -> IRModule:
     """Move what StaticPlanBlockMemory allocated into one storage a function.
 
     Args:
-        mod: As StaticPlanBlockMemory returns it, static shapes, one binding block a function. What it left to the
-            run time, such as outputs, stays.
+        mod: As StaticPlanBlockMemory returns it, one binding block a function. What it left to the run time, such as
+            outputs, stays. Sizes that are known at run time count as the greatest that the function's attribute
+            UPPER_BOUND gives.
     """
     out = mod.clone()
     for gv, func in relax_functions(mod):
         bindings = bindings_of(func)
         allocations = [b for b in bindings if _calls(b.value, _ALLOC_TENSOR)]
         if allocations and len(func.body.blocks) == 1:
-            lifetimes = _lifetimes(bindings, func.body.body)
+            lifetimes = _lifetimes(bindings, func.body.body, _bounds(func))
             out.update_func(gv, _moved(func, [b.var for b in allocations], lifetimes))
     return out
 
 
-def _lifetimes(bindings: Sequence[relax.Binding], result: Expr) -> dict[Var, Lifetime]:
+def _lifetimes(
+    bindings: Sequence[relax.Binding], result: Expr, bounds: Mapping[str, int]
+) -> dict[Var, Lifetime]:
     roots: dict[Var, frozenset[Var]] = {}
     first: dict[Var, int] = {}
     last: dict[Var, int] = {}
@@ -131,7 +138,7 @@ def _lifetimes(bindings: Sequence[relax.Binding], result: Expr) -> dict[Var, Lif
         elif _is_view(binding.value):
             roots[binding.var] = frozenset(read)
     last |= {root: len(bindings) for var in free_vars(result) for root in roots.get(var, ())}
-    return {var: Lifetime(_bytes(var), first[var], last[var]) for var in first}
+    return {var: Lifetime(_bytes(var, bounds), first[var], last[var]) for var in first}
 
 
 def _moved(func: relax.Function, order: Sequence[Var], lifetimes: dict[Var, Lifetime]) -> relax.Function:
@@ -163,8 +170,18 @@ def _is_view(expr: Expr) -> bool:
     return isinstance(expr, Var | TupleGetItem | relax.Tuple) or any(_calls(expr, view) for view in VIEWS)
 
 
-def _bytes(var: Var) -> int:
-    return math.prod(int(dim) for dim in var.ty.shape.values) * np.dtype(str(var.ty.dtype)).itemsize
+def _bounds(func: relax.Function) -> dict[str, int]:
+    """The greatest values of variables in shapes."""
+    return {str(name): int(value) for name, value in (func.attrs or {}).get(UPPER_BOUND, {}).items()}
+
+
+def _bytes(var: Var, bounds: Mapping[str, int]) -> int:
+    def greatest(size: Var) -> Expr:
+        return tirx.IntImm("int64", bounds[size.name])
+
+    sizes = (structural_map(dim, [(Var, greatest)]) for dim in var.ty.shape.values)
+    elements = math.prod(int(sym.Analyzer().simplify(size)) for size in sizes)
+    return elements * np.dtype(str(var.ty.dtype)).itemsize
 
 
 def _aligned(size: int) -> int:

@@ -58,6 +58,26 @@ def samples_apart(one: IRModule, several: IRModule, batched: Iterable[int], coun
     return None
 
 
+def follow_rows(mod: IRModule, operands: Iterable[Samples | None], count: int) -> Samples | Rejection | None:
+    """Return where the result of a function has its rows, if each is computed from the same rows of the operands.
+
+    Args:
+        mod: `main` is the function, of one result; it may call routines of the module by call_tir.
+        operands: Where its parameters have rows; None for what is the same for all.
+        count: How many rows there are.
+    """
+    lowered = run_upstream(mod, relax.transform.LegalizeOps())
+    proof = _Proof(lowered, {}, count)
+    proof.places |= dict(zip(lowered["main"].params, operands, strict=True))
+    for binding in bindings_of(lowered["main"]):
+        try:
+            proof.places[binding.var] = proof.place(binding.value)
+        except MixedError as err:
+            return Rejection(str(err), sources_of(binding.value))
+    result = proof.place(lowered["main"].body.body)
+    return Rejection(_UNKNOWN, ()) if isinstance(result, list) else result
+
+
 class _Proof:
     """Where values have their samples."""
 

@@ -120,7 +120,8 @@ class VirtualBoard(Board):
     def connect(self) -> Session:
         """Opens a session; see `Board.connect`."""
         try:
-            return Session(Address("127.0.0.1", self._server.port, "", self.name), self._timeout)
+            address = Address("127.0.0.1", self._server.port, "", self.name)
+            return Session(address, self._timeout, shares_files=True)
         except EnvError as error:
             raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
 

@@ -2,6 +2,7 @@
 """What the verbs share: consoles, the progress bar, and option types."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -63,12 +64,14 @@ class Shape(click.ParamType[tuple[str, tuple[Dim, ...]]]):
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, tuple[Dim, ...]]:
         """Parse one occurrence of the option."""
-        name, separator, dims = value.rpartition("=")
+        # The last "=", for a name may have some, but no "<=" of a bound.
+        found = re.fullmatch(r"(.+)(?<!<)=(.*)", value)
+        name, dims = found.groups() if found else ("", "")
         try:
             shape = parse_dims(dims)
         except ValueError:
             shape = ()
-        if not (separator and name and shape):
+        if not shape:
             self.fail(f"{value!r} is not of the form NAME=1,3,224,224 or 'NAME=1,{{64,128}}'", param, ctx)
         return name, shape
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext db`: look after tuning databases."""
 
+import json
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from arm_ext.tune.shelf import Book, Entry, contents
 from arm_ext.tune.shelf import merge as merge_all
 from arm_ext.tune.shelf import prune as prune_one
 
+SCHEMA_VERSION = 1
+
 _HEAD = ("task", "trials", "failed", "default", "best", "less", "bound", "used", "measured")
 _MINUTES = len("2026-01-31T12:34")  # of a time in ISO 8601
 
@@ -20,7 +23,7 @@ def db() -> None:
     """Look after tuning databases."""
 
 
-@db.command()
+@db.command(short_help="Show what is best for each task, and where it was measured.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(folder: Path, as_json: bool) -> None:
@@ -37,21 +40,33 @@ def show(folder: Path, as_json: bool) -> None:
 @db.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Where to add them.")
-def merge(folders: tuple[Path, ...], output: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Put the records of FOLDERS into one database; each record once."""
     added = merge_all([Database(folder) for folder in folders], output)
-    click.echo(f"{added} records added to {output}")
+    _tell(as_json, output, "added", added, f"{added} records added to {output}")
 
 
-@db.command()
+@db.command(short_help="Remove all but the fastest records of each task.")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option(
     "--keep", type=click.IntRange(1), default=5, show_default=True, help="Of each task, unit and place."
 )
-def prune(folder: Path, keep: int) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def prune(folder: Path, keep: int, as_json: bool) -> None:
     """Remove all but the fastest records of each task in FOLDER, and those of the defaults."""
     removed = prune_one(Database(folder), keep)
-    click.echo(f"{removed} records removed from {folder}")
+    _tell(as_json, folder, "removed", removed, f"{removed} records removed from {folder}")
+
+
+def _tell(as_json: bool, folder: Path, change: str, count: int, text: str) -> None:
+    """Say what became of a database: as text, or with how many records there are now."""
+    if not as_json:
+        click.echo(text)
+        return
+    left = len(Database(folder).all())
+    document = {"schema_version": SCHEMA_VERSION, "folder": str(folder), change: count, "records": left}
+    click.echo(json.dumps(document, indent=2))
 
 
 def _book(book: Book) -> str:

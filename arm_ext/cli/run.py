@@ -31,9 +31,14 @@ class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
         if not (separator and name and path):
             self.fail(f"{value!r} is not of the form NAME=x.npy", param, ctx)
         try:
-            return name, np.load(path, allow_pickle=False)
+            value = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError) as err:
-            self.fail(f"{path}: not a readable .npy file ({err})", param, ctx)
+            # numpy takes what it does not know for a pickle, and advises to allow those.
+            told = "it is none, or holds Python objects" if "allow_pickle" in str(err) else err
+            self.fail(f"{path}: not a readable .npy file ({told})", param, ctx)
+        if not isinstance(value, np.ndarray):
+            self.fail(f"{path}: an .npz of several arrays; write one array with numpy.save", param, ctx)
+        return name, value
 
 
 @click.command()
@@ -67,6 +72,12 @@ class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
     metavar="FILE.npz",
     help="Classify its 'inputs', count right 'labels'.",
 )
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Run N steps of a package with states; an --input may have one more axis in front, of a value a step.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def run(
     package: Path,
@@ -75,15 +86,20 @@ def run(
     output: Path | None,
     check: bool,
     accuracy: Path | None,
+    steps: int | None,
     as_json: bool,
 ) -> None:
     """Run PACKAGE on a board."""
     opened = load_package(package)
     if accuracy is not None:
+        if given := [
+            f"--{name}" for name, value in (("check", check), ("steps", steps), ("input", inputs)) if value
+        ]:
+            raise UsageError(f"--accuracy runs on its own inputs; leave {' and '.join(given)} out")
         right, total = runner.accuracy(opened, board, accuracy)
         _print_accuracy(right, total, as_json)
         return
-    result = runner.run(opened, board, inputs=dict(inputs), check=check)
+    result = runner.run(opened, board, inputs=dict(inputs), check=check, steps=steps)
     if output is not None:
         _write(output, result)
     if as_json:

@@ -11,7 +11,7 @@ from arm_ext.cli.console import Shape
 Command = Callable[..., Any]
 _SEVERAL = (
     " 'NAME=1,{64,128}', in quotes, has a size to choose at run time; lists of several inputs go together position by "
-    "position. NAME=n,3,224,224 takes any number of samples, one by one."
+    "position. NAME=n,3,224,224 takes any number of samples, one by one; 'NAME=1,n<=512' any size up to 512."
 )
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every front end returns."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -20,27 +20,37 @@ class TensorSpec:
         shape: Static shape.
         dtype: numpy's name of the element type.
         batch: The name of the first dimension where that is any number of samples; `shape` then has the self-test's.
+        open: For each dimension that is known at run time what it is, such as "n<=512" or of an output "n // 2", and
+            nothing for others; empty where all are fixed. `shape` then has the self-test's.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     batch: str = ""
+    open: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Return "name float32[1, 3, 224, 224]"."""
         sizes = [self.batch, *self.shape[1:]] if self.batch else self.shape
+        if self.open:
+            sizes = [text or size for text, size in zip(self.open, self.shape, strict=True)]
         return f"{self.name} {self.dtype}[{', '.join(map(str, sizes))}]"
 
     def check(self, value: npt.NDArray[Any]) -> str | None:
         """Return what keeps `value` from being passed here, or None."""
         if str(value.dtype) != self.dtype:
             return f"dtype is {value.dtype}, the model takes {self.dtype}"
-        ignored = 1 if self.batch else 0
-        if value.ndim != len(self.shape) or value.shape[ignored:] != self.shape[ignored:]:
+        if value.ndim != len(self.shape) or not all(map(self._fits, range(value.ndim), value.shape)):
             taken = self.describe().removeprefix(f"{self.name} {self.dtype}")
             return f"shape is {list(value.shape)}, the model takes {taken}"
         return None
+
+    def _fits(self, axis: int, size: int) -> bool:
+        if self.open and (text := self.open[axis]):
+            bound = text.partition("<=")[2]
+            return 1 <= size <= int(bound) if bound else True
+        return size == self.shape[axis] or (axis == 0 and bool(self.batch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +85,9 @@ class ImportedModel:
         quantized: Whether the source holds quantised operators (QDQ).
         reference: The source's own runtime: inputs → outputs (none where it cannot run), its name and settings.
         states: Their inputs are the last ones and their outputs too, in this order.
+        for_npu: The model with what it can have in QDQ form, where `mod` has integers of the source's own for it, which
+            no NPU computes; None where it is the same.
+        lengths: Of a model with a size that is known at run time, `mod` for others than the self-test's.
     """
 
     mod: "tvm.IRModule"
@@ -87,3 +100,5 @@ class ImportedModel:
     quantized: bool
     reference: Callable[[list[npt.NDArray[Any]]], tuple[list[npt.NDArray[Any]], str]]
     states: tuple[State, ...] = ()
+    for_npu: "Callable[[], ImportedModel] | None" = None
+    lengths: "Mapping[int, tvm.IRModule]" = field(default_factory=dict)

@@ -3,7 +3,8 @@
 
 import importlib.util
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import onnx
 from arm_ext.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.onnx.state import import_onnx_states
-from arm_ext.frontends.refuse import Shapes
+from arm_ext.frontends.refuse import Shapes, reason_of
 from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
 from arm_ext.frontends.tflite.importer import IDENTIFIER, import_tflite
 
@@ -116,39 +117,49 @@ def _is_exported_program(path: Path) -> bool:
         raise UsageError(f"{path}: the zip archive is damaged or truncated ({err})") from err
 
 
-def export_module(module: object, example_inputs: Sequence[Any]) -> "ExportedProgram":
+def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, Any]) -> "ExportedProgram":
     """Export a module of PyTorch for inference; see `arm_ext.frontends.torch.export`.
 
     Raises:
         EnvError: PyTorch is not installed.
     """
-    _require_torch("example_inputs are for PyTorch")
-    from arm_ext.frontends.torch import export
-
+    with _torch("example_inputs are for PyTorch"):
+        from arm_ext.frontends.torch import export
     return export.export_module(module, example_inputs)
 
 
 def _import_torch(model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None) -> ImportedModel:
-    _require_torch(f"{model} is a PyTorch program")
     # Not above: it takes seconds to load, and most models need none of it.
-    from arm_ext.frontends.torch.importer import import_torch
-
+    with _torch(f"{model} is a PyTorch program"):
+        from arm_ext.frontends.torch.importer import import_torch
     return import_torch(model, shapes)
 
 
-def _require_torch(why: str) -> None:
-    if importlib.util.find_spec("torch") is None:
-        raise EnvError(f"{why}, and PyTorch is not installed: pip install torch")
+def _torch(why: str) -> AbstractContextManager[None]:
+    return _loading("torch", f"{why}, and PyTorch", "pip install torch")
+
+
+@contextmanager
+def _loading(package: str, what: str, remedy: str) -> Iterator[None]:
+    """Around the import of what needs a package.
+
+    Raises:
+        EnvError: It is not installed, or not whole.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise EnvError(f"{what} is not installed: {remedy}")
+    try:
+        yield
+    # A library that it lacks, a part of its own, or what a part finds another part to be without.
+    except (ImportError, OSError, AttributeError) as err:
+        again = remedy.replace("install", "install --force-reinstall")
+        raise EnvError(f"{what} is installed, but does not load ({reason_of(err, line=0)}): {again}") from err
 
 
 def _import_stablehlo(program: bytes, name: str, shapes: Shapes | None) -> ImportedModel:
-    if importlib.util.find_spec("jaxlib") is None:
-        raise EnvError(
-            f"{name} is a StableHLO program, and jaxlib, which reads it, is not installed: "
-            "pip install 'tvm-arm-ext[stablehlo]'"
-        )
-    from arm_ext.frontends.stablehlo.importer import import_stablehlo
-
+    reader = f"{name} is a StableHLO program, and jaxlib, which reads it,"
+    with _loading("jaxlib", reader, "pip install 'tvm-arm-ext[stablehlo]'"):
+        from arm_ext.frontends.stablehlo.importer import import_stablehlo
     return import_stablehlo(program, name, shapes)
 
 

@@ -4,6 +4,7 @@
 inputs:
   image:                               # an input of the model
     frame: [480, 640, 3]               # what comes in: u8, [height, width, channels], or with a batch in front
+                                       # or frames: [[480, 640, 3], [720, 1280, 3]], to choose from
     steps:                             # in this order
       - crop: {size: [480, 480]}       # centred, or at: [top, left]
       - resize: {mode: linear}         # to the model's size, or size: [height, width]; linear or nearest
@@ -17,7 +18,9 @@ outputs:
     - top_k: {k: 5}                    # or argmax: {axis: -1}
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -25,6 +28,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from arm_ext.errors import UsageError
+
+_NONE: Mapping[str, int] = MappingProxyType({})
+_AXES = 3  # of a frame by itself
 
 FLOAT = "float32"
 QUANTIZED = ("int8", "uint8")
@@ -38,6 +44,7 @@ Index = Annotated[int, Strict(), Field(ge=0)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Pair = Field(min_length=2, max_length=2)
+Frame = Annotated[list[Size], Field(min_length=3, max_length=4)]
 
 
 class _Section(BaseModel):
@@ -126,12 +133,20 @@ class OutputStep(_Step):
 class Input(_Section):
     """A frame of u8, [height, width, channels] or [batch, height, width, channels], and what makes an input of it.
 
-    `layout` is the model's, needed only where its shape could be either.
+    `frames` are several in its place: one for each of a package's shapes, in their order. `layout` is the model's,
+    needed only where its shape could be either.
     """
 
-    frame: Annotated[list[Size], Field(min_length=3, max_length=4)]
+    frame: Frame | None = None
+    frames: Annotated[list[Frame], Field(min_length=1)] | None = None
     layout: Literal["NCHW", "NHWC"] | None = None
     steps: list[InputStep] = []
+
+    @model_validator(mode="after")
+    def _framed(self) -> Self:
+        if (self.frame is None) == (self.frames is None):
+            raise ValueError("expected frame: [height, width, channels], or frames: with one for each shape")
+        return self
 
 
 class Preprocess(_Section):
@@ -140,13 +155,49 @@ class Preprocess(_Section):
     inputs: dict[str, Input] = {}
     outputs: dict[str, list[OutputStep]] = {}
 
+    @property
+    def several(self) -> dict[str, list[list[int]]]:
+        """The frames of those inputs that have several."""
+        return {name: given.frames for name, given in self.inputs.items() if given.frames is not None}
 
-def read_preprocess(path: Path) -> Preprocess:
-    """Read a YAML file.
+    def of_shape(self, position: int, samples: Mapping[str, int] = _NONE) -> Self:
+        """Return it for one of a package's shapes.
+
+        Args:
+            position: Among the frames, where there are several.
+            samples: By an input's name the number of frames that are given together, where --shape has it.
+
+        Raises:
+            UsageError: A frame of such an input has a number of its own.
+        """
+        inputs = {
+            name: given.model_copy(update={"frame": _frame(name, given, position, samples), "frames": None})
+            for name, given in self.inputs.items()
+        }
+        return self.model_copy(update={"inputs": inputs})
+
+
+def _frame(name: str, given: Input, position: int, samples: Mapping[str, int]) -> list[int]:
+    where: Where = ("inputs", name, "frame" if given.frames is None else "frames")
+    frames = given.frames or [given.frame or []]
+    frame = frames[0 if given.frames is None else position]
+    if name not in samples:
+        return frame
+    batch, *sizes = frame if len(frame) > _AXES else (1, *frame)
+    if batch != 1:
+        raise fault(where, f"--shape says how many frames there are; leave {batch} out of {frame}")
+    return [samples[name], *sizes]
+
+
+def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
+    """Return what is given, or a YAML file of it.
 
     Raises:
         UsageError: The file is missing or not YAML, or keys in it are unknown or have wrong values: all of them.
     """
+    if given is None or isinstance(given, Preprocess):
+        return given
+    path = Path(given)
     if not path.is_file():
         raise UsageError(f"{path}: no such file; expected YAML with the keys inputs and outputs")
     try:

@@ -62,7 +62,11 @@ def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> Chain:
     Raises:
         UsageError: The steps do not fit the frame, or their result the input.
     """
-    plan = _Frame(spec, given, Dequantize(1.0, 0) if quantized else Cast(FLOAT))
+    if given.frame is None:
+        raise fault(
+            ("inputs", spec.name, "frames"), "here there is one shape; expected frame: with one frame"
+        )
+    plan = _Frame(spec, given, given.frame, Dequantize(1.0, 0) if quantized else Cast(FLOAT))
     for number, step in enumerate(given.steps):
         plan.step(step, ("inputs", spec.name, "steps", number, step.key))
     plan.finish()
@@ -72,7 +76,7 @@ def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> Chain:
 class _Frame:
     """What a frame has become so far."""
 
-    def __init__(self, spec: TensorSpec, given: Input, to_float: Operation) -> None:
+    def __init__(self, spec: TensorSpec, given: Input, frame: list[int], to_float: Operation) -> None:
         self._spec = spec
         self._to_float = to_float
         self._where: Where = ("inputs", spec.name)
@@ -84,13 +88,13 @@ class _Frame:
             raise fault(
                 self._where, f"the model's input is {spec.describe()}; expected float32, int8 or uint8"
             )
-        batch, *rest = given.frame if len(given.frame) == len(_FRAME) else (1, *given.frame)
+        batch, *rest = frame if len(frame) == len(_FRAME) else (1, *frame)
         self._batch = batch
         self._size = dict(zip("HWC", rest, strict=True))
         self._dtype, self._axes = _FRAME_TYPE, _FRAME
         self._layout = self._model_layout(given)
         self.operations: list[Operation] = []
-        if len(given.frame) != len(_FRAME):
+        if len(frame) != len(_FRAME):
             self.operations.append(Reshape((batch, *rest)))
 
     def _model_layout(self, given: Input) -> str:

@@ -16,6 +16,7 @@ from tvm.ir import TupleGetItem, Var
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel, State, TensorSpec
+from arm_ext.npz import read_npz
 from relay_passes.upstream import run_upstream
 
 Array = npt.NDArray[Any]
@@ -64,11 +65,7 @@ def read_initial(given: Mapping[str, Array] | Path | str | None) -> Mapping[str,
         return {}
     if not isinstance(given, str | Path):
         return given
-    try:
-        with np.load(given, allow_pickle=False) as data:
-            return dict(data)
-    except (OSError, ValueError, EOFError, AttributeError, TypeError) as err:
-        raise UsageError(f"--state-init {given}: not a readable .npz with an array a state ({err})") from err
+    return read_npz(Path(given), "an array a state, named as the input")
 
 
 def _check_pair(model: ImportedModel, name: str, output: str, known: Mapping[str, State]) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -18,7 +17,7 @@ from arm_ext.control import has_control_flow
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.postprocess_plan import plan_output
-from arm_ext.frontends.preprocess import Preprocess, read_preprocess
+from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.frontends.preprocess_plan import Chain, plan_input
 from relay_passes.merge_modules import add_functions
 from relay_passes.sources import bindings_of, identifier, name_bindings, with_source
@@ -28,15 +27,14 @@ Array = npt.NDArray[Any]
 Reference = Callable[[list[Array]], tuple[list[Array], str]]
 
 
-def preprocessed(model: ImportedModel, given: Preprocess | str | Path | None) -> ImportedModel:
-    """Return a model that takes frames and gives labels, or whatever else `given`, or a YAML file of it, says.
+def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel:
+    """Return a model that takes frames and gives labels, or whatever else `spec` says.
 
     Raises:
-        UsageError: As `read_preprocess`; an input or output that the model lacks; steps that do not fit it.
+        UsageError: An input or output that the model lacks; steps that do not fit it.
     """
-    if given is None:
+    if spec is None:
         return model
-    spec = given if isinstance(given, Preprocess) else read_preprocess(Path(given))
     _check_names("inputs", spec.inputs, model.inputs)
     _check_names("outputs", spec.outputs, model.outputs)
     before = [

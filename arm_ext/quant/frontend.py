@@ -2,11 +2,12 @@
 """A float ONNX model and calibration samples in, an `ImportedModel` in QDQ form out."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy.typing as npt
 import onnx
 
 from arm_ext.errors import UsageError
@@ -15,66 +16,95 @@ from arm_ext.frontends.load import import_model, is_tflite
 from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.refuse import Shapes
+from arm_ext.frontends.state import with_states
 from arm_ext.manifest import Calibration
-from arm_ext.quant.samples import read_samples, split_samples
-from arm_ext.quant.static import Method, quantize
+from arm_ext.npz import read_npz
+from arm_ext.quant.static import Method, Quantizer
+from arm_ext.quant.steps import Steps
 
 if TYPE_CHECKING:
     from jax.export import Exported
     from torch import nn
     from torch.export import ExportedProgram
 
+    Model: TypeAlias = str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported
+
+
+class Importer:
+    """Imports a model for several sets of shapes: as it is, by `import_model`, or quantised by samples.
+
+    Attributes:
+        calibration: How it was quantised, if it was.
+    """
+
+    def __init__(
+        self,
+        model: "Model",
+        choices: Sequence[Shapes] = ({},),
+        states: Mapping[str, str] | None = None,
+        initial: Mapping[str, npt.NDArray[Any]] | None = None,
+        samples: str | Path | None = None,
+        method: Method = "minmax",
+    ) -> None:
+        """Calibrate, if there are samples.
+
+        Args:
+            model: As for `import_model`; with samples a float ONNX model.
+            choices: What it will be imported for; samples are of the first that they fit.
+            states: As for `import_model`.
+            initial: What states begin with, for the samples, as for `with_states`.
+            samples: .npz; see `split_samples`.
+            method: How an activation's range follows from the samples.
+
+        Raises:
+            UsageError: As `Quantizer` and `read_npz`; there are samples, and the model is no ONNX.
+            ModelError: As `Quantizer`.
+        """
+        self._model, self._states = model, states or {}
+        self.calibration: Calibration | None = None
+        if samples is not None:
+            path, steps = Path(samples), Steps(self._states, initial or {})
+            arrays = read_npz(path, "calibration samples, an array an input")
+            self._quantizer = Quantizer(_onnx(model), arrays, method, choices, steps)
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            self.calibration = Calibration(method=method, samples=self._quantizer.samples, sha256=digest)
+
+    def __call__(self, shapes: Shapes) -> ImportedModel:
+        """Return the model for these shapes.
+
+        One that was quantised has the name and hash of the float one. Its `nodes` has the float model's nodes in their
+        order, those that quantisation dropped among them, and then what it added.
+
+        Raises:
+            UsageError, ModelError, EnvError: As `import_model` and `Quantizer`.
+        """
+        if self.calibration is None:
+            return import_model(self._model, shapes, self._states)
+        imported = import_onnx(self._quantizer.quantized(shapes))
+        source, name, digest = read_onnx(_onnx(self._model))
+        name_nodes(source.graph)
+        nodes = {node.name: node.op_type for node in source.graph.node}
+        quantized = replace(imported, name=name, sha256=digest, nodes=nodes | imported.nodes)
+        initial = self._quantizer.defaults
+        return with_states(quantized, {state: self._states[state] for state in initial}, initial)
+
 
 def import_given(
-    model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
-    shapes: Shapes | None = None,
-    states: Mapping[str, str] | None = None,
-    samples: str | Path | None = None,
-    method: Method = "minmax",
-) -> tuple[ImportedModel, Calibration | None]:
-    """Import a model as it is, by `import_model`, or quantised by samples, by `import_quantized`."""
-    if samples is None:
-        return import_model(model, shapes, states), None
+    model: "Model", shapes: Shapes | None = None, samples: str | Path | None = None, method: Method = "minmax"
+) -> ImportedModel:
+    """Import a model for one set of shapes; see `Importer`."""
+    return Importer(model, (shapes or {},), samples=samples, method=method)(shapes or {})
+
+
+def _onnx(model: "Model") -> onnx.ModelProto | str | Path:
     if not isinstance(model, onnx.ModelProto | str | Path):
         raise UsageError(
             f"samples quantise ONNX models alone, and this is a {type(model).__name__}; "
             "a module of PyTorch is quantised by torchao's PT2E before its export"
         )
-    return import_quantized(model, Path(samples), method, shapes)
-
-
-def import_quantized(
-    model: onnx.ModelProto | str | Path, samples: Path, method: Method, shapes: Shapes | None = None
-) -> tuple[ImportedModel, Calibration]:
-    """Quantise and import a float model.
-
-    Args:
-        model: A path, or a loaded model.
-        samples: .npz; see `split_samples`.
-        method: How an activation's range follows from the samples.
-        shapes: Input name → static shape, for inputs with dynamic dimensions.
-
-    Returns:
-        The model under the name and hash of the float one, and how it was calibrated. `nodes` has the float model's
-        nodes in their order, those that quantisation dropped among them, and then what it added.
-
-    Raises:
-        UsageError: As `quantize` and `read_samples`; the model is TFLite.
-        ModelError: As `quantize` and `import_onnx`.
-    """
     if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
         raise UsageError(
             f"{model}: --quantize takes ONNX, and this is TFLite; leave --quantize out if it is quantised, else "
             "quantise it where it was converted, or export the network to ONNX"
         )
-    arrays = read_samples(samples)
-    imported = import_onnx(quantize(model, arrays, method=method, shapes=shapes))
-    source, name, digest = read_onnx(model)
-    name_nodes(source.graph)
-    nodes = {node.name: node.op_type for node in source.graph.node}
-    calibration = Calibration(
-        method=method,
-        samples=len(split_samples(arrays, imported.inputs)),
-        sha256=hashlib.sha256(samples.read_bytes()).hexdigest(),
-    )
-    return replace(imported, name=name, sha256=digest, nodes=nodes | imported.nodes), calibration
+    return model

@@ -2,9 +2,7 @@
 """Calibration samples: one array an input, the samples along its first axis."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +12,6 @@ from arm_ext.frontends.imported import TensorSpec
 
 # The array's name where the model's only input need not be named; `run --accuracy` reads the same files.
 ONLY_INPUT = "inputs"
-
-
-def read_samples(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Read the arrays of an .npz file.
-
-    Raises:
-        UsageError: The file is missing or not an .npz of plain arrays.
-    """
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file; expected an .npz with calibration samples")
-    try:
-        with np.load(path, allow_pickle=False) as data:
-            return dict(data)
-    except (OSError, ValueError, TypeError, EOFError, BadZipFile) as err:
-        raise UsageError(f"{path}: not an .npz of arrays ({err})") from err
 
 
 def split_samples(

@@ -9,7 +9,7 @@ import contextlib
 import io
 import logging
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,14 +19,16 @@ import onnxruntime
 from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, create_calibrator
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
 from arm_ext.frontends.onnx.expansion import opset_of
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import infer_shapes
+from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.refuse import Shapes, reason_of
 from arm_ext.quant.samples import split_samples
+from arm_ext.quant.steps import Feed, Steps
 
 Method = Literal["minmax", "percentile", "entropy"]
 
@@ -47,6 +49,11 @@ _MIN_OPSET = 13
 # Fuses MatMul and Add of three dimensions into Reshape, Gemm, Reshape under names of its own.
 _RENAMING = ["MatMulAddFusion"]
 
+_NO_STEPS = Steps()
+
+# Of onnxruntime's logger: its default, and what is never reached.
+_WARNING, _FATAL = 2, 4
+
 
 def quantize(
     model: onnx.ModelProto | str | Path,
@@ -55,47 +62,118 @@ def quantize(
     method: Method = "minmax",
     shapes: Shapes | None = None,
 ) -> onnx.ModelProto:
-    """Quantise a float ONNX model.
+    """Quantise a float ONNX model for one set of shapes; see `Quantizer`."""
+    return Quantizer(model, samples, method, (shapes or {},)).quantized(shapes or {})
+
+
+class Quantizer:
+    """Quantises a float ONNX model for several sets of shapes by one calibration, so that their weights are equal.
 
     "percentile" (99.999 %) and "entropy" hold every activation of every sample in memory; "minmax" two numbers each.
 
-    Args:
-        model: A path, or a loaded model, which is left as it was.
-        samples: Input name → [n, *shape]; see `split_samples`.
-        method: How an activation's range follows from the samples.
-        shapes: Input name → static shape, for inputs with dynamic dimensions.
-
-    Returns:
-        The model in QDQ form, with static shapes. Nodes keep their names (the front end's, where they had none);
-        what quantisation added has names of its own.
-
-    Raises:
-        UsageError: The model is quantised already or has dynamic inputs without `shapes`; samples that do not fit.
-        ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
+    Attributes:
+        samples: How many there were.
+        defaults: What the model has for states, by the name of the input.
     """
-    proto, name, _ = read_onnx(model)
-    check_valid(proto, name)
-    if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
-        raise UsageError(
-            f"{name}: is quantised already ({len(quantized)}x {quantized[0]}); leave --quantize out"
-        )
-    set_input_shapes(proto, shapes or {})
-    name_nodes(proto.graph)
-    check_supported(proto, refused={})
-    feeds = split_samples(samples, input_specs(proto.graph))
+
+    def __init__(
+        self,
+        model: onnx.ModelProto | str | Path,
+        samples: Mapping[str, npt.NDArray[Any]],
+        method: Method,
+        choices: Sequence[Shapes],
+        steps: Steps = _NO_STEPS,
+    ) -> None:
+        """Calibrate.
+
+        Args:
+            model: A path, or a loaded model, which is left as it was.
+            samples: Input name → [n, *shape]; see `split_samples`. States may be left out.
+            method: How an activation's range follows from the samples.
+            choices: Sets of shapes: input name → static shape, for inputs with dynamic dimensions. The samples are of
+                the first set that they fit.
+            steps: The model's states.
+
+        Raises:
+            UsageError: The model is quantised already or has dynamic inputs without a shape; samples that do not fit.
+            ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
+        """
+        self._model, self._steps = model, steps
+        self._shapes, proto, feeds = self._fitting(samples, choices)
+        self.samples = len(feeds)
+        with _refusing(self._name):
+            self._ready = _prepared(proto, self._name)
+            self._ranges = _ranges(self._ready, self._followed(feeds), method)
+
+    def quantized(self, shapes: Shapes) -> onnx.ModelProto:
+        """Return the model in QDQ form, with static shapes, and without defaults of its states.
+
+        Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
+
+        Raises:
+            UsageError, ModelError: As the constructor.
+        """
+        with _refusing(self._name):
+            if shapes == self._shapes:
+                proto = onnx.ModelProto()
+                proto.CopyFrom(self._ready)
+            else:
+                proto = _prepared(self._read(shapes), self._name)
+            return _insert_qdq(proto, self._ranges)
+
+    def _read(self, shapes: Shapes) -> onnx.ModelProto:
+        proto, self._name, _ = read_onnx(self._model)
+        self.defaults = take_defaults(proto, self._steps.pairs)
+        check_valid(proto, self._name)
+        if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
+            raise UsageError(
+                f"{self._name}: is quantised already ({len(quantized)}x {quantized[0]}); leave --quantize out"
+            )
+        set_input_shapes(proto, shapes)
+        name_nodes(proto.graph)
+        check_supported(proto, refused={})
+        return proto
+
+    def _fitting(
+        self, samples: Mapping[str, npt.NDArray[Any]], choices: Sequence[Shapes]
+    ) -> tuple[Shapes, onnx.ModelProto, list[Feed]]:
+        """The first shapes that samples fit, the model with them, and the samples one by one."""
+        faults: list[str] = []
+        for shapes in choices:
+            proto = self._read(shapes)
+            specs = input_specs(proto.graph)
+            needed = [spec for spec in specs if spec.name in samples or spec.name not in self._steps.pairs]
+            try:
+                return shapes, proto, split_samples(samples, needed)
+            except UsageError as err:
+                faults.append(str(err))
+        raise UsageError("; ".join(dict.fromkeys(faults)))
+
+    def _followed(self, feeds: list[Feed]) -> Callable[[Path], Iterator[Feed]]:
+        return lambda path: self._steps.follow(path, self.defaults, feeds)
+
+
+def _prepared(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     infer_shapes(proto, name)
-    proto = _at_least_opset(proto, name)
+    proto = _fold_batch_norm(_at_least_opset(proto, name))
+    infer_shapes(proto, name)
+    return proto
+
+
+@contextlib.contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """What the quantiser raises, as a finding about the model; what it prints, not at all."""
     try:
         with _quiet():
-            proto = _fold_batch_norm(proto)
-            infer_shapes(proto, name)
-            return _insert_qdq(proto, _ranges(proto, feeds, method))
+            yield
+    except ArmExtError:
+        raise
     # The quantiser raises what its parts do, Exception itself among them.
     except Exception as err:
         raise ModelError(f"{name}: onnxruntime cannot quantise it: {reason_of(err, line=0)}") from err
 
 
-def _ranges(proto: onnx.ModelProto, feeds: Iterable[dict[str, npt.NDArray[Any]]], method: Method) -> Any:
+def _ranges(proto: onnx.ModelProto, feeds: Callable[[Path], Iterator[Feed]], method: Method) -> Any:
     """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
     calibration, options = _METHODS[method]
     with tempfile.TemporaryDirectory() as scratch:
@@ -108,7 +186,7 @@ def _ranges(proto: onnx.ModelProto, feeds: Iterable[dict[str, npt.NDArray[Any]]]
             calibrate_method=calibration,
             extra_options=options,
         )
-        calibrator.collect_data(_Reader(iter(feeds)))
+        calibrator.collect_data(_Reader(feeds(source)))
         return calibrator.compute_data()
 
 
@@ -133,10 +211,10 @@ def _insert_qdq(proto: onnx.ModelProto, ranges: Any) -> onnx.ModelProto:
 class _Reader:
     """Feeds, as onnxruntime's CalibrationDataReader."""
 
-    def __init__(self, feeds: Iterator[dict[str, npt.NDArray[Any]]]) -> None:
+    def __init__(self, feeds: Iterator[Feed]) -> None:
         self._feeds = feeds
 
-    def get_next(self) -> dict[str, npt.NDArray[Any]] | None:
+    def get_next(self) -> Feed | None:
         return next(self._feeds, None)
 
 
@@ -173,8 +251,10 @@ def _quiet() -> Iterator[None]:
     """Keep the quantiser from printing progress to stdout, and advice about its own tools to the root logger."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
+    onnxruntime.set_default_logger_severity(_FATAL)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             yield
     finally:
         logging.disable(before)
+        onnxruntime.set_default_logger_severity(_WARNING)

@@ -9,7 +9,8 @@
 A function with something else in it (a loop that is not plain, a sort) stays as it is.
 """
 
+from schedules.generic.innermost import stored_axis_innermost
 from schedules.generic.legalize import LEGALIZE
 from schedules.generic.schedule import Scheduled, schedule
 
-__all__ = ["LEGALIZE", "Scheduled", "schedule"]
+__all__ = ["LEGALIZE", "Scheduled", "schedule", "stored_axis_innermost"]

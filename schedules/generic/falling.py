@@ -25,9 +25,12 @@ def truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) -> 
             return None
         if loads(expr.a):
             return None  # FlattenBuffer does not look into what it cannot take for an iteration
+        lowest = int(analyzer.const_int_bound(expr.a).min_value)
+        if lowest == sym.ConstIntBound.NEG_INF:
+            return None  # a choice (if_then_else) has no bounds, and FlattenBuffer takes none for an iteration either
         inside, dtype, divisor = rebuild(expr.a, change), str(expr.ty.dtype), int(expr.b)
         # As many divisors as it takes to make it positive.
-        times = max(0, -(int(analyzer.const_int_bound(expr.a).min_value) // divisor))
+        times = max(0, -(lowest // divisor))
         raised = inside + tirx.IntImm(dtype, times * divisor)
         quotient = _TRUNCATED[type(expr)](raised, expr.b)
         return quotient - tirx.IntImm(dtype, times) if isinstance(expr, prim.FloorDiv) else quotient

@@ -109,9 +109,3 @@ def test_a_model_of_one_sample_is_refused(tmp_path: Path):
 def test_a_model_of_a_fixed_number_is_refused(tmp_path: Path):
     with pytest.raises(ModelError, match=r"it does not take 3 of them .*\[1,31\]"):
         arm_ext.compile(mlp(1), "host", tmp_path / "p", shapes={"x": ("n", 31)})
-
-
-@pytest.mark.parametrize("option", [{"quantize": "x.npz"}, {"preprocess": "x.yaml"}])
-def test_what_takes_one_shape_says_so(tmp_path: Path, option: dict[str, str]):
-    with pytest.raises(UsageError, match="several shapes in one package"):
-        arm_ext.compile(mlp("n"), "host", tmp_path / "p", shapes={"x": ("n", 31)}, **option)  # type: ignore[arg-type]

@@ -11,3 +11,10 @@ def test_near_names_are_offered() -> None:
 
 def test_all_names_are_listed_where_none_is_near() -> None:
     assert near("xyz", ["merge_clips", "fold_pad"]) == "known are: fold_pad, merge_clips"
+
+
+def test_of_many_the_nearest_are_listed() -> None:
+    names = [f"/encoder/layer.{layer}/conv" for layer in range(1000)]
+    said = near("pool", names)
+    assert said.startswith("the nearest of 1,000 are: /encoder/layer.")
+    assert said.count("/encoder/") == 5

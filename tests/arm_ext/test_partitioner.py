@@ -28,8 +28,8 @@ def partitioned(model: Prepared, options: NpuOptions) -> tuple[Partitioner, Cont
 def test_each_region_is_a_function_and_its_payload_is_offered_it(on_error: OnNpuError, number: int):
     options = NpuOptions("ethos-u65-256", npu_ops=WISHES, on_npu_error=on_error)
     partitioner, context, main = partitioned(prepared("mixed"), options)
-    assert partitioner.offloaded is not None
-    regions = partitioner.offloaded.offload.regions
+    (divided,) = partitioner.divided
+    regions = divided.offload.regions
     assert len(regions) > 1
     assert list(context.offers) == [f"fallback_{i}" for i in range(len(regions))]
     for index, (offer, region) in enumerate(zip(context.offers.values(), regions, strict=True)):
@@ -62,6 +62,6 @@ def test_no_call_without_a_source_in_any_phase_and_memory_is_that_of_the_cpu_alo
 def test_estimates_are_of_the_graph_before_it_is_divided_and_not_in_the_report():
     partitioner, context, _ = partitioned(prepared("whole"), NpuOptions("ethos-u65-256"))
     assert context.kernels == []
-    assert partitioner.offloaded is not None
+    (divided,) = partitioner.divided
     # It is so small that it stays.
-    assert (partitioner.offloaded.offload.regions, context.offers) == ((), {})
+    assert (divided.offload.regions, context.offers) == ((), {})

@@ -62,7 +62,7 @@ def test_a_name_is_of_the_samples():
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (1, "n", [4, 5])}, r"sizes of n that occur, as in --shape 'x=1,\{64,128\},\{4,5\}'"),
+        ({"x": (1, "n", [4, 5])}, r"sizes that occur: --shape 'x=1,\{64,128\},\{4,5\}'"),
         ({"x": ("n", 3), "y": ("m", 3)}, "m and n are two names"),
     ],
 )
@@ -75,3 +75,9 @@ def test_a_verb_for_one_shape_takes_no_list():
     assert static_shapes({"x": (1, [8])}, "explain") == {"x": (1, 8)}
     with pytest.raises(UsageError, match="explain takes one shape an input"):
         static_shapes({"x": (1, [8, 16])}, "explain")
+
+
+def test_size_with_a_bound():
+    (bucket,) = buckets_of({"x": parse_dims("1,n<=512"), "mask": parse_dims("n<=512,4")})
+    assert (bucket.length, bucket.largest, bucket.open) == ("n", 512, {"x": (1,), "mask": (0,)})
+    assert bucket.with_length(7) == {"x": (1, 7), "mask": (7, 4)}

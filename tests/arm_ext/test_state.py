@@ -217,8 +217,8 @@ def test_a_pair_that_is_none(tmp_path: Path, pairs: dict[str, str], initial: dic
     [
         (["--state", "h"], "'h' is not of the form IN=OUT"),
         (["--state", "h=hn", "--state", "h=cn"], "names an input twice"),
-        (["--state", "h=hn", "--state-init", "model.onnx"], "not a readable .npz"),
-        (["--state", "h=hn", "--state-init", "none.npz"], "not a readable .npz"),
+        (["--state", "h=hn", "--state-init", "model.onnx"], "model.onnx: not an .npz file"),
+        (["--state", "h=hn", "--state-init", "none.npz"], "none.npz: no such file"),
     ],
 )
 def test_the_command_says_what_is_wrong(

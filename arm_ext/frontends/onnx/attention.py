@@ -64,7 +64,7 @@ def _self_attention(
     if len(e.node.output) > 1 and e.node.output[1]:
         stack(e, [key, value], output=e.node.output[1])
     total = steps + (e.dims(past)[3] if past else 0)
-    masks = [_key_mask(e, mask, batch, total), extra, _causal(e, steps, total)]
+    masks = [_key_mask(e, mask, batch, total, query), extra, _causal(e, steps, total, query)]
     out = attend(e, Heads(query, key, value), masks, sizes[0] // count)
     join_heads(e, out, batch, steps, sizes[2])
 
@@ -103,7 +103,7 @@ def multi_head(e: Expansion) -> None:
     for name, head in zip(present, heads[1:], strict=True):
         if name:
             e.emit("Identity", [head], name)
-    masks = [_key_mask(e, mask, batch, total), extra, _causal(e, steps, total)]
+    masks = [_key_mask(e, mask, batch, total, query), extra, _causal(e, steps, total, query)]
     out = attend(e, Heads(*heads), masks, width // count)
     join_heads(e, out, batch, steps, out_width)
 
@@ -143,17 +143,22 @@ def attend(e: Expansion, heads: Heads, masks: list[str], size: int, cap: float =
     return e.emit("MatMul", [weights, heads.value])
 
 
-def _causal(e: Expansion, steps: int, total: int) -> str:
+def lowest(e: Expansion, query: str) -> float:
+    """What is added to scores of a type to hide them; another mask can be added to it."""
+    return float(np.finfo(e.dtype(query)).min) / 2
+
+
+def _causal(e: Expansion, steps: int, total: int, query: str) -> str:
     """What keeps a step from those after it, [1, 1, steps, total], if the node wants it."""
     if not e.attribute("unidirectional", 0):
         return ""
     later = np.triu(np.ones((steps, total), np.bool_), total - steps + 1)
-    masked = np.where(later, np.finfo(np.float32).min, 0).astype(np.float32)
+    masked = np.where(later, lowest(e, query), 0).astype(e.dtype(query))
     return e.constant(masked[None, None])
 
 
-def _key_mask(e: Expansion, mask: str, batch: int, total: int) -> str:
-    """A mask in any of its forms as what is added to [batch, heads, steps, total]."""
+def _key_mask(e: Expansion, mask: str, batch: int, total: int, query: str) -> str:
+    """A mask in any of its forms as what is added to [batch, heads, steps, total], of the query's type."""
     if not mask:
         return ""
     dims = e.dims(mask)
@@ -173,7 +178,5 @@ def _key_mask(e: Expansion, mask: str, batch: int, total: int) -> str:
         counted = e.emit("Greater", [reshape(e, mask, dims[0], 1, *middle, dims[-1]), like(e, 0, mask)])
     else:
         raise ModelError(f"its mask has {len(dims)} dimensions; one to three are taken")
-    zero, filled = (
-        e.constant(np.array(v, np.float32)) for v in (0.0, e.attribute("mask_filter_value", _MASKED))
-    )
+    zero, filled = (like(e, v, query) for v in (0.0, e.attribute("mask_filter_value", _MASKED)))
     return e.emit("Where", [counted, zero, filled])

@@ -3,7 +3,8 @@
 
     GroupQueryAttention(q, k, v, caches, ends)    →    caches with k and v in them, and attention of q to these
 
-The caches have static lengths; how much of them counts is known at run time. A step sees none after it.
+The caches have static lengths; how much of them counts is known at run time, and whether the steps are a prompt may
+be, too. A step sees none after it.
 Source: onnxruntime's contrib operator definition GroupQueryAttention and its CPU kernel, 1.31.
 """
 
@@ -11,7 +12,7 @@ import numpy as np
 from onnx import TensorProto
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.onnx.attention import Heads, attend, join_heads, split_heads
+from arm_ext.frontends.onnx.attention import Heads, attend, join_heads, lowest, split_heads
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import ints, like, part, reshape
 from arm_ext.frontends.onnx.rotary import rotate
@@ -48,15 +49,17 @@ def group_query(e: Expansion) -> None:
         query, key, value = (part(e, query, a, b) for a, b in zip([0, *ends], ends, strict=False))
     size = e.dims(query)[2] // count
     heads = [split_heads(e, v, batch, steps, n) for v, n in ((query, count), (key, groups), (value, groups))]
-    total = int(e.known(total_name).reshape(-1)[0])
+    held = e.dims(past_key)[2] if past_key else 0
+    given = e.value(total_name)
+    # Where the run tells, the past is the buffer of all steps, and what lies beyond the last is hidden.
+    total = int(given.reshape(-1)[0]) if given is not None else held or steps
     # Of each batch how many steps were there before, [batch, 1].
-    before = _before(e, lengths, batch, steps, total)
+    before = _before(e, lengths, batch, steps, total_name if given is None and held else total)
     if e.attribute("do_rotary", 0):
         at_steps = e.emit("Add", [before, ints(e, *range(steps))])
         at_steps = e.emit("Cast", [positions], to=TensorProto.INT64) if positions else at_steps
         turned = {"interleaved": bool(e.attribute("rotary_interleaved", 0))}
         heads[:2] = [rotate(e, v, at_steps, (cosines, sines), **turned) for v in heads[:2]]
-    held = e.dims(past_key)[2] if past_key else 0
     present = [
         _appended(e, past, new, before, max(held, total)) if held else new
         for past, new in zip((past_key, past_value), heads[1:], strict=True)
@@ -65,16 +68,21 @@ def group_query(e: Expansion) -> None:
         if name:
             e.emit("Identity", [rows], name)
     seen = [_repeated(e, rows, total, count // groups) for rows in present]
-    masks = [extra, _window(e, before, steps, total)]
+    masks = [extra, _window(e, before, steps, total, query)]
     out = attend(e, Heads(heads[0], *seen), masks, size, e.attribute("softcap", 0.0))
     join_heads(e, out, batch, steps, count * size)
 
 
-def _before(e: Expansion, lengths: str, batch: int, steps: int, total: int) -> str:
-    if steps == total:  # a prompt
-        return e.constant(np.zeros((batch, 1), np.int64))
+def _before(e: Expansion, lengths: str, batch: int, steps: int, total: int | str) -> str:
+    none = e.constant(np.zeros((batch, 1), np.int64))
+    if total == steps:  # a prompt
+        return none
     wide = reshape(e, e.emit("Cast", [lengths], to=TensorProto.INT64), batch, 1)
-    return e.emit("Sub", [wide, ints(e, steps - 1)])
+    before = e.emit("Sub", [wide, ints(e, steps - 1)])
+    if isinstance(total, int):
+        return before
+    prompt = e.emit("Equal", [e.emit("Cast", [total], to=TensorProto.INT64), ints(e, steps)])
+    return e.emit("Where", [reshape(e, prompt, 1, 1), none, before])
 
 
 def _appended(e: Expansion, past: str, new: str, before: str, length: int) -> str:
@@ -108,7 +116,7 @@ def _repeated(e: Expansion, rows: str, total: int, times: int) -> str:
     return reshape(e, wide, batch, groups * times, total, size)
 
 
-def _window(e: Expansion, before: str, steps: int, total: int) -> str:
+def _window(e: Expansion, before: str, steps: int, total: int, query: str) -> str:
     """What keeps a step from those after it, and from those far before it: [batch, 1, steps, total]."""
     window = int(e.attribute("local_window_size", -1))
     rows = np.arange(total)[None, None, None, :] - np.arange(steps)[None, None, :, None]
@@ -118,5 +126,5 @@ def _window(e: Expansion, before: str, steps: int, total: int) -> str:
     hidden = e.emit("Greater", [ahead, ints(e, 0)])
     if window > 0:
         hidden = e.emit("Or", [hidden, e.emit("Less", [ahead, ints(e, 1 - window)])])
-    low, zero = (e.constant(np.array(v, np.float32)) for v in (np.finfo(np.float32).min, 0.0))
+    low, zero = (like(e, v, query) for v in (lowest(e, query), 0.0))
     return e.emit("Where", [hidden, low, zero])

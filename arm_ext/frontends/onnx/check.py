@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an ONNX model must be before it is imported, and the messages where it is not."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import onnx
@@ -12,7 +12,9 @@ from arm_ext.errors import ArmExtError, UsageError
 from arm_ext.frontends.onnx.advice import advice
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of
 from arm_ext.frontends.onnx.fused import NORMS
+from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.operators import EXPANSIONS, expand_operators
+from arm_ext.frontends.onnx.shapes import forget_shapes
 from arm_ext.frontends.onnx.weights import without_weights
 from arm_ext.frontends.refuse import (
     Shapes,
@@ -34,14 +36,37 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     if not proto.graph.output:
         raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
     # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
+    _check_splits(proto.graph, name)
     light = without_weights(proto)
     name_contrib(light)
+    _complete_types(light.graph)
     try:
         onnx.checker.check_model(light)
     except onnx.checker.ValidationError as err:
-        if not _unsupported(light):
+        if not _unsupported(light.graph.node):
             first = str(err).strip().splitlines()[0]
             raise UsageError(f"{name}: not a valid ONNX model: {first}") from err
+
+
+def _check_splits(graph: onnx.GraphProto, name: str) -> None:
+    """Refuse a number of outputs beyond those that a node has, as many of which onnx's shape inference would make."""
+    for node in nodes_within(graph):
+        counts = [a.i for a in node.attribute if a.name == "num_outputs"]
+        if node.op_type == "Split" and counts and counts[0] != len(node.output):
+            raise UsageError(
+                f"{name}: not a valid ONNX model: Split node '{name_of(node)}' has {len(node.output)} outputs, and its "
+                f"attribute num_outputs is {counts[0]}"
+            )
+
+
+def _complete_types(graph: onnx.GraphProto) -> None:
+    """Fill in what onnx's checker wants of inputs and outputs, and onnxruntime does not: any type will do."""
+    for value in (*graph.input, *graph.output):
+        if value.type.WhichOneof("value") in (None, "tensor_type"):
+            value.type.tensor_type.shape.SetInParent()
+    for value in graph.output:
+        if value.type.WhichOneof("value") == "tensor_type" and not value.type.tensor_type.elem_type:
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
 
 
 def name_contrib(proto: onnx.ModelProto) -> None:
@@ -82,8 +107,7 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
             value.type.tensor_type.shape.CopyFrom(
                 helper.make_tensor_type_proto(1, shapes[name]).tensor_type.shape
             )
-            proto.graph.ClearField("value_info")
-            _forget_output_shapes(proto.graph)
+            forget_shapes(proto.graph)
         elif None in known or not value.type.tensor_type.HasField("shape"):
             dynamic[name] = [
                 dim.dim_param or "?" if n is None else n for dim, n in zip(dims, known, strict=True)
@@ -93,28 +117,42 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
 
 def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:
     fits = len(shape) == len(known) and all(k in (None, n) for k, n in zip(known, shape, strict=False))
+    refusal = misfit(name, shape, ",".join("?" if n is None else str(n) for n in known))
     # A model may say itself that a tensor is empty.
-    if (has_rank and not fits) or any(n < 1 and n not in known for n in shape):
-        raise misfit(name, shape, ",".join("?" if n is None else str(n) for n in known))
+    if any(n < 1 and n not in known for n in shape):
+        raise UsageError(f"{refusal}: sizes are 1 and more")
+    if has_rank and not fits:
+        raise refusal
 
 
-def _forget_output_shapes(graph: onnx.GraphProto) -> None:
-    for value in graph.output:
-        value.type.tensor_type.ClearField("shape")
+def unsupported_within(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
+    """Return the operators that cannot be imported, with a name each, those of branches and loops among them."""
+    found = []
+    for node in _unsupported(nodes_within(graph)):
+        if node.op_type in NORMS and not domain_of(node):  # see name_contrib
+            continue
+        named = onnx.NodeProto()
+        named.CopyFrom(node)
+        named.name = name_of(node)
+        found.append(named)
+    return found
 
 
-def _unsupported(proto: onnx.ModelProto) -> list[onnx.NodeProto]:
+def _unsupported(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
     known = onnx_frontend._get_convert_map()
     return [
         node
-        for node in proto.graph.node
+        for node in nodes
         if (domain_of(node) or node.op_type not in known)
         and (domain_of(node), node.op_type) not in EXPANSIONS
     ]
 
 
 def check_supported(
-    proto: onnx.ModelProto, refused: Mapping[str, str] = _NONE, sources: Mapping[str, str] = _NONE
+    proto: onnx.ModelProto,
+    refused: Mapping[str, str] = _NONE,
+    sources: Mapping[str, str] = _NONE,
+    whole: Sequence[onnx.NodeProto] = (),
 ) -> None:
     """Refuse operators that cannot be imported.
 
@@ -122,13 +160,17 @@ def check_supported(
         proto: The model.
         refused: Name of a node that could not be expanded → why.
         sources: Name of a node that came of an expansion → the source node's.
+        whole: Of a part of a model, what cannot be imported of all of it, to be told at once.
 
     Raises:
         ModelError: Lists all of them, with counts, node names, and what they can be decomposed into.
     """
-    unsupported = _unsupported(proto)
+    unsupported = _unsupported(proto.graph.node)
     if unsupported and not refused:
         refused = _refused_besides(proto)
+    if unsupported:
+        told = {_qualified(node) for node in whole}
+        unsupported = [*whole, *(node for node in unsupported if _qualified(node) not in told)]
     missing: dict[str, list[str]] = {}
     advices: dict[str, str] = {}
     for node in unsupported:

@@ -151,8 +151,11 @@ class Composition:
             branches.append(block.end(block.bind(callee.symbol, callee.call(self._values, [source]))))
             types.append(callee.ret_ty)
         if not structural_equal(*types):
+            alike = (
+                ", a size of which is 0, or known only when it runs" if str(types[0]) == str(types[1]) else ""
+            )
             raise ModelError(
-                f"If node '{source}' cannot be compiled: its branches give {types[0]} and {types[1]}; "
+                f"If node '{source}' cannot be compiled: its branches give {types[0]} and {types[1]}{alike}; "
                 "a compiled model has static shapes, so both have to give the same"
             )
         choice = relax.If(self._value(decision.by), *branches)
@@ -173,7 +176,7 @@ class Composition:
             self._functions.symbol(node.name, "loop"),
             source,
             body,
-            loop,
+            loop.number,
             {name: value.ty for name, value in initial.items()},
             {name: value.ty for name, value in fixed.items()},
             tuple(whole.ty for whole, _ in wholes),

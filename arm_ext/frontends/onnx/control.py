@@ -10,6 +10,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.cut import captures
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, ints, stack
 from arm_ext.frontends.onnx.subgraphs import adopt_graph
@@ -39,7 +40,7 @@ def loop(e: Expansion) -> None:
     if begins is not None and not begins.all():
         count = np.array(0)
     scanned = list(e.node.output[len(states) :])
-    if count is None or begins is None or _may_end(body):
+    if count is None or begins is None or _may_end(e, body):
         if scanned:
             raise ModelError(
                 f"'{scanned[0]}' has a row of each iteration, and how many there are is decided at run time"
@@ -173,11 +174,13 @@ def body_of(node: NodeProto, name: str) -> GraphProto:
     return next(a.g for a in node.attribute if a.name == name)
 
 
-def _may_end(body: GraphProto) -> bool:
+def _may_end(e: Expansion, body: GraphProto) -> bool:
     """Whether an iteration gives another condition than the one it is given, or than a constant truth."""
+    outer = {name: e.value(name) for name in captures(body)}
     lasting = {body.input[1].name, *(t.name for t in body.initializer if numpy_helper.to_array(t).all())}
+    lasting.update(name for name, value in outer.items() if value is not None and value.all())
     for node in body.node:
-        passes = node.op_type == "Identity" and node.input[0] in lasting
+        passes = node.op_type in ("Identity", "Cast") and node.input[0] in lasting
         true = any(a.name == "value" and numpy_helper.to_array(a.t).all() for a in node.attribute)
         if passes or (node.op_type == "Constant" and true):
             lasting.add(node.output[0])

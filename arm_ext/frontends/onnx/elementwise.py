@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 from onnx import TensorProto, helper
-from onnx.reference import ReferenceEvaluator
 
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like, reduce
 
@@ -143,7 +144,10 @@ def is_infinite(e: Expansion) -> None:
 
 def dropout(e: Expansion) -> None:
     """In inference the data is kept, and so says the mask; before opset 12 onnxruntime leaves it all false."""
-    data, *_ = e.inputs("data ratio? training_mode?")
+    data, ratio, training = e.inputs("data ratio? training_mode?")
+    drops, share = (e.value(name) if name else None for name in (training, ratio))
+    if drops is not None and drops.any() and (share is None or share.any()):
+        raise ModelError("it drops at random, which training alone needs: export the model for inference")
     e.emit("Identity", [data], e.node.output[0])
     if len(e.node.output) > 1 and e.node.output[1]:
         kept = e.constant(np.full(e.dims(data), e.opset() >= _DROPOUT_TELLS))
@@ -167,13 +171,13 @@ def empty_reduction(e: Expansion) -> None:
     feeds = {data: np.zeros(e.dims(data), e.dtype(data))}
     if axes:
         feeds[axes] = e.known(axes)
-    (result,) = ReferenceEvaluator(e.node, opsets={"": e.opset()}).run(None, feeds)
-    e.emit("Identity", [e.constant(np.asarray(result))], e.node.output[0])
+    (result,) = evaluate_node(e.node, e.opset(), feeds)
+    e.emit("Identity", [e.constant(result)], e.node.output[0])
 
 
 def evaluate(e: Expansion) -> None:
     """A node of constants as what it gives."""
     feeds = {name: e.known(name) for name in e.node.input}
-    results = ReferenceEvaluator(e.node, opsets={"": e.opset()}).run(None, feeds)
+    results = evaluate_node(e.node, e.opset(), feeds)
     for name, result in zip(e.node.output, results, strict=True):
         e.emit("Identity", [e.constant(np.asarray(result))], name)

@@ -31,12 +31,12 @@ def dft(e: Expansion) -> None:
     taken = min(size, dims[axis])
     parts = [part(e, value, 0, taken) for value in parts]
     bins = size // 2 + 1 if onesided and not inverse else size
-    waves = _waves(taken, size, bins, inverse, e.dtype(x))
+    matrices = waves(taken, size, bins, inverse, e.dtype(x))
     if onesided and inverse:
         # The other half of the spectrum is the conjugate of this one: all but its ends count twice.
         twice = np.where(np.arange(taken) % size % -(-size // 2) == 0, 1, 2)[:, None].astype(e.dtype(x))
-        waves = waves[0] * twice, waves[1] * twice
-    results = _transformed(e, parts, waves)
+        matrices = matrices[0] * twice, matrices[1] * twice
+    results = _transformed(e, parts, matrices)
     back = [order.index(a) for a in range(rank - 1)]
     outputs = [
         e.emit("Transpose", [value], perm=back) for value in results[: 1 if onesided and inverse else 2]
@@ -57,11 +57,11 @@ def stft(e: Expansion) -> None:
     if window:
         frames = [e.emit("Mul", [frame, window]) for frame in frames]
     bins = size // 2 + 1 if e.attribute("onesided", 1) else size
-    outputs = _transformed(e, frames, _waves(size, size, bins, False, e.dtype(signal)))
+    outputs = _transformed(e, frames, waves(size, size, bins, False, e.dtype(signal)))
     stack(e, outputs, 3, e.node.output[0])
 
 
-def _waves(
+def waves(
     samples: int, size: int, bins: int, inverse: bool, dtype: np.dtype[Any]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """[samples, bins] of cosines and of sines with the transform's sign, scaled."""

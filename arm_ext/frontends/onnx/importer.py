@@ -19,9 +19,11 @@ from tvm import relax
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
+from arm_ext.frontends.onnx.empty import telling_of_empty
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
+from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
 from arm_ext.frontends.refuse import Shapes
 
@@ -44,7 +46,9 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     inline_model_functions(proto)
     name_nodes(proto.graph)
     source = serialise(proto)
-    program = import_program(proto, name)
+    with telling_of_empty(partial(input_specs, proto.graph)):
+        program = import_program(proto, name)
+        outputs = _output_specs(proto.graph, program.mod)
     inputs = input_specs(proto.graph)
     return ImportedModel(
         mod=program.mod,
@@ -52,7 +56,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         format="onnx",
         sha256=digest,
         inputs=inputs,
-        outputs=_output_specs(proto.graph, program.mod),
+        outputs=outputs,
         nodes=program.nodes,
         quantized=program.quantized,
         reference=partial(reference, source),
@@ -60,7 +64,7 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
 
 
 def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str, str]:
-    """Return the model (a copy, if it is one already), its short name, and the sha256 of its bytes.
+    """Return the model in valid form (a copy, if it is one already), its short name, and the sha256 of its bytes.
 
     Raises:
         UsageError: The file is missing or cannot be parsed.
@@ -70,6 +74,7 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
         refuse_heavy(model, model.graph.name)
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
+        make_valid(copy)
         return copy, model.graph.name or "model", sha256(model)
     path = Path(model)
     if not path.is_file():
@@ -85,6 +90,7 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
         raise UsageError(f"{path}: not an ONNX model, or a truncated one ({err})") from err
     except (onnx.checker.ValidationError, OSError) as err:
         raise UsageError(f"{path}: its external weights cannot be read: {err}") from err
+    make_valid(proto)
     return proto, path.stem, hashlib.sha256(data).hexdigest()
 
 
@@ -95,19 +101,24 @@ def input_specs(graph: onnx.GraphProto) -> tuple[TensorSpec, ...]:
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
     if not value.type.tensor_type.elem_type:  # a shape that was given has made a tensor type of another
-        raise ModelError(
-            f"input '{value.name}' is no tensor: sequences and optional values are not supported"
-        )
+        raise _no_tensor("input", value.name)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     return TensorSpec(
         value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype.name
     )
 
 
+def _no_tensor(what: str, name: str) -> ModelError:
+    return ModelError(f"{what} '{name}' is no tensor: sequences and optional values are not supported")
+
+
 def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
     ty = mod["main"].ret_ty
     fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
     specs = []
+    for value in graph.output:
+        if value.type.WhichOneof("value") not in (None, "tensor_type"):
+            raise _no_tensor("output", value.name)
     for value, field in zip(graph.output, fields, strict=True):
         if not isinstance(field, relax.TensorType) or field.shape is None:
             raise ModelError(

@@ -99,7 +99,6 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
         UsageError: The shapes of its nodes contradict each other.
     """
     sources: dict[str, str] = {}
-    refused: dict[str, str] = {}
     outputs = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]
     while True:
         # onnx's inference of some operators (STFT) overwrites what the model says of its outputs.
@@ -109,7 +108,9 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
         before = {node.name for node in model.graph.node}
         expansion = Expansion(model)
         expansion.run(EXPANSIONS)
-        refused.update(expansion.refused)
         sources.update((new, sources.get(old, old)) for new, old in expansion.sources.items())
         if before.issuperset(node.name for node in model.graph.node):
-            return sources, refused
+            return (
+                sources,
+                expansion.refused,
+            )  # of this round: what an earlier one could not know may be known by now

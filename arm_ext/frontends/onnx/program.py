@@ -17,11 +17,12 @@ import tvm
 from onnx import ModelProto
 
 from arm_ext.frontends.onnx.block import Callee
-from arm_ext.frontends.onnx.check import check_supported, name_contrib, runtime_inputs
+from arm_ext.frontends.onnx.check import check_supported, name_contrib, runtime_inputs, unsupported_within
 from arm_ext.frontends.onnx.compose import Composition
 from arm_ext.frontends.onnx.convert import convert
 from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.int4 import widen_int4
+from arm_ext.frontends.onnx.nested import name_of
 from arm_ext.frontends.onnx.operators import expand_operators
 from relay_passes.merge_modules import MAIN, add_functions, merge_modules
 from relay_passes.sources import identifier
@@ -67,7 +68,7 @@ def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> Non
     """
     taken = Counter() if taken is None else taken
     for node in graph.node:
-        base = node.name or next((out for out in node.output if out), node.op_type)
+        base = name_of(node)
         taken[base] += 1
         node.name = base if taken[base] == 1 else f"{base}:{taken[base]}"
 
@@ -79,6 +80,7 @@ class _Functions:
         self.nodes = {node.name: node.op_type for node in graph.node}
         self.quantized = False
         self._model = model
+        self._unsupported = unsupported_within(graph)
         self._given = Counter(self.nodes.keys())
         self._symbols = {MAIN}
         self._straight: dict[str, tvm.IRModule] = {}
@@ -123,7 +125,7 @@ class _Functions:
         """
         name_contrib(model)
         widen_int4(model)
-        check_supported(model, sources=sources)
+        check_supported(model, sources=sources, whole=self._unsupported)
         new, refused = expand_operators(model, self._model)
         sources = {**sources, **{node: sources.get(old, old) for node, old in new.items()}}
         parts = cut(model.graph)

@@ -101,9 +101,9 @@ def eye_like(e: Expansion) -> None:
 
 
 def one_hot(e: Expansion) -> None:
-    """A comparison with all indices; values that are constants stay with the operator."""
+    """A comparison with all indices; values that are constants stay with the operator, if the depth is a scalar."""
     indices, depth, values = e.inputs("indices depth values")
-    if e.value(values) is not None:
+    if e.value(values) is not None and not e.rank(depth):
         return
     (count,), rank = _known(e, depth), e.rank(indices)
     axis = int(e.attribute("axis", -1)) % (rank + 1)

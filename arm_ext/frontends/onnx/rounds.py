@@ -15,7 +15,6 @@ from tvm_ffi import structural_equal
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.block import Block, Callee, call
-from arm_ext.frontends.onnx.while_loop import While
 
 SCALAR = {name: relax.TensorType((), name) for name in ("bool", "int64")}
 
@@ -28,7 +27,7 @@ class Rounds:
         symbol: Its name.
         source: The node that it comes from.
         body: Computes a round.
-        loop: What the body's inputs are.
+        number: What the body calls the number of its round, an int64 scalar.
         states: Name → type, in order.
         fixed: What the body reads beside: name → type.
         wholes: Types of what rows are written to.
@@ -38,7 +37,7 @@ class Rounds:
     symbol: str
     source: str
     body: Callee
-    loop: While
+    number: str
     states: Mapping[str, Type]
     fixed: Mapping[str, Type]
     wholes: tuple[Type, ...]
@@ -62,12 +61,12 @@ class Rounds:
 
     def function(self) -> relax.Function:
         """The function."""
-        go, number = Var("go", SCALAR["bool"]), Var(self.loop.number, SCALAR["int64"])
+        go, number = Var("go", SCALAR["bool"]), Var(self.number, SCALAR["int64"])
         states = {name: Var(name, ty) for name, ty in self.states.items()}
         fixed = {name: Var(name, ty) for name, ty in self.fixed.items()}
         wholes = [Var("whole", ty) for ty in self.wholes]
         again, block = Block(), Block()
-        given = {self.loop.number: number, **states, **fixed}
+        given = {self.number: number, **states, **fixed}
         results = again.fields("results", self.body.call(given, [self.source]))
         elements = results[len(results) - len(wholes) :]
         for writer, whole, row in zip(self.writers, wholes, elements, strict=True):

@@ -3,6 +3,7 @@
 
     Shape(x), x of static shape    →    its dimensions
     f(constants), all integer      →    its value, as are floats on the way from a shape to a size
+    f(constants), few elements     →    its value, if f is arithmetic such as leads to scales and bounds
 
 Exporters write a shape's arithmetic as nodes (Gather, Div, Concat, Slice, …). TVM's importer needs what they give,
 sizes, starts and widths, as constants.
@@ -12,22 +13,34 @@ Quantised: integer weights stay integers; a DequantizeLinear of them gives a flo
 
 import math
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import AttributeProto, NodeProto, TensorProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from arm_ext.errors import UsageError
+from arm_ext.frontends.onnx.cut import subgraphs
+from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
-from arm_ext.frontends.onnx.weights import change_without_weights
+from arm_ext.frontends.onnx.weights import SMALL_ELEMENTS, change_without_weights
 
 _INTEGERS = frozenset(
     helper.np_dtype_to_tensor_dtype(np.dtype(name))
     for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+)
+
+# fmt: off
+_ARITHMETIC = frozenset({
+    "Abs", "Add", "Cast", "Ceil", "Concat", "Div", "Expand", "Floor", "Gather", "Identity", "Max", "Min", "Mul",
+    "Neg", "Pow", "Range", "Reciprocal", "Reshape", "Round", "Slice", "Sqrt", "Squeeze", "Sub", "Unsqueeze",
+})
+# fmt: on
+
+# A value of these would be the same at every run.
+_RANDOM = frozenset(
+    ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 )
 
 
@@ -81,7 +94,7 @@ class _Folding:
     def _values(self, node: NodeProto) -> list[TensorProto]:
         """The node's outputs, if they are to be constants."""
         inputs = [value for value in node.input if value]
-        if domain_of(node) or not inputs or any(a.type == AttributeProto.GRAPH for a in node.attribute):
+        if domain_of(node) or not inputs or node.op_type in _RANDOM or any(subgraphs(node)):
             return []
         dims = self._dims(inputs[0])
         if node.op_type in ("Shape", "Size") and dims is not None:
@@ -92,16 +105,16 @@ class _Folding:
         if not self._from_shapes.isdisjoint(inputs):
             self._from_shapes.update(node.output)
         elif not all(self._is_integer(value) for value in (*inputs, *node.output)):
-            return []
+            values = (*inputs, *node.output)
+            if node.op_type not in _ARITHMETIC or not all(self._is_small(value) for value in values):
+                return []
         return self._computed(node, inputs)
 
     def _computed(self, node: NodeProto, inputs: Iterable[str]) -> list[TensorProto]:
         try:
             feeds = {value: numpy_helper.to_array(self._constants[value]) for value in inputs}
-            results = ReferenceEvaluator(node, opsets={"": self._opset}).run(None, feeds)
-            return [
-                numpy_helper.from_array(np.asarray(r), o) for r, o in zip(results, node.output, strict=True)
-            ]
+            results = evaluate_node(node, self._opset, feeds)
+            return [numpy_helper.from_array(r, o) for r, o in zip(results, node.output, strict=True)]
         except Exception:  # in types of the reference's own and of numpy's; the importer may take the node
             return []
 
@@ -113,6 +126,10 @@ class _Folding:
             return None
         known = all(dim.HasField("dim_value") for dim in held.shape.dim)
         return [dim.dim_value for dim in held.shape.dim] if known else None
+
+    def _is_small(self, value: str) -> bool:
+        dims = self._dims(value)
+        return dims is not None and math.prod(dims) <= SMALL_ELEMENTS
 
     def _is_integer(self, value: str) -> bool:
         if value in self._constants:
@@ -135,16 +152,50 @@ def _constant_nodes(node: NodeProto, values: Iterable[TensorProto]) -> list[Node
     ]
 
 
+# A number of outputs beyond all bounds is no error of onnx's own.
+_INCONSISTENT = (onnx.shape_inference.InferenceError, MemoryError)
+
+
 def infer_shapes(proto: onnx.ModelProto, name: str) -> None:
     """Give the model the shapes of all its values.
+
+    Shapes that it declares itself are dropped where they contradict what follows from its inputs, as onnxruntime does:
+    tools leave those of the batch that a model was exported with.
 
     Raises:
         UsageError: The shapes of its nodes contradict each other.
     """
-    infer = partial(onnx.shape_inference.infer_shapes, strict_mode=True, data_prop=True)
+    fault = _try_infer(proto)
+    # onnx propagates the values of shapes into the subgraphs of a subgraph twice, and takes that for a contradiction.
+    if (
+        fault is not None
+        and _try_infer(proto, forget=True) is not None
+        and _try_infer(proto, forget=True, data_prop=False) is not None
+    ):
+        detail = str(fault).strip().splitlines()[-1]
+        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from fault
+
+
+def _try_infer(proto: onnx.ModelProto, *, forget: bool = False, data_prop: bool = True) -> Exception | None:
+    """Give the model the shapes of all its values; returns what keeps it from that, and leaves it then."""
+
+    def inferred(light: onnx.ModelProto) -> onnx.ModelProto:
+        if forget:
+            forget_shapes(light.graph)
+        return onnx.shape_inference.infer_shapes(light, strict_mode=True, data_prop=data_prop)
+
     try:
-        change_without_weights(proto, infer)
-    # A number of outputs beyond all bounds is no error of onnx's own.
-    except (onnx.shape_inference.InferenceError, MemoryError) as err:
-        detail = str(err).strip().splitlines()[-1]
-        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from err
+        change_without_weights(proto, inferred)
+    except _INCONSISTENT as err:
+        return err
+    return None
+
+
+def forget_shapes(graph: onnx.GraphProto) -> None:
+    """Drop the types that a graph declares of values inside it, and the shapes of its outputs; in subgraphs, too."""
+    graph.ClearField("value_info")
+    for value in graph.output:
+        value.type.tensor_type.ClearField("shape")
+    for node in graph.node:
+        for inner in subgraphs(node):
+            forget_shapes(inner)

@@ -4,7 +4,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
@@ -30,12 +32,18 @@ def import_onnx_states(
     if not states:
         return import_onnx(model, shapes)
     proto, name, digest = read_onnx(model)
+    initial = take_defaults(proto, states)
+    if not initial:
+        return import_onnx(model, shapes)
+    imported = replace(import_onnx(proto, shapes), name=name, sha256=digest)
+    return with_states(imported, {name: states[name] for name in initial}, initial)
+
+
+def take_defaults(proto: onnx.ModelProto, states: Mapping[str, str]) -> dict[str, npt.NDArray[Any]]:
+    """Take the defaults of those inputs that are states out of a model; return them by the input's name."""
     named = {value.name for value in proto.graph.input} & set(states)
     defaults = [tensor for tensor in proto.graph.initializer if tensor.name in named]
-    if not defaults:
-        return import_onnx(model, shapes)
     initial = {tensor.name: numpy_helper.to_array(tensor) for tensor in defaults}
     for tensor in defaults:
         proto.graph.initializer.remove(tensor)
-    imported = replace(import_onnx(proto, shapes), name=name, sha256=digest)
-    return with_states(imported, {name: states[name] for name in initial}, initial)
+    return initial

@@ -19,7 +19,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from arm_ext.errors import ModelError
 
-_SMALL_ELEMENTS = 1024
+SMALL_ELEMENTS = 1024
 """What sizes, axes and starts follow from is shorter."""
 
 _PROTOBUF_BYTES = 2**31
@@ -125,7 +125,7 @@ def change_without_weights(model: ModelProto, change: Callable[[ModelProto], Mod
 
 
 def _is_small(tensor: TensorProto) -> bool:
-    return bool(math.prod(tensor.dims) <= _SMALL_ELEMENTS)
+    return bool(math.prod(tensor.dims) <= SMALL_ELEMENTS)
 
 
 def _bytes(tensor: TensorProto) -> int:

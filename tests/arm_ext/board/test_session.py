@@ -9,6 +9,7 @@ from time import monotonic
 
 import numpy as np
 import pytest
+from tvm import rpc
 
 from arm_ext.board import Board, open_board
 from arm_ext.board import session as session_module
@@ -34,6 +35,14 @@ def test_a_virtual_board_survives_its_session(
 ) -> None:
     with pytest.raises(error, match=message):
         virtual.load(fault).run(_value(what))
+    assert virtual.load(fault).run(_value(COPY)) == _value(COPY)
+
+
+def test_a_virtual_board_reads_a_large_library_where_it_lies(
+    virtual: Board, fault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(rpc.RPCSession, "upload", None)
     assert virtual.load(fault).run(_value(COPY)) == _value(COPY)
 
 

@@ -95,7 +95,10 @@ def test_nothing_measured_is_never_a_success(
     monkeypatch.setattr(fleet, "__init__", broken)
     assert _tune(tmp_path, "--trials", "4") == 3
     assert "without tuning, failed (run): boom" in capsys.readouterr().err
-    assert _tune(tmp_path, "--rerank", "local") == 3  # there is nothing to measure again
+    assert _tune(tmp_path, "--rerank", "local") == 3
+    assert (
+        "has no records of these tasks for cortex-a76 to time again; search first" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.usefixtures("fleet")
@@ -185,8 +188,9 @@ def test_databases_are_shown_merged_and_pruned(tmp_path: Path, capsys: pytest.Ca
     merged = tmp_path / "c"
     assert cli.invoke(["db", "merge", str(a.folder), str(b.folder), "-o", str(merged)]) == 0
     assert "22 records added" in capsys.readouterr().out
-    assert cli.invoke(["db", "merge", str(a.folder), "-o", str(merged)]) == 0
-    assert "0 records added" in capsys.readouterr().out
+    assert cli.invoke(["db", "merge", str(a.folder), "-o", str(merged), "--json"]) == 0
+    said: dict[str, object] = {"schema_version": 1, "folder": str(merged), "added": 0, "records": 22}
+    assert json.loads(capsys.readouterr().out) == said
     assert cli.invoke(["db", "show", str(merged), "--json"]) == 0
     (book,) = json.loads(capsys.readouterr().out)["books"]
     (entry,) = book["entries"]
@@ -194,6 +198,13 @@ def test_databases_are_shown_merged_and_pruned(tmp_path: Path, capsys: pytest.Ca
     assert entry["used"]
     assert cli.invoke(["db", "prune", str(merged), "--keep", "2"]) == 0
     assert "19 records removed" in capsys.readouterr().out
+    assert cli.invoke(["db", "prune", str(merged), "--keep", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "schema_version": 1,
+        "folder": str(merged),
+        "removed": 0,
+        "records": 3,
+    }
     assert cli.invoke(["db", "show", str(merged)]) == 0
     shown = capsys.readouterr().out
     assert "50.0 %" in shown

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
+import sys
 import zipfile
 from pathlib import Path
 
 import onnx
 import pytest
 
-from arm_ext.errors import UsageError
+from arm_ext.errors import EnvError, UsageError
 from arm_ext.frontends.load import import_model
 from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp
@@ -77,3 +78,25 @@ def test_other_exceptions_say_that_the_file_may_be_damaged(tmp_path: Path):
 def test_missing_file():
     with pytest.raises(UsageError, match="no such model file"):
         import_model("nowhere.onnx")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            'raise ImportError("libtorch_cpu.so: cannot open shared object file")',
+            "does not load .libtorch_cpu.so",
+        ),
+        ("", "does not load"),  # a part is missing
+    ],
+)
+def test_half_an_installation_of_torch_is_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, says: str
+):
+    (tmp_path / "torch").mkdir()
+    write(tmp_path / "torch" / "__init__.py", content.encode())
+    monkeypatch.syspath_prepend(tmp_path)
+    for module in [name for name in sys.modules if name.split(".")[0] == "torch" or ".torch" in name]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(EnvError, match=f"{says}.*pip install --force-reinstall torch"):
+        import_model(object())  # type: ignore[arg-type]

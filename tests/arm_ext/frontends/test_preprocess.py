@@ -178,7 +178,7 @@ def test_the_manifest_has_the_frame_and_the_labels(tmp_path: Path, capsys: pytes
     onnx.save(residual_cnn(), command[1])
     assert invoke(command) == 0
     manifest = json.loads(capsys.readouterr().out)["manifest"]
-    assert manifest["inputs"] == [{"name": "x", "shape": [9, 7, 3], "dtype": "uint8", "batch": ""}]
+    assert manifest["inputs"] == [{"name": "x", "shape": [9, 7, 3], "dtype": "uint8"}]
     assert [y["dtype"] for y in manifest["outputs"]] == ["float32", "int64"]
     selftest = Selftest.load(out / SELFTEST)
     np.testing.assert_array_equal(selftest.expected[1], selftest.source[1])
@@ -187,7 +187,8 @@ def test_the_manifest_has_the_frame_and_the_labels(tmp_path: Path, capsys: pytes
 BAD_FILES = {
     "image: {}": "image: unknown key",
     "inputs: {x: {frame: [8, 8, 3], step: []}}": "inputs.x.step: unknown key",
-    "inputs: {x: {steps: []}}": "inputs.x.frame: field required",
+    "inputs: {x: {steps: []}}": "inputs.x: expected frame: [height, width, channels], or frames: ",
+    "inputs: {x: {frame: [8, 8, 3], frames: [[8, 8, 3]]}}": "inputs.x: expected frame: [height, width, channels], or ",
     "inputs: {x: {frame: [8, 8, '3']}}": "inputs.x.frame[2]: input should be a valid integer",
     "inputs: {x: {frame: [8, 8]}}": "inputs.x.frame: list should have at least 3 items",
     "inputs: {x: {frame: [8, 8, 3], steps: [resize: {mode: cubic}]}}": "inputs.x.steps[0].resize.mode: input should "

@@ -11,7 +11,7 @@ from arm_ext import digits
 from arm_ext.cli import invoke
 from arm_ext.errors import UsageError
 from arm_ext.package import load_package
-from arm_ext.quant.frontend import import_quantized
+from arm_ext.quant.frontend import Importer
 from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES
 from tests.arm_ext.models import mlp, residual_cnn
 
@@ -25,7 +25,9 @@ def samples(tmp_path: Path) -> Path:
 
 def test_model_keeps_the_float_ones_identity_and_nodes(samples: Path):
     source = residual_cnn()
-    imported, calibration = import_quantized(source, samples, "minmax")
+    importer = Importer(source, samples=samples)
+    imported, calibration = importer({}), importer.calibration
+    assert calibration is not None
     assert imported.quantized
     assert imported.name == source.graph.name
     assert imported.sha256 == hashlib.sha256(source.SerializeToString()).hexdigest()

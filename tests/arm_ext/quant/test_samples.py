@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import TensorSpec
-from arm_ext.quant.samples import read_samples, split_samples
+from arm_ext.quant.samples import split_samples
 
 IMAGE = TensorSpec("image", (1, 3, 9), "float32")
 TOKENS = TensorSpec("tokens", (7,), "int64")
@@ -53,18 +51,3 @@ def test_faults(samples: dict[str, np.ndarray], says: str):
 def test_inputs_with_different_counts():
     with pytest.raises(UsageError, match="'image': 2, 'tokens': 3"):
         split_samples({"image": images(2, 1, 3, 9), "tokens": np.zeros((3, 7), "i8")}, [IMAGE, TOKENS])
-
-
-@pytest.mark.parametrize("content", [None, b"", b"hello", b"PK\x03\x04 nonsense"])
-def test_not_an_npz(tmp_path: Path, content: bytes | None):
-    path = tmp_path / "c.npz"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"c\.npz"):
-        read_samples(path)
-
-
-def test_a_single_array_is_not_an_npz(tmp_path: Path):
-    np.save(tmp_path / "c.npy", np.zeros(3))
-    with pytest.raises(UsageError, match=r"c\.npy: not an \.npz"):
-        read_samples(tmp_path / "c.npy")

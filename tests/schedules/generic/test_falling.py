@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
+from tvm import sym, tirx
 from tvm.relax import op
 
 from schedules import generic
+from schedules.generic.falling import truncated
+from schedules.generic.stages import Axis
 from tests.schedules.generic.operators import lowered, run
 from tests.schedules.programs import host
 
@@ -25,6 +28,13 @@ def test_a_reshape_backwards(first):
 
     x = np.random.default_rng(first).integers(-128, 128, (3, 12), np.int8)
     _holds(reverse, x, x.T.reshape(9, 4)[first:0:-1])
+
+
+def test_a_choice_keeps_its_quotients():
+    """Of a mirrored border; it has no bounds that tell how many divisors make it positive."""
+    i = tirx.Var("i", "int64")
+    mirrored = tirx.if_then_else(i < 4, i, 7 - i) % 3
+    assert truncated(mirrored, [Axis(i, 8)], sym.Analyzer()).same_as(mirrored)
 
 
 def _holds(function, x, expected):

@@ -111,3 +111,35 @@ def test_a_form_that_is_refused(case: tuple[OneNode, str]):
     set_output_shapes(proto, [np.empty(1)] * len(node.outputs))
     with pytest.raises(ModelError, match=reason):
         import_onnx(proto)
+
+
+def test_lengths_at_run_time():
+    """One package takes the prompt and the steps after it, as decoders are exported: the mask tells how many count."""
+    given = {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
+    node = OneNode("GroupQueryAttention", outputs=("float32",) * 3, attributes=given)
+    node.take("float32", 1, 2, 64).take("float32", 1, 2, 32).take("float32", 1, 2, 32)
+    node.take("float32", 1, 2, 8, 16).take("float32", 1, 2, 8, 16).take("int32", 1).take("int32", 1)
+    proto = node.weight("float32", 16, 8).weight("float32", 16, 8).build()
+    *values, _, _ = node.values()
+    imported = None
+    for total in (2, 7):
+        inputs = [*values, np.array([total - 1], np.int32), np.array([total], np.int32)]
+        expected = run_onnxruntime(proto.SerializeToString(), inputs, integers=False)
+        if imported is None:
+            set_output_shapes(proto, expected)
+            imported = import_onnx(proto)
+        for ours, theirs in zip(run_on_host(imported.mod, inputs), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_masks_have_the_type_of_the_scores(mask: bool):
+    node = OneNode(
+        "MultiHeadAttention", outputs=("float16",), attributes={"num_heads": 2, "unidirectional": 1}
+    )
+    node.take("float16", 1, 3, 16).take("float16", 1, 3, 16).take("float16", 1, 3, 16).skip()
+    proto = (node.hold([[1, 1, 0]], "int32") if mask else node).build()
+    values = [np.linspace(-1, 1, 48, dtype=np.float16).reshape(1, 3, 16) * k for k in (1, 2, 3)]
+    (found,), (expected,), _ = import_and_run(proto, values)
+    # Scores in binary16: two of its steps.
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2.0**-9 * np.abs(expected).max())

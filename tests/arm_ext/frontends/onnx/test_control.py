@@ -169,6 +169,30 @@ def test_rows_of_a_count_that_is_not_known_are_refused():
         import_onnx(proto)
 
 
+def test_rows_of_a_count_that_nothing_ends():
+    """Whose condition is a constant from outside, which exporters cast again and again."""
+    inner = [node("Add", ["x", "x"], ["row"]), node("Cast", ["on"], ["go"], to=models.BOOL)]
+    body = graph(inner, [number("i"), number("c", models.BOOL)], [number("go", models.BOOL), value("row")])
+    loop = node("Loop", ["M", "on"], ["y"], "count", body=body)
+    proto = model(graph([loop], [value("x")], [value("y", ["k", 4])], M=3, on=True))
+    assert import_onnx(proto).outputs[0].shape == (3, 4)
+
+
+def test_a_shape_that_a_constant_choice_decides():
+    """As torch writes a squeeze: of the two branches one fits, and what follows has a shape only then."""
+    branches = [graph([node("Squeeze", ["x", "axis"], ["a"])], [], [value("a", ["n"])], axis=[0])]
+    branches.append(graph([node("Identity", ["x"], ["b"])], [], [value("b", ["n", "m"])]))
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["first"], axis=0),
+        node("Equal", ["first", "one"], ["fits"]),
+        node("If", ["fits"], ["z"], "pick", then_branch=branches[0], else_branch=branches[1]),
+        node("ReduceMean", ["z"], ["y"], axes=[0], keepdims=1),
+    ]
+    proto = model(graph(nodes, [value("x", [1, 4])], [value("y", ["k"])], zero=0, one=1))
+    assert import_onnx(proto).outputs[0].shape == (1,)
+
+
 def test_a_state_that_grows_is_refused():
     body = graph(
         [node("Concat", ["s", "x"], ["s1"], axis=0), node("Identity", ["c"], ["go"])],

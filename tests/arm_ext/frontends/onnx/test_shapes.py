@@ -8,6 +8,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.frontends.onnx.shapes import fold_shapes
+from arm_ext.frontends.onnx.weights import SMALL_ELEMENTS
 from arm_ext.selftest import random_inputs, run_on_host
 from relay_passes.sources import bindings_of, sources_of
 from tests.arm_ext.models import model
@@ -166,6 +167,50 @@ def test_quantised_weights_stay_integers():
     ]
     weights = {"w": np.ones((7, 9), np.int8), "scale": np.array(0.5, np.float32)}
     assert left(model(nodes, {"x": [1, 9]}, ["y"], weights)) == ["DequantizeLinear", "MatMul"]
+
+
+def test_scales_are_computed():
+    """Of a size given in floats, one of whose parts exporters share by an Identity."""
+    nodes = [
+        node("Identity", ["front"], ["again"]),
+        node("Div", ["size", "four"], ["back"]),
+        node("Concat", ["again", "back"], ["scales"], axis=0),
+        node("Resize", ["x", "", "scales"], ["y"], mode="nearest"),
+    ]
+    numbers = {"front": [1, 1], "size": [8, 6], "four": [4]}
+    weights = {name: np.array(values, np.float32) for name, values in numbers.items()}
+    np.testing.assert_array_equal(folded(model(nodes, X, ["y"], weights), "scales"), [1, 1, 2, 1.5])
+
+
+@pytest.mark.parametrize(
+    ("operator", "size"), [("Add", SMALL_ELEMENTS + 1), ("RandomNormalLike", 7), ("DequantizeLinear", 7)]
+)
+def test_neither_weights_nor_random_numbers_are_computed(operator: str, size: int):
+    kind = np.int8 if operator == "DequantizeLinear" else np.float32
+    inputs = ["w"] if operator == "RandomNormalLike" else ["w", "v"]
+    proto = model(
+        [node(operator, inputs, ["e"]), node("Mul", ["x", "e"], ["y"])],
+        {"x": [size]},
+        ["y"],
+        {"w": np.ones(size, kind), "v": np.array(2, np.float32)},
+    )
+    assert left(proto) == [operator, "Mul"]
+
+
+@pytest.mark.parametrize("opset", [9, 12])
+def test_operators_of_an_older_opset(opset: int):
+    """Whose axes are attributes; onnx's reference takes a node by itself for one of the newest opset."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "one"], ["channels"], axis=0),
+        node("Unsqueeze", ["channels"], ["size"], axes=[0]),
+        node("ConstantOfShape", ["size"], ["y"]),
+    ]
+    proto = model([], X, ["y"], {"one": I64["one"]})
+    proto.opset_import[0].version = opset
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    proto.graph.node.extend(nodes)
+    np.testing.assert_array_equal(folded(proto, "size"), [6])
 
 
 def test_float_constants_are_left_to_the_passes():

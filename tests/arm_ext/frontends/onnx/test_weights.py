@@ -96,6 +96,8 @@ def test_model_of_more_than_two_gigabytes(tmp_path: Path):
     arm_ext.compile(write(tmp_path, rows), "neoverse-n2", tmp_path / "big.armpkg", inputs=[ids])
     package = load_package(tmp_path / "big.armpkg")
     assert package.so.stat().st_size > 2**31
-    (found,), (source,) = package.selftest.expected, package.selftest.source
+    selftest = package.selftest()
+    (found,), (source,) = selftest.expected, selftest.source
     assert np.abs(source[0, 2]).max() > 1
     np.testing.assert_allclose(found, source, rtol=0, atol=1e-6 * np.abs(source).max())
+    assert all(check.passed for check in arm_ext.run(package, check=True).checks)

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The message for a model that fails because an input has no elements."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.imported import TensorSpec
+
+
+@contextmanager
+def telling_of_empty(inputs: Callable[[], Sequence[TensorSpec]]) -> Iterator[None]:
+    """Around the import of a model: TVM takes a size of 0 for one that is not known, and says so of other values.
+
+    Raises:
+        ModelError: As the import; names the inputs that have no elements, if there are any.
+    """
+    try:
+        yield
+    except ModelError as err:
+        empty = [spec.describe() for spec in inputs() if 0 in spec.shape]
+        if not empty:
+            raise
+        raise ModelError(
+            f"{', '.join(empty)} has no elements, and what follows from it has no known size ({err}). Give it one "
+            "element at least, such as a cache's first place that a mask hides, or leave it out of the model"
+        ) from err

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one ONNX node gives for constants, by onnx's reference."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+
+def evaluate_node(
+    node: onnx.NodeProto, opset: int, feeds: Mapping[str, npt.NDArray[Any]]
+) -> list[npt.NDArray[Any]]:
+    """Return the outputs of a standard operator.
+
+    Args:
+        node: Without subgraphs.
+        opset: Of its model. The reference takes a bare node for one of the newest.
+        feeds: Its inputs, by name.
+    """
+    graph = helper.make_graph(
+        [node],
+        "node",
+        [onnx.ValueInfoProto(name=name) for name in feeds],
+        [onnx.ValueInfoProto(name=name) for name in node.output],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    return [np.asarray(result) for result in ReferenceEvaluator(model).run(None, dict(feeds))]

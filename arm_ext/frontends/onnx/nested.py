@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of a graph together with those of the branches and loops in it."""
+
+from collections.abc import Iterator
+
+from onnx import AttributeProto, GraphProto, NodeProto
+
+
+def nodes_within(graph: GraphProto) -> Iterator[NodeProto]:
+    """Yield the nodes of a graph, each before those of its subgraphs."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield from nodes_within(attribute.g)
+
+
+def name_of(node: NodeProto) -> str:
+    """Return a node's name: its own, else its first output's, else its operator's."""
+    return str(node.name or next((output for output in node.output if output), node.op_type))

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What onnxruntime runs although onnx's checker refuses it, brought into the form that the checker wants.
+
+    b = Relu(a); a = Conv(x)           →    a = Conv(x); b = Relu(a)
+    ir_version 3                       →    ir_version 4
+    graph ""                           →    graph "model"
+    "" : 7, ai.onnx : 12               →    "" : 12
+    com.microsoft : 1                  →    com.microsoft : 1, "" : 17
+    x: float[-1, 3]                    →    x: float[?, 3]
+
+Files like these come from tools that change graphs, and from old exporters.
+"""
+
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+from arm_ext.frontends.onnx.cut import reads, subgraphs
+
+# From this on initialisers need not be inputs; those that the import adds are none.
+_FREE_INITIALISERS = 4
+
+# Of a model that has no standard operators: what its own are replaced by is written in this one.
+_OPSET = 17
+
+
+def make_valid(model: ModelProto) -> None:
+    """Bring a model into the form that onnx's checker wants, as far as onnxruntime does without it."""
+    graph = model.graph
+    graph.name = graph.name or "model"
+    model.ir_version = max(model.ir_version, _FREE_INITIALISERS)
+    _name_standard_domain(model)
+    for value in _values(graph):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value < 0:
+                dim.ClearField("dim_value")
+    sort_nodes(graph)
+
+
+def _name_standard_domain(model: ModelProto) -> None:
+    """Leave one version of each operator set, and one name of the standard one, which is always there."""
+    versions: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = _short(entry.domain)
+        versions[domain] = max(versions.get(domain, 0), entry.version)
+    versions.setdefault("", _OPSET)
+    model.ClearField("opset_import")
+    for domain, version in versions.items():
+        model.opset_import.add(domain=domain, version=version)
+    for node in _nodes(model.graph):
+        node.domain = _short(node.domain)
+
+
+def _short(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from _nodes(inner)
+
+
+def _values(graph: GraphProto) -> Iterator[ValueInfoProto]:
+    yield from (*graph.input, *graph.output, *graph.value_info)
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from _values(inner)
+
+
+def sort_nodes(graph: GraphProto) -> None:
+    """Put nodes behind those whose values they read, in subgraphs, too; a graph with a cycle stays as it is."""
+    for node in graph.node:
+        for inner in subgraphs(node):
+            sort_nodes(inner)
+    makers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
+    needed = {
+        index: [makers[name] for name in reads([node]) if name in makers]
+        for index, node in enumerate(graph.node)
+    }
+    if all(other < index for index, others in needed.items() for other in others):
+        return
+    try:
+        order = list(TopologicalSorter(needed).static_order())
+    except CycleError:
+        return
+    # The new list holds nodes of the graph, which clearing it would empty.
+    kept = GraphProto(node=[graph.node[index] for index in order])
+    graph.ClearField("node")
+    graph.node.extend(kept.node)

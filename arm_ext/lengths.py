@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowering of models in which a length is known at run time: of each function the best form that its kernel allows.
+
+any length    the kernels made for some lengths are the same but for numbers: nothing is lost
+chunks        rows are computed each by itself: a kernel of some rows, over as many chunks as it takes
+loops         plain loops, without a schedule
+"""
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.ir import Call, Expr, PrimType, Var
+from tvm_ffi import structural_map
+
+import schedules
+from arm_ext.target.profiles import Profile
+from relay_passes.follow_samples import Samples
+from relay_passes.lengths.fix import dims_of, fixed, fixed_composite, length_of, takes_length, value_of
+from relay_passes.lengths.graphs import DifferentError
+from relay_passes.lengths.unite import united
+from relay_passes.samples_apart import follow_rows
+from relay_passes.sources import bindings_of
+from schedules import generic
+from schedules.chunks import Argument, in_chunks
+from schedules.cores import Core
+from schedules.kernels.threads import PARALLEL_CYCLES
+from schedules.lower import read
+from schedules.one_axis import widened
+from schedules.select import Choice, Choose, Known, select
+from schedules.workload import Workload
+
+PROBES = (3, 7, 42)
+"""Lengths whose kernels are compared: with and without a tail of most register tiles, short and long."""
+
+CHUNKS = (8, 12, 16, 24, 32, 48)
+"""Rows of a chunk: multiples of the rows of register tiles."""
+
+_PROOF_ROWS = 5
+
+_PARALLEL_CYCLES = 8 * PARALLEL_CYCLES
+"""Of the greatest length, from which its chunks are spread over threads: so that an eighth of it is worth it, too."""
+
+ANY, CHUNKED, LOOPS = "any length", "in chunks", "loops of any length"
+
+
+@dataclass
+class Lengths:
+    """Lowers functions whose length is a variable.
+
+    Attributes:
+        mod: As `fuse` leaves it, of any length.
+        largest: The greatest length.
+        profile: The target.
+        without: Names of kernels that are not to be used.
+        chunked: Written here: whether some kernel reads and writes a chunk's rows where there are fewer.
+    """
+
+    mod: tvm.IRModule
+    largest: int
+    profile: Profile
+    without: Collection[str] = ()
+    chunked: bool = field(default=False, init=False)
+    _of_fixed_lengths: set[str] = field(default_factory=set, init=False)
+    """Kernels that were not the same for some lengths; looking again takes seconds."""
+
+    def lower(self, name: str, choose: Choose | None) -> schedules.Lowered | schedules.Rejected:
+        """Lower a composite."""
+        if length_of(self.mod[name]) is None:
+            return self._at(name, 0, choose)
+        most = value_of(self._length(name), self.largest)
+        best = self._at(name, most, choose)
+        if isinstance(best, schedules.Rejected):
+            return best
+        if best.choice.kernel not in self._of_fixed_lengths:
+            if found := self._any_length(name, best):
+                return found
+            self._of_fixed_lengths.add(best.choice.kernel)
+        return self._in_chunks(name, best, most, choose)
+
+    def schedule(self, func: tirx.PrimFunc) -> generic.Scheduled:
+        """Schedule loops that no kernel takes."""
+        target = self.profile.tvm_target()
+        if length_of(func) is None:
+            return generic.schedule(func, target)
+        if takes_length(func):
+            return _loops(func, "no size of its tensors is the length alone")
+        done = [generic.schedule(fixed(func, length), target) for length in PROBES]
+        if any(each.cycles is None for each in done):
+            return replace(done[-1], func=func, done=f"{LOOPS}, {done[-1].done}")
+        try:
+            one = united([each.func for each in done], PROBES, "length")
+        except DifferentError:
+            return _loops(func, "its schedule is another one for another length")
+        said = done[-1].done.replace(f"rows of {PROBES[-1]}", "rows")
+        return replace(done[-1], func=one, done=f"{ANY}: {said}")
+
+    def as_called(self, name: str) -> relax.Function:
+        """Return a composite in terms of the length of `main`, as inlining wants it."""
+        func = self.mod[name]
+        variable = length_of(func)
+        if variable is None:
+            return func
+        length = self._length(name)
+        return structural_map(func, [(Var, lambda var: length if var.same_as(variable) else var)])
+
+    @staticmethod
+    def one_length(main: relax.Function) -> relax.Function:
+        """Return it with its own length in the place of those that inlining made of it."""
+        own = length_of(main)
+
+        def mine(var: Var) -> Var:
+            return own if isinstance(var.ty, PrimType) and not var.same_as(own) else var
+
+        return structural_map(main, [(Var, mine)])
+
+    def _length(self, name: str) -> Expr:
+        """The length of a composite where it is called, which may be another one than the model's."""
+        variable = length_of(self.mod[name])
+        for binding in bindings_of(self.mod["main"]):
+            call = binding.value
+            if isinstance(call, Call) and getattr(call.op, "name_hint", "") == name:
+                for param, arg in zip(self.mod[name].params, call.args, strict=True):
+                    for own, dim in zip(dims_of(param.ty), dims_of(arg.ty), strict=True):
+                        if own.same_as(variable):
+                            return dim
+        raise AssertionError(f"nothing calls {name}")
+
+    def _at(self, name: str, length: int, choose: Choose | None) -> schedules.Lowered | schedules.Rejected:
+        func, routines = self._fixed(name, length)
+        profile = self.profile
+        return schedules.lower(func, profile.tvm_target(), profile.core, choose, routines, self.without)
+
+    def _estimate(self, name: str, length: int, choose: Choose) -> float:
+        """Cycles of its kernel for a length, infinite where there is none."""
+        composite = read(*self._fixed(name, length))
+        if isinstance(composite, schedules.Rejection):
+            return math.inf
+        choice = select(widened(composite).workload, self.profile.core, choose, self.without)
+        return choice.estimate if isinstance(choice, Choice) else math.inf
+
+    def _fixed(self, name: str, length: int) -> tuple[relax.Function, dict[str, tirx.PrimFunc]]:
+        mod = fixed_composite(self.mod, name, length)
+        return mod["main"], {
+            gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)
+        }
+
+    def _any_length(self, name: str, best: schedules.Lowered) -> schedules.Lowered | None:
+        """The kernel that was best for the greatest length, if there is one for all."""
+        known = Known(best.choice.params, "")
+        made = []
+        try:
+            for length in PROBES:
+                probe = self._at(name, length, lambda _workload, _core: known)
+                if isinstance(probe, schedules.Rejected) or not _same_constants(best, probe):
+                    return None
+                made.append(probe.func)
+            func = united(made, PROBES, "length")
+        except (ValueError, DifferentError):
+            return None
+        return replace(best, func=func, choice=replace(best.choice, reason=f"{best.choice.reason}; {ANY}"))
+
+    def _in_chunks(
+        self, name: str, best: schedules.Lowered, most: int, choose: Choose | None
+    ) -> schedules.Lowered | schedules.Rejected:
+        """Its kernel for a number of rows, if they are computed each by itself."""
+        rows = self._rows(name)
+        if isinstance(rows, str):
+            return schedules.Rejected(
+                (schedules.Rejection("-", rows, "a fixed length", "one known at run time"),)
+            )
+        chosen = self._on_one_thread(choose)
+        options = sorted({min(chunk, most) for chunk in CHUNKS})
+        chunk = min(options, key=lambda chunk: _cost(chunk, self._estimate(name, chunk, chosen), most))
+        made = self._at(name, chunk, chosen)
+        if isinstance(made, schedules.Rejected):
+            return made
+        arguments = [
+            Argument(tuple(shape), 0 if place is None else _row(shape, place)) for shape, place in rows
+        ]
+        arguments[-1:-1] = [Argument(constant.shape, 0) for constant in made.constants]
+        parallel = made.choice.estimate * -(-most // chunk) >= _PARALLEL_CYCLES
+        func = in_chunks(made.func, arguments, length_of(self.mod[name]), chunk, parallel=parallel)
+        self.chunked = True
+        reason = f"{made.choice.reason}; {CHUNKED} of {chunk} rows"
+        return replace(made, func=func, choice=replace(made.choice, reason=reason))
+
+    def _on_one_thread(self, choose: Choose | None) -> Choose:
+        """What chooses kernels for a chunk: threads get whole chunks."""
+
+        def chosen(workload: Workload, core: Core) -> Known | None:
+            choice = select(workload, core, choose, self.without)
+            if isinstance(choice, Choice) and getattr(choice.params, "parallel", False):
+                return Known(replace(choice.params, parallel=False), "")
+            return choose(workload, core) if choose else None
+
+        return chosen
+
+    def _rows(self, name: str) -> list[tuple[list[Expr], Samples | None]] | str:
+        """The shapes of operands and result, and where they have their rows; or why there are none."""
+        func = self.mod[name]
+        shapes = [dims_of(param.ty) for param in func.params]
+        places = [_place(shape) for shape in shapes]
+        found = follow_rows(fixed_composite(self.mod, name, _PROOF_ROWS), places, _PROOF_ROWS)
+        if not isinstance(found, Samples):
+            return getattr(found, "reason", "its result has no rows")
+        result = dims_of(func.ret_ty)
+        for shape, place in zip([*shapes, result], [*places, found], strict=True):
+            symbolic = [axis for axis, dim in enumerate(shape) if not isinstance(dim, tirx.IntImm)]
+            before = shape[: place.axis] if place else []
+            if symbolic != ([place.axis] if place else []) or any(int(dim) != 1 for dim in before):
+                return "a row is not stored in one piece"
+        return list(zip([*shapes, result], [*places, found], strict=True))
+
+
+def _loops(func: tirx.PrimFunc, why: str) -> generic.Scheduled:
+    return generic.Scheduled(generic.stored_axis_innermost(func), f"{LOOPS}: {why}")
+
+
+def _place(shape: list[Expr]) -> Samples | None:
+    for axis, dim in enumerate(shape):
+        if not isinstance(dim, tirx.IntImm):
+            return Samples(axis, value_of(dim, 1))
+    return None
+
+
+def _row(shape: list[Expr], place: Samples) -> int:
+    return place.inner * math.prod(int(dim) for dim in shape[place.axis + 1 :])
+
+
+def _cost(chunk: int, estimate: float, most: int) -> float:
+    """Cycles of some lengths, short and long."""
+    lengths = [-(-most // part) for part in (1, 2, 4, 8)]
+    return sum(-(-length // chunk) / length * estimate for length in lengths)
+
+
+def _same_constants(one: schedules.Lowered, other: schedules.Lowered) -> bool:
+    return all(
+        a.shape == b.shape and np.array_equal(a, b)
+        for a, b in zip(one.constants, other.constants, strict=True)
+    )

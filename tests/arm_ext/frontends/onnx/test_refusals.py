@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said of models that cannot be imported: all at once, at once, and of what is at fault."""
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.onnx.importer import import_onnx
+
+ROW = [1, 3]
+
+
+def value(name: str, shape: list[int], kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def wrapped(nodes: list[onnx.NodeProto], shape: list[int]) -> onnx.ModelProto:
+    """A model of a condition c and a tensor x, which gives y."""
+    inputs = [value("c", [1], TensorProto.BOOL), value("x", shape)]
+    graph = helper.make_graph(nodes, "model", inputs, [value("y", shape)])
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("my", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def choice(shape: list[int], operators: tuple[str, str], domain: str = "") -> onnx.NodeProto:
+    branches = [
+        helper.make_graph(
+            [helper.make_node(op, ["x"], [f"b{k}"], name=f"n{k}", domain=domain)],
+            f"g{k}",
+            [],
+            [value(f"b{k}", shape)],
+        )
+        for k, op in enumerate(operators)
+    ]
+    return helper.make_node("If", ["c"], ["z"], name="if", then_branch=branches[0], else_branch=branches[1])
+
+
+def test_operators_of_all_branches_are_listed_once_with_their_count():
+    relu = helper.make_node("Relu", ["z"], ["y"], name="relu")
+    with pytest.raises(ModelError, match=r"1 operator\(s\).*\n  my\.Foo \(2x\): n\d, n\d\n"):
+        import_onnx(wrapped([choice(ROW, ("Foo", "Foo"), "my"), relu], ROW))
+    foo = helper.make_node("Foo", ["z"], ["y"], name="last", domain="my")
+    with pytest.raises(ModelError, match=r"1 operator\(s\).*\n  my\.Foo \(3x\): n\d, n\d, last\n"):
+        import_onnx(wrapped([choice(ROW, ("Foo", "Foo"), "my"), foo], ROW))
+
+
+def test_a_number_of_outputs_beyond_all_bounds_is_refused_at_once():
+    split = helper.make_node("Split", ["x"], ["y", "b"], name="halves", axis=1, num_outputs=2**31)
+    with pytest.raises(UsageError, match=r"Split node 'halves' has 2 outputs.*num_outputs is 2147483648"):
+        import_onnx(wrapped([split], [1, 4]))
+
+
+def test_an_input_without_elements_is_named():
+    relu = helper.make_node("Relu", ["z"], ["y"], name="relu")
+    with pytest.raises(ModelError, match=r"^x float32\[0, 3\] has no elements"):
+        import_onnx(wrapped([choice([0, 3], ("Relu", "Neg")), relu], [0, 3]))
+    with pytest.raises(UsageError, match=r"--shape x=0,3 does not fit .*: sizes are 1 and more"):
+        import_onnx(wrapped([helper.make_node("Relu", ["x"], ["y"])], ["n", 3]), {"x": (0, 3)})  # type: ignore[list-item]
