@@ -28,17 +28,21 @@ def fuse(program: Program) -> Program:
     """Inlines what can be inlined; tensors that no stage writes any more are dropped."""
     stages = list(program.stages)
     kept = set(program.params)
+    reads = _Reads()
     position = 0
     while position < len(stages):
         stage = stages[position]
-        readers = [other for other in stages if _reads(other, stage.target)]
+        readers = [other for other in stages if stage.target in reads.of(other)]
         if stage.target not in kept and all(_worthwhile(stage, reader, len(readers)) for reader in readers):
-            stages = [_inlined(stage, other) for other in stages if other is not stage]
-            position = 0
+            inlined = {id(reader): _inlined(stage, reader) for reader in readers}
+            stages = [inlined.get(id(other), other) for other in stages if other is not stage]
+            # Of the stages before, those are looked at once more that one of other readers has now.
+            changed = {source for reader in inlined.values() for source in reads.of(reader)}
+            position = min([position, *(k for k, s in enumerate(stages[:position]) if s.target in changed)])
         else:
             position += 1
     for stage in list(stages):
-        readers = [other for other in stages if _reads(other, stage.target)]
+        readers = [other for other in stages if stage.target in reads.of(other)]
         if stage.reduction and stage.target not in kept and len(readers) == 1:
             merged = _epilogue(stage, readers[0])
             if merged is not None:
@@ -63,8 +67,17 @@ def cost(expr: ir.Expr) -> int:
     return inside + (1 if simple else FUNCTION_COST)
 
 
-def _reads(stage: Stage, tensor: ir.Var) -> bool:
-    return any(load.source.same_as(tensor) for value in values_of(stage) for load in loads(value))
+class _Reads:
+    """The tensors that stages read, each looked for once: fused groups may have hundreds of stages."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Stage, frozenset[ir.Var]]] = {}
+
+    def of(self, stage: Stage) -> frozenset[ir.Var]:
+        if id(stage) not in self._known:
+            found = frozenset(load.source for value in values_of(stage) for load in loads(value))
+            self._known[id(stage)] = stage, found
+        return self._known[id(stage)][1]
 
 
 def _worthwhile(stage: Stage, reader: Stage, readers: int) -> bool:

@@ -12,7 +12,7 @@ from tvm.s_tir.stmt import SBlockRealize
 from tvm_ffi import structural_equal
 
 from schedules.generic import arg_extremum
-from schedules.generic.expressions import UnsupportedError
+from schedules.generic.expressions import UnsupportedError, rebuild
 from schedules.generic.stages import Axis, Kind, Program, Reduction, Stage, shape_of
 
 _COMBINERS: tuple[tuple[Any, Kind], ...] = (
@@ -81,13 +81,21 @@ def _stages(nest: tirx.Stmt) -> tuple[Stage, ...]:
     if not isinstance(block.body, tirx.BufferStore):
         return arg_extremum.stages(block, spatial, reduced)
     store = block.body
-    stage = Stage(store.buffer, spatial, tuple(store.indices), store.value)
+    stage = Stage(store.buffer, spatial, tuple(store.indices), rebuild(store.value, _bare_condition))
     if block.init is not None:
         reduction = _reduction(store, block.init, reduced)
         stage = replace(stage, value=reduction.result, reduction=reduction)
     elif reduced:
         raise UnsupportedError("a reduction without a start")
     return (stage,)
+
+
+def _bare_condition(expr: ir.Expr) -> ir.Expr | None:
+    """The c of `0 < int64(c)`, as `where` reads its condition; TVM's analysis of vectors of it fails."""
+    if not (isinstance(expr, prim.LT) and isinstance(expr.a, prim.IntImm) and int(expr.a) == 0):
+        return None
+    is_truth = isinstance(expr.b, prim.Cast) and str(expr.b.value.ty.dtype) == "bool"
+    return rebuild(expr.b.value, _bare_condition) if is_truth else None
 
 
 def _reduction(store: tirx.BufferStore, init: tirx.Stmt, axes: tuple[Axis, ...]) -> Reduction:

@@ -15,6 +15,7 @@ from arm_ext.errors import ModelError
 
 _DTYPES = {
     "bf16": "bfloat16",
+    "complex<f32>": "complex64",
     "f16": "float16",
     "f32": "float32",
     "f64": "float64",
@@ -67,6 +68,11 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: str
     uniform: Uniform | None = None
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether the elements are complex numbers."""
+        return self.dtype == "complex64"
 
     @property
     def stored(self) -> str:
@@ -156,8 +162,16 @@ def constant_of(op: Any, resources: dict[str, bytes]) -> npt.NDArray[Any]:
     Raises:
         ModelError: Its form is not known.
     """
-    value, tensor = op.attributes["value"], tensor_of(op.results[0].type)
+    tensor = tensor_of(op.results[0].type)
     assert tensor is not None  # operators with other types are refused before
+    if tensor.is_complex:  # for whose attribute the bindings have no type
+        numbers = _complexes(str(op))
+        return (
+            np.broadcast_to(numbers.reshape(()), tensor.shape)
+            if numbers.size == 1
+            else _sized(numbers, tensor.shape)
+        )
+    value = op.attributes["value"]
     dtype = np.dtype(getattr(ml_dtypes, tensor.stored, None) or tensor.stored)
     text = "" if isinstance(value, ir.DenseElementsAttr) else str(value)
     if blob := re.match(r"dense_resource<\"?(.*?)\"?>", text):
@@ -185,12 +199,24 @@ def _parsed(text: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if found := re.match(r'dense<"0x([0-9A-Fa-f]*)">', text):
         return np.frombuffer(bytes.fromhex(found[1]), dtype)
     words = re.findall(r"[^\s\[\],<>]+", text[len("dense") : text.rindex("> :")])
-    bits = np.dtype(f"u{dtype.itemsize}")
-    parts = [
-        np.array(int(w, 16), bits).view(dtype) if w.startswith("0x") else np.array(float(w), dtype)
-        for w in words
-    ]
-    return np.array(parts, dtype)
+    return np.array([_number(w, dtype) for w in words], dtype)
+
+
+def _number(word: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A number's text, or that of its bits."""
+    if not word.startswith("0x"):
+        return np.array(float(word), dtype)
+    return np.array(int(word, 16), np.dtype(f"u{dtype.itemsize}")).view(dtype)
+
+
+def _complexes(text: str) -> npt.NDArray[Any]:
+    """The elements of a constant's text: hexadecimal bytes, or pairs of numbers."""
+    elements = text[text.index("dense<") + len("dense<") : text.rindex("> :")]
+    if found := re.fullmatch(r'"0x([0-9A-Fa-f]*)"', elements):
+        return np.frombuffer(bytes.fromhex(found[1]), np.complex64)
+    words = re.findall(r"[^\s\[\](),<>]+", elements)
+    numbers = np.array([_number(w, np.dtype(np.float32)) for w in words], np.float32)
+    return numbers.view(np.complex64)
 
 
 def outline_of(module: Any) -> str:

@@ -1,21 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls, branches and loops of StableHLO, without control flow at run time.
+"""Calls, branches and loops of StableHLO.
 
-A loop whose end is known is unrolled. Of branches that the data chooses among all are computed: they have no effects.
+A short loop whose end is known is unrolled; of branches that the data chooses among, all are computed where they are
+cheap: they have no effects. What is left is decided at run time.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from tvm import relax
 
-from arm_ext.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import word
+from arm_ext.frontends.stablehlo.regions import run_time_choice, run_time_loop
+from arm_ext.frontends.stablehlo.scalars import Array, known_turns
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
 
 R = relax.op
-MAX_TURNS = 4096
-"""A loop that is unrolled has at most."""
+MAX_UNROLLED = 2048
+"""Operators that a loop has at most when it is unrolled: each is a call of its own."""
+
+# What is computed for nothing, or may not end, where another branch is taken.
+_HEAVY = (
+    "stablehlo.convolution",
+    "stablehlo.dot",
+    "stablehlo.dot_general",
+    "stablehlo.reduce_window",
+    "stablehlo.sort",
+    "stablehlo.while",
+)
 
 # Functions of compilers' that change no value.
 NEUTRAL_CALLS = (
@@ -38,11 +52,30 @@ def composite(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 def _if(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     (predicate,) = operands
-    yes, no = (region.blocks[0] for region in op.regions)
+    blocks = [region.blocks[0] for region in op.regions]
     if (chosen := predicate.scalar()) is not None:
-        return t.block(yes if chosen else no, [])
-    pairs = zip(t.block(yes, []), t.block(no, []), strict=True)
-    return [_either(t, predicate, a, b) for a, b in pairs]
+        return t.block(blocks[0 if chosen else 1], [])
+    return _chosen(t, op, [predicate], blocks)
+
+
+def _case(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    (index,) = operands
+    blocks = [region.blocks[0] for region in op.regions]
+    number = index.scalar()
+    # An index out of range stands for the last branch.
+    if number is not None:
+        return t.block(blocks[int(number) if 0 <= number < len(blocks) else -1], [])
+    conditions = [t.hold(R.equal(index.expr, t.number(k, index))) for k in range(len(blocks) - 1)]
+    return _chosen(t, op, conditions, blocks)
+
+
+def _chosen(t: Translator, op: Any, conditions: list[Held], blocks: list[Any]) -> list[Held]:
+    if any(_is_heavy(t, block) for block in blocks):
+        return run_time_choice(t, conditions, blocks, len(op.results))
+    *branches, results = (t.block(block, []) for block in blocks)
+    for condition, branch in reversed(list(zip(conditions, branches, strict=True))):
+        results = [_either(t, condition, a, b) for a, b in zip(branch, results, strict=True)]
+    return results
 
 
 def _either(t: Translator, predicate: Held, yes: Held, no: Held) -> Held:
@@ -51,33 +84,39 @@ def _either(t: Translator, predicate: Held, yes: Held, no: Held) -> Held:
     return Held(t.emit(R.where(*exprs)), yes.shape, kept)
 
 
-def _case(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
-    (index,) = operands
-    blocks = [region.blocks[0] for region in op.regions]
-    number = index.scalar()
-    if number is not None:
-        # An index out of range stands for the last branch.
-        return t.block(blocks[int(number) if 0 <= number < len(blocks) else -1], [])
-    *branches, results = (t.block(block, []) for block in blocks)
-    for k, branch in reversed(list(enumerate(branches))):
-        chosen = t.hold(R.equal(index.expr, t.number(k, index)))
-        results = [_either(t, chosen, a, b) for a, b in zip(branch, results, strict=True)]
-    return results
+def _is_heavy(t: Translator, block: Any) -> bool:
+    return any(op.operation.name in _HEAVY for op in _operators(t, block))
+
+
+def _operators(t: Translator, block: Any) -> Iterator[Any]:
+    """The operators of a block, with those of blocks inside and of functions that are called."""
+    for op in block.operations:
+        yield op
+        blocks = [region.blocks[0] for region in op.regions]
+        if op.operation.name == "func.call":
+            blocks.append(t.functions[word(op, "callee")].regions[0].blocks[0])
+        for inner in blocks:
+            yield from _operators(t, inner)
 
 
 def _while(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     condition, body = (region.blocks[0] for region in op.regions)
-    state = operands
-    for _ in range(MAX_TURNS + 1):
-        (goes_on,) = t.block(condition, state)
-        if goes_on.scalar() is None:
-            raise ModelError(
-                "it ends when values that are computed at run time say so; loops with a known number of turns are taken"
-            )
-        if not goes_on.scalar():
-            return state
-        state = t.block(body, state)
-    raise ModelError(f"it has more than {MAX_TURNS} turns, and would be unrolled")
+    size = sum(1 for _ in _operators(t, body))
+    turns = known_turns(condition, body, [_whole(held) for held in operands], MAX_UNROLLED // size)
+    if turns is not None:
+        state = operands
+        for _ in range(turns):
+            state = t.block(body, state)
+        return state
+    (begins,) = t.block(condition, operands)
+    if begins.scalar() is not None and not begins.scalar():
+        return operands
+    return run_time_loop(t, op, operands, begins)
+
+
+def _whole(held: Held) -> Array | None:
+    number = held.scalar()
+    return None if number is None else np.full(held.shape, number, held.dtype)
 
 
 # Operator → what converts it.

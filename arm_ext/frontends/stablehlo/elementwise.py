@@ -11,7 +11,7 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Call, Expr, Var
 
-from arm_ext.frontends.stablehlo import functions
+from arm_ext.frontends.stablehlo import division, functions
 from arm_ext.frontends.stablehlo.attributes import tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
@@ -122,7 +122,16 @@ def _divide(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     number = count.scalar()
     if isinstance(number, float) and (mean := _mean(t, x, 1 / number if number else 0.0)):
         return [mean]
-    return elementwise(R.divide)(t, op, operands)
+    return _divided(t, op, operands, R.divide, division.quotient)
+
+
+def _rest(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    return _divided(t, op, operands, R.mod, division.remainder)
+
+
+def _divided(t: Translator, op: Any, operands: list[Held], plain: Function, guarded: Function) -> list[Held]:
+    number = operands[1].scalar()
+    return (composed(guarded) if number in (None, 0, -1) else elementwise(plain))(t, op, operands)
 
 
 def _multiply(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
@@ -176,10 +185,11 @@ CONVERTERS: dict[str, Convert] = {
     "chlo.cosh": composed(functions.hyperbolic(1)),
     "chlo.erf": elementwise(R.erf),
     "chlo.erfc": composed(_erfc),
-    "chlo.is_inf": elementwise(R.isinf),
+    "chlo.is_inf": composed(lambda t, x: R.equal(t.emit(R.abs(x)), t.number(math.inf, x))),
     "chlo.sinh": composed(functions.hyperbolic(-1)),
     "chlo.square": elementwise(lambda x: R.multiply(x, x)),
     "chlo.tan": elementwise(R.tan),
+    "sdy.sharding_constraint": same,
     "stablehlo.abs": elementwise(R.abs),
     "stablehlo.add": logical(R.logical_or, R.add),
     "stablehlo.and": logical(R.logical_and, R.bitwise_and),
@@ -195,7 +205,8 @@ CONVERTERS: dict[str, Convert] = {
     "stablehlo.exponential": elementwise(R.exp),
     "stablehlo.exponential_minus_one": composed(functions.expm1),
     "stablehlo.floor": elementwise(R.floor),
-    "stablehlo.is_finite": elementwise(R.isfinite),
+    # TVM's own isfinite has no vector form.
+    "stablehlo.is_finite": composed(lambda t, x: R.less(t.emit(R.abs(x)), t.number(math.inf, x))),
     "stablehlo.log": elementwise(R.log),
     "stablehlo.log_plus_one": composed(functions.log1p),
     "stablehlo.logistic": elementwise(R.sigmoid),
@@ -208,7 +219,7 @@ CONVERTERS: dict[str, Convert] = {
     "stablehlo.or": logical(R.logical_or, R.bitwise_or),
     "stablehlo.popcnt": composed(functions.count_ones),
     "stablehlo.power": composed(functions.power),
-    "stablehlo.remainder": elementwise(R.mod),
+    "stablehlo.remainder": _rest,
     "stablehlo.round_nearest_afz": composed(functions.half_away),
     "stablehlo.round_nearest_even": elementwise(R.round),
     "stablehlo.rsqrt": elementwise(R.rsqrt),

@@ -24,7 +24,9 @@ def expm1(t: Values, x: Expr) -> Expr:
     u = t.emit(R.exp(x))
     less = t.emit(R.subtract(u, one))
     ratio = t.emit(R.divide(t.emit(R.multiply(less, x)), t.emit(R.log(u))))
-    rounded = t.emit(R.logical_or(t.emit(R.equal(less, t.number(-1, x))), t.emit(R.isinf(u))))
+    rounded = t.emit(
+        R.logical_or(t.emit(R.equal(less, t.number(-1, x))), t.emit(R.equal(u, t.number(math.inf, x))))
+    )
     return R.where(t.emit(R.equal(u, one)), x, t.emit(R.where(rounded, less, ratio)))
 
 
@@ -34,7 +36,7 @@ def log1p(t: Values, x: Expr) -> Expr:
     u = t.emit(R.add(one, x))
     less = t.emit(R.subtract(u, one))
     ratio = t.emit(R.divide(t.emit(R.multiply(t.emit(R.log(u)), x)), less))
-    exact = t.emit(R.logical_or(t.emit(R.equal(u, one)), t.emit(R.isinf(x))))
+    exact = t.emit(R.logical_or(t.emit(R.equal(u, one)), t.emit(R.equal(x, t.number(math.inf, x)))))
     return R.where(exact, x, ratio)
 
 

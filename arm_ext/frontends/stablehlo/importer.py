@@ -10,6 +10,7 @@ Parameters that are arguments of the program are inputs here. Export a function 
 (`functools.partial`, a closure) for weights that are packed at compile time.
 """
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from functools import partial
@@ -31,7 +32,7 @@ from arm_ext.frontends.refuse import (
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.stablehlo.attributes import Tensor, outline_of, tensor_of, type_text, word
-from arm_ext.frontends.stablehlo.module import UnreadableError, fix_shapes, read_module
+from arm_ext.frontends.stablehlo.module import UnreadableError, fix_shapes, read_module, take_apart
 from arm_ext.frontends.stablehlo.operators import (
     CONVERTERS,
     converter_of,
@@ -43,7 +44,7 @@ from arm_ext.frontends.stablehlo.operators import (
 from arm_ext.frontends.stablehlo.reference import reference
 from arm_ext.frontends.stablehlo.translator import Translator, functions_of
 from arm_ext.frontends.stablehlo.values import Held
-from relay_passes.sources import name_bindings
+from relay_passes.merge_modules import MAIN
 
 
 def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> ImportedModel:
@@ -66,6 +67,11 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
         entry = _entry(module, name)
         inputs = _fixed(module, entry, shapes or {})
         operators = named_operators(module, entry)
+        if any(operator_name(op).startswith("chlo.") and converter_of(op) is None for op in operators):
+            # What it cannot take apart is refused by its name.
+            with contextlib.suppress(UnreadableError):
+                take_apart(module)
+            operators = named_operators(module, entry)
         refuse_unsupported(operators)
         outputs = _named(
             entry, "res_attrs", "jax.result_info", ir.FunctionType(_function_type(entry)).results
@@ -118,7 +124,7 @@ def _named(function: Any, attributes: str, key: str, types: Any) -> list[tuple[s
 
 def _taken(what: str, ty: Any) -> Tensor:
     tensor = tensor_of(ty)
-    if tensor is None:
+    if tensor is None or tensor.is_complex:
         raise ModelError(f"{what} of the program is of type {ty}, which cannot be compiled")
     return tensor
 
@@ -165,24 +171,17 @@ def _translated(
     module: Any, entry: Any, operators: Mapping[Any, str], inputs: Mapping[str, Tensor]
 ) -> tvm.IRModule:
     translator = Translator(module, converter_of, CONVERTERS, operators)
-    builder = translator.builder
     params = [Var(name, relax.TensorType(x.shape, x.stored)) for name, x in inputs.items()]
     held = [Held(param, x.shape) for param, x in zip(params, inputs.values(), strict=True)]
-    failure: Exception | None = None
-    with builder.function("main", params):
-        with builder.dataflow():
-            try:
-                results = translator.call(word(entry, "sym_name"), held)
-                translator.node = "output"
-                whole = [translator.full(result) for result in results]
-            # Kept until the function is whole: a builder that is left in the middle of one complains on stderr.
-            except Exception as err:
-                failure, whole = err, []
-            output = builder.emit_output(whole[0] if len(whole) == 1 else relax.Tuple(whole))
-        builder.emit_func_output(output)
-    if failure is not None:
+
+    def convert() -> list[Held]:
+        results = translator.call(word(entry, "sym_name"), held)
+        translator.node = "output"
+        return results
+
+    try:
+        translator.function(MAIN, params, convert)
+    except Exception as err:
         nodes = {name: operator_name(op) for op, name in operators.items()}
-        raise not_imported(translator.node, nodes, failure) from failure
-    mod = builder.get()
-    mod["main"] = name_bindings(mod["main"], translator.names)
-    return mod
+        raise not_imported(translator.node, nodes, err) from err
+    return translator.program.module()

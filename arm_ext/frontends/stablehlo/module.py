@@ -100,6 +100,16 @@ def fix_shapes(module: Any, types: Sequence[str]) -> None:
         _run(_REFINE.format(",".join(types)), module)
 
 
+def take_apart(module: Any) -> None:
+    """Make arithmetic of CHLO's operators, as jax.export does.
+
+    Raises:
+        UnreadableError: One of them has a form that MLIR's pass does not take.
+    """
+    with module.context, _told(module.context):
+        _run("func.func(chlo-legalize-to-stablehlo)", module)
+
+
 def _run(passes: str, module: Any) -> None:
     PassManager.parse(f"builtin.module({passes})").run(module.operation)
 

@@ -13,10 +13,12 @@ from tvm.ir import TupleGetItem
 
 from arm_ext.frontends.refuse import refuse_operators
 from arm_ext.frontends.stablehlo import (
+    complexes,
     control,
     elementwise,
     gather,
     indexing,
+    precision,
     products,
     rearrange,
     reductions,
@@ -39,12 +41,13 @@ def _nothing(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     return []
 
 
-# Operator → what converts it.
-CONVERTERS: dict[str, Convert] = {
+# Operator → what converts it, where all is real.
+_PLAIN: dict[str, Convert] = {
     **control.CONVERTERS,
     **elementwise.CONVERTERS,
     **gather.CONVERTERS,
     **indexing.CONVERTERS,
+    **precision.CONVERTERS,
     **products.CONVERTERS,
     **rearrange.CONVERTERS,
     **reductions.CONVERTERS,
@@ -52,6 +55,7 @@ CONVERTERS: dict[str, Convert] = {
     **windows.CONVERTERS,
     "stablehlo.batch_norm_inference": _batch_norm,
 }
+CONVERTERS = complexes.with_complexes(_PLAIN)
 # What a custom_call calls → what converts it.
 _CALLED: dict[str, Convert] = {
     **{name.replace("chlo.", "mhlo."): f for name, f in CONVERTERS.items() if name.startswith("chlo.")},
@@ -75,6 +79,8 @@ def converter_of(op: Any) -> Convert | None:
         return next((f for key, f in CONVERTERS.items() if key == word(op, "name")), control.composite)
     if name == "stablehlo.custom_call":
         return _CALLED.get(word(op, "call_target_name"))
+    if name.startswith("mhlo."):  # TensorFlow's
+        return _CALLED.get(name) or CONVERTERS.get(name.replace("mhlo.", "stablehlo."))
     return CONVERTERS.get(name)
 
 
@@ -131,9 +137,11 @@ def name_of(location: Any) -> str:
     return f"line {match[2]}" if match[2] else match[1]
 
 
-def _is_taken(ty: Any) -> bool:
+def _is_taken(ty: Any, operator: str) -> bool:
     tensor = tensor_of(ty)
-    return tensor is not None and math.prod(tensor.shape) <= _MAX_ELEMENTS
+    if tensor is None or (tensor.is_complex and operator not in complexes.TAKES_COMPLEX):
+        return False
+    return math.prod(tensor.shape) <= _MAX_ELEMENTS
 
 
 def refuse_unsupported(operators: Mapping[Any, str]) -> None:
@@ -145,7 +153,7 @@ def refuse_unsupported(operators: Mapping[Any, str]) -> None:
     missing: dict[str, list[str]] = {}
     for op, name in operators.items():
         types = [value.type for value in (*op.operands, *op.results)]
-        strange = next((str(ty) for ty in types if not _is_taken(ty)), None)
+        strange = next((str(ty) for ty in types if not _is_taken(ty, op.operation.name)), None)
         if converter_of(op) is None:
             missing.setdefault(operator_name(op), []).append(name)
         elif strange is not None:

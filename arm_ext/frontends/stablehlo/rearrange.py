@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te, tirx
 from tvm.ir import Expr
 
 from arm_ext.errors import ModelError
@@ -106,13 +106,15 @@ def _iota(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 def _pad(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     x, value = operands
-    number = value.scalar()
-    if number is None:
-        raise ModelError("it pads by a value that is computed at run time")
+    shape, number = result_shape(op), value.scalar()
     low, high, inner = (
         ints(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding")
     )
-    return [Held(padded(t, t.full(x), number, low, high, inner), result_shape(op))]
+    y = padded(t, t.full(x), 0 if number is None else number, low, high, inner)
+    if number is None:
+        ones = relax.const(np.ones(x.shape, "bool"), "bool")
+        y = t.emit(R.where(padded(t, ones, False, low, high, inner), y, value.expr))
+    return [Held(y, shape)]
 
 
 def padded(
@@ -160,10 +162,24 @@ def _bitcast(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     constant = x.constant()
     if tensor.dtype == x.dtype:
         return operands
-    if constant is None:
-        raise ModelError("it takes the bits of a value that is computed at run time")
-    whole = np.broadcast_to(constant, x.shape)
-    return [t.keep(np.frombuffer(whole.tobytes(), tensor.dtype).reshape(tensor.shape))]
+    if constant is not None:
+        whole = np.broadcast_to(constant, x.shape)
+        return [t.keep(np.frombuffer(whole.tobytes(), tensor.dtype).reshape(tensor.shape))]
+    if np.dtype(tensor.dtype).itemsize != np.dtype(x.dtype).itemsize:
+        raise ModelError(f"it takes bits of {x.dtype} as {tensor.dtype}, which has another number of them")
+
+    def bits(data: te.Tensor) -> te.Tensor:
+        return te.compute(data.shape, lambda *at: tirx.reinterpret(tensor.dtype, data(*at)), "bits")
+
+    return [Held(t.emit_kernel("bits", bits, x.expr), x.shape, x.kept)]
+
+
+def _set_dimension_size(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    x, size = operands
+    (axis,) = ints(op, "dimension")
+    if size.scalar() != x.shape[axis]:
+        raise ModelError(f"it gives axis {axis} of {x.shape[axis]} elements another size at run time")
+    return [x]
 
 
 # Operator → what converts it.
@@ -176,6 +192,7 @@ CONVERTERS: dict[str, Convert] = {
     "stablehlo.pad": _pad,
     "stablehlo.reshape": _reshape,
     "stablehlo.reverse": _reverse,
+    "stablehlo.set_dimension_size": _set_dimension_size,
     "stablehlo.slice": _slice,
     "stablehlo.transpose": _transpose,
 }

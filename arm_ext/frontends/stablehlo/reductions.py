@@ -138,8 +138,13 @@ def _indexed(t: Translator, op: Any, operands: list[Held], axes: list[int]) -> l
     left = tuple(axis for axis in range(len(x.shape)) if axis != axes[0])
     shape = tuple(x.shape[axis] for axis in left)
     data = t.full(x)
+    if x.dtype == "bool":  # of which TVM knows no least
+        data = t.emit(R.astype(data, "int8"))
     at = t.emit(R.astype(t.emit(places(data, axes[0], keepdims=True)), indices.dtype))
-    return [Held(t.emit(reducer.whole(data, axes, keepdims=True)), shape, left), Held(at, shape, left)]
+    most = t.emit(reducer.whole(data, axes, keepdims=True))
+    if x.dtype == "bool":
+        most = t.emit(R.astype(most, "bool"))
+    return [Held(most, shape, left), Held(at, shape, left)]
 
 
 def counts(indices: Held, axis: int) -> bool:

@@ -6,7 +6,7 @@ the version of what wrote it.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,58 @@ def evaluate(block: Any, arguments: Sequence[Array]) -> list[Array] | None:
     given = [_value(v, values) for v in last.operands]
     known = [v for v in given if v is not None]
     return known if len(known) == len(given) else None
+
+
+def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most: int) -> int | None:
+    """Return how many turns a loop has, where constants alone say so; None beyond `most`.
+
+    Args:
+        condition: Block that gives whether there is another turn.
+        body: Block of a turn.
+        states: What is known of what the loop begins with.
+        most: Turns to count.
+    """
+    ends = list(list(body.operations)[-1].operands)
+    tests, wanted = _needed(condition, list(list(condition.operations)[-1].operands))
+    steps: list[Any] = []
+    while True:
+        steps, read = _needed(body, [ends[k] for k in wanted])
+        if read <= wanted:
+            break
+        wanted |= read
+    known = {k: states[k] for k in wanted}
+    for turn in range(most + 1):
+        goes_on = _given(condition, tests, known, list(list(condition.operations)[-1].operands))
+        if goes_on is None:
+            return None
+        if not goes_on[0].all():
+            return turn
+        after = _given(body, steps, known, [ends[k] for k in known])
+        if after is None:
+            return None
+        known = dict(zip(known, after, strict=True))
+    return None
+
+
+def _needed(block: Any, values: Sequence[Any]) -> tuple[list[Any], set[int]]:
+    """The operators of a block that values need, and the numbers of the arguments that these read."""
+    needed, operators = set(values), []
+    for op in reversed(list(block.operations)[:-1]):
+        if not needed.isdisjoint(op.results):
+            operators.append(op)
+            needed.update(op.operands)
+    return operators[::-1], {k for k, argument in enumerate(block.arguments) if argument in needed}
+
+
+def _given(
+    block: Any, operators: Sequence[Any], known: Mapping[int, Array | None], wanted: Sequence[Any]
+) -> list[Array] | None:
+    """Values of a block, or None if they cannot be computed."""
+    arguments = {block.arguments[k]: value for k, value in known.items() if value is not None}
+    values = evaluate_operators(operators, arguments) if len(arguments) == len(known) else None
+    found = [] if values is None else [_value(v, values) for v in wanted]
+    given = [v for v in found if v is not None]
+    return given if len(given) == len(wanted) else None
 
 
 def evaluate_operators(operators: Sequence[Any], values: dict[Any, Array]) -> dict[Any, Array] | None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sorting in StableHLO. What comes first is a region, which is tried out with a few numbers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import relax
-from tvm.ir import TupleGetItem
+from tvm.ir import Expr, TupleGetItem
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import attribute, flag, ints, tensor_of
@@ -22,11 +23,10 @@ _MAX_SORTED = 3
 def _sort(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     (axis,) = ints(op, "dimension", (len(operands[0].shape) - 1,))
     axis %= len(operands[0].shape)
-    key, descending = _order(op, operands)
-    x = t.full(operands[key])
+    keys, descending = _order(op, operands)
     if len(operands) == 1:
-        return [t.hold(R.sort(x, axis, descending))]
-    places = t.emit(R.argsort(x, axis, descending, "int32"))
+        return [t.hold(R.sort(t.full(operands[0]), axis, descending))]
+    places = _places(t, [t.full(operands[key]) for key in keys], axis, descending)
     return [
         t.hold(R.astype(places, held.dtype))
         if counts(held, axis)
@@ -35,21 +35,34 @@ def _sort(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     ]
 
 
-def _order(op: Any, operands: list[Held]) -> tuple[int, bool]:
-    """Which operand decides, and whether the greatest comes first."""
+def _places(t: Translator, keys: Sequence[Expr], axis: int, descending: bool) -> Expr:
+    """The order of the first key; among equals that of the next: sorted by the last first, for equals keep theirs."""
+    places: Expr | None = None
+    for key in reversed(keys):
+        data = key if places is None else t.emit(R.gather_elements(key, places, axis))
+        new = t.emit(R.argsort(data, axis, descending, "int32"))
+        places = new if places is None else t.emit(R.gather_elements(places, new, axis))
+    assert places is not None  # there is a key
+    return places
+
+
+def _order(op: Any, operands: list[Held]) -> tuple[list[int], bool]:
+    """Which operands decide, the first first, and whether the greatest comes first."""
     block = op.regions[0].blocks[0]
     dtypes = [held.dtype for held in operands for _ in range(2)]
-    if len(operands) <= _MAX_SORTED:
-        for key in range(len(operands)):
+    count = len(operands)
+    choices = [[key] for key in range(count)] + [list(range(n)) for n in range(2, count + 1)]
+    if count <= _MAX_SORTED:
+        for keys in choices:
             for descending in (False, True):
-                sign = -1 if descending else 1
 
-                def before(*v: Any, k: int = key, s: int = sign) -> list[bool]:
-                    return [s * v[2 * k] < s * v[2 * k + 1]]
+                def before(*v: Any, keys: list[int] = keys, last: bool = descending) -> list[bool]:
+                    left, right = ([v[2 * k + side] for k in keys] for side in (0, 1))
+                    return [left > right if last else left < right]
 
                 if behaves(block, dtypes, before):
-                    return key, descending
-    raise ModelError(f"it orders {len(operands)} tensors by a comparison other than < or > of one of them")
+                    return keys, descending
+    raise ModelError(f"it orders {count} tensors by a comparison other than < or > of some of them")
 
 
 def _top_k(t: Translator, op: Any, operands: list[Held]) -> list[Held]:

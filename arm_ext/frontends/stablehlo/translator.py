@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 from tvm import relax
-from tvm.ir import Expr
+from tvm.ir import Expr, Var
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.block import Callee
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
 from arm_ext.frontends.stablehlo.expansions import known_functions
 from arm_ext.frontends.stablehlo.scalars import computable, compute
-from arm_ext.frontends.stablehlo.values import Held, Values
+from arm_ext.frontends.stablehlo.stages import Functions
+from arm_ext.frontends.stablehlo.values import Array, Complex, Held, Values
+from relay_passes.sources import name_bindings
 
 Convert = Callable[["Translator", Any, list[Held]], list[Held]]
 
@@ -27,7 +30,8 @@ class Translator(Values):
 
     Attributes:
         functions: The module's functions by name.
-        values: MLIR's values → what they are here.
+        values: MLIR's values → what they are here, `Held` or `Complex`.
+        program: Relax functions, of what is decided at run time.
     """
 
     def __init__(
@@ -47,12 +51,38 @@ class Translator(Values):
         """
         super().__init__()
         self.functions = functions_of(module)
-        self.values: dict[Any, Held] = {}
+        self.values: dict[Any, Any] = {}
+        self.program = Functions()
         self._converter_of = converter_of
         self._named = named
         self._nodes = nodes
         self._resources = resources_of(module)
         self._calling: list[str] = []
+
+    def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Held]]) -> Callee:
+        """Add what is converted meanwhile as a function of its own, which returns a tuple, or the one result.
+
+        Args:
+            symbol: Its name.
+            params: Of it.
+            convert: Returns its results.
+        """
+        outer, self.builder = self.builder, relax.BlockBuilder()
+        failure: Exception | None = None
+        with self.builder.function(symbol, list(params)):
+            with self.builder.dataflow():
+                try:
+                    results = [self.full(result) for result in convert()]
+                # Kept until the function is whole: a builder that is left in the middle of one complains on stderr.
+                except Exception as err:
+                    failure, results = err, []
+                output = self.builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
+            self.builder.emit_func_output(output)
+        mod, self.builder = self.builder.get(), outer
+        if failure is not None:
+            raise failure
+        mod[symbol] = name_bindings(mod[symbol], self.names)
+        return self.program.add(symbol, mod)
 
     def call(self, name: str, arguments: Sequence[Held]) -> list[Held]:
         """Inline a function.
@@ -88,7 +118,7 @@ class Translator(Values):
         if len(self.names) > _MAX_CALLS:
             raise ModelError(f"the program has more than {_MAX_CALLS} operators with its loops unrolled")
         if name == "stablehlo.constant":
-            results = [self.keep(constant_of(op, self._resources))]
+            results = [self._kept(constant_of(op, self._resources))]
         elif (folded := self._folded(op, arguments)) is not None:
             results = [folded]
         else:
@@ -102,9 +132,16 @@ class Translator(Values):
             self._check(result, held)
             self.values[result] = held
 
-    def _check(self, result: Any, held: Held) -> None:
+    def _kept(self, value: Array) -> Held | Complex:
+        if value.dtype.kind != "c":
+            return self.keep(value)
+        return Complex(self.keep(value.real.copy()), self.keep(value.imag.copy()))
+
+    def _check(self, result: Any, held: Held | Complex) -> None:
         tensor = tensor_of(result.type)
         assert tensor is not None  # operators with other types are refused before
+        if isinstance(held, Complex):
+            return
         if (held.shape, held.dtype) != (tensor.shape, tensor.stored):
             raise ModelError(
                 f"it became {held.dtype}{list(held.shape)}, the model says {tensor.stored}{list(tensor.shape)}"
@@ -115,10 +152,18 @@ class Translator(Values):
         if not computable(op) or list(arguments) != list(op.operands):
             return None
         operands = [self.values[v] for v in arguments]
+        if any(isinstance(held, Complex) for held in operands):
+            return None
         constants = [held.constant() for held in operands]
         known = [c for c in constants if c is not None and c.size <= _FOLDED_ELEMENTS]
         tensor = tensor_of(op.results[0].type)
-        if len(known) < len(operands) or any(h.kept for h in operands) or tensor is None or tensor.uniform:
+        if (
+            len(known) < len(operands)
+            or any(h.kept for h in operands)
+            or tensor is None
+            or tensor.uniform
+            or tensor.is_complex
+        ):
             return None
         return self.keep(compute(op, known), tensor.shape)
 

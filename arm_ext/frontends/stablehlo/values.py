@@ -7,13 +7,13 @@ can be, until something needs all of it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tvm import relax
+from tvm import relax, te
 from tvm.ir import Constant, Expr, Var
 
 Array = npt.NDArray[Any]
@@ -57,6 +57,19 @@ class Held:
         return value.reshape(-1)[0].item() if value is not None and value.size == 1 else None
 
 
+@dataclass(frozen=True)
+class Complex:
+    """A complex value: its two parts."""
+
+    real: Held
+    imag: Held
+
+    @property
+    def shape(self) -> Shape:
+        """Of the value."""
+        return self.real.shape
+
+
 class Values:
     """Emits calls, and brings values to the form that they are needed in.
 
@@ -80,6 +93,12 @@ class Values:
         self.names[variable] = self.node
         return variable
 
+    def emit_kernel(self, name: str, compute: Callable[..., te.Tensor], *args: Expr) -> Expr:
+        """Bind a call of a kernel of its own, for what is no operator of Relax's."""
+        variable = self.builder.emit_te(compute, *args, primfunc_name_hint=name)
+        self.names[variable] = self.node
+        return variable
+
     def hold(self, expr: Expr, shape: Sequence[int] | None = None) -> Held:
         """Bind a call whose result is the value, or what it is broadcast from."""
         value = self.emit(expr)
@@ -97,7 +116,7 @@ class Values:
         value = np.asarray(value)
         if value.size == 1:
             value = value.reshape(())
-        return Held(relax.const(np.array(value, order="C")), whole)
+        return Held(relax.const(np.array(value, order="C"), str(value.dtype)), whole)
 
     def bound(self, held: Held) -> Expr:
         """The call that a value is bound to."""
@@ -124,7 +143,7 @@ class Values:
         if tuple(int(n) for n in expr.ty.shape) == tuple(shape):
             return expr
         if isinstance(expr, Constant):
-            return relax.const(expr.value.numpy().reshape(shape))
+            return relax.const(expr.value.numpy().reshape(shape), str(expr.ty.dtype))
         return self.emit(relax.op.reshape(expr, list(shape)))
 
     def permuted(self, expr: Expr, axes: Sequence[int]) -> Expr:

@@ -228,6 +228,36 @@ def activations(x):
     ]
 
 
+@case(floats(2, 3, 12), floats(2, 3, 12))
+def complexes(x, y):
+    z = lax.complex(x, y)
+    rows = jnp.concatenate([z[:, 1:], z[:, :1]], 1).transpose(0, 2, 1)
+    weights = np.array([1 + 2j, -1j, 0.5], np.complex64)
+    spectrum = jnp.fft.rfft(x)
+    return [
+        abs(z), (z * z / (z - 2)).real, jnp.angle(z), jnp.exp(rows * weights).imag, abs(spectrum),
+        jnp.fft.irfft(spectrum), jnp.fft.irfft(spectrum, 11),
+        jnp.fft.ifft2(jnp.fft.fft2(z)).imag, jnp.fft.fft(z[..., :7]).real,
+    ]  # fmt: skip
+
+
+@case(
+    floats(3, 5),
+    np.array(1.5, "float32"),
+    ints(0, 3, 9),
+    floats(9),
+    ints(-9, 9, 9),
+    ints(0, 2, 3, 5, dtype="bool"),
+)
+def rest(x, value, a, b, i, m):
+    p = jnp.abs(x) + 0.1
+    return [
+        lax.pad(x, value, ((1, 0, 1), (0, -1, 0))), *lax.sort((a, b, i), num_keys=2), lax.lgamma(p), jnp.argmax(m, 1),
+        lax.bitcast_convert_type(x, "int32"), lax.bitcast_convert_type(i * 9 + 2**30, "float32"),
+        *(lax.reduce_precision(x, *bits) for bits in ((8, 7), (8, 10), (8, 22), (8, 23), (5, 10))),
+    ]  # fmt: skip
+
+
 @case(floats(2, 4, 6).astype("float16"))
 def half(x):
     return [x + x, x * 2, x.astype(float), x.sum(-1), x @ x.transpose(0, 2, 1)]

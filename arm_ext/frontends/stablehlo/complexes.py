@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Complex values as two real ones, and Fourier transforms as products with cosines and sines.
+
+A transform of N elements takes N² products a row, which suits the frames of speech features (400 or 512).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Expr
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.fourier import waves
+from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
+from arm_ext.frontends.stablehlo.translator import Convert, Translator
+from arm_ext.frontends.stablehlo.values import Complex, Held
+
+R = relax.op
+_LONGEST = 4096
+"""Elements of a transform: its matrices have as many rows and columns."""
+
+BY_PARTS = (
+    "stablehlo.add",
+    "stablehlo.broadcast_in_dim",
+    "stablehlo.concatenate",
+    "stablehlo.dynamic_slice",
+    "stablehlo.gather",
+    "stablehlo.negate",
+    "stablehlo.optimization_barrier",
+    "stablehlo.pad",
+    "stablehlo.reshape",
+    "stablehlo.reverse",
+    "stablehlo.select",
+    "stablehlo.slice",
+    "stablehlo.subtract",
+    "stablehlo.transpose",
+)
+"""What does to a complex value what it does to its parts."""
+
+Both = Held | Complex
+
+
+def by_parts(convert: Convert) -> Convert:
+    """Return what converts an operator by converting its real and imaginary part."""
+
+    def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
+        if not any(isinstance(x, Complex) for x in operands):
+            return convert(t, op, operands)
+        real = convert(t, op, [x.real if isinstance(x, Complex) else x for x in operands])
+        imag = convert(t, op, [x.imag if isinstance(x, Complex) else x for x in operands])
+        return [Complex(a, b) for a, b in zip(real, imag, strict=True)]
+
+    return converted
+
+
+def either(on_reals: Convert, on_complexes: Callable[..., Any]) -> Convert:
+    """Return what converts an operator that is another one for complex values."""
+
+    def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
+        if not any(isinstance(x, Complex) for x in operands):
+            return on_reals(t, op, operands)
+        return [on_complexes(t, *operands)]
+
+    return converted
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """Arithmetic of held values of one shape."""
+
+    t: Translator
+
+    def __call__(self, function: Callable[..., Expr], *operands: Held) -> Held:
+        exprs, kept = self.t.together(operands)
+        return Held(self.t.emit(function(*exprs)), operands[0].shape, kept)
+
+
+def multiply(t: Translator, x: Complex, y: Complex) -> Complex:
+    """The product."""
+    of = _Terms(t)
+    real = of(R.subtract, of(R.multiply, x.real, y.real), of(R.multiply, x.imag, y.imag))
+    return Complex(real, of(R.add, of(R.multiply, x.real, y.imag), of(R.multiply, x.imag, y.real)))
+
+
+def divide(t: Translator, x: Complex, y: Complex) -> Complex:
+    """The product with the conjugate, by the square of the size."""
+    of = _Terms(t)
+    square = of(R.add, of(R.multiply, y.real, y.real), of(R.multiply, y.imag, y.imag))
+    over = multiply(t, x, Complex(y.real, of(R.negative, y.imag)))
+    return Complex(of(R.divide, over.real, square), of(R.divide, over.imag, square))
+
+
+def size(t: Translator, x: Complex) -> Held:
+    """The absolute value."""
+    of = _Terms(t)
+    return of(R.sqrt, of(R.add, of(R.multiply, x.real, x.real), of(R.multiply, x.imag, x.imag)))
+
+
+def exponential(t: Translator, x: Complex) -> Complex:
+    """The size is the real part's, the angle the imaginary part."""
+    of = _Terms(t)
+    grown = of(R.exp, x.real)
+    return Complex(*(of(R.multiply, grown, of(function, x.imag)) for function in (R.cos, R.sin)))
+
+
+def _complex(t: Translator, op: Any, operands: list[Held]) -> list[Any]:
+    return [Complex(*operands)]
+
+
+def _real(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
+    (x,) = operands
+    return [x.real if isinstance(x, Complex) else x]
+
+
+def _imag(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
+    (x,) = operands
+    return [x.imag if isinstance(x, Complex) else Held(t.number(0, x), x.shape)]
+
+
+def convert(on_reals: Convert) -> Convert:
+    """Return what converts to a complex type, or from one, or else as `on_reals` does."""
+
+    def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
+        tensor, (x,) = tensor_of(op.results[0].type), operands
+        assert tensor is not None  # operators with other types are refused before
+        if tensor.is_complex:
+            return [x if isinstance(x, Complex) else Complex(x, Held(t.number(0, x), x.shape))]
+        return on_reals(t, op, [x.real if isinstance(x, Complex) else x])
+
+    return converted
+
+
+def _fft(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
+    (x,), lengths, kind = operands, ints(op, "fft_length"), word(op, "fft_type")
+    if max(lengths) > _LONGEST:
+        raise ModelError(f"it transforms {max(lengths)} elements; {_LONGEST} are taken")
+    axes = list(range(len(x.shape) - len(lengths), len(x.shape)))
+    inverse, onesided = kind in ("IFFT", "IRFFT"), kind in ("RFFT", "IRFFT")
+    y: Both = x
+    if not inverse:
+        y = _transformed(t, y, axes[-1], lengths[-1], inverse, onesided)
+    for axis, length in zip(axes[:-1], lengths[:-1], strict=True):
+        y = _transformed(t, y, axis, length, inverse, onesided=False)
+    if inverse:
+        y = _transformed(t, y, axes[-1], lengths[-1], inverse, onesided)
+    return [y]
+
+
+def _transformed(t: Translator, x: Both, axis: int, length: int, inverse: bool, onesided: bool) -> Both:
+    """The transform along an axis; of the half of a spectrum to real values, where it is inverse and one-sided."""
+    bins = length // 2 + 1 if onesided else length
+    taken, given = (bins, length) if inverse else (length, bins)
+    cosines, sines = waves(taken, length, given, inverse, np.dtype("float32"))
+    if inverse and onesided:
+        # The other half of the spectrum is the conjugate of this one: all but its ends count twice.
+        twice = np.where(np.arange(bins) % -(-length // 2) == 0, 1, 2).astype("float32")[:, None]
+        cosines, sines = cosines * twice, sines * twice
+    order = [a for a in range(len(x.shape)) if a != axis] + [axis]
+    back = [order.index(a) for a in range(len(order))]
+
+    def product(part: Held, matrix: Any) -> Held:
+        data = t.permuted(t.full(part), order)
+        return t.hold(t.permuted(t.emit(R.matmul(data, relax.const(matrix, "float32"))), back))
+
+    if not isinstance(x, Complex):
+        return Complex(product(x, cosines), product(x, sines))
+    of = _Terms(t)
+    real = of(R.subtract, product(x.real, cosines), product(x.imag, sines))
+    if inverse and onesided:
+        return real
+    return Complex(real, of(R.add, product(x.real, sines), product(x.imag, cosines)))
+
+
+# Operator → what converts it.
+CONVERTERS: dict[str, Convert] = {
+    "stablehlo.complex": _complex,
+    "stablehlo.fft": _fft,
+    "stablehlo.imag": _imag,
+    "stablehlo.real": _real,
+}
+
+
+def with_complexes(converters: dict[str, Convert]) -> dict[str, Convert]:
+    """Return the converters, those that can take complex values too."""
+    special: Sequence[tuple[str, Callable[..., Any]]] = (
+        ("stablehlo.abs", size),
+        ("stablehlo.divide", divide),
+        ("stablehlo.exponential", exponential),
+        ("stablehlo.multiply", multiply),
+    )
+    return {
+        **converters,
+        **CONVERTERS,
+        **{name: by_parts(converters[name]) for name in BY_PARTS},
+        **{name: either(converters[name], function) for name, function in special},
+        "stablehlo.convert": convert(converters["stablehlo.convert"]),
+    }
+
+
+TAKES_COMPLEX = (
+    *BY_PARTS,
+    *CONVERTERS,
+    "func.call",
+    "stablehlo.abs",
+    "stablehlo.convert",
+    "stablehlo.divide",
+    "stablehlo.exponential",
+    "stablehlo.multiply",
+)
+"""Operators that may have operands or results of a complex type."""

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""reduce_precision of StableHLO: a rounding to fewer bits that keeps the dtype.
+
+With float32's exponent it is done on the bits: TVM computes bfloat16 in float32, and a cast there and back rounds
+nothing.
+"""
+
+from typing import Any
+
+from tvm import relax, te, tirx
+from tvm.ir import Expr
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.stablehlo.attributes import ints
+from arm_ext.frontends.stablehlo.translator import Convert, Translator
+from arm_ext.frontends.stablehlo.values import Held
+
+R = relax.op
+_EXPONENT, _MANTISSA = 8, 23
+"""Bits of float32."""
+_FLOAT16 = (5, 10)
+
+
+def _reduce_precision(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    (x,), (exponent, mantissa) = operands, (ints(op, "exponent_bits")[0], ints(op, "mantissa_bits")[0])
+    if x.dtype == "float32" and (exponent, mantissa) == (_EXPONENT, _MANTISSA):
+        return operands
+    if x.dtype == "float32" and (exponent, mantissa) == _FLOAT16:
+        rounded = t.emit(R.astype(t.emit(R.astype(x.expr, "float16")), x.dtype))
+    elif x.dtype == "float32" and exponent == _EXPONENT and mantissa < _MANTISSA:
+        rounded = t.emit_kernel("rounded", lambda data: _rounded(data, _MANTISSA - mantissa), x.expr)
+    else:
+        raise ModelError(f"it rounds {x.dtype} to {exponent} bits of exponent and {mantissa} of mantissa")
+    return [Held(rounded, x.shape, x.kept)]
+
+
+def _rounded(data: te.Tensor, dropped: int) -> te.Tensor:
+    """float32 without the last bits of its mantissa, rounded half to even; a NaN stays as it is."""
+
+    def element(*at: tirx.Var) -> Expr:
+        x = data(*at)
+        bits = tirx.reinterpret("uint32", x)
+        odd = (bits >> tirx.const(dropped, "uint32")) & tirx.const(1, "uint32")
+        half = tirx.const(2 ** (dropped - 1) - 1, "uint32")
+        kept = tirx.const(2**32 - 2**dropped, "uint32")
+        return tirx.if_then_else(tirx.isnan(x), x, tirx.reinterpret("float32", (bits + odd + half) & kept))
+
+    return te.compute(data.shape, element, "rounded")
+
+
+# Operator → what converts it.
+CONVERTERS: dict[str, Convert] = {"stablehlo.reduce_precision": _reduce_precision}

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that decide at run time, as calls: of their straight lines, and of what decides.
+
+main(x): y = f(x); z = loop(y); w = g(z, x)    →    main(x): y = main_part(x); z = loop(y); w = main_part_2(z, x)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+
+import tvm
+from tvm import relax, tirx
+from tvm.ir import Call, Expr, GlobalVar, TupleGetItem, Var
+from tvm.relax.analysis import free_vars
+from tvm_ffi import structural_map
+
+from arm_ext.frontends.onnx.block import Block, Callee, call
+from relay_passes.merge_modules import MAIN, add_functions, merge_modules
+from relay_passes.outline import Part, function_of
+from relay_passes.sources import bindings_of, identifier, sources_of, union
+
+_Kernels = Mapping[GlobalVar, tirx.PrimFunc]
+
+
+class Functions:
+    """The functions of a program so far: straight-line ones, and what joins them."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._symbols = {MAIN}
+        self._straight: dict[str, tvm.IRModule] = {}
+        self._control: dict[str, tvm.ir.BaseFunc] = {}
+
+    def module(self) -> tvm.IRModule:
+        """All of them."""
+        if not self._control:
+            return self._straight[MAIN]
+        mod = merge_modules(self._straight, reserved=self._control).mod
+        add_functions(mod, self._control)
+        return mod
+
+    def symbol(self, node: str, role: str) -> str:
+        """A name for a function."""
+        base = f"{identifier(node)}_{role}"
+        name = next(n for n in chain([base], (f"{base}_{k}" for k in count(2))) if n not in self._symbols)
+        self._symbols.add(name)
+        return name
+
+    def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
+        """Take in a function that joins others."""
+        self._control[symbol] = func
+
+    def add(self, symbol: str, mod: tvm.IRModule) -> Callee:
+        """Take in a function of one dataflow block, in which calls of functions by name are what decides.
+
+        Args:
+            symbol: Its name.
+            mod: It, and the kernels that it calls.
+        """
+        func = mod[symbol]
+        kernels = {gvar: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+        *bindings, last = bindings_of(func)
+        if any(_decides(binding.value) for binding in bindings):
+            self.put(symbol, self._staged(symbol, func, kernels, _needed(bindings, last.value)))
+        else:
+            self._straight[symbol] = _module(func, kernels)
+        return Callee(symbol, tuple(str(param.name) for param in func.params), func.ret_ty)
+
+    def _staged(
+        self, symbol: str, func: relax.Function, kernels: _Kernels, bindings: Sequence[relax.Binding]
+    ) -> relax.Function:
+        block, result = Block(), bindings_of(func)[-1].value
+        values: dict[Var, Expr] = {param: param for param in func.params}
+        for stage in _stages(bindings):
+            if part := _part(self.symbol(symbol, "part"), stage, bindings, result):
+                straight = function_of(func, part)
+                self._straight[part.name] = _module(straight, kernels)
+                names = union(sources_of(binding.value) for binding in stage.straight)
+                given = [values[var] for var in part.inputs]
+                results = block.fields(part.name, call(part.name, given, straight.ret_ty, names))
+                values.update(zip(part.outputs, results, strict=True))
+            for binding in stage.decisions:
+                values[binding.var] = block.bind(str(binding.var.name), _with(binding.value, values))
+        returned = block.bind("outputs", _with(result, values))
+        staged = relax.Function(func.params, block.end(returned), func.ret_ty, is_pure=False)
+        staged = staged.with_attr("num_input", len(func.params))
+        return staged.with_attr("global_symbol", MAIN) if symbol == MAIN else staged
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Bindings that depend on the decisions of earlier stages alone, and decisions that depend on these."""
+
+    straight: list[relax.Binding]
+    decisions: list[relax.Binding]
+
+
+def _module(func: relax.Function, kernels: _Kernels) -> tvm.IRModule:
+    """A function as `main`, with the kernels that it calls."""
+    mod = tvm.IRModule(dict(kernels))
+    mod[MAIN] = func.with_attr("global_symbol", MAIN)
+    return relax.transform.DeadCodeElimination([MAIN])(mod) if kernels else mod
+
+
+def _decides(value: Expr) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, GlobalVar)
+
+
+def _needed(bindings: Sequence[relax.Binding], result: Expr) -> list[relax.Binding]:
+    """The bindings that the result needs, in their order."""
+    needed, found = set(free_vars(result)), []
+    for binding in reversed(bindings):
+        if binding.var in needed:
+            found.append(binding)
+            needed.update(free_vars(binding.value))
+    return found[::-1]
+
+
+def _stages(bindings: Sequence[relax.Binding]) -> Iterator[_Stage]:
+    number: dict[Var, int] = {}
+    stages = [_Stage([], [])]
+    decided: set[Var] = set()
+    for binding in bindings:
+        reads = free_vars(binding.value)
+        at = max((number.get(var, 0) for var in reads), default=0)
+        if _decides(binding.value):
+            stages[at].decisions.append(binding)
+            decided.add(binding.var)
+            at += 1
+            if at == len(stages):
+                stages.append(_Stage([], []))
+        elif isinstance(binding.value, TupleGetItem) and binding.value.tuple_value in decided:
+            stages[at - 1].decisions.append(binding)
+        else:
+            stages[at].straight.append(binding)
+        number[binding.var] = at
+    yield from stages
+
+
+def _part(name: str, stage: _Stage, bindings: Sequence[relax.Binding], result: Expr) -> Part | None:
+    """What is computed in a stage and read outside of it, as a function."""
+    inner = frozenset(binding.var for binding in stage.straight)
+    outside = [binding.value for binding in bindings if binding.var not in inner]
+    outputs = [
+        var
+        for var in dict.fromkeys(v for value in (*outside, result) for v in free_vars(value))
+        if var in inner
+    ]
+    inputs = dict.fromkeys(
+        v for binding in stage.straight for v in free_vars(binding.value) if v not in inner
+    )
+    return Part(name, inner, tuple(inputs), tuple(outputs)) if outputs else None
+
+
+def _with(value: Expr, values: dict[Var, Expr]) -> Expr:
+    """An expression of other variables."""
+    return structural_map(value, [(Var, lambda var: values.get(var, var))])
