@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.cond: a module whose main computes and whose branches are given weights, as `control` takes modules apart.
+"""torch.cond and while_loop: a module whose functions compute and decide becomes one that `control` takes apart.
 
     y = f(x); z = then(y, W, V) if c else other(y, W, V)    →    y, c = main_0(x); z = then(y) if c else other(y)
 
@@ -10,43 +10,42 @@ from collections.abc import Callable, Iterator, Sequence
 
 import tvm
 from tvm import relax
-from tvm.ir import Call, GenericConst, GlobalVar, TupleGetItem, Var
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, TupleGetItem, Var
 from tvm.relax.analysis import free_vars
 from tvm_ffi import structural_map
 
 from arm_ext.frontends.refuse import refuse_operators
 from relay_passes.merge_modules import MAIN, add_functions
 from relay_passes.outline import Part, function_of, results_of
-from relay_passes.sources import bindings_of, map_calls, relax_functions, sources_of, union, with_source
+from relay_passes.sources import map_calls, relax_functions, sources_of, union, with_source
 from relay_passes.upstream import run_upstream
 
+_Functions = dict[str, relax.Function]
 
-def with_branches(mod: tvm.IRModule, conditions: Sequence[str]) -> tvm.IRModule:
+
+def with_branches(mod: tvm.IRModule, deciding: Sequence[str]) -> tvm.IRModule:
     """Bring a module into that form.
 
     Args:
-        mod: Its `main` is in A-normal form. A branch is one call.
-        conditions: The nodes that choose in `main`, in order.
+        mod: Its `main` is in A-normal form. A branch is one call, and every function is called in one place, except
+            that a loop also ends with a call of itself.
+        deciding: The nodes that choose or repeat in `main`, in order.
 
     Raises:
-        ModelError: A branch is of two conditions, or a condition is constant.
+        ModelError: What they decide is known when the model is compiled.
     """
-    if not conditions:
+    if not deciding:
         return mod
     functions = {gvar.name_hint: func for gvar, func in relax_functions(mod)}
-    calls = [
-        call.op.name_hint for func in functions.values() for _, calls in _choices(func) for call in calls
-    ]
-    if len(set(calls)) < len(calls) or len(list(_choices(functions[MAIN]))) != len(conditions):
-        refuse_operators({"cond, constant or with a branch that another one has": list(conditions)})
-    functions = _without_weights(functions)
-    functions = _named(functions, conditions)
+    if len(list(_decisions(functions[MAIN]))) != len(deciding):
+        refuse_operators({"cond with a constant condition": list(deciding)})
+    functions = _named(_without_weights(functions), deciding)
     out = tvm.IRModule({g: f for g, f in mod.functions_items() if not isinstance(f, relax.Function)})
     add_functions(out, functions)
     out = run_upstream(out, relax.transform.ConvertToDataflow(1))
     functions = {gvar.name_hint: func for gvar, func in relax_functions(out)}
     for name, func in list(functions.items()):
-        if any(isinstance(binding.value, relax.If) for binding in bindings_of(func)):
+        if any(True for _ in _decisions(func)):
             functions |= _outlined(name, func)
     for gvar, _ in relax_functions(out):
         del out[gvar]
@@ -54,53 +53,72 @@ def with_branches(mod: tvm.IRModule, conditions: Sequence[str]) -> tvm.IRModule:
     return out
 
 
-def _choices(func: relax.Function) -> Iterator[tuple[Var, list[Call]]]:
-    """The variables that are chosen for, with the calls of the branches."""
-    for binding in bindings_of(func):
+def _decisions(func: relax.Function) -> Iterator[list[Call]]:
+    """The calls of functions by name, those of a branch and its other together."""
+    for binding in (binding for block in func.body.blocks for binding in block.bindings):
+        values: list[Expr] = [binding.value]
         if isinstance(binding.value, relax.If):
             branches = (binding.value.true_branch, binding.value.false_branch)
-            calls = [b.value for s in branches for block in s.blocks for b in block.bindings]
-            yield binding.var, [call for call in calls if isinstance(call, Call)]
+            values = [b.value for s in branches for block in s.blocks for b in block.bindings]
+        calls = [value for value in values if isinstance(value, Call) and isinstance(value.op, GlobalVar)]
+        if calls:
+            yield calls
 
 
-def _without_weights(functions: dict[str, relax.Function]) -> dict[str, relax.Function]:
+def _callees(name: str, func: relax.Function) -> Iterator[Call]:
+    """The calls of other functions."""
+    return (call for calls in _decisions(func) for call in calls if call.op.name_hint != name)
+
+
+def _without_weights(functions: _Functions) -> _Functions:
     """Functions that have the constants which they were given."""
-    out: dict[str, relax.Function] = {}
+    reached: _Functions = {}
+    held: dict[str, set[int]] = {MAIN: set()}
     left = [(MAIN, functions[MAIN])]
     while left:
         name, func = left.pop()
-        out[name] = map_calls(func, lambda _, call: _without_constants(call))
-        for _, calls in _choices(func):
-            left += ((call.op.name_hint, _given(functions[call.op.name_hint], call)) for call in calls)
-    return out
+        reached[name] = func
+        for call in _callees(name, func):
+            callee = call.op.name_hint
+            kept = _kept(callee, functions[callee])
+            held[callee] = {k for k in kept if isinstance(call.args[k], GenericConst)}
+            left.append((callee, _given(functions[callee], call, held[callee])))
+
+    def shortened(call: Call) -> Call:
+        if not isinstance(call.op, GlobalVar):
+            return call
+        name = call.op.name_hint
+        args = [arg for k, arg in enumerate(call.args) if k not in held[name]]
+        return Call(GlobalVar(name), args, ret_ty=call.ty)
+
+    return {name: map_calls(func, lambda _, call: shortened(call)) for name, func in reached.items()}
 
 
-def _without_constants(call: Call) -> Call:
-    if not isinstance(call.op, GlobalVar):
-        return call
-    args = [arg for arg in call.args if not isinstance(arg, GenericConst)]
-    return Call(GlobalVar(call.op.name_hint), args, ret_ty=call.ty)
+def _kept(name: str, func: relax.Function) -> set[int]:
+    """The parameters that have one value as long as the function runs: in a loop, those that it gives to itself."""
+    again = [call for calls in _decisions(func) for call in calls if call.op.name_hint == name]
+    return {k for k, param in enumerate(func.params) if all(call.args[k].same_as(param) for call in again)}
 
 
-def _given(func: relax.Function, call: Call) -> relax.Function:
-    held = {p: a for p, a in zip(func.params, call.args, strict=True) if isinstance(a, GenericConst)}
-    body = structural_map(func.body, [(Var, lambda var: held.get(var, var))])
-    params = [param for param in func.params if param not in held]
+def _given(func: relax.Function, call: Call, held: set[int]) -> relax.Function:
+    values = {func.params[k]: call.args[k] for k in held}
+    body = structural_map(func.body, [(Var, lambda var: values.get(var, var))])
+    params = [param for param in func.params if param not in values]
     return relax.Function(params, body, func.ret_ty, func.is_pure)
 
 
-def _named(functions: dict[str, relax.Function], conditions: Sequence[str]) -> dict[str, relax.Function]:
-    """Functions whose calls in branches are named after the node that chooses."""
+def _named(functions: _Functions, deciding: Sequence[str]) -> _Functions:
+    """Functions whose calls are named after the node of `main` that leads to them."""
     names: dict[str, str] = {}
     left = [
-        (call, name)
-        for (_, calls), name in zip(_choices(functions[MAIN]), conditions, strict=True)
+        (call.op.name_hint, node)
+        for calls, node in zip(_decisions(functions[MAIN]), deciding, strict=True)
         for call in calls
     ]
     while left:
-        call, name = left.pop()
-        names[call.op.name_hint] = name
-        left += ((inner, name) for _, calls in _choices(functions[call.op.name_hint]) for inner in calls)
+        function, node = left.pop()
+        names[function] = node
+        left += ((call.op.name_hint, node) for call in _callees(function, functions[function]))
 
     def naming(function: str) -> Callable[[Var, Call], Call]:
         def named(_: Var, call: Call) -> Call:
@@ -112,7 +130,7 @@ def _named(functions: dict[str, relax.Function], conditions: Sequence[str]) -> d
     return {name: map_calls(func, naming(name)) for name, func in functions.items()}
 
 
-def _outlined(name: str, func: relax.Function) -> dict[str, relax.Function]:
+def _outlined(name: str, func: relax.Function) -> _Functions:
     """A function whose dataflow blocks are calls of functions, and these."""
     made: dict[str, relax.Function] = {}
     new: dict[Var, Var] = {}

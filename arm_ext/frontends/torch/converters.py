@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from tvm import relax
+from tvm import relax, tirx
 
-from arm_ext.frontends.torch import dynamic
+from arm_ext.frontends.torch import dynamic, elementwise, pool, reductions, resample, scatters
+from arm_ext.frontends.torch.index import index
 from arm_ext.frontends.torch.index_put import index_put
 from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
+from arm_ext.frontends.torch.while_loop import while_loop
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -84,6 +86,54 @@ def _index_put(importer: "ExportedProgramImporter", node: torch.fx.Node) -> rela
     return index_put(importer.block_builder.emit, a["self"], a["indices"], a["values"], a["accumulate"])
 
 
+def _index(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    return index(importer.block_builder.emit, a["self"], a["indices"])
+
+
+def _divide(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """A quotient, of operands of one type or numbers."""
+    emit, dtype = importer.block_builder.emit, str(a["self"].ty.dtype)
+    left, right = a["self"], a["other"]
+    if isinstance(right, bool | int | float):
+        right = relax.const(right, dtype)
+    if a.get("rounding_mode") == "floor":
+        return emit(relax.op.floor_divide(left, right))
+    quotient = emit(relax.op.divide(left, right))
+    # Integers are cut already.
+    is_cut = a.get("rounding_mode") == "trunc" and "float" in dtype
+    return emit(relax.op.trunc(quotient)) if is_cut else quotient
+
+
+def _clamp(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Bounds that are numbers, either of which may be missing; upstream's is infinite then, which no integer is."""
+    emit, x = importer.block_builder.emit, a["self"]
+    dtype = _dtype(node.meta["val"].dtype)
+    if "float" in str(x.ty.dtype):
+        return importer._clamp(node)
+    x = emit(relax.op.astype(x, dtype))
+    for bound, limited in ((a["min"], relax.op.maximum), (a["max"], relax.op.minimum)):
+        x = x if bound is None else emit(limited(x, relax.const(bound, dtype)))
+    return x
+
+
+def _concatenate(importer: "ExportedProgramImporter", _: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
+    """Tensors one after the other; those without elements may have any rank, as an empty KV cache has."""
+    full = [
+        x for x in a["tensors"] if not any(isinstance(dim, tirx.IntImm) and dim == 0 for dim in x.ty.shape)
+    ]
+    if not full:
+        full = a["tensors"][-1:]
+    return full[0] if len(full) == 1 else importer.block_builder.emit(relax.op.concat(full, a["dim"]))
+
+
+def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
+    if any(isinstance(arg, torch.fx.Node) for arg in node.args):
+        return importer._arange(node)
+    assert isinstance(node.target, torch._ops.OpOverload)
+    dtype = node.meta["val"].dtype
+    return relax.const(node.target(*node.args, dtype=dtype).numpy(), _dtype(dtype))
+
+
 def _with_arguments(convert: Callable[..., relax.Expr]) -> Convert:
     return lambda importer, node: convert(importer, node, _arguments(importer, node))
 
@@ -103,11 +153,38 @@ CONVERTERS: dict[str, Convert] = {
     "quantize_per_tensor.tensor": _with_arguments(dynamic.quantize),
     "dequantize_per_tensor.tensor": _with_arguments(dynamic.dequantize),
     "linear.default": _with_arguments(dynamic.linear),
+    "index.Tensor": _with_arguments(_index),
     "index_put.default": _index_put,
+    **dict.fromkeys(("div.Tensor", "div.Tensor_mode", "div.Scalar"), _with_arguments(_divide)),
     "_local_scalar_dense.default": item,
     "item.default": item,
     "select.int": _with_arguments(selected),
     "slice.Tensor": _with_arguments(sliced),
     "slice_scatter.default": _with_arguments(slice_scattered),
+    "while_loop": while_loop,
+    "clamp.default": _with_arguments(_clamp),
+    "exp2.default": _with_arguments(elementwise.exp2),
+    "erfc.default": _with_arguments(elementwise.erfc),
+    "softplus.default": _with_arguments(elementwise.softplus),
+    "cat.default": _with_arguments(_concatenate),
+    **dict.fromkeys(("arange.default", "arange.start", "arange.start_step"), _range),
+    "hypot.default": _with_arguments(elementwise.hypot),
+    "_cdist_forward.default": _with_arguments(elementwise.distances),
+    **dict.fromkeys(("__lshift__.Scalar", "__lshift__.Tensor"), _with_arguments(elementwise.shifted_left)),
+    **dict.fromkeys(("__rshift__.Scalar", "__rshift__.Tensor"), _with_arguments(elementwise.shifted_right)),
+    **dict.fromkeys(resample.ANTIALIASED, _with_arguments(resample.resampled)),
+    **dict.fromkeys(
+        (f"max_pool{rank}d_with_indices.default" for rank in (2, 3)), _with_arguments(pool.maxima)
+    ),
+    "amax.default": _with_arguments(reductions.extremum(relax.op.max)),
+    "amin.default": _with_arguments(reductions.extremum(relax.op.min)),
+    "max.dim": _with_arguments(reductions.extremum_and_place(relax.op.max, relax.op.argmax)),
+    "min.dim": _with_arguments(reductions.extremum_and_place(relax.op.min, relax.op.argmin)),
+    "any.default": _with_arguments(reductions.any_of_all),
+    "scatter_add.default": _with_arguments(scatters.scatter_add),
+    "scatter_reduce.two": _with_arguments(scatters.scatter_reduce),
+    "select_scatter.default": _with_arguments(scatters.select_scatter),
+    "unfold.default": _with_arguments(scatters.unfold),
+    "grid_sampler_2d.default": _with_arguments(scatters.grid_sample),
     **dict.fromkeys(("ge", "gt", "le", "lt", "eq", "ne"), compared),
 }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A PyTorch module with example inputs becomes an exported program."""
 
+import contextlib
+import io
 import logging
+import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +25,26 @@ _SHOWN = 3
 _TORCH, _PYTHON = Path(torch.__file__).parent, Path(sysconfig.get_paths()["stdlib"])
 
 
-def export_module(module: object, example_inputs: Sequence[Any]) -> ExportedProgram:
+def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, Any]) -> ExportedProgram:
     """Export a module for inference with the shapes and types of its examples.
 
     Args:
         module: In eval mode.
-        example_inputs: The positional arguments of its `forward`.
+        example_inputs: The arguments of its `forward`, positional, or by name.
 
     Raises:
-        UsageError: It is no module; it is in training mode; the examples are no tuple, or none that `forward` takes.
+        UsageError: It is no module; it is in training mode; the examples are none that `forward` takes.
         ModelError: torch.export cannot take it; the message has torch's reason, and where in the module it is.
     """
     if not isinstance(module, nn.Module):
         raise UsageError(
             f"example_inputs are for a torch.nn.Module, and the model is a {type(module).__name__}"
         )
-    if not isinstance(example_inputs, tuple | list):
+    if not isinstance(example_inputs, tuple | list | Mapping):
         kind = type(example_inputs).__name__
-        raise UsageError(f"example_inputs must be a tuple of forward's arguments, not a {kind}")
+        raise UsageError(f"example_inputs must be a tuple or a dict of forward's arguments, not a {kind}")
+    is_named = isinstance(example_inputs, Mapping)
+    args, kwargs = ((), dict(example_inputs)) if is_named else (tuple(example_inputs), {})
     name = type(module).__name__
     if training := [path or name for path, part in module.named_modules() if part.training]:
         more = f" and {len(training) - _SHOWN} more" if len(training) > _SHOWN else ""
@@ -49,7 +54,7 @@ def export_module(module: object, example_inputs: Sequence[Any]) -> ExportedProg
         )
     try:
         with torch.no_grad(), quiet():
-            return torch.export.export(module, tuple(example_inputs))
+            return torch.export.export(module, args, kwargs)
     except Exception as err:  # of many types, those of the module's own code among them
         where = _where(err)
         if isinstance(err, TypeError) and not where:
@@ -57,13 +62,18 @@ def export_module(module: object, example_inputs: Sequence[Any]) -> ExportedProg
         raise ModelError(f"torch.export cannot export {name}{where}: {reason_of(err, 0)}") from err
 
 
-@contextmanager
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back torch's log: it prints tracebacks of failures that the exception tells of."""
+    """Keep back torch's log and warnings, and what is printed beside them where an exception tells of a failure."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    printed = io.StringIO()
     try:
-        yield
+        with warnings.catch_warnings(), contextlib.redirect_stderr(printed):
+            warnings.simplefilter("ignore")
+            yield
+        # By the module's own code, and it is none of torch's graphs, which it prints as it fails.
+        sys.stderr.write(printed.getvalue())
     finally:
         logging.disable(before)
 

@@ -15,8 +15,8 @@ import torch
 import tvm
 from torch import nn
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, OutputKind
 from tvm import relax
-from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
@@ -24,22 +24,21 @@ from arm_ext.frontends.naming import name_calls
 from arm_ext.frontends.refuse import (
     Shapes,
     misfit,
-    not_imported,
     reason_of,
     refuse_dynamic_inputs,
-    refuse_operators,
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.state import with_states
 from arm_ext.frontends.torch.cond import with_branches
-from arm_ext.frontends.torch.converters import CONVERTERS
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch.export import quiet
+from arm_ext.frontends.torch.promote import promote
 from arm_ext.frontends.torch.reference import reference
-from arm_ext.frontends.torch.state import take_buffers
+from arm_ext.frontends.torch.state import drop_numbers, take_buffers
+from arm_ext.frontends.torch.translator import DECIDING, Translator, operator_of
 
-# Decompositions that would cost more than what they replace.
-_KEPT = (torch.ops.aten.scaled_dot_product_attention.default,)
+# Operators whose decompositions would cost more than themselves.
+_KEPT = (torch.ops.aten.scaled_dot_product_attention.default, torch.ops.aten.softplus.default)
 
 
 def import_torch(
@@ -56,22 +55,23 @@ def import_torch(
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
     program, name, digest = _read(model)
-    nodes = {n.name: _operator(n) for n in program.graph.nodes if n.op == "call_function"}
+    nodes = {n.name: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
     table = torch.export.default_decompositions()
-    for operator in (*_KEPT, *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else [])):
+    kept = (*_KEPT, *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else []))
+    for operator in kept:
         del table[operator]
-    plain = program.run_decompositions(table)
-    buffers = take_buffers(plain)
-    importer = _NamingImporter(plain)
     try:
-        mod = importer.from_exported_program(plain, False, False, False, None)
-    except ModelError:
-        raise
-    except Exception as err:
-        raise not_imported(importer.node, nodes, err) from err
-    mod = name_calls(mod, importer.last_binding)
+        with quiet():
+            plain = program.run_decompositions(table)
+    except Exception as err:  # of many types
+        raise ModelError(f"torch cannot take the program's operators apart: {reason_of(err, 0)}") from err
+    drop_numbers(plain)
+    promote(plain.graph_module)
+    buffers = take_buffers(plain)
+    translator = Translator(plain)
+    mod = name_calls(translator.translate(), translator.last_binding)
     mod = _static(mod, shapes or {})
-    mod = with_branches(mod, [name for name, operator in nodes.items() if operator == "cond"])
+    mod = with_branches(mod, [name for name, operator in nodes.items() if operator in DECIDING])
     given = {buffer.input: buffer.name for buffer in buffers}
     inputs = tuple(_spec(given.get(param.name, param.name), param.ty) for param in mod["main"].params)
     imported = ImportedModel(
@@ -80,13 +80,13 @@ def import_torch(
         format="torch",
         sha256=digest,
         inputs=inputs,
-        outputs=_outputs([*(b.output for b in buffers), *program.graph_signature.user_outputs], mod),
+        outputs=_outputs([*(b.output for b in buffers), *_returned(program)], mod),
         nodes=nodes,
         quantized=any("quantized_decomposed" in operator for operator in nodes.values()),
         reference=lambda values: reference(program, [x.name for x in inputs], values, buffers),
     )
     initial = {
-        buffer.name: importer._convert_pytorch_tensor_to_tvm(buffer.value).numpy() for buffer in buffers
+        buffer.name: translator._convert_pytorch_tensor_to_tvm(buffer.value).numpy() for buffer in buffers
     }
     return with_states(imported, {buffer.name: buffer.output for buffer in buffers}, initial)
 
@@ -112,50 +112,12 @@ def _read(model: str | Path | ExportedProgram | nn.Module) -> tuple[ExportedProg
         ) from err
 
 
-def _operator(node: torch.fx.Node) -> str:
-    """The node's operator as torch prints it."""
-    return str(node.target) if not callable(node.target) or "." in str(node.target) else node.target.__name__
-
-
-def _source(node: torch.fx.Node) -> str:
-    """The program's node that a decomposition came from."""
-    origins = node.meta.get("from_node")
-    return str(origins[0].name) if origins else node.name
-
-
-class _NamingImporter(ExportedProgramImporter):  # type: ignore[misc]
-    """Upstream's importer, which also notes where each source node's bindings end."""
-
-    convert_map: dict[str, Any]
-
-    def __init__(self, program: ExportedProgram) -> None:
-        super().__init__()
-        self.last_binding: dict[relax.Var, str] = {}
-        self.node = ""
-        self._calls = [node for node in program.graph.nodes if node.op == "call_function"]
-        self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
-        self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
-
-    def _of(self, convert: Any) -> Any:
-        return lambda node: convert(self, node)
-
-    def _telling(self, convert: Any) -> Any:
-        def converted(node: torch.fx.Node) -> Any:
-            self.node = _source(node)
-            value = convert(node)
-            for part in value if isinstance(value, list | tuple) else [value]:
-                if isinstance(part, relax.Var):
-                    self.last_binding.setdefault(part, self.node)
-            return value
-
-        return converted
-
-    def _check_unsupported_func_type(self, nodes: Any) -> None:
-        missing: dict[str, list[str]] = {}
-        for node in nodes:
-            if node.op == "call_function" and node.target.__name__ not in self.convert_map:
-                missing.setdefault(_operator(node), []).append(_source(node))
-        refuse_operators(missing)
+def _returned(program: ExportedProgram) -> list[str]:
+    """Names of the tensors that a program returns."""
+    returned = [
+        spec.arg for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT
+    ]
+    return [arg.name for arg in returned if not isinstance(arg, ConstantArgument)]
 
 
 def _static(mod: tvm.IRModule, shapes: Mapping[str, tuple[int, ...]]) -> tvm.IRModule:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torch itself computes of an exported program."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind
 
 from arm_ext.frontends.torch.state import Buffer, put_buffers
 
@@ -31,7 +32,7 @@ def reference(
     spec = program.call_spec.in_spec
     try:
         with torch.no_grad():
-            args, kwargs = torch.utils._pytree.tree_unflatten(list(values.values()), spec)
+            args, kwargs = torch.utils._pytree.tree_unflatten(_leaves(program, values), spec)
             module = program.module()
             put_buffers(module, held)
             result = module(*args, **kwargs)
@@ -39,3 +40,9 @@ def reference(
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
     leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
     return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)], runtime
+
+
+def _leaves(program: ExportedProgram, values: Mapping[str, torch.Tensor]) -> list[Any]:
+    """What a program takes, in order: tensors, and what it was exported with in other places."""
+    given = [spec.arg for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    return [arg.value if isinstance(arg, ConstantArgument) else values[arg.name] for arg in given]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind, OutputSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,22 @@ class Buffer:
     def output(self) -> str:
         """Name for its next value."""
         return f"{self.name}.next"
+
+
+def drop_numbers(program: ExportedProgram) -> None:
+    """Take inputs and outputs that are no tensors, such as None and numbers, out of a program.
+
+    An input's value is a part of the program since it was exported.
+    """
+    signature, output = program.graph_signature, program.graph.output_node()
+    pairs = list(zip(output.args[0], signature.output_specs, strict=True))
+    pairs = [pair for pair in pairs if not isinstance(pair[1].arg, ConstantArgument)]
+    output.args = (tuple(value for value, _ in pairs),)
+    program._graph_signature = replace(
+        signature,
+        input_specs=[spec for spec in signature.input_specs if not isinstance(spec.arg, ConstantArgument)],
+        output_specs=[spec for _, spec in pairs],
+    )
 
 
 def take_buffers(program: ExportedProgram) -> list[Buffer]:

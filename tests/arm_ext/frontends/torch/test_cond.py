@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from arm_ext.control import split
-from arm_ext.errors import ModelError
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.torch.importer import import_torch
 from arm_ext.selftest import run_on_host
@@ -64,14 +63,3 @@ def test_weights_are_the_branches_own(choice: tuple[nn.Module, ImportedModel]):
     pieces = split(choice[1].mod).pieces
     shapes = [[list(map(int, p.ty.shape.values)) for p in mod["main"].params] for mod in pieces.values()]
     assert all(shape == [ROWS, WIDTH] for params in shapes for shape in params)
-
-
-def test_a_loop_is_refused_by_name():
-    class Loop(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return torch.while_loop(lambda x: x.sum() < 9, lambda x: (x + 1,), (x,))[0]
-
-    if not hasattr(torch, "while_loop"):
-        pytest.skip("this torch has no while_loop")
-    with pytest.raises(ModelError, match="while_loop"):
-        import_torch(torch.export.export(Loop(), (torch.zeros(4),)))

@@ -13,6 +13,7 @@ import arm_ext
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.load import export_module, import_model
 from arm_ext.quant.frontend import import_given
+from arm_ext.selftest import run_on_host
 
 
 class Branch(nn.Module):
@@ -50,6 +51,37 @@ def test_a_failed_export_tells_why_and_where() -> None:
         export_module(nn.Linear(3, 4).eval(), (torch.randn(2, 5),))
 
 
+def test_what_torch_prints_of_a_failure_is_kept_back(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ModelError):
+        export_module(Branch().eval(), (torch.randn(3),))
+    assert "".join(capfd.readouterr()) == ""
+
+
+class Named(nn.Module):
+    """Named and nested arguments and results, some of which are no tensors."""
+
+    def forward(self, ids: Tensor, pair: dict[str, Tensor], scaled: bool = False) -> dict[str, object]:
+        x = pair["a"] * ids if scaled else pair["a"]
+        return {"sum": x + pair["b"], "rest": (ids + 1, None, [7])}
+
+
+def test_arguments_by_name_nested_and_no_tensors() -> None:
+    examples = {
+        "ids": torch.tensor([2, 3, 5]),
+        "pair": {"a": torch.randn(3, dtype=torch.float64), "b": torch.randn(3)},
+        "scaled": True,
+    }
+    imported = import_model(export_module(Named().eval(), examples))
+    assert [str(spec.dtype) for spec in imported.inputs] == ["int64", "float64", "float32"]
+    assert [str(spec.dtype) for spec in imported.outputs] == ["float64", "int64"]
+    inputs = [examples["ids"].numpy(), *(x.numpy() for x in examples["pair"].values())]
+    expected, _ = imported.reference(inputs)
+    for found, wanted in zip(run_on_host(imported.mod, inputs), expected, strict=True):
+        assert np.array_equal(found, wanted)
+    with pytest.raises(UsageError, match=r"example_inputs do not fit Named\.forward"):
+        export_module(Named().eval(), {"ids": torch.ones(3), "other": 1})
+
+
 @pytest.mark.parametrize("examples", [(), (torch.randn(3), 2)])
 def test_examples_that_forward_does_not_take_are_refused(examples: tuple[object, ...]) -> None:
     with pytest.raises(UsageError, match=r"example_inputs do not fit ReLU\.forward: .*argument"):
@@ -61,7 +93,7 @@ def test_what_is_no_module_and_a_module_without_examples_are_refused() -> None:
         UsageError, match=r"example_inputs are for a torch\.nn\.Module, and the model is a str"
     ):
         export_module("model.onnx", ())
-    with pytest.raises(UsageError, match="must be a tuple of forward's arguments, not a Tensor"):
+    with pytest.raises(UsageError, match="must be a tuple or a dict of forward's arguments, not a Tensor"):
         export_module(nn.ReLU().eval(), torch.randn(3))  # type: ignore[arg-type]
     with pytest.raises(
         UsageError, match=r"a ReLU is no model file .* a torch\.nn\.Module needs example_inputs"
@@ -69,10 +101,11 @@ def test_what_is_no_module_and_a_module_without_examples_are_refused() -> None:
         import_model(nn.ReLU().eval())
 
 
-def test_samples_do_not_quantise_a_module() -> None:
+def test_samples_do_not_quantise_a_module(tmp_path: Path) -> None:
     program = export_module(nn.ReLU().eval(), (torch.randn(3),))
+    np.savez(tmp_path / "samples.npz", x=np.zeros((1, 3), np.float32))
     with pytest.raises(UsageError, match="ONNX models alone, and this is a ExportedProgram"):
-        import_given(program, samples="samples.npz")
+        import_given(program, samples=tmp_path / "samples.npz")
 
 
 def test_torch_s_log_is_kept_back_and_comes_again() -> None:

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Upstream's importer of programs, which also notes where each source node's bindings end, and all that it fails at."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import tvm
+from torch.export import ExportedProgram
+from tvm import relax
+from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.refuse import reason_of, refuse_operators
+from arm_ext.frontends.torch import while_loop
+from arm_ext.frontends.torch.converters import CONVERTERS
+
+DECIDING = ("cond", while_loop.NAME)
+"""Operators that are control flow."""
+
+
+def operator_of(node: torch.fx.Node) -> str:
+    """The node's operator as torch prints it."""
+    return str(node.target) if not callable(node.target) or "." in str(node.target) else node.target.__name__
+
+
+def _source(node: torch.fx.Node) -> str:
+    """The program's node that a decomposition came from."""
+    origins = node.meta.get("from_node")
+    return str(origins[0].name) if origins else node.name
+
+
+class Translator(ExportedProgramImporter):  # type: ignore[misc]
+    """Translates one program.
+
+    Attributes:
+        last_binding: The variable of a node's last binding → its source node.
+        loops: How many there were until now.
+    """
+
+    convert_map: dict[str, Any]
+
+    def __init__(self, program: ExportedProgram) -> None:
+        """Prepare for a program without operators that change their arguments."""
+        super().__init__()
+        self.last_binding: dict[relax.Var, str] = {}
+        self.loops = 0
+        self._program = program
+        self._failed: list[str] = []
+        self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
+        self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
+
+    def translate(self) -> tvm.IRModule:
+        """Return the program as a module.
+
+        Raises:
+            ModelError: Operators without a converter, or nodes at which one fails: all of them.
+        """
+        try:
+            mod = self.from_exported_program(self._program, False, False, False, None)
+        except ModelError:
+            raise
+        except Exception as err:
+            self._failed.append(f"the program cannot be imported: {reason_of(err)}")
+            raise ModelError("\n".join(self._failed)) from err
+        if self._failed:
+            raise ModelError("\n".join(self._failed))
+        return mod
+
+    def _of(self, convert: Any) -> Any:
+        return lambda node: convert(self, node)
+
+    def _telling(self, convert: Any) -> Any:
+        def converted(node: torch.fx.Node) -> Any:
+            source = _source(node)
+            try:
+                value = self._as_torch(node, convert(node))
+            except Exception as err:
+                told = f"{operator_of(node)} node '{source}' cannot be imported: {reason_of(err)}"
+                self._failed.append(told)
+                value = self._stand_in(node, told, err)
+            for part in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(part, relax.Var):
+                    self.last_binding.setdefault(part, source)
+            return value
+
+        return converted
+
+    def _as_torch(self, node: torch.fx.Node, value: Any) -> Any:
+        """Give a tensor the type that torch has for it.
+
+        Raises:
+            ValueError: It has another shape than torch's, and so other values.
+        """
+        is_plain = isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "aten"
+        known, ty = node.meta.get("val") if is_plain else None, getattr(value, "ty", None)
+        if not isinstance(known, torch.Tensor) or not isinstance(ty, relax.TensorType) or ty.shape is None:
+            return value
+        found, wanted = [*ty.shape], [*known.shape]
+        is_static = all(isinstance(dim, int | tvm.tirx.IntImm) for dim in (*found, *wanted))
+        if is_static and [int(dim) for dim in found] != wanted:
+            raise ValueError(f"it becomes {found}, and torch gives {wanted}")
+        dtype = self._convert_data_type(known.dtype)
+        return value if str(ty.dtype) == dtype else self.block_builder.emit(relax.op.astype(value, dtype))
+
+    def _stand_in(self, node: torch.fx.Node, told: str, err: Exception) -> Any:
+        """What has the types of a node's values, so that the nodes after it are seen, too."""
+
+        def zeros(value: Any) -> relax.Expr:
+            if not isinstance(value, torch.Tensor) or not all(isinstance(dim, int) for dim in value.shape):
+                raise ModelError("\n".join(self._failed)) from err
+            dtype = self._convert_data_type(value.dtype)
+            return self.block_builder.emit(relax.op.zeros(list(value.shape), dtype))
+
+        value = node.meta.get("val")
+        return [zeros(part) for part in value] if isinstance(value, list | tuple) else zeros(value)
+
+    def _check_unsupported_func_type(self, nodes: Sequence[torch.fx.Node]) -> None:
+        missing: dict[str, list[str]] = {}
+        for node in _all_calls(self._program.graph_module):
+            if node.target.__name__ not in self.convert_map:
+                missing.setdefault(operator_of(node), []).append(_source(node))
+        refuse_operators(missing)
+
+    @staticmethod
+    def has_loop(program: torch.fx.GraphModule) -> bool:
+        """Whether a graph or one in it repeats."""
+        return any(operator_of(node) == while_loop.NAME for node in _all_calls(program))
+
+    @classmethod
+    def _has_assert_async(cls, graph_module: torch.fx.GraphModule) -> bool:
+        # Asked for what must not be in dataflow.
+        return bool(super()._has_assert_async(graph_module)) or cls.has_loop(graph_module)
+
+    @staticmethod
+    def _has_cond_op(nodes: Sequence[torch.fx.Node]) -> bool:
+        return any(node.op == "call_function" and operator_of(node) in DECIDING for node in nodes)
+
+    def _import_branch_subgraph(self, graph_module: Any, operands: list[relax.Expr], name_hint: str) -> Any:
+        # Each place where a branch is called has a function of its own, with the weights that it is given there.
+        self._branch_cache: dict[int, Any] = {}
+        return super()._import_branch_subgraph(graph_module, operands, name_hint)
+
+
+def _all_calls(program: torch.fx.GraphModule) -> Iterator[Any]:
+    """The calls of operators, in branches, too."""
+    for module in program.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield from (node for node in module.graph.nodes if node.op == "call_function")

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.while_loop: a function that ends by calling itself, of which `loops` makes a while.
+
+y = while_loop(more, body, (x,), (w,))    →    y = loop(more(x, w), x, w)
+round(x, w): x = body(x, w); return x, more(x, w)
+loop(go, x, w): if go: loop(*round(x, w), w)  else: x
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+import tvm
+from tvm import relax
+from tvm.ir import Call, GlobalVar, Var
+from tvm_ffi import structural_equal
+
+from arm_ext.frontends.onnx.block import Block, call
+
+if TYPE_CHECKING:
+    from arm_ext.frontends.torch.translator import Translator
+
+NAME = "while_loop"
+_GO = relax.TensorType((), "bool")
+
+
+def while_loop(importer: "Translator", node: torch.fx.Node) -> list[relax.Expr]:
+    """Convert a loop; returns its states after the last round."""
+    more, body, states, fixed = importer.retrieve_args(node)
+    emit = importer.block_builder.emit
+    # A number that is carried is a tensor here.
+    states, fixed = ([_tensor(value) for value in values] for values in (states, fixed))
+    (go,) = _inlined(importer, more, [*states, *fixed])
+    importer.loops += 1
+    symbol = f"{NAME}_{importer.loops}"
+    step = _round(importer, more, body, states, fixed, f"{symbol}_round")
+    types = [value.ty for value in states]
+    loop = importer.block_builder.add_func(_loop(symbol, step, types, [value.ty for value in fixed]), symbol)
+    results = emit(Call(loop, [go, *states, *fixed], ret_ty=relax.TupleType(types)))
+    return [emit(relax.TupleGetItem(results, k)) for k in range(len(states))]
+
+
+def _tensor(value: Any) -> relax.Expr:
+    if isinstance(value, bool | int | float):
+        return relax.const(value, {bool: "bool", int: "int64", float: "float32"}[type(value)])
+    return value
+
+
+def _inlined(
+    importer: "Translator", graph: torch.fx.GraphModule, values: Sequence[relax.Expr]
+) -> tuple[relax.Expr, ...]:
+    """What a subgraph gives for values, computed where the importer is."""
+    nodes = list(graph.graph.nodes)
+    outer = importer.env
+    importer.env = dict(zip((n for n in nodes if n.op == "placeholder"), values, strict=True))
+    try:
+        results: tuple[relax.Expr, ...] = importer._translate_fx_graph(graph, nodes, {})
+    finally:
+        importer.env = outer
+    return results
+
+
+def _round(
+    importer: "Translator",
+    more: torch.fx.GraphModule,
+    body: torch.fx.GraphModule,
+    states: Sequence[relax.Expr],
+    fixed: Sequence[relax.Expr],
+    symbol: str,
+) -> GlobalVar:
+    """A function of states and what is read beside: the next states, and whether there is another round.
+
+    Raises:
+        ValueError: A state gets another type.
+    """
+    builder = importer.block_builder
+    params = [Var(f"x{k}", value.ty) for k, value in enumerate([*states, *fixed])]
+    own, beside = params[: len(states)], params[len(states) :]
+    with builder.function(name=symbol, params=params, pure=not importer.has_loop(body)):
+        nexts = [_tensor(value) for value in _inlined(importer, body, params)]
+        for before, after in zip(own, nexts, strict=True):
+            if not structural_equal(before.ty, after.ty):
+                raise ValueError(f"a state is {before.ty} before a round and {after.ty} after it")
+        (go,) = _inlined(importer, more, [*nexts, *beside])
+        builder.emit_func_output(relax.Tuple([builder.emit(value) for value in (*nexts, go)]))
+    return builder.get().get_global_var(symbol)
+
+
+def _loop(
+    symbol: str, step: GlobalVar, states: Sequence[tvm.ir.Type], fixed: Sequence[tvm.ir.Type]
+) -> relax.Function:
+    """The function that calls itself by its name."""
+    go = Var("go", _GO)
+    own, beside = ([Var("x", ty) for ty in types] for types in (states, fixed))
+    again, block, outer = Block(), Block(), Block()
+    *nexts, more = again.fields(
+        "results", Call(step, [*own, *beside], ret_ty=relax.TupleType([*states, _GO]))
+    )
+    done = block.bind("done", relax.Tuple(own))
+    repeat = again.bind("repeated", call(symbol, [more, *nexts, *beside], done.ty, []))
+    choice = relax.If(go, again.end(repeat), block.end(done))
+    relax.expr._update_type(choice, done.ty)
+    result = outer.bind("results", choice)
+    # No dataflow: what is called there would be compiled with its caller.
+    return relax.Function([go, *own, *beside], outer.end(result), result.ty, is_pure=False)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program's translation tells of all that it fails at."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from arm_ext.errors import ModelError
+from tests.arm_ext.frontends.torch.compared import compare, imported
+
+
+def test_operators_in_branches_are_named_with_the_others():
+    def function(x: Tensor) -> Tensor:
+        y = torch.cond(x.sum() > 0, lambda x: torch.special.i0(x), lambda x: x * 2, (x,))
+        return y + torch.special.i1(x)
+
+    with pytest.raises(ModelError, match=r"2 operator\(s\)(.|\n)*i0(.|\n)*i1"):
+        imported(function, torch.randn(3))
+
+
+def test_all_nodes_that_fail_are_told_at_once():
+    def function(x: Tensor) -> Tensor:
+        return torch.cdist(x, x, p=1.0) + torch.cdist(x.exp(), x, p=3.0)
+
+    with pytest.raises(
+        ModelError, match=r"node 'cdist' (.|\n)*p = 1\.0(.|\n)*node 'cdist_1' (.|\n)*p = 3\.0"
+    ):
+        imported(function, torch.randn(3, 2))
+
+
+def test_empty_tensors_are_no_part_of_a_concatenation():
+    compare(lambda x: torch.cat([torch.empty(0), x, x[:0], x]), torch.randn(2, 3))
+
+
+def test_ranges_have_torch_s_lengths():
+    def function(x: Tensor) -> Tensor:
+        return x[torch.arange(6, -1, -2)] + torch.arange(0.0, 1.0, 0.25)
+
+    compare(function, torch.randn(7))
