@@ -11,6 +11,7 @@ single pixels, are products of integers. For the others there are float kernels 
 exact in binary32, so that their product differs from the integer one by the rounding of its sum.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ import tflite
 from tvm import relax
 
 from arm_ext.frontends.tflite.forms import shape_of
+from arm_ext.frontends.tflite.tensors import resolved
 
 _LEAST, _MOST = -128.0, 127.0
 _STEPS = _MOST - _LEAST
@@ -66,7 +68,9 @@ def product(c: Any, op: Any, numbers: tuple[int, int, int]) -> relax.Expr | None
         y = relax.op.add(y, c.get_expr(inputs[numbers[2]]))
     if options is not None:
         y = c.convert_fused_activation_function(c.bb.normalize(y), options.FusedActivationFunction())
-    return relax.op.reshape(y, shape_of(c.tensor(op.Outputs(0))))
+    lead, width = shape_of(x)[:-1], weight.shape[1]
+    count = math.prod(shape_of(x)) // weight.shape[0] * width
+    return relax.op.reshape(y, resolved(c.tensor(op.Outputs(0)), count, (*lead, width)))
 
 
 def _is_hybrid(data: Any, weight: Any) -> bool:

@@ -85,10 +85,11 @@ def _space_to_batch(c: Any, op: Any) -> relax.Expr:
     wide = [size + int(sum(pair)) for size, pair in zip(shape, widths[1:], strict=True)]
     split = [n for size, block in zip(wide, blocks, strict=False) for n in (size // block, block)]
     value = relax.op.reshape(value, (batch, *split, *wide[count:]))
-    inner, outer = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
+    inner, between = range(2, 2 * count + 1, 2), range(1, 2 * count, 2)
     rest = range(2 * count + 1, 2 * count + 1 + len(wide) - count)
-    value = relax.op.permute_dims(value, [*inner, 0, *outer, *rest])
-    return relax.op.reshape(value, shape_of(c.get_output_tensors(op)[0]))
+    value = relax.op.permute_dims(value, [*inner, 0, *between, *rest])
+    outer = [size // block for size, block in zip(wide, blocks, strict=False)]
+    return relax.op.reshape(value, (batch * int(np.prod(blocks)), *outer, *wide[count:]))
 
 
 def _batch_to_space(c: Any, op: Any) -> relax.Expr:

@@ -4,15 +4,31 @@
 They see float tensors only; see `converter`.
 """
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tflite
 from tvm import relax
 
+from arm_ext.errors import ModelError
+from arm_ext.frontends.tflite.codes import CUSTOM
+from arm_ext.frontends.tflite.detection import NAME as DETECTION
 from arm_ext.frontends.tflite.detection import detection_postprocess
 from arm_ext.frontends.tflite.forms import Convert, shape_of
+from arm_ext.frontends.tflite.formulas import FORMULAS
+from arm_ext.frontends.tflite.graphs import GRAPHS
+from arm_ext.frontends.tflite.integers import saturated, scaled, whole
 from arm_ext.frontends.tflite.moves import MOVES
 from arm_ext.frontends.tflite.recurrent import RECURRENT
+from arm_ext.frontends.tflite.resources import RESOURCES
+from arm_ext.frontends.tflite.spectral import SPECTRAL
+from arm_ext.frontends.tflite.svdf import svdf
+from arm_ext.frontends.tflite.tensors import is_complex, resolved
+
+_PADDING_SAME = 1
+"""In the options of MediaPipe's operators."""
 
 _NHWC_TO_NCHW, _NCHW_TO_NHWC, _OHWI_TO_IOHW = (0, 3, 1, 2), (0, 2, 3, 1), (3, 0, 1, 2)
 
@@ -27,10 +43,41 @@ def _dequantize(c: Any, op: Any) -> relax.Expr:
     return c.convert_dequantize(op) if data.tensor.Type() == tflite.TensorType.FLOAT16 else _identity(c, op)
 
 
+def _quantize(c: Any, op: Any) -> relax.Expr:
+    """Between 8 bits and float as for every operator; from and to 32 bits, and 16, in LiteRT's integers."""
+    x, y = c.tensor(op.Inputs(0)), c.tensor(op.Outputs(0))
+    kinds = {x.tensor.Type(), y.tensor.Type()}
+    is_own = c.whole.own_integers and tflite.TensorType.FLOAT32 not in kinds
+    if tflite.TensorType.INT32 not in kinds and not (is_own and tflite.TensorType.INT16 in kinds):
+        return _identity(c, op)
+    (scale, zero_point), (to_scale, to_zero) = (_affine(t.tensor) for t in (x, y))
+    centred = relax.op.subtract(relax.op.astype(c.value(x.tensor_idx), "int32"), whole(zero_point))
+    found = c.bb.emit(relax.op.add(scaled(centred, scale / to_scale), whole(to_zero)))
+    dtype = c.get_tensor_type_str(y.tensor.Type())
+    return found if dtype == "int32" else saturated(found, dtype)
+
+
+def _affine(tensor: Any) -> tuple[float, int]:
+    """Scale and zero point of a tensor of any type."""
+    found = tensor.Quantization()
+    if found is None or found.ScaleLength() != 1:
+        raise ModelError("its data or its result have no scale, or several")
+    return float(found.Scale(0)), int(found.ZeroPoint(0)) if found.ZeroPointLength() else 0
+
+
 def _reshape(c: Any, op: Any) -> relax.Expr:
     """To the declared shape: upstream's takes no -1, and a SQUEEZE of all axes for one of none."""
-    (output,) = c.get_output_tensors(op)
-    return relax.op.reshape(_identity(c, op), shape_of(output))
+    shape, own = c.shape(op.Inputs(0)), c.tensor(op.Outputs(0))
+    wanted: list[int] | None = None
+    if c.get_op_code_str(op) == "EXPAND_DIMS":
+        wanted, axis = list(shape), int(c.known(op.Inputs(1)).reshape(()))
+        wanted.insert(axis if axis >= 0 else axis + len(shape) + 1, 1)
+    elif op.InputsLength() > 1 and (given := c.known(op.Inputs(1))) is not None:
+        wanted = given.tolist()
+    elif c.get_op_code_str(op) == "SQUEEZE":
+        wanted = [size for size in shape if size != 1]
+    pair = (2,) if is_complex(own) else ()
+    return relax.op.reshape(_identity(c, op), (*resolved(own, math.prod(shape), wanted), *pair))
 
 
 def _softmax(c: Any, op: Any) -> relax.Expr:
@@ -84,12 +131,32 @@ def _batch_matmul(c: Any, op: Any) -> relax.Expr:
 
 
 def _transpose_conv(c: Any, op: Any) -> relax.Expr:
-    """In NCHW, which TVM has loops for; upstream's has no activation and no output padding."""
     _, weight, data, *bias = c.get_input_tensors(op)
-    (output,) = c.get_output_tensors(op)
+    size = c.known(op.Inputs(0))
+    wide = c.shape(op.Outputs(0)) if size is None else tuple(size.tolist())
     options = c._get_builtin_options(op, tflite.TransposeConvOptions)
-    strides = options.StrideH(), options.StrideW()
-    sizes = zip(shape_of(data)[1:3], strides, shape_of(weight)[1:3], shape_of(output)[1:3], strict=True)
+    y = _transposed(c, (data, weight, *bias), wide, (options.StrideH(), options.StrideW()))
+    return c.convert_fused_activation_function(y, options.FusedActivationFunction())
+
+
+def _transpose_conv_bias(c: Any, op: Any) -> relax.Expr:
+    """MediaPipe's operator: its options are a padding, and the strides along width and height, as int32."""
+    padding, *strides = (int(value) for value in op.CustomOptionsAsNumpy().view(np.int32))
+    data, weight, *bias = c.get_input_tensors(op)
+    kernel = (0, 0) if padding == _PADDING_SAME else shape_of(weight)[1:3]
+    # Upstream has the channels last; of a window that is wider than its stride the rest stays with "VALID".
+    rows, columns = (
+        size * stride + max(window - stride, 0)
+        for size, stride, window in zip(shape_of(data)[1:3], reversed(strides), kernel, strict=True)
+    )
+    wide = (shape_of(data)[0], rows, columns, shape_of(weight)[0])
+    return _transposed(c, (data, weight, *bias), wide, (strides[1], strides[0]))
+
+
+def _transposed(c: Any, operands: Sequence[Any], wide: Sequence[int], strides: tuple[int, int]) -> relax.Expr:
+    """In NCHW, which TVM has loops for; upstream's has no activation and no output padding."""
+    data, weight, *bias = operands
+    sizes = zip(shape_of(data)[1:3], strides, shape_of(weight)[1:3], wide[1:3], strict=True)
     surplus = [(size - 1) * stride + kernel - out for size, stride, kernel, out in sizes]
     before = [max(rows, 0) // 2 for rows in surplus]
     after = [max(rows, 0) - first for rows, first in zip(surplus, before, strict=True)]
@@ -101,26 +168,30 @@ def _transpose_conv(c: Any, op: Any) -> relax.Expr:
         output_padding=[max(-rows, 0) for rows in surplus],
     )
     y = relax.op.permute_dims(y, _NCHW_TO_NHWC)
-    if bias:
-        y = relax.op.add(y, c.get_tensor_expr(bias[0]))
-    return c.convert_fused_activation_function(y, options.FusedActivationFunction())
+    return relax.op.add(y, c.get_tensor_expr(bias[0])) if bias else y
 
 
 OWN: dict[str, Convert] = {
     **MOVES,
+    **FORMULAS,
+    **GRAPHS,
     **RECURRENT,
+    **RESOURCES,
+    **SPECTRAL,
     "BATCH_MATMUL": _batch_matmul,
+    f"{CUSTOM}{DETECTION}": detection_postprocess,
     "DEQUANTIZE": _dequantize,
-    "DETECTION_POSTPROCESS": detection_postprocess,
+    f"{CUSTOM}Convolution2DTransposeBias": _transpose_conv_bias,
     "EXPAND_DIMS": _reshape,
     "FULLY_CONNECTED": _fully_connected,
     "GELU": _gelu,
     "NON_MAX_SUPPRESSION_V4": _nms_v4,
     "NON_MAX_SUPPRESSION_V5": _nms_v5,
-    "QUANTIZE": _identity,
+    "QUANTIZE": _quantize,
     "RESHAPE": _reshape,
     "SOFTMAX": _softmax,
     "SQUEEZE": _reshape,
+    "SVDF": svdf,
     "TRANSPOSE_CONV": _transpose_conv,
 }
 """TFLite's operator name → what converts it."""

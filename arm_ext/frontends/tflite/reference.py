@@ -6,12 +6,23 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
+import tflite
+
+from arm_ext.frontends.tflite.codes import operator_name
+from arm_ext.frontends.tflite.svdf import STATE
 
 _LITERT = "ai-edge-litert"
 
 
-def reference(model: bytes, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
+def reference(
+    model: bytes, variables: Sequence[int], inputs: Sequence[npt.NDArray[Any]]
+) -> tuple[list[npt.NDArray[Any]], str]:
     """Run a model by LiteRT's default kernels.
+
+    Args:
+        model: A TFLite file's bytes.
+        variables: Numbers of the tensors that it keeps: their values are the last inputs, and the last outputs.
+        inputs: In the model's order, then those.
 
     Returns:
         The outputs, none if LiteRT is not installed or cannot run the model; and its name and version.
@@ -20,24 +31,51 @@ def reference(model: bytes, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[np
         name = f"LiteRT {importlib.metadata.version(_LITERT)}"
     except importlib.metadata.PackageNotFoundError:
         return [], f"LiteRT is not installed; pip install {_LITERT}"
+    if _has_narrow_svdf(model):
+        return [], f"{name} has no SVDF with a state of 8 bits, as it has for microcontrollers"
     try:
-        return run_litert(model, inputs), name
+        return run_litert(model, inputs, variables), name
     except (RuntimeError, ValueError) as err:
         return [], f"{name} cannot run it: {str(err).strip().splitlines()[0]}"
 
 
-def run_litert(model: bytes, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Run a model on one thread by the default kernels: XNNPACK's, where it has one.
+def _has_narrow_svdf(model: bytes) -> bool:
+    """Whether LiteRT would take an SVDF's state for one of twice its bytes, and write beyond it."""
+    root = tflite.Model.GetRootAsModel(model, 0)
+    graph = root.Subgraphs(0)
+    operators = (graph.Operators(k) for k in range(graph.OperatorsLength()))
+    return any(
+        operator_name(root, op) == "SVDF" and graph.Tensors(op.Inputs(STATE)).Type() == tflite.TensorType.INT8
+        for op in operators
+    )
+
+
+def unreachable(_: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
+    """What a model with named variables has for a reference: none."""
+    return [], "LiteRT lets nobody set the variables that a model assigns by name"
+
+
+def run_litert(
+    model: bytes, inputs: Sequence[npt.NDArray[Any]], variables: Sequence[int] = ()
+) -> list[npt.NDArray[Any]]:
+    """Run a model once, on one thread, by the default kernels: XNNPACK's, where it has one.
 
     Args:
         model: A TFLite file's bytes.
         inputs: In the model's order.
+        variables: As for `reference`; without them, they hold what they begin with.
     """
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_content=model, num_threads=1)
+    details = interpreter.get_input_details()
+    for detail, value in zip(details, inputs, strict=False):
+        if value.shape != tuple(detail["shape"]):
+            interpreter.resize_tensor_input(detail["index"], value.shape)
     interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], value)
+    numbers = [detail["index"] for detail in details]
+    for number, value in zip([*numbers, *variables], inputs, strict=True):
+        interpreter.set_tensor(number, value)
     interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
+    results = [detail["index"] for detail in interpreter.get_output_details()]
+    return [interpreter.get_tensor(number) for number in (*results, *variables)]

@@ -19,9 +19,12 @@ _TABLES = {
     "MEAN": "ReducerOptions",
     "MINIMUM": "MaximumMinimumOptions",
     "PADV2": "PadV2Options",
+    "REDUCE_PROD": "ReducerOptions",
+    "SUM": "ReducerOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
     "BIDIRECTIONAL_SEQUENCE_LSTM": "BidirectionalSequenceLSTMOptions",
     "BIDIRECTIONAL_SEQUENCE_RNN": "BidirectionalSequenceRNNOptions",
+    "SVDF": "SVDFOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
 }
@@ -75,9 +78,9 @@ class TfliteBuilder:
         self.tensors[number].buffer = len(self.buffers) - 1
         return number
 
-    def variable(self, *shape: int) -> int:
+    def variable(self, *shape: int, dtype: str = "float32", scale: object = None, zero: int = 0) -> int:
         """Add a tensor that the model keeps, such as the state of an LSTM."""
-        number = self.tensor("float32", *shape)
+        number = self.tensor(dtype, *shape, scale=scale, zero=zero)
         self.tensors[number].isVariable = True
         return number
 

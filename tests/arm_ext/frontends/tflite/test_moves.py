@@ -140,8 +140,8 @@ def test_what_there_is_no_code_for_is_refused(tmp_path: Path):
     m = TfliteBuilder()
     x = m.take("float32", 2, 3)
     m.op("ATAN2", [x, x], [m.tensor("float32", 2, 3, name="angle")])
-    m.op("SVDF", [x, x, x, -1, x], [m.tensor("float32", 2, 3, name="filter")])
+    m.op("LSTM", [x, x, x, x, x], [m.tensor("float32", 2, 3, name="cell")])
     path = tmp_path / "model.tflite"
     path.write_bytes(m.build())
-    with pytest.raises(ModelError, match=r"ATAN2 \(1x\): angle\n  SVDF \(1x\): filter"):
+    with pytest.raises(ModelError, match=r"ATAN2 \(1x\): angle\n  LSTM \(1x\): cell"):
         import_tflite(path)

@@ -9,9 +9,8 @@ import pytest
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
-from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.selftest import run_on_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
+from tests.arm_ext.frontends.tflite.runs import runs_of_both
 
 STEPS, BATCH, INPUTS, HIDDEN, PROJECTED = 2, 3, 7, 5, 4
 TANH = 4
@@ -118,10 +117,7 @@ def test_equals_litert(tmp_path: Path, name: str):
     lines = (STEPS, BATCH) if name in ("lstm with everything", "lstm both ways") else (BATCH, STEPS)
     CASES[name](m, m.take("float32", *lines, INPUTS))
     values = m.rng.standard_normal((*lines, INPUTS)).astype(np.float32)
-    path = tmp_path / "model.tflite"
-    path.write_bytes(m.build())
-    ours, theirs = run_on_host(import_tflite(path).mod, [values]), run_litert(path.read_bytes(), [values])
-    for found, expected in zip(ours, theirs, strict=True):
+    for found, expected in runs_of_both(tmp_path, m, [values]):
         assert np.abs(found - expected).max() < BOUND * np.abs(expected).max()
 
 

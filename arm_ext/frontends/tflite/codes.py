@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operators of a TFLite file are called."""
+
+from typing import Any
+
+import tflite
+
+CUSTOM = "CUSTOM."
+"""Before the names of those that the schema does not know."""
+
+_OPERATORS: dict[int, str] = {
+    value: name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int)
+}
+
+
+def operator_name(model: Any, op: Any) -> str:
+    """The operator's name in TFLite's schema; a custom one's own, after "CUSTOM."."""
+    code = model.OperatorCodes(op.OpcodeIndex())
+    # Numbers that fit in the older, narrower field may stand in either.
+    number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+    own: bytes = code.CustomCode() or b""
+    # Some tools leave a custom operator's number at 0, which is ADD's.
+    if number == tflite.BuiltinOperator.CUSTOM or own:
+        return CUSTOM + (own or b"?").decode()
+    return _OPERATORS.get(number, f"operator {number}")

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What LiteRT's kernels of 16 bits compute with, made when a model is imported: multipliers and tables.
+
+    multiplier_of(0.3)       0.3 = m / 2^31 * 2^shift, m of 31 bits
+    fixed_logistic()         gemmlowp's fixed-point logistic of the 65,536 values of 3 integer bits
+    table_of(f, low, high)   513 values of f, between which LiteRT interpolates
+
+Formulas and constants are those of TensorFlow Lite's kernels/internal and of gemmlowp's fixedpoint.h.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+LEAST, MOST = -(2**15), 2**15 - 1
+STEPS = 512
+"""Intervals of a table between whose values LiteRT interpolates."""
+SIGMOID_STEPS_A_UNIT = 24
+"""Of the table of 256 values that logistic and tanh share."""
+
+ALMOST = 1e-3
+"""How far from a whole number LiteRT takes the logarithm of a power of two to be."""
+
+_ONE_QUARTER_BITS = 2
+_SMALLEST = 32
+_NEWTON_STEPS = 3
+# exp(-2^k) with 31 fractional bits, k = -2 ... 4.
+_EXPONENTIALS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401, 4: 242}
+# With 31 fractional bits: exp(-1/8) and 1/3; with 29: 48/17 and 32/17, where Newton's division begins.
+_EXP_OF_EIGHTH, _THIRD, _48_OVER_17, _32_OVER_17 = 1895147668, 715827883, 1515870810, 1010580540
+
+
+def multiplier_of(real: float) -> tuple[int, int]:
+    """A scale as a 31-bit multiplier and an exponent of 2."""
+    if real == 0:
+        return 0, 0
+    fraction, shift = math.frexp(real)
+    multiplier = math.floor(fraction * 2**31 + 0.5)
+    if multiplier == 2**31:
+        multiplier, shift = multiplier // 2, shift + 1
+    if shift < -31:
+        return 0, 0
+    return (2**31 - 1, 30) if shift > 30 else (multiplier, shift)
+
+
+def scale_of(first: float, second: float, by: float) -> float:
+    """A product of scales divided by another, rounded to binary32 at each step."""
+    return float(np.float32(first) * np.float32(second) / np.float32(by))
+
+
+def every_value() -> Integers:
+    """The 65,536 values of int16."""
+    return np.arange(LEAST, MOST + 1)
+
+
+@cache
+def fixed_logistic() -> npt.NDArray[np.int16]:
+    """Logistic of each value in turn: 3 integer bits in, none out."""
+    x = every_value()
+    reciprocal = _saturated(_reciprocal(_exp(-np.abs(x), 3)) << 1)
+    result = np.where(x > 0, reciprocal, MOST - reciprocal)
+    return np.where(x == 0, 2**14, result).astype(np.int16)
+
+
+@cache
+def fixed_tanh(integer_bits: int) -> npt.NDArray[np.int16]:
+    """Tanh of each value in turn, of which so many bits are integer: none of the result's are."""
+    x = every_value()
+    # tanh(x) = (1 - e) / (1 + e), e = exp(-2x): a bit more is integer.
+    reciprocal = _reciprocal(_exp(-np.abs(x), integer_bits + 1))
+    result = _saturated((reciprocal - 2**13) << 2)
+    return np.where(x == 0, 0, np.where(x < 0, -result, result)).astype(np.int16)
+
+
+def sigmoid_table() -> Integers:
+    """Logistic of k / 24 for k = 0 ... 255, 16 fractional bits: where a straight line errs the least; 1 ends it."""
+    x = np.arange(257) / SIGMOID_STEPS_A_UNIT
+    exact, middle = (2**16 / (1 + np.exp(-at)) for at in (x, x + 0.5 / SIGMOID_STEPS_A_UNIT))
+    line = (exact[:-1] + exact[1:]) / 2
+    values = np.round(exact[:-1] - (line - middle[:-1]) / 2)
+    values[-1] = 2**16 - 1
+    return np.asarray(values, np.int64)
+
+
+def table_of(
+    function: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    low: float,
+    high: float,
+    scale: float,
+) -> npt.NDArray[np.int16]:
+    """513 values of a function between two arguments, in units of a scale.
+
+    Each is moved by half of what a straight line to the next is off in the middle.
+    """
+    step = (high - low) / STEPS
+    x: npt.NDArray[Any] = low + step * np.arange(STEPS + 1)
+    exact = function(x) / scale
+    middle = _away(function(x[:-1] + step / 2) / scale)
+    line = _away((exact[1:] + _away(exact[:-1])) / 2)
+    values = _away(exact)
+    values[:-1] -= _away((line - middle) / 2)
+    return np.clip(values, LEAST, MOST).astype(np.int16)
+
+
+def _away(x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Half away from zero."""
+    return np.asarray(np.copysign(np.floor(np.abs(x) + 0.5), x))
+
+
+def _saturated(x: Integers) -> Integers:
+    return np.clip(x, LEAST, MOST)
+
+
+def _narrow(constant: int) -> int:
+    """A constant of 32 bits in 16."""
+    return (constant + 2**15) >> 16
+
+
+def _times(a: Integers | int, b: Integers | int) -> Integers:
+    """The high half of twice a product, rounded half up."""
+    return _saturated((np.asarray(a, np.int64) * b + 2**14) >> 15)
+
+
+def _shifted(x: Integers, bits: int) -> Integers:
+    """A quotient by a power of two, half away from zero."""
+    return np.asarray((x + (1 << (bits - 1)) + (x >> 63)) >> bits)
+
+
+def _exp(x: Integers, integer_bits: int) -> Integers:
+    """Of what is not positive; no integer bits in the result."""
+    fraction = 15 - integer_bits
+    quarter = 1 << (fraction - _ONE_QUARTER_BITS)
+    near = (x & (quarter - 1)) - quarter
+    result = _exp_within_quarter(near << integer_bits)
+    for exponent, multiplier in _EXPONENTIALS.items():
+        bit = fraction + exponent
+        if integer_bits > exponent and bit >= 0:
+            result = np.where((near - x) >> bit & 1, _times(result, _narrow(multiplier)), result)
+    # Below, exponents are beyond those of the table.
+    result = np.where(x < -(_SMALLEST << fraction), 0, result)
+    return np.where(x == 0, MOST, result)
+
+
+def _exp_within_quarter(x: Integers) -> Integers:
+    """Of [-1/4, 0): Taylor's series of the fourth degree around -1/8."""
+    x = x + (1 << 12)
+    square = _times(x, x)
+    cube, fourth = _times(square, x), _times(square, square)
+    tail = _shifted(_times(_shifted(fourth, 2) + cube, _narrow(_THIRD)) + square, 1)
+    factor = _narrow(_EXP_OF_EIGHTH)
+    return _saturated(factor + _times(factor, x + tail))
+
+
+def _reciprocal(x: Integers) -> Integers:
+    """2 / (1 + x) for x in 0 ... 1, 2 integer bits: Newton's division."""
+    half = (x + MOST + 1) >> 1
+    y = _narrow(_48_OVER_17) + _times(half, _narrow(-_32_OVER_17))
+    for _ in range(_NEWTON_STEPS):
+        rest = 2**13 - _times(half, y)
+        y = _saturated(y + _saturated(_times(y, rest) << 2))
+    return y

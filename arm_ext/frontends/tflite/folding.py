@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of constants, computed when the model is imported: sizes from shapes, and the counters of loops.
+
+SHAPE(x) → STRIDED_SLICE → PACK → RESHAPE(x, ·)    the sizes are constants, whatever the model says they are
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tflite
+
+_Array = npt.NDArray[Any]
+_Fold = Callable[[Any, Any, Sequence[_Array]], Any]
+"""From a `QdqConverter`, an operator and its inputs to the result."""
+
+_MOST = 1 << 16
+"""Elements of a result at most: what has more is data, which others fold once it is laid out."""
+
+_ACTIVATED = {
+    "ADD": tflite.AddOptions,
+    "DIV": tflite.DivOptions,
+    "MUL": tflite.MulOptions,
+    "SUB": tflite.SubOptions,
+}
+
+
+def folded(c: Any, op: Any, code: str) -> _Array | None:
+    """The result of an operator whose inputs are known, if it is one that sizes are computed by.
+
+    Args:
+        c: A `QdqConverter`.
+        op: The operator, of one output.
+        code: Its name.
+
+    Returns:
+        An array of the output's type; None where it is to be computed at run time.
+    """
+    if op.OutputsLength() != 1 or (output := c.tensor(op.Outputs(0))).qnn_params:
+        return None
+    if code in ("SHAPE", "RANK"):
+        size = c.shape(op.Inputs(0))
+        return _typed(c, output, size if code == "SHAPE" else len(size))
+    if code not in _FOLDS or not op.InputsLength():
+        return None
+    values = [c.known(int(number)) for number in op.InputsAsNumpy()]
+    if any(value is None for value in values) or sum(value.size for value in values) > _MOST:
+        return None
+    if code in _ACTIVATED and c._get_builtin_options(op, _ACTIVATED[code]).FusedActivationFunction():
+        return None
+    return _typed(c, output, _FOLDS[code](c, op, values))
+
+
+def _typed(c: Any, output: Any, value: Any) -> _Array | None:
+    found = np.asarray(value)
+    return found.astype(c.get_tensor_type_str(output.tensor.Type())) if found.size <= _MOST else None
+
+
+def _plain(function: Callable[..., Any]) -> _Fold:
+    return lambda _, __, values: function(*values)
+
+
+def _divided(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
+    """Integers towards zero."""
+    x, y = values
+    return np.trunc(x / y) if x.dtype.kind == "i" else x / y
+
+
+def _pack(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
+    return np.stack(values, c._get_builtin_options(op, tflite.PackOptions).Axis())
+
+
+def _concatenation(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
+    return np.concatenate(values, c._get_builtin_options(op, tflite.ConcatenationOptions).Axis())
+
+
+def _gather(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
+    x, places = values
+    return np.take(x, places, c._get_builtin_options(op, tflite.GatherOptions).Axis(), mode="clip")
+
+
+def _reduced(function: Callable[..., Any]) -> _Fold:
+    def fold(c: Any, op: Any, values: Sequence[_Array]) -> Any:
+        x, axes = values
+        keep = c._get_builtin_options(op, tflite.ReducerOptions).KeepDims()
+        return function(x, axis=tuple(map(int, axes.reshape(-1))), keepdims=keep)
+
+    return fold
+
+
+def _slice(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
+    x, begin, size = values
+    ends = [int(b + s) if s >= 0 else None for b, s in zip(begin, size, strict=True)]
+    return x[tuple(slice(int(b), end) for b, end in zip(begin, ends, strict=True))]
+
+
+def _strided_slice(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
+    x, *bounds = values
+    o = c._get_builtin_options(op, tflite.StridedSliceOptions)
+    index: list[Any] = []
+    for k, (begin, end, step) in enumerate(zip(*(b.tolist() for b in bounds), strict=True)):
+        if o.EllipsisMask() >> k & 1:
+            index.append(...)
+        elif o.NewAxisMask() >> k & 1:
+            index.append(None)
+        elif o.ShrinkAxisMask() >> k & 1:
+            index.append(begin)
+        else:
+            first, last = o.BeginMask() >> k & 1, o.EndMask() >> k & 1
+            index.append(slice(None if first else begin, None if last else end, step))
+    return np.asarray(x[tuple(index)])
+
+
+def _fill(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
+    return np.full(values[0].tolist(), values[1])
+
+
+def _reshaped(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
+    return values[0].reshape(values[1].tolist()) if len(values) > 1 else values[0].reshape(-1)
+
+
+def _squeezed(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
+    options = c._get_builtin_options(op, tflite.SqueezeOptions)
+    axes = options.SqueezeDimsAsNumpy() if options.SqueezeDimsLength() else None
+    return np.squeeze(values[0], None if axes is None else tuple(map(int, axes)))
+
+
+_FOLDS: dict[str, _Fold] = {
+    "ABS": _plain(np.abs),
+    "ADD": _plain(np.add),
+    "BROADCAST_ARGS": _plain(lambda x, y: np.broadcast_shapes(tuple(x), tuple(y))),
+    "BROADCAST_TO": _plain(lambda x, shape: np.broadcast_to(x, shape.tolist())),
+    "CAST": _plain(lambda x: x),
+    "CONCATENATION": _concatenation,
+    "DIV": _divided,
+    "EQUAL": _plain(np.equal),
+    "EXPAND_DIMS": _plain(lambda x, axis: np.expand_dims(x, int(axis.reshape(())))),
+    "FILL": _fill,
+    "FLOOR_DIV": _plain(np.floor_divide),
+    "FLOOR_MOD": _plain(np.mod),
+    "GATHER": _gather,
+    "GREATER": _plain(np.greater),
+    "GREATER_EQUAL": _plain(np.greater_equal),
+    "LESS": _plain(np.less),
+    "LESS_EQUAL": _plain(np.less_equal),
+    "LOGICAL_AND": _plain(np.logical_and),
+    "LOGICAL_NOT": _plain(np.logical_not),
+    "LOGICAL_OR": _plain(np.logical_or),
+    "MAXIMUM": _plain(np.maximum),
+    "MINIMUM": _plain(np.minimum),
+    "MUL": _plain(np.multiply),
+    "NEG": _plain(np.negative),
+    "NOT_EQUAL": _plain(np.not_equal),
+    "PACK": _pack,
+    "RANGE": _plain(lambda start, stop, step: np.arange(*(v.reshape(()) for v in (start, stop, step)))),
+    "REDUCE_MAX": _reduced(np.max),
+    "REDUCE_MIN": _reduced(np.min),
+    "REDUCE_PROD": _reduced(np.prod),
+    "RESHAPE": _reshaped,
+    "SELECT": _plain(np.where),
+    "SELECT_V2": _plain(np.where),
+    "SLICE": _slice,
+    "SQUEEZE": _squeezed,
+    "STRIDED_SLICE": _strided_slice,
+    "SUB": _plain(np.subtract),
+    "SUM": _reduced(np.sum),
+    "TILE": _plain(lambda x, times: np.tile(x, times.tolist())),
+    "TRANSPOSE": _plain(lambda x, order: np.transpose(x, order.tolist())),
+    "ZEROS_LIKE": _plain(np.zeros_like),
+}

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TFLite operators whose values follow from constants in part, where TVM's converters want all of them constant."""
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.tflite.forms import Convert, data_of
+from arm_ext.frontends.tflite.tensors import constant
+
+_R = relax.op
+
+
+def _fill(c: Any, op: Any) -> relax.Expr:
+    """A value of run time, as often as the constant sizes say."""
+    sizes = c.known(op.Inputs(0))
+    if sizes is None:
+        raise ModelError("its sizes are computed at run time, where constants are taken")
+    _, value = c.get_input_tensors(op)
+    return _R.broadcast_to(data_of(c, value), [int(size) for size in sizes])
+
+
+def _densify(c: Any, op: Any) -> relax.Expr:
+    """Sparse weights, laid out."""
+    c.convert_densify(op)
+    return constant(np.asarray(c.get_prefetched_node(op.Outputs(0))))
+
+
+def _divided(c: Any, op: Any) -> relax.Expr:
+    """Integers, where a divisor of run time that is 0 would end the process: LiteRT refuses it, here it is 1."""
+    divisor = c.get_input_tensors(op)[1]
+    value = data_of(c, divisor)
+    dtype = str(value.ty.dtype)
+    if dtype.startswith("int") and c.known(op.Inputs(1)) is None:
+        none, one = (relax.const(number, dtype) for number in (0, 1))
+        c.show(divisor.tensor_idx, _R.where(_R.equal(value, none), one, value))
+    return c.convert_map[c.get_op_code_str(op)](op=op)
+
+
+FORMULAS: dict[str, Convert] = {
+    **dict.fromkeys(("DIV", "FLOOR_DIV", "FLOOR_MOD"), _divided),
+    "DENSIFY": _densify,
+    "FILL": _fill,
+}
+"""TFLite's operator name → what converts it."""

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variables that a model reads and assigns by name: those that a run changes are states, the others constants.
+
+VAR_HANDLE "s" → READ_VARIABLE; ASSIGN_VARIABLE    main(x, s) -> (y, s.next)
+CALL_ONCE                                          what a state begins with
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import tflite
+from tvm import relax
+from tvm.ir import Constant, StringImm
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.imported import State, TensorSpec
+from arm_ext.frontends.tflite.codes import operator_name
+from arm_ext.frontends.tflite.forms import Convert
+from arm_ext.frontends.tflite.graphs import called
+
+Operators = Mapping[int, Mapping[str, Any]]
+"""Graph's number → its operators by name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resource:
+    """A variable that a run changes.
+
+    Attributes:
+        name: The model's for it.
+        spec: As an input.
+        initial: Its value before the first run.
+    """
+
+    name: str
+    spec: TensorSpec
+    initial: npt.NDArray[Any]
+
+    @property
+    def next(self) -> TensorSpec:
+        """Its next value."""
+        return TensorSpec(f"{self.spec.name}.next", self.spec.shape, self.spec.dtype)
+
+    @property
+    def state(self) -> State:
+        """The state that it is."""
+        return State(self.spec.name, self.next.name, self.initial)
+
+
+def resources_of(
+    model: Any, operators: Operators, initial: Mapping[str, npt.NDArray[Any]], taken: Collection[str]
+) -> tuple[Resource, ...]:
+    """The variables that a run changes.
+
+    Args:
+        model: As in the file.
+        operators: Of its graphs.
+        initial: Each variable's first value.
+        taken: Names of the model's inputs and outputs.
+    """
+    changed = _assigned(model, operators)
+    found = []
+    for name, value in initial.items():
+        if name in changed or "" in changed:
+            own = f"{name}:variable" if name in taken else name
+            found.append(Resource(name, TensorSpec(own, value.shape, str(value.dtype)), value))
+    return tuple(found)
+
+
+def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
+    """What the graphs that are run once assign to variables.
+
+    Args:
+        c: A `QdqConverter` for this alone.
+        operators: Of the model's graphs.
+
+    Raises:
+        ModelError: They assign what is no constant.
+    """
+    for graph in sorted(_run_once(c.whole.model, operators)):
+        c.run(graph, [])
+    for name, value in c.whole.variables.items():
+        if not isinstance(value, Constant):
+            raise ModelError(f"the variable '{name}' begins with what is computed; constants are taken")
+    return {name: value.value.numpy() for name, value in c.whole.variables.items()}
+
+
+def _run_once(model: Any, operators: Operators) -> set[int]:
+    every = [op for ops in operators.values() for op in ops.values()]
+    return {
+        graph
+        for op in every
+        if operator_name(model, op) == "CALL_ONCE"
+        for graph in called(op, operator_name(model, op))
+    }
+
+
+def _assigned(model: Any, operators: Operators) -> set[str]:
+    """Names of variables that are assigned in a run; "" for one whose handle is made elsewhere."""
+    once, names = _run_once(model, operators), set()
+    for graph, ops in operators.items():
+        handles: dict[int, str] = {}
+        for op in ops.values() if graph not in once else ():
+            code = operator_name(model, op)
+            if code == "VAR_HANDLE":
+                handles[op.Outputs(0)] = _name_of(op)
+            if code == "ASSIGN_VARIABLE":
+                names.add(handles.get(op.Inputs(0), ""))
+    return names
+
+
+def _name_of(op: Any) -> str:
+    options, table = tflite.VarHandleOptions(), op.BuiltinOptions()
+    options.Init(table.Bytes, table.Pos)
+    return (options.SharedName() or b"variable").decode()
+
+
+def _handle(_: Any, op: Any) -> StringImm:
+    return StringImm(_name_of(op))
+
+
+def _read(c: Any, op: Any) -> relax.Expr:
+    name = c.value(op.Inputs(0)).value
+    if name not in c.whole.variables:
+        raise ModelError(f"the variable '{name}' is read before it has a value")
+    return c.whole.variables[name]
+
+
+def _assign(c: Any, op: Any) -> None:
+    c.whole.variables[c.value(op.Inputs(0)).value] = c.value(op.Inputs(1))
+
+
+def _done(_: Any, __: Any) -> None:
+    """What is run once was run before; see `initial_values`."""
+
+
+RESOURCES: dict[str, Convert] = {
+    "ASSIGN_VARIABLE": _assign,
+    "CALL_ONCE": _done,
+    "READ_VARIABLE": _read,
+    "VAR_HANDLE": _handle,
+}
+"""TFLite's operator name → what converts it."""

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What TFLite's operators over sequences share: their operands, the states that they keep, and the walk over steps."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tflite
+from tvm import relax
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.tflite.forms import shape_of
+
+_R = relax.op
+
+_ROUNDED_TO = 127.0
+"""Greatest value of rounded data."""
+
+_ACTIVATIONS: dict[int, Callable[[relax.Expr], relax.Expr]] = {
+    tflite.ActivationFunctionType.NONE: lambda x: x,
+    tflite.ActivationFunctionType.RELU: _R.nn.relu,
+    tflite.ActivationFunctionType.RELU6: lambda x: _R.clip(x, 0, 6),
+    tflite.ActivationFunctionType.TANH: _R.tanh,
+}
+
+State = tuple[relax.Expr, ...]
+Step = Callable[[relax.Expr, State], State]
+"""From a step's part of X W + b and the state to the next state, whose first is the output."""
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The inputs of an operator, and what is done with them."""
+
+    c: Any
+    numbers: Sequence[int]
+
+    def has(self, at: int) -> bool:
+        """Whether an input is given."""
+        return at < len(self.numbers) and self.numbers[at] >= 0
+
+    def tensor(self, at: int) -> Any:
+        """An input as it is in the file."""
+        return self.c.tensor(self.numbers[at])
+
+    def value(self, at: int) -> relax.Expr:
+        """An input as a float value."""
+        return self.c.bb.normalize(self.c.get_expr(self.numbers[at]))
+
+    def integers(self, at: int) -> npt.NDArray[Any]:
+        """A constant's elements as they are in the file."""
+        self._check_constant(at)
+        value: npt.NDArray[Any] = self.c.integers(self.tensor(at))
+        return value
+
+    def quantization(self, at: int) -> tuple[float, int]:
+        """Scale and zero point of a tensor that is quantised as one."""
+        return quantization_of(self.tensor(at))
+
+    def state(self, at: int) -> relax.Expr:
+        """What a state holds before the operator, of its own type."""
+        tensor = self.tensor(at)
+        if not self.c.is_known(self.numbers[at]):
+            name = self.c.get_tensor_type_str(tensor.tensor.Type())
+            return relax.const(np.zeros(shape_of(tensor), name), name)
+        return self.c.bb.normalize(self.c.value(self.numbers[at]))
+
+    def keep(self, at: int, value: relax.Expr) -> None:
+        """Let a state hold a value after the operator."""
+        value = self.c.bb.normalize(value)
+        shape = shape_of(self.tensor(at))
+        self.c.values[self.numbers[at]] = self.c.bb.emit(_R.reshape(value, shape))
+
+    def joined(self, places: Sequence[int]) -> relax.Expr:
+        """Constants side by side along their first axis."""
+        for at in places:
+            self._check_constant(at)
+        return relax.const(np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places]))
+
+    def product(self, x: relax.Expr, places: Sequence[int]) -> relax.Expr:
+        """X times the transposed weights, rounded first where they have 8 bits."""
+        weights = np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places])
+        if self.tensor(places[0]).qnn_params:
+            x = rounded(x)
+        return _R.matmul(x, relax.const(np.ascontiguousarray(weights.T)))
+
+    def _check_constant(self, at: int) -> None:
+        if not (self.has(at) and self.tensor(at).buffer.DataLength()):
+            raise ModelError(f"its input {at} is not a constant")
+
+
+def quantization_of(tensor: Any) -> tuple[float, int]:
+    """Scale and zero point of a tensor.
+
+    Raises:
+        ModelError: It is quantised per channel, or not at all.
+    """
+    if not tensor.qnn_params:
+        raise ModelError("a tensor of its is not quantised, where others are")
+    scale, zero_point = (tensor.qnn_params[key].value.numpy() for key in ("scale", "zero_point"))
+    if scale.size != 1:
+        raise ModelError(f"a tensor of its is quantised with {scale.size} scales, where one is taken")
+    return float(scale.item()), int(zero_point.item())
+
+
+def operands_of(c: Any, op: Any) -> Operands:
+    """The inputs of an operator of a converter's."""
+    return Operands(c, [int(number) for number in op.InputsAsNumpy()])
+
+
+def rounded(x: relax.Expr) -> relax.Expr:
+    """Each row to the nearest of 255 steps between its largest |x| and the negative of that, half away from 0."""
+    most = _R.max(_R.abs(x), [-1], keepdims=True)
+    one, steps, half = (relax.const(v, "float32") for v in (1.0, _ROUNDED_TO, 0.5))
+    most = _R.where(_R.equal(most, relax.const(0.0, "float32")), one, most)
+    scaled = _R.multiply(x, _R.divide(steps, most))
+    whole = _R.multiply(_R.sign(scaled), _R.floor(_R.add(_R.abs(scaled), half)))
+    return _R.multiply(whole, _R.divide(most, steps))
+
+
+def activation_of(number: int) -> Callable[[relax.Expr], relax.Expr]:
+    """The function of a number in TFLite's schema.
+
+    Raises:
+        ModelError: There is none here.
+    """
+    if number not in _ACTIVATIONS:
+        raise ModelError(f"its activation {number} is none that an LSTM, RNN or SVDF has here")
+    return _ACTIVATIONS[number]
+
+
+def run_steps(
+    o: Operands, x: relax.Expr, states: Sequence[int], step: Step, *, time_major: bool, backward: bool = False
+) -> relax.Expr:
+    """All steps, between what the states hold before and what they will then.
+
+    Args:
+        o: Of the operator.
+        x: [steps, batch, ...].
+        states: Which inputs the states are.
+        step: One of them.
+        time_major: Whether the result has the steps first, too.
+        backward: Whether the last step is the first.
+    """
+    bb, count = o.c.bb, int(x.ty.shape[0])
+    outputs: list[relax.Expr] = [None] * count
+    state = tuple(o.state(at) for at in states)
+    for t in reversed(range(count)) if backward else range(count):
+        row = bb.emit(_R.squeeze(_R.strided_slice(x, [0], [t], [t + 1]), [0]))
+        state = tuple(bb.emit(value) for value in step(row, state))
+        outputs[t] = state[0]
+    for at, value in zip(states, state, strict=True):
+        o.keep(at, value)
+    return bb.emit(_R.stack(outputs, 0 if time_major else 1))
+
+
+def steps_first(c: Any, x: relax.Expr, *, time_major: bool) -> relax.Expr:
+    """[steps, batch, ...] of what an operator takes."""
+    return x if time_major else c.bb.emit(_R.permute_dims(x, [1, 0, 2]))

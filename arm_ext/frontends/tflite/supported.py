@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of a TFLite model, by name, and those that cannot be compiled."""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from arm_ext.frontends.refuse import refuse_operators
+from arm_ext.frontends.tflite.codes import CUSTOM, operator_name
+from arm_ext.frontends.tflite.graphs import graphs_of
+from arm_ext.frontends.tflite.operators import OWN
+from arm_ext.frontends.tflite.specs import tensor_name
+
+_NOT_TAKEN = (
+    # Its graphs are of other operators.
+    "STABLEHLO_WHILE",
+    # TVM has no code for it.
+    "ATAN2",
+    # What they compute depends on the calls before.
+    *(
+        "LSTM",
+        "MULTINOMIAL",
+        "RANDOM_STANDARD_NORMAL",
+        "RANDOM_UNIFORM",
+        "RNN",
+        "STABLEHLO_RNG_BIT_GENERATOR",
+    ),
+)
+_COMPILED = "it is a part that was compiled for an accelerator; take the model from before that step"
+_ADVICE = {
+    f"{CUSTOM}edgetpu-custom-op": _COMPILED,
+    f"{CUSTOM}ethos-u": _COMPILED,
+    f"{CUSTOM}DISPATCH_OP": _COMPILED,
+    f"{CUSTOM}Flex": "a TensorFlow operator; convert the model without SELECT_TF_OPS",
+}
+
+
+def named_operators(model: Any) -> dict[int, dict[str, Any]]:
+    """The operators of all graphs that a run comes to, by names of which there is one each: graph → name → operator."""
+    taken: Counter[str] = Counter()
+    found: dict[int, dict[str, Any]] = {}
+    for number in graphs_of(model, operator_name):
+        graph = model.Subgraphs(number)
+        found[number] = {}
+        for op in (graph.Operators(k) for k in range(graph.OperatorsLength())):
+            # One that gives nothing is known by what it takes last, or by what it is.
+            given = [*_numbers(op.InputsAsNumpy()), *reversed(_numbers(op.OutputsAsNumpy()))]
+            base = (
+                tensor_name(graph.Tensors(given[-1])).split(";")[0]
+                if given
+                else operator_name(model, op).lower()
+            )
+            taken[base] += 1
+            found[number][base if taken[base] == 1 else f"{base}:{taken[base]}"] = op
+    return found
+
+
+def _numbers(found: Any) -> list[int]:
+    return [] if isinstance(found, int) else [int(number) for number in found]
+
+
+def check_supported(nodes: dict[str, str], known: Collection[str]) -> None:
+    """Refuse operators that cannot be compiled, all at once.
+
+    Args:
+        nodes: Source node → operator.
+        known: Operators that upstream converts.
+
+    Raises:
+        ModelError: Lists them.
+    """
+    missing: dict[str, list[str]] = {}
+    for name, operator in nodes.items():
+        if operator in _NOT_TAKEN or not (operator in OWN or operator in known):
+            missing.setdefault(operator, []).append(name)
+    advice = {
+        operator: text
+        for prefix, text in _ADVICE.items()
+        for operator in missing
+        if operator.startswith(prefix)
+    }
+    refuse_operators(missing, advice)

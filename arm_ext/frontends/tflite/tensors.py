@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of a TFLite file as converters see them: of another type or size than the file says, and their elements."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tflite
+from tvm import relax
+from tvm.ir import Constant
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.tflite.forms import shape_of
+
+
+class ShownTensor:
+    """A tensor of the file that says it has another type, or another shape.
+
+    Attributes of the file's tensor that are not given are its own.
+    """
+
+    def __init__(self, tensor: Any, kind: int | None = None, shape: tuple[int, ...] | None = None) -> None:
+        self._tensor = tensor
+        self._kind = kind
+        self._shape = shape
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tensor, name)
+
+    def Type(self) -> int:  # noqa: N802 (the name in TFLite's schema)
+        """The type that it is shown with."""
+        return int(self._tensor.Type() if self._kind is None else self._kind)
+
+    def ShapeLength(self) -> int:  # noqa: N802
+        """The number of its axes."""
+        return int(self._tensor.ShapeLength() if self._shape is None else len(self._shape))
+
+    def ShapeAsNumpy(self) -> npt.NDArray[np.int32]:  # noqa: N802
+        """Its sizes."""
+        found = self._tensor.ShapeAsNumpy() if self._shape is None else self._shape
+        return np.asarray(found, np.int32)
+
+
+def constant(value: npt.NDArray[Any]) -> Constant:
+    """An array as a constant of its own type, which `relax.const` does not leave int64 and float64."""
+    return relax.const(value, str(value.dtype))
+
+
+def static_shape(value: relax.Expr) -> tuple[int, ...] | None:
+    """The shape of a tensor's value; None of what is no tensor."""
+    ty = getattr(value, "ty", None)
+    return tuple(int(size) for size in ty.shape) if isinstance(ty, relax.TensorType) else None
+
+
+def signature_of(tensor: Any) -> tuple[int, ...]:
+    """The declared shape, with -1 where a size is left to whoever runs the model."""
+    if tensor.ShapeSignatureLength() and tensor.ShapeSignatureLength() == tensor.ShapeLength():
+        return tuple(int(size) for size in tensor.ShapeSignatureAsNumpy())
+    return tuple(int(size) for size in tensor.ShapeAsNumpy()) if tensor.ShapeLength() else ()
+
+
+def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tuple[int, ...]:
+    """The shape of an output of so many elements.
+
+    Args:
+        tensor: As in the file.
+        count: How many elements it has.
+        wanted: What its operator says, perhaps with -1, where the file leaves more than one size open.
+
+    Raises:
+        ModelError: Neither makes a shape of them.
+    """
+    for shape in (signature_of(tensor.tensor), wanted):
+        if shape is None or list(shape).count(-1) > 1:
+            continue
+        known = math.prod(size for size in shape if size != -1)
+        if -1 in shape and known and count % known == 0:
+            return tuple(count // known if size == -1 else int(size) for size in shape)
+        if -1 not in shape and known == count:
+            return tuple(int(size) for size in shape)
+    raise ModelError(f"{count} elements do not make the model's {list(signature_of(tensor.tensor))}")
+
+
+def unpacked(tensor: Any) -> npt.NDArray[np.int8]:
+    """A constant of 4 bits, whose bytes hold two elements each, the first in the low bits: in 8 bits."""
+    pairs = np.asarray(tensor.buffer.DataAsNumpy()).view(np.int8)
+    both = np.stack([pairs << 4 >> 4, pairs >> 4], axis=-1).reshape(-1)
+    return np.asarray(both[: math.prod(shape_of(tensor))].reshape(shape_of(tensor)), np.int8)
+
+
+def is_complex(tensor: Any) -> bool:
+    """Whether a tensor is one of complex numbers, which are pairs of floats along a last axis more."""
+    return bool(tensor.tensor_idx >= 0 and tensor.tensor.Type() == tflite.TensorType.COMPLEX64)

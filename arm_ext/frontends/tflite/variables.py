@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors that a TFLite model keeps from run to run: inputs and outputs of what is imported, and its states."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from arm_ext.frontends.imported import State, TensorSpec
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A tensor that the model's operators change.
+
+    Attributes:
+        number: The tensor's.
+        spec: Its name is the tensor's where no other has it.
+        zero_point: What it is filled with before the first run.
+    """
+
+    number: int
+    spec: TensorSpec
+    zero_point: int
+
+    @property
+    def next(self) -> TensorSpec:
+        """Its next value."""
+        return TensorSpec(f"{self.spec.name}.next", self.spec.shape, self.spec.dtype)
+
+    @property
+    def state(self) -> State:
+        """The state that it is."""
+        initial = np.full(self.spec.shape, self.zero_point, self.spec.dtype)
+        return State(self.spec.name, self.next.name, initial)
+
+
+def variables_of(graph: Any, specs: Sequence[TensorSpec], taken: Collection[str]) -> tuple[Variable, ...]:
+    """The variables that operators read, in the order in which they do.
+
+    Args:
+        graph: Of the model.
+        specs: Of each of its tensors that is a variable, by `numbers_of`.
+        taken: Names of its inputs and outputs.
+    """
+    found: list[Variable] = []
+    names = set(taken)
+    for number, spec in zip(numbers_of(graph), specs, strict=True):
+        name, count = spec.name, 1
+        while {name, f"{name}.next"} & names:
+            count += 1
+            name = f"{spec.name}:{count}"
+        names |= {name, f"{name}.next"}
+        quantization = graph.Tensors(number).Quantization()
+        scaled = quantization is not None and quantization.ZeroPointLength() == 1
+        zero_point = int(quantization.ZeroPoint(0)) if scaled and spec.dtype == "int8" else 0
+        found.append(Variable(number, TensorSpec(name, spec.shape, spec.dtype), zero_point))
+    return tuple(found)
+
+
+def numbers_of(graph: Any) -> list[int]:
+    """The numbers of such variables."""
+    given = {int(k) for k in graph.InputsAsNumpy()}
+    read = [int(k) for i in range(graph.OperatorsLength()) for k in graph.Operators(i).InputsAsNumpy()]
+    variable = (k for k in dict.fromkeys(read) if k >= 0 and graph.Tensors(k).IsVariable())
+    return [k for k in variable if k not in given]

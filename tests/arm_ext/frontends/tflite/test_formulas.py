@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that are formulas of others, against LiteRT."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arm_ext.frontends.tflite.importer import import_tflite
+from arm_ext.frontends.tflite.reference import run_litert
+from arm_ext.selftest import run_on_host
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, schema
+
+# Sums of some dozens of products in binary32, relative to the largest.
+BOUND = 2e-6
+
+
+def check(folder: Path, m: TfliteBuilder, outputs: list[int], *inputs: np.ndarray) -> None:
+    model = m.build(*outputs)
+    (folder / "model.tflite").write_bytes(model)
+    found = run_on_host(import_tflite(folder / "model.tflite").mod, inputs)
+    for ours, theirs in zip(found, run_litert(model, inputs), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=BOUND * np.abs(theirs).max())
+
+
+def _complex(m: TfliteBuilder, *shape: int) -> int:
+    number = m.tensor("float32", *shape)
+    m.tensors[number].type = schema.TensorType.COMPLEX64
+    return number
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "lengths"),
+    [(1, 16, (1, 16)), (4, 8, (4, 8)), (2, 7, (2, 8)), (3, 9, (2, 4))],
+    ids=["rows", "planes", "padded", "cut"],
+)
+def test_fourier_transform(tmp_path: Path, rows: int, columns: int, lengths: tuple[int, int]):
+    m = TfliteBuilder()
+    bins = lengths[1] // 2 + 1
+    wave, flat = _complex(m, 3, lengths[0], bins), _complex(m, 3 * lengths[0], bins)
+    m.op("RFFT2D", [m.take("float32", 3, rows, columns), m.hold(lengths)], [wave])
+    m.op("RESHAPE", [wave, m.hold([-1, bins])], [flat])
+    outputs = [m.tensor("float32", 3 * lengths[0], bins) for _ in range(3)]
+    for name, output in zip(["REAL", "IMAG", "COMPLEX_ABS"], outputs, strict=True):
+        m.op(name, [flat], [output])
+    check(tmp_path, m, outputs, *m.values())
+
+
+def test_value_of_run_time_is_filled_in(tmp_path: Path):
+    m = TfliteBuilder()
+    m.op("FILL", [m.hold([2, 3]), m.take("float32")], [m.tensor("float32", 2, 3)])
+    check(tmp_path, m, m.operators[-1].outputs, np.array(1.5, np.float32))
+
+
+@pytest.mark.parametrize("name", ["DIV", "FLOOR_DIV", "FLOOR_MOD"])
+def test_divisor_of_0_does_not_end_the_process(tmp_path: Path, name: str):
+    m = TfliteBuilder()
+    m.op(name, [m.take("int32", 4), m.take("int32", 4)], [m.tensor("int32", 4)])
+    (tmp_path / "model.tflite").write_bytes(m.build())
+    mod = import_tflite(tmp_path / "model.tflite").mod
+    x, y = np.array([7, -7, 9, 5], np.int32), np.array([2, 2, -2, 0], np.int32)
+    found = run_on_host(mod, [x, y])[0][:3]
+    np.testing.assert_array_equal(found, run_litert(m.build(), [x, np.array([2, 2, -2, 1], np.int32)])[0][:3])

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that run other graphs, variables with names, and sizes that are left open, against LiteRT."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert import schema_py_generated as schema
+from ai_edge_litert.interpreter import Interpreter
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.tflite.importer import import_tflite
+from arm_ext.frontends.tflite.reference import run_litert
+from arm_ext.selftest import run_on_host
+from relay_passes.sources import unnamed_calls
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, pack
+
+# Of a handful of operators in binary32.
+BOUND = 1e-6
+
+
+def program(*graphs: TfliteBuilder, outputs: dict[int, list[int]] | None = None) -> bytes:
+    """Put models together: the first is run, and the others' graphs are known by their places.
+
+    The last operator's outputs are a graph's, if `outputs` has none for its place.
+    """
+    model = schema.ModelT()
+    model.version, model.buffers, model.operatorCodes, model.subgraphs = 3, [schema.BufferT()], [], []
+    for place, m in enumerate(copy.deepcopy(graphs)):
+        for tensor in m.tensors:
+            tensor.buffer += len(model.buffers) - 1 if tensor.buffer else 0
+        for op in m.operators:
+            op.opcodeIndex += len(model.operatorCodes)
+        graph = schema.SubGraphT()
+        graph.tensors, graph.operators, graph.inputs = m.tensors, m.operators, m.inputs
+        graph.outputs = (outputs or {}).get(place, m.operators[-1].outputs)
+        model.subgraphs.append(graph)
+        model.buffers += m.buffers[1:]
+        model.operatorCodes += m.codes
+    return pack(model)
+
+
+def load(folder: Path, model: bytes) -> ImportedModel:
+    (folder / "model.tflite").write_bytes(model)
+    imported = import_tflite(folder / "model.tflite")
+    assert unnamed_calls(imported.mod) == []
+    return imported
+
+
+def check(folder: Path, model: bytes, *inputs: np.ndarray) -> ImportedModel:
+    imported = load(folder, model)
+    for found, expected in zip(run_on_host(imported.mod, inputs), run_litert(model, inputs), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=BOUND)
+    return imported
+
+
+def _below(count: int) -> TfliteBuilder:
+    m = TfliteBuilder()
+    number, _ = m.take("int32", 1), m.take("float32", 2, 3)
+    m.op("LESS", [number, m.hold([count])], [m.tensor("bool", 1)])
+    return m
+
+
+def _round() -> TfliteBuilder:
+    m = TfliteBuilder()
+    number, x = m.take("int32", 1), m.take("float32", 2, 3)
+    following, y, z = m.tensor("int32", 1), m.tensor("float32", 2, 3), m.tensor("float32", 2, 3)
+    m.op("ADD", [number, m.hold([1])], [following])
+    m.op("MUL", [x, m.hold([1.5], "float32")], [y])
+    m.op("SIN", [y], [z])
+    return m
+
+
+def _loop(begin: list[int] | None) -> TfliteBuilder:
+    m = TfliteBuilder()
+    number = m.take("int32", 1) if begin is None else m.hold(begin)
+    outputs = [m.tensor("int32", 1), m.tensor("float32", 2, 3, name="loop")]
+    m.op("WHILE", [number, m.take("float32", 2, 3)], outputs, condSubgraphIndex=1, bodySubgraphIndex=2)
+    return m
+
+
+def _looped(begin: list[int] | None) -> bytes:
+    body = _round()
+    outputs = [op.outputs[0] for op in body.operators]
+    return program(_loop(begin), _below(4), body, outputs={2: [outputs[0], outputs[2]]})
+
+
+def test_loop_is_unrolled(tmp_path: Path):
+    x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    imported = check(tmp_path, _looped([1]), x)
+    assert str(imported.mod).count("R.sin") == 3
+    assert list(imported.nodes.values()) == ["WHILE", "LESS", "ADD", "MUL", "SIN"]
+
+
+def test_loop_that_data_end_is_refused(tmp_path: Path):
+    with pytest.raises(ModelError, match=r"WHILE node .*computed at run time"):
+        load(tmp_path, _looped(None))
+
+
+def test_branch_is_chosen_by_data(tmp_path: Path):
+    m, branches = TfliteBuilder(), [TfliteBuilder(), TfliteBuilder()]
+    condition, x = m.take("bool", 1), m.take("float32", 2, 3)
+    m.op("IF", [condition, x], [m.tensor("float32", 2, 3)], thenSubgraphIndex=1, elseSubgraphIndex=2)
+    for name, branch in zip(["SIN", "COS"], branches, strict=True):
+        branch.op(name, [branch.take("float32", 2, 3)], [branch.tensor("float32", 2, 3)])
+    value = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
+    for chosen in (True, False):
+        check(tmp_path, program(m, *branches), np.array([chosen]), value)
+
+
+def test_graph_that_is_not_there_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"damaged or truncated .*graph 1 of 1"):
+        load(tmp_path, program(_loop([1])))
+
+
+def _counter(*, assigned: bool) -> bytes:
+    """x + s, which is s then; s begins with 1, 2, 3."""
+    m, begin = TfliteBuilder(), TfliteBuilder()
+    m.op("CALL_ONCE", [], [], initSubgraphIndex=1)
+    for graph in (m, begin):
+        graph.op("VAR_HANDLE", [], [_handle(graph)], sharedName="kept")
+    begin.op("ASSIGN_VARIABLE", [0, begin.hold([[1, 2, 3]], "float32")], [])
+    old, new = m.tensor("float32", 1, 3), m.tensor("float32", 1, 3, name="sum")
+    m.op("READ_VARIABLE", [0], [old])
+    m.op("ADD", [m.take("float32", 1, 3), old], [new])
+    if assigned:
+        m.op("ASSIGN_VARIABLE", [0, new], [])
+    return program(m, begin, outputs={0: [new], 1: []})
+
+
+def _handle(m: TfliteBuilder) -> int:
+    number = m.tensor("int32", name="handle")
+    m.tensors[number].type = schema.TensorType.RESOURCE
+    return number
+
+
+def test_variable_is_a_state(tmp_path: Path):
+    model = _counter(assigned=True)
+    imported = load(tmp_path, model)
+    (state,) = imported.states
+    assert (state.input, state.output) == ("kept", "kept.next")
+    interpreter = Interpreter(model_content=model)
+    interpreter.allocate_tensors()
+    kept = state.initial
+    for step in range(3):
+        x = np.full((1, 3), step + 0.5, np.float32)
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+        interpreter.invoke()
+        found, kept = run_on_host(imported.mod, [x, kept])
+        np.testing.assert_array_equal(
+            found, interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        )
+
+
+def test_variable_that_stays_is_a_constant(tmp_path: Path):
+    assert check(tmp_path, _counter(assigned=False), np.ones((1, 3), np.float32)).states == ()
+
+
+def _open(shape: Sequence[int]) -> TfliteBuilder:
+    """Pairs of rows, summed: the sizes of a reshape follow from the input's."""
+    m = TfliteBuilder()
+    x, size, first = m.take("float32", *shape), m.tensor("int32", 2), m.tensor("int32")
+    m.op("SHAPE", [x], [size], outType=schema.TensorType.INT32)
+    begin, end, step = m.hold([0]), m.hold([1]), m.hold([1])
+    m.op("STRIDED_SLICE", [size, begin, end, step], [first], shrinkAxisMask=1)
+    sizes, pairs, y = m.tensor("int32", 3), m.tensor("float32", 1, 3, 2), m.tensor("float32", 1, 3)
+    m.op("PACK", [first, m.hold(3), m.hold(2)], [sizes], valuesCount=3)
+    m.op("RESHAPE", [x, sizes], [pairs])
+    m.op("SUM", [pairs, m.hold([2])], [y])
+    for number in (x, pairs, y):
+        m.tensors[number].shapeSignature = [-1, *m.tensors[number].shape[1:]]
+    return m
+
+
+def test_open_size_is_chosen(tmp_path: Path):
+    model = _open((1, 6)).build()
+    (tmp_path / "model.tflite").write_bytes(model)
+    assert import_tflite(tmp_path / "model.tflite").inputs[0].shape == (1, 6)
+    imported = import_tflite(tmp_path / "model.tflite", {"t0": (4, 6)})
+    assert [spec.describe() for spec in imported.outputs] == ["t8 float32[4, 3]"]
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    (found,), (expected,) = run_on_host(imported.mod, [x]), imported.reference([x])[0]
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(UsageError, match=r"\[4, 8\] is not the model's \[\?, 6\].*left open"):
+        import_tflite(tmp_path / "model.tflite", {"t0": (4, 8)})
+
+
+def test_accelerators_parts_are_refused_with_advice(tmp_path: Path):
+    m = TfliteBuilder()
+    m.op("ADD", [m.take("float32", 1)], [m.tensor("float32", 1)])
+    # Such files have the number of an ADD beside the name.
+    m.codes[0].customCode = "DISPATCH_OP"
+    with pytest.raises(ModelError, match=r"CUSTOM.DISPATCH_OP \(1x\): t1\n +it is a part that was compiled"):
+        load(tmp_path, m.build())
