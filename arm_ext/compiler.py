@@ -10,11 +10,11 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext import package
+from arm_ext.any_length import refuse_with_length
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module
 from arm_ext.frontends.preprocess import Preprocess
-from arm_ext.length import refuse_with_length
 from arm_ext.macs import count_macs
 from arm_ext.manifest import Memory, Numerics, Precision
 from arm_ext.package import Package

@@ -10,7 +10,7 @@ from tvm import relax, tirx
 
 import schedules
 from arm_ext.computed_in import numerics_of, numerics_of_calls
-from arm_ext.lengths import Lengths
+from arm_ext.lower_any_length import Lengths
 from arm_ext.report import Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.retraced import retraced

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import onnx
 
+from arm_ext.any_length import of_any_length, refuse_with_length
 from arm_ext.batch import batched
 from arm_ext.bucketing import check_states, check_together, counted_inputs, with_frames
 from arm_ext.errors import UsageError
@@ -18,7 +19,6 @@ from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.frontends.state import read_initial, with_states
 from arm_ext.frontends.wrap import preprocessed
-from arm_ext.length import of_any_length, refuse_with_length
 from arm_ext.manifest import Calibration, Precision
 from arm_ext.pipeline import Context
 from arm_ext.quant.frontend import Importer

@@ -10,9 +10,9 @@ from typing import Any
 import numpy.typing as npt
 import tvm
 
+from arm_ext.any_length import run_lengths
 from arm_ext.batch import SELFTEST_SAMPLES, with_samples
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.length import run_lengths
 from arm_ext.macs import count_macs
 from arm_ext.make_manifest import tensors
 from arm_ext.manifest import BucketInfo, Check, Memory

@@ -11,8 +11,8 @@ from tvm import relax
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.refuse import Shapes
-from arm_ext.lengths import Lengths
 from arm_ext.lower import lower
+from arm_ext.lower_any_length import Lengths
 from arm_ext.pipeline import PHASES, Context, fuse, lower_kernels, plan, write_script
 from arm_ext.shapes import Bucket
 from relay_passes.lengths.bound import copy_ends
