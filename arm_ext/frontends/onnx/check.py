@@ -36,6 +36,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     if not proto.graph.output:
         raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
     # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
+    _check_names(proto.graph, name)
     _check_splits(proto.graph, name)
     light = without_weights(proto)
     name_contrib(light)
@@ -46,6 +47,13 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
         if not _unsupported(light.graph.node):
             first = str(err).strip().splitlines()[0]
             raise UsageError(f"{name}: not a valid ONNX model: {first}") from err
+
+
+def _check_names(graph: onnx.GraphProto, name: str) -> None:
+    for node in nodes_within(graph):
+        for text in (node.name, *node.input, *node.output):
+            if isinstance(text, bytes):  # as protobuf returns what is no UTF-8
+                raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
 
 
 def _check_splits(graph: onnx.GraphProto, name: str) -> None:
