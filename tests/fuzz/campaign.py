@@ -16,6 +16,8 @@ import numpy as np
 import onnx
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from relay_passes.canonicalize import RULES
 from relay_passes.combine_matmuls import NAME as COMBINE_MATMULS
@@ -39,6 +41,11 @@ MOST_GRAPHS = 1_000_000
 
 PHASES = (Phase.generate, Phase.shrink)
 """Of hypothesis: a graph that fails is made smaller."""
+
+# hypothesis also draws numbers that it finds in the modules loaded so far, which differ from process to process.
+_NO_CONSTANTS = Constants()
+providers._get_local_constants = lambda: _NO_CONSTANTS
+providers.CONSTANTS_CACHE.cache.clear()
 
 
 @dataclass

@@ -2,7 +2,10 @@
 """Random graphs compute what they are defined to; and the machinery that says so finds what does not."""
 
 import os
+import sys
 from collections import Counter
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -37,7 +40,7 @@ def test_random_graphs_compute_what_they_are_defined_to() -> None:
     assert not unchecked, f"no graph holds these operators against their definition: {unchecked}"
 
 
-def test_a_seed_draws_the_same_graphs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_draws_the_same_graphs_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     drawn: list[bytes] = []
 
     def note(case: Case) -> Outcome:
@@ -45,7 +48,12 @@ def test_a_seed_draws_the_same_graphs_again(monkeypatch: pytest.MonkeyPatch) -> 
         return Outcome(None, Counter(), Counter())
 
     monkeypatch.setattr(campaign, "outcome_of", note)
-    for numbers, seed in ((range(5), 3), (range(3), 3), (range(3, 5), 3), (range(5), 4)):
+    assert isinstance(run_shard(range(5), 3), Tally)
+    # In another process other modules are loaded.
+    (tmp_path / "numbers.py").write_text(f"NUMBERS = {list(range(256))}")
+    spec = spec_from_file_location("more_numbers", tmp_path / "numbers.py")
+    monkeypatch.setitem(sys.modules, spec.name, module_from_spec(spec))
+    for numbers, seed in ((range(3), 3), (range(3, 5), 3), (range(5), 4)):
         assert isinstance(run_shard(numbers, seed), Tally)
     assert drawn[:5] == drawn[5:10]
     assert len({*drawn}) == 10
