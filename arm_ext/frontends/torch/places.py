@@ -48,8 +48,18 @@ def compared(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.
 
 
 def selected(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
-    """select.int."""
-    return _taken(importer, a, a["index"]) if _is_tensor(a["index"]) else importer._select(node)
+    """select.int. Upstream takes -1 as the place in front of the first."""
+    if _is_tensor(a["index"]):
+        return _taken(importer, a, a["index"])
+    emit, x, place = importer.block_builder.emit, a["self"], a["index"]
+    axis = int(a["dim"]) % len(x.ty.shape)
+    size = x.ty.shape[axis]
+    if not isinstance(place, int) or place >= 0:
+        return importer._select(node)
+    if isinstance(size, tirx.IntImm):
+        return emit(R.take(x, relax.const(int(size) + place, "int64"), axis, "clip"))
+    part = emit(R.strided_slice(x, [axis], [size + place], [size + place + 1]))
+    return emit(R.squeeze(part, [axis]))
 
 
 def sliced(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:

@@ -28,6 +28,13 @@ class Places(nn.Module):
         return y, z, x[:, i : i + LENGTH], x.select(1, i)
 
 
+class FromTheEnd(nn.Module):
+    """Reads where a negative number says: of an axis of any length, and of axes of known ones."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x[:, -1], x.select(-2, -SHAPE[1]), x[-1], x[..., -2]
+
+
 class Begin(nn.Module):
     def forward(self, x: Tensor, at: Tensor) -> Tensor:
         i: Any = at.item()
@@ -45,6 +52,15 @@ def test_reads_and_writes_at_a_number():
         found = run_on_host(imported.mod, [value.numpy() for value in inputs])
         for ours, wanted in zip(found, module(*inputs), strict=True):
             np.testing.assert_array_equal(ours, wanted.numpy())
+
+
+def test_negative_places_count_from_the_end():
+    x = torch.randn(SHAPE)
+    length = torch.export.Dim("length", min=SHAPE[1])
+    program = torch.export.export(FromTheEnd(), (torch.randn(3, 9, 5),), dynamic_shapes=({1: length},))
+    found = run_on_host(import_torch(program, {"x": SHAPE}).mod, [x.numpy()])
+    for ours, wanted in zip(found, FromTheEnd()(x), strict=True):
+        np.testing.assert_array_equal(ours, wanted.numpy())
 
 
 def test_a_length_out_of_a_tensor_is_refused():
