@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading StableHLO by jaxlib's MLIR: text, or the portable bytecode that jax.export writes; fixing its shapes.
 
-MLIR's reader of bytecode trusts what it reads: of files with a few bytes changed, one in a hundred ends the process.
-So a process of its own reads it before, for which this file is a script, without the package around it. (Its parser of
-text has never done so.)
+MLIR's reader of bytecode trusts what it reads: of files with a few bytes changed, one in a hundred ends the process,
+and others have it write beyond its memory, of which the process ends later, at another model. So only a process of its
+own reads bytecode, for which this file is a script, without the package around it, and hands back the module as text.
+(MLIR's parser of text checks what it reads.)
 """
 
 import re
@@ -38,6 +39,8 @@ class _Context(ir.Context):  # type: ignore[misc]
 _BYTECODE = b"ML\xefR"
 # Reading takes half a second, most of it to start, and some seconds for 100 MB.
 _SECONDS, _BYTES_A_SECOND = 30, 10e6
+# How the process that reads bytecode ends if MLIR says why it does not take it.
+_REFUSED = 3
 
 
 class UnreadableError(Exception):
@@ -50,22 +53,41 @@ def read_module(data: bytes) -> Any:
     Raises:
         UnreadableError: It is damaged, or no MLIR.
     """
-    if data.startswith(_BYTECODE):
-        _try_out(data)
-    return _read(data)
+    if not data.startswith(_BYTECODE):
+        return _read(data)
+    text = _text_of(data)
+    try:
+        return _read(text)
+    except UnreadableError as err:
+        raise UnreadableError(f"its bytecode is damaged: {err}") from err
 
 
-def _try_out(bytecode: bytes) -> None:
+def _text_of(bytecode: bytes) -> bytes:
     # -P: beside this file are modules with the names of packages.
     command, seconds = [sys.executable, "-P", __file__], _SECONDS + len(bytecode) / _BYTES_A_SECOND
     try:
-        code = subprocess.run(
-            command, input=bytecode, capture_output=True, check=False, timeout=seconds
-        ).returncode
+        done = subprocess.run(command, input=bytecode, capture_output=True, check=False, timeout=seconds)
     except subprocess.TimeoutExpired as err:
         raise UnreadableError(f"its bytecode is damaged: MLIR reads it for {seconds:.0f} seconds") from err
-    if code < 0:
+    if done.returncode == _REFUSED:
+        raise UnreadableError(done.stdout.decode(errors="replace"))
+    if done.returncode:
         raise UnreadableError("its bytecode is damaged: MLIR does not survive reading it")
+    return done.stdout
+
+
+def _write_text() -> int:
+    """Read bytecode from standard input; write its text, or why there is none."""
+    try:
+        module = _read(sys.stdin.buffer.read())
+    except UnreadableError as err:
+        sys.stdout.buffer.write(str(err).encode(errors="replace"))
+        return _REFUSED
+    # The names of operators are in their locations.
+    module.operation.print(
+        file=sys.stdout.buffer, binary=True, enable_debug_info=True, print_generic_op_form=True
+    )
+    return 0
 
 
 def _read(data: bytes) -> Any:
@@ -138,4 +160,4 @@ def _told(context: Any) -> Iterator[None]:
 
 
 if __name__ == "__main__":
-    _read(sys.stdin.buffer.read()).operation.get_asm(large_elements_limit=1, large_resource_limit=1)
+    sys.exit(_write_text())

@@ -258,6 +258,13 @@ def test_damaged_programs_are_refused(
     assert capfd.readouterr() == ("", "")
 
 
+def test_only_a_process_of_its_own_reads_bytecode(monkeypatch: pytest.MonkeyPatch):
+    data = bytecode(double, [X])
+    monkeypatch.setattr(module.stablehlo, "deserialize_portable_artifact", None)
+    (found,) = run_on_host(import_stablehlo(data, "m").mod, [X])
+    np.testing.assert_array_equal(found, double(X))
+
+
 def test_bytecode_that_ends_the_reader_is_refused(monkeypatch: pytest.MonkeyPatch):
     killed = subprocess.CompletedProcess([], -signal.SIGSEGV)
     monkeypatch.setattr(module.subprocess, "run", lambda *_, **__: killed)
