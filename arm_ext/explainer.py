@@ -18,7 +18,7 @@ from arm_ext.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleRep
 from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.wrap import preprocessed
 from arm_ext.names import near
-from arm_ext.pipeline import PHASES, Context
+from arm_ext.pipeline import PHASES, PRODUCT_RULES, Context
 from arm_ext.quant.frontend import import_given
 from arm_ext.quant.static import Method
 from arm_ext.shapes import Given, static_shapes
@@ -29,7 +29,6 @@ from relay_passes.combine_matmuls import NAME as COMBINE_MATMULS
 from relay_passes.dynamic_products import NAME as DYNAMIC_PRODUCTS
 from relay_passes.fuse import pass_name, routines_of
 from relay_passes.record import Record, recording
-from relay_passes.rules import scale_after_product
 from relay_passes.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from schedules.specs import CompositeSpec
 
@@ -50,7 +49,7 @@ NAMES: tuple[str, ...] = (
     "layout",
     "integerize",
     DYNAMIC_PRODUCTS,
-    scale_after_product.RULE.name,
+    *(rule.name for rule in PRODUCT_RULES),
     COMBINE_MATMULS,
     *_COMPOSITES,
 )
@@ -161,7 +160,7 @@ def _definition(name: str) -> str:
         "integerize": relay_passes.integerize,
         COMBINE_MATMULS: relay_passes.combine_matmuls,
         DYNAMIC_PRODUCTS: relay_passes.dynamic_products,
-        **{rule.name: rule.rewrite for rule in (*RULES, scale_after_product.RULE)},
+        **{rule.name: rule.rewrite for rule in (*RULES, *PRODUCT_RULES)},
     }
     return inspect.cleandoc(sys.modules[functions[name].__module__].__doc__ or "")
 

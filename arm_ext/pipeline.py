@@ -24,10 +24,13 @@ from arm_ext.lower import lower
 from arm_ext.manifest import Precision
 from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
-from relay_passes.rules import scale_after_product
+from relay_passes.rules import scale_after_product, sum_halves_in_full
 from relay_passes.sources import bindings_of, global_callees
 from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
 from schedules.select import Choose
+
+PRODUCT_RULES = (sum_halves_in_full.RULE, scale_after_product.RULE)
+"""Rules that bring products into the form of kernels; the phase `fuse` begins with them."""
 
 
 @dataclass
@@ -118,8 +121,8 @@ def precision(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
 
 def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
-    # int8 weights of float products stay int8: their scale goes where the epilogue finds it.
-    mod = relay_passes.apply_rules(mod, (scale_after_product.RULE,))
+    # Among them: int8 weights of float products stay int8, their scale goes where the epilogue finds it.
+    mod = relay_passes.apply_rules(mod, PRODUCT_RULES)
     costs = schedules.Costs(context.profile.core)
     mod = relay_passes.combine_matmuls(mod, schedules.VOCABULARY, costs)
     return relay_passes.fuse(mod, schedules.VOCABULARY, costs)

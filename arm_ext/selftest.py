@@ -17,6 +17,7 @@ from arm_ext.package import Selftest
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.report import FloatCall
 from arm_ext.target.profiles import Profile, baseline_host
+from relay_passes.sources import bindings_of, relax_functions
 from schedules.numerics.qdq import NUMERICS, Qdq
 
 _SEED = 0
@@ -131,6 +132,8 @@ def check_of(
         precision: What float operators compute in.
         left_float: What a quantised model computes in float.
     """
+    if precision == "fp32" and not model.quantized and _has_halves(model.mod):
+        precision = "fp16"
     if precision in _HALF_STEP:
         layers = sum(count > 0 for count in count_macs(model.mod).values())
         return Check(
@@ -149,6 +152,12 @@ def check_of(
         reason=f"{len(left_float)} operators are computed in float ({operators}), where a last bit decides between "
         "two quantised values",
     )
+
+
+def _has_halves(mod: tvm.IRModule) -> bool:
+    """Whether the model itself computes in binary16."""
+    types = [binding.var.ty for _, func in relax_functions(mod) for binding in bindings_of(func)]
+    return any(isinstance(ty, relax.TensorType) and str(ty.dtype) == "float16" for ty in types)
 
 
 def run_on_host(

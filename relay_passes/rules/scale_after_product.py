@@ -57,7 +57,11 @@ def rewrite(match: Match) -> Expr:
     if "permuted" in match.values:
         weight = np.ascontiguousarray(weight.T)
     product = relax.op.matmul(match.operands["data"], relax.const(weight), out_dtype="float32")
-    return relax.op.multiply(product, relax.const(scale.reshape(-1) if scale.size > 1 else scale.reshape(1)))
+    scaled = relax.op.multiply(
+        product, relax.const(scale.reshape(-1) if scale.size > 1 else scale.reshape(1))
+    )
+    dtype = str(match.values["product"].ty.dtype)
+    return scaled if dtype == "float32" else relax.op.astype(scaled, dtype)
 
 
 def _output_axis(match: Match) -> int:

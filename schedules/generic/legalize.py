@@ -15,6 +15,9 @@ _LAYOUTS = ("NHWC", "OHWI")
 
 _MAX_POOL2D = "relax.nn.max_pool2d"
 
+_MATMUL = "relax.matmul"
+_HALF = "float16"
+
 _NARROW = 3
 """Taps along an axis: of so many, LLVM unrolls the loops, and finds their places once for all channels."""
 
@@ -110,8 +113,20 @@ def _max_pool2d_of_nearest(
     return builder.call_te(value, call.args[0], primfunc_name_hint="max_pool2d")
 
 
+def _matmul(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    """Sums of binary16 in binary32, rounded once: one of binary16 itself stops growing, of ones at 2048."""
+    legalize = ir.Op.get(_MATMUL).get_attr("FLegalize")
+    if str(call.ty.dtype) != _HALF:
+        return legalize(builder, call)
+    product = builder.normalize(relax.op.matmul(*call.args, out_dtype="float32"))
+    full = builder.emit(legalize(builder, product))
+    rounded = builder.normalize(relax.op.astype(full, _HALF))
+    return rounded.op.get_attr("FLegalize")(builder, rounded)
+
+
 LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     _CONV2D_TRANSPOSE: _conv2d_transpose,
+    _MATMUL: _matmul,
     _MAX_POOL2D: _max_pool2d,
     **dict.fromkeys(("relax.max", "relax.min"), extrema.extremum),
 }

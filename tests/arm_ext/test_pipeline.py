@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper, parser
 from tvm.ir import Call, Op
 
 from arm_ext import digits
@@ -90,3 +90,15 @@ def test_a_kernel_can_be_switched_off(without: tuple[str, ...], kernel: str):
     )
     assert record.kernel == kernel
     assert any("switched off" in other.reason for other in record.rejected) == bool(without)
+
+
+def test_products_of_a_model_of_halves_have_kernels():
+    text = (
+        '<ir_version: 8, opset_import: ["": 17]> g (float16[9,31] x) => (float16[9,7] y) {y = MatMul(x, w)}'
+    )
+    proto = parser.parse_model(text)
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones((31, 7), np.float16), "w"))
+    context = Context(resolve("cortex-a76"))
+    for _ in run_phases(import_onnx(proto).mod, context):
+        pass
+    assert [kernel.kernel for kernel in context.kernels] == ["gemm_f16"]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import numpy as np
+import onnx.parser
 import pytest
 
 from arm_ext.frontends import TensorSpec
-from arm_ext.selftest import random_inputs
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.selftest import check_of, random_inputs
 
 MANY = (1 << 20,)
 
@@ -35,3 +37,11 @@ def test_inputs_are_the_same_each_time():
     specs = [TensorSpec("x", (7,), "float32"), TensorSpec("q", (9,), "int8")]
     for first, second in zip(random_inputs(specs), random_inputs(specs), strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("float16", 2.0**-10), ("float", 1e-4)])
+def test_a_model_of_halves_may_be_off_by_one_of_their_steps(dtype: str, bound: float):
+    text = (
+        f'<ir_version: 8, opset_import: ["": 17]> g ({dtype}[7,7] x) => ({dtype}[7,7] y) {{y = MatMul(x, x)}}'
+    )
+    assert check_of(import_onnx(onnx.parser.parse_model(text))).relative_bound == bound

@@ -155,7 +155,7 @@ BAD = [
     ("empty file", ["empty.onnx"], 2, "the file is empty"),
     ("not ONNX", ["text.onnx"], 2, "not an ONNX model"),
     ("dynamic dimension", ["dynamic.onnx"], 2, "--shape x=1,31"),
-    ("malformed shape", ["dynamic.onnx", "--shape", "x=1,a"], 2, "or list the sizes that occur: --shape 'x=1,{64,128}'"),
+    ("malformed shape", ["dynamic.onnx", "--shape", "x=1,a"], 2, "sizes that occur: --shape 'x=1,{64,128}'"),
     ("no model", [], 2, "MODEL"),
 ]
 

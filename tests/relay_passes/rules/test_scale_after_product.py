@@ -64,6 +64,15 @@ def test_product_scale_and_bias_are_one_composite(precision: str) -> None:
     assert operators(composite) == ["matmul", *steps]
 
 
+def test_a_product_of_halves_stays_one() -> None:
+    def build(net: Net, x: Expr) -> Expr:
+        return net.emit("fc", op.matmul(x, net.emit("cast", op.astype(net.emit("w", _weights()), "float16"))))
+
+    after = rewritten(graph(build, tensor("x", 3, K, dtype="float16")), RULE)
+    assert operators(after["main"]) == ["matmul", "multiply", "astype"]
+    assert str(after["main"].ret_ty.dtype) == str(after["main"].body.body.ty.dtype) == "float16"
+
+
 REJECTIONS: dict[str, Callable[[Net], Expr]] = {
     "weight has a zero point (limit 0, actual 3)": lambda net: _weights(zero=3),
     "scale goes along the sum (limit 1, actual 0)": lambda net: _weights(scale=np.ones(K), axis=0),

@@ -11,7 +11,7 @@ from tvm.relax import op
 from schedules.generic import LEGALIZE, schedule
 from schedules.numerics.qdq.conv2d_transpose import accumulators
 from schedules.transposed import Geometry
-from tests.schedules.generic.operators import run
+from tests.schedules.generic.operators import lowered, run
 from tests.schedules.programs import host
 from tests.schedules.transposed_cases import SINGLE
 
@@ -93,3 +93,13 @@ def test_a_pool_copies_no_more_than_it_must(size, kernel, stride, padding, other
     out = np.full([int(n) for n in call.ty.shape], 99, dtype)
     (_, expected), (_, actual) = run([whole, schedule(ours, host()).func], [data, out])
     np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_product_of_computed_halves_is_summed_in_full():
+    # More ones than binary16 can count up to, and a number that it has.
+    count = 4100
+    func = lowered(op.matmul, ((2, 1, count), "float16"), ((2, count, 7), "float16"))
+    ones = [np.ones(shape, np.float16) for shape in ((2, 1, count), (2, count, 7))]
+    outputs = run([func, schedule(func, host()).func], [*ones, np.zeros((2, 1, 7), np.float16)])
+    for *_, actual in outputs:
+        np.testing.assert_array_equal(actual, np.full((2, 1, 7), count))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of binary16 are summed up in binary32 and rounded once, whatever the model says of their sums.
+
+    anchor(x, w)    →    float16(anchor(x, w, out_dtype=float32))
+
+A running sum of binary16 stops growing where a term is less than half its last bit: of ones, at 2048. Error relative
+to sum(|x · w|) ≤ n eps for n terms, eps = 2^-24, and half a step of binary16; kernels of binary16 take this form.
+Matmuls of two computed tensors stay: they are a part of attention, or plain loops that sum them up alike.
+
+Quantised: accumulators of integers are no halves, and the rule does not match.
+"""
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import wildcard
+
+from relay_passes.anchors import anchor
+from relay_passes.layout.calls import with_attrs
+from relay_passes.rule import Match, Rejection, Rule
+
+_HALF, _FULL = "float16", "float32"
+
+_x, _w = wildcard(), wildcard()
+_root = anchor(_x, _w)
+
+
+def check(match: Match) -> Match | Rejection:
+    """Operands and result are halves, and a matmul has constant weights."""
+    call, weight = match.values["root"], match.operands["w"]
+    dtypes = [str(value.ty.dtype) for value in (match.operands["x"], weight, call)]
+    if set(dtypes) != {_HALF}:
+        return match.reject("dtype is another", _HALF, ", ".join(dtypes))
+    if call.op.name == "relax.matmul" and not match.is_constant("w"):
+        return match.reject("both operands are computed")
+    return match
+
+
+def rewrite(match: Match) -> Expr:
+    """The product with its sum in binary32, then rounded."""
+    return relax.op.astype(with_attrs(match.values["root"], out_dtype=_FULL), _HALF)
+
+
+RULE = Rule(
+    name="sum_halves_in_full",
+    pattern=_root,
+    parts={"x": _x, "w": _w, "root": _root},
+    check=check,
+    rewrite=rewrite,
+)
