@@ -4,8 +4,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
 import onnx
-from onnx import defs, helper
+from onnx import defs, helper, numpy_helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.errors import ArmExtError, UsageError
@@ -38,6 +39,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
     _check_names(proto.graph, name)
     _check_splits(proto.graph, name)
+    _check_scales(proto.graph, name)
     light = without_weights(proto)
     name_contrib(light)
     _complete_types(light.graph)
@@ -65,6 +67,22 @@ def _check_splits(graph: onnx.GraphProto, name: str) -> None:
                 f"{name}: not a valid ONNX model: Split node '{name_of(node)}' has {len(node.output)} outputs, and its "
                 f"attribute num_outputs is {counts[0]}"
             )
+
+
+def _check_scales(graph: onnx.GraphProto, name: str) -> None:
+    """Refuse scales that no number is: a quantiser that saw a mask of -3.4e38 writes infinite ones."""
+    floats = {t.name: t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT}
+    for node in nodes_within(graph):
+        if node.op_type.startswith("QLinear"):
+            scales = list(node.input)
+        else:
+            scales = list(node.input[1:2]) if node.op_type in ("QuantizeLinear", "DequantizeLinear") else []
+        for scale in scales:
+            if scale in floats and not np.isfinite(numpy_helper.to_array(floats[scale])).all():
+                raise UsageError(
+                    f"{name}: {node.op_type} node '{name_of(node)}' has the scale '{scale}', which is not finite: "
+                    "quantise the model again, with samples whose values at this node are"
+                )
 
 
 def _complete_types(graph: onnx.GraphProto) -> None:

@@ -57,3 +57,16 @@ def test_an_input_without_elements_is_named():
         import_onnx(wrapped([choice([0, 3], ("Relu", "Neg")), relu], [0, 3]))
     with pytest.raises(UsageError, match=r"--shape x=0,3 does not fit .*: sizes are 1 and more"):
         import_onnx(wrapped([helper.make_node("Relu", ["x"], ["y"])], ["n", 3]), {"x": (0, 3)})  # type: ignore[list-item]
+
+
+def test_a_scale_that_is_not_finite_is_named():
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale"], ["q"], name="quantise"),
+        helper.make_node("DequantizeLinear", ["q", "scale"], ["y"], name="back"),
+    ]
+    model = wrapped(nodes, ROW)
+    model.graph.initializer.append(helper.make_tensor("scale", TensorProto.FLOAT, [], [float("inf")]))
+    with pytest.raises(
+        UsageError, match=r"QuantizeLinear node 'quantise' has the scale 'scale', which is not finite"
+    ):
+        import_onnx(model)
