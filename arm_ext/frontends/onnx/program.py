@@ -16,6 +16,7 @@ import onnx
 import tvm
 from onnx import ModelProto
 
+from arm_ext.frontends.functions import Functions
 from arm_ext.frontends.onnx.block import Callee
 from arm_ext.frontends.onnx.check import check_supported, name_contrib, runtime_inputs, unsupported_within
 from arm_ext.frontends.onnx.compose import Composition
@@ -24,8 +25,7 @@ from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.int4 import widen_int4
 from arm_ext.frontends.onnx.nested import name_of
 from arm_ext.frontends.onnx.operators import expand_operators
-from relay_passes.merge_modules import MAIN, add_functions, merge_modules
-from relay_passes.sources import identifier
+from relay_passes.merge_modules import MAIN
 
 
 @dataclass(frozen=True)
@@ -73,26 +73,16 @@ def name_nodes(graph: onnx.GraphProto, taken: Counter[str] | None = None) -> Non
         node.name = base if taken[base] == 1 else f"{base}:{taken[base]}"
 
 
-class _Functions:
-    """The functions of a model so far: straight-line ones, and what joins them."""
+class _Functions(Functions):
+    """The functions of an ONNX model so far."""
 
     def __init__(self, model: str, graph: onnx.GraphProto) -> None:
+        super().__init__()
         self.nodes = {node.name: node.op_type for node in graph.node}
         self.quantized = False
         self._model = model
         self._unsupported = unsupported_within(graph)
         self._given = Counter(self.nodes.keys())
-        self._symbols = {MAIN}
-        self._straight: dict[str, tvm.IRModule] = {}
-        self._control: dict[str, tvm.ir.BaseFunc] = {}
-
-    def module(self) -> tvm.IRModule:
-        """All of them."""
-        if not self._control:
-            return self._straight[MAIN]
-        mod = merge_modules(self._straight, reserved=self._control).mod
-        add_functions(mod, self._control)
-        return mod
 
     def name(self, graph: onnx.GraphProto, source: str | None) -> dict[str, str]:
         """Name the nodes of a subgraph: nodes of the model, or of a node of it; then returns new → that node."""
@@ -100,20 +90,6 @@ class _Functions:
         if source is None:
             self.nodes.update((node.name, node.op_type) for node in graph.node)
         return {} if source is None else {node.name: source for node in graph.node}
-
-    def symbol(self, node: str, role: str) -> str:
-        """A name for a function."""
-        base = name = f"{identifier(node)}_{role}"
-        number = 1
-        while name in self._symbols:
-            number += 1
-            name = f"{base}_{number}"
-        self._symbols.add(name)
-        return name
-
-    def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
-        """Take in a function that joins others, or what one calls beside."""
-        self._control[symbol] = func
 
     def add(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
         """Import a model as a function.
@@ -136,7 +112,7 @@ class _Functions:
             func = Composition(self, symbol, model, sources).function(parts)
             self.put(symbol, func)
         else:
-            self._straight[symbol] = convert(model, sources, self.nodes)
-            func = self._straight[symbol][MAIN]
+            self.straight[symbol] = convert(model, sources, self.nodes)
+            func = self.straight[symbol][MAIN]
             self.quantized |= any(node.op_type == "QuantizeLinear" for node in model.graph.node)
         return Callee(symbol, tuple(v.name for v in runtime_inputs(model.graph)), func.ret_ty)

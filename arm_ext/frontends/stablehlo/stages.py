@@ -6,7 +6,6 @@ main(x): y = f(x); z = loop(y); w = g(z, x)    →    main(x): y = main_part(x);
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
 
 import tvm
 from tvm import relax, tirx
@@ -14,41 +13,17 @@ from tvm.ir import Call, Expr, GlobalVar, TupleGetItem, Var
 from tvm.relax.analysis import free_vars
 from tvm_ffi import structural_map
 
+from arm_ext.frontends.functions import Functions
 from arm_ext.frontends.onnx.block import Block, Callee, call
-from relay_passes.merge_modules import MAIN, add_functions, merge_modules
+from relay_passes.merge_modules import MAIN
 from relay_passes.outline import Part, function_of
-from relay_passes.sources import bindings_of, identifier, sources_of, union
+from relay_passes.sources import bindings_of, sources_of, union
 
 _Kernels = Mapping[GlobalVar, tirx.PrimFunc]
 
 
-class Functions:
-    """The functions of a program so far: straight-line ones, and what joins them."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        self._symbols = {MAIN}
-        self._straight: dict[str, tvm.IRModule] = {}
-        self._control: dict[str, tvm.ir.BaseFunc] = {}
-
-    def module(self) -> tvm.IRModule:
-        """All of them."""
-        if not self._control:
-            return self._straight[MAIN]
-        mod = merge_modules(self._straight, reserved=self._control).mod
-        add_functions(mod, self._control)
-        return mod
-
-    def symbol(self, node: str, role: str) -> str:
-        """A name for a function."""
-        base = f"{identifier(node)}_{role}"
-        name = next(n for n in chain([base], (f"{base}_{k}" for k in count(2))) if n not in self._symbols)
-        self._symbols.add(name)
-        return name
-
-    def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
-        """Take in a function that joins others."""
-        self._control[symbol] = func
+class Stages(Functions):
+    """The functions of a program so far."""
 
     def add(self, symbol: str, mod: tvm.IRModule) -> Callee:
         """Take in a function of one dataflow block, in which calls of functions by name are what decides.
@@ -63,7 +38,7 @@ class Functions:
         if any(_decides(binding.value) for binding in bindings):
             self.put(symbol, self._staged(symbol, func, kernels, _needed(bindings, last.value)))
         else:
-            self._straight[symbol] = _module(func, kernels)
+            self.straight[symbol] = _module(func, kernels)
         return Callee(symbol, tuple(str(param.name) for param in func.params), func.ret_ty)
 
     def _staged(
@@ -74,7 +49,7 @@ class Functions:
         for stage in _stages(bindings):
             if part := _part(self.symbol(symbol, "part"), stage, bindings, result):
                 straight = function_of(func, part)
-                self._straight[part.name] = _module(straight, kernels)
+                self.straight[part.name] = _module(straight, kernels)
                 names = union(sources_of(binding.value) for binding in stage.straight)
                 given = [values[var] for var in part.inputs]
                 results = block.fields(part.name, call(part.name, given, straight.ret_ty, names))

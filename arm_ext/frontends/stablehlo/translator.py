@@ -13,7 +13,7 @@ from arm_ext.frontends.onnx.block import Callee
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
 from arm_ext.frontends.stablehlo.expansions import known_functions
 from arm_ext.frontends.stablehlo.scalars import computable, compute
-from arm_ext.frontends.stablehlo.stages import Functions
+from arm_ext.frontends.stablehlo.stages import Stages
 from arm_ext.frontends.stablehlo.values import Array, Complex, Held, Values
 from relay_passes.sources import name_bindings
 
@@ -52,7 +52,7 @@ class Translator(Values):
         super().__init__()
         self.functions = functions_of(module)
         self.values: dict[Any, Any] = {}
-        self.program = Functions()
+        self.program = Stages()
         self._converter_of = converter_of
         self._named = named
         self._nodes = nodes
