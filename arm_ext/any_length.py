@@ -14,13 +14,14 @@ from arm_ext.frontends.refuse import Shapes
 from arm_ext.lower import lower
 from arm_ext.lower_any_length import Lengths
 from arm_ext.pipeline import PHASES, Context, fuse, lower_kernels, plan, write_script
-from arm_ext.shapes import Bucket
+from arm_ext.shapes import Bucket, Dim, dims_text
 from relay_passes.lengths.bound import copy_ends
 from relay_passes.lengths.constants import slice_growing
 from relay_passes.lengths.fix import dims_of
 from relay_passes.lengths.unite import unite
 from relay_passes.plan_arena import UPPER_BOUND
 from relay_passes.rule import Rejection
+from relay_passes.sources import relax_functions
 
 _SHORT = (3, 2)
 """Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""
@@ -53,7 +54,7 @@ def of_any_length(
         ModelError: It is another model for another length; names the node.
     """
     modules = {length: _imported(bucket, length, import_for).mod for length in (*_long(bucket), *_SHORT)}
-    if any(len(_functions(mod)) > 1 for mod in modules.values()):
+    if any(len(list(relax_functions(mod))) > 1 for mod in modules.values()):
         raise _refused(bucket, "it has loops or branches")
     found = unite(list(slice_growing(modules).values()), tuple(modules), bucket.length)
     if isinstance(found, Rejection):
@@ -119,10 +120,6 @@ def _imported(bucket: Bucket, length: int, import_for: Callable[[Shapes], Import
         raise _refused(bucket, f"it does not take {length} ({err})") from err
 
 
-def _functions(mod: tvm.IRModule) -> list[relax.Function]:
-    return [func for _, func in mod.functions_items() if isinstance(func, relax.Function)]
-
-
 def _opened(spec: TensorSpec, bucket: Bucket) -> TensorSpec:
     axes = bucket.open.get(spec.name, ())
     text = f"{bucket.length}<={bucket.largest}"
@@ -138,9 +135,9 @@ def _texts(dims: "list[tvm.ir.Expr]") -> tuple[str, ...]:
 
 def _refused(bucket: Bucket, reason: str) -> ModelError:
     name, (axis, *_) = next(iter(bucket.open.items()))
-    sizes = list(map(str, bucket.shapes[name]))
-    sizes[axis] = "{" + f"{bucket.largest // 2},{bucket.largest}" + "}"
+    dims: list[Dim] = list(bucket.shapes[name])
+    dims[axis] = (bucket.largest // 2, bucket.largest)
     return ModelError(
         f"'{bucket.length}' in --shape cannot be known at run time: {reason.removeprefix(': ')}. "
-        f"List the sizes that occur: --shape '{name}={','.join(sizes)}'"
+        f"List the sizes that occur: --shape '{name}={dims_text(dims)}'"
     )

@@ -3,7 +3,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import tvm
 from tvm import relax, tirx
@@ -11,9 +10,9 @@ from tvm import relax, tirx
 import schedules
 from arm_ext.computed_in import numerics_of, numerics_of_calls
 from arm_ext.lower_any_length import Lengths
+from arm_ext.lower_fixed import FixedSizes
 from arm_ext.report import Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
-from arm_ext.tune.retraced import retraced
 from relay_passes import fold_constants
 from relay_passes.sources import (
     function_sources,
@@ -38,7 +37,7 @@ def lower(
     profile: Profile,
     without: Collection[str] = (),
     choose: Choose | None = None,
-    lengths: Lengths | None = None,
+    sizes: FixedSizes | Lengths | None = None,
 ) -> tuple[tvm.IRModule, list[KernelCall]]:
     """Lower a fused module: composites by our kernels, the rest by TVM's legalisation and fusion.
 
@@ -47,13 +46,14 @@ def lower(
         profile: The target.
         without: Names of kernels that are not to be used.
         choose: See `schedules.select`.
-        lengths: Lowers what has a length that is known at run time.
+        sizes: Lowers single functions; by default those whose sizes are all known.
 
     Returns:
         The module, whose functions call kernels by call_tir only, and a record a kernel, sorted by symbol.
     """
-    fused = fuse_loops(mod, profile, without, choose, lengths)
-    mod, done = _schedule(fused.mod, fused.loops, profile, choose, lengths)
+    sizes = sizes or FixedSizes(mod, profile, without)
+    fused = fuse_loops(mod, profile, choose, sizes)
+    mod, done = _schedule(fused.mod, fused.loops, choose, sizes)
     kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
 
@@ -80,14 +80,10 @@ class Fused:
 
 
 def fuse_loops(
-    mod: tvm.IRModule,
-    profile: Profile,
-    without: Collection[str] = (),
-    choose: Choose | None = None,
-    lengths: Lengths | None = None,
+    mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> Fused:
     """The first half of `lower`, which see: what it does before it schedules loops."""
-    mod, kernels, rejected = _lower_composites(mod, profile, without, choose, lengths)
+    mod, kernels, rejected = _lower_composites(mod, choose, sizes)
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     with profile.tvm_target():
@@ -109,19 +105,12 @@ def fuse_loops(
 
 
 def _schedule(
-    mod: tvm.IRModule,
-    symbols: Iterable[str],
-    profile: Profile,
-    choose: Choose | None,
-    lengths: Lengths | None,
+    mod: tvm.IRModule, symbols: Iterable[str], choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
     """Make vector code of loops; returns for each function what was done, and the record that decided it, if any."""
     mod, done = mod.clone(), {}
     for symbol in sorted(symbols):
-        one = lengths.schedule if lengths else partial(generic.schedule, target=profile.tvm_target())
-        scheduled, known = one(mod[symbol]), ""
-        if choose is not None and not lengths and scheduled.kernel == GENERIC:
-            scheduled, known = retraced(mod[symbol], scheduled, profile, choose)
+        scheduled, known = sizes.schedule(mod[symbol], choose)
         mod.update_func(mod.get_global_var(symbol), scheduled.func)
         done[symbol] = scheduled, known
     return mod, done
@@ -146,27 +135,18 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
 
 
 def _lower_composites(
-    mod: tvm.IRModule,
-    profile: Profile,
-    without: Collection[str],
-    choose: Choose | None,
-    lengths: Lengths | None,
+    mod: tvm.IRModule, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
     """Replace composites by our kernels; put back the calls of those that no kernel takes."""
-    target = profile.tvm_target()
     sources, numerics = function_sources(mod), numerics_of(mod)
-    routines = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
     builder = relax.BlockBuilder(mod)
     placed: dict[str, _Placed] = {}
     kernels: dict[str, KernelCall] = {}
     inlined: dict[str, relax.Function] = {}
     rejected: Rejected = {}
-    for composite, func in _composites(mod):
+    for composite in _composites(mod):
         names = sources.get(composite, ())
-        if lengths:
-            outcome = lengths.lower(composite, choose)
-        else:
-            outcome = schedules.lower(func, target, profile.core, choose, routines, without)
+        outcome = sizes.lower(composite, choose)
         if isinstance(outcome, schedules.Lowered):
             placed[composite] = _place(builder, outcome)
             # Composites of one workload share one kernel.
@@ -176,13 +156,12 @@ def _lower_composites(
                 symbol, (*before, *names), outcome.choice, numerics.get(composite, "float")
             )
         else:
-            inlined[composite] = lengths.as_called(composite) if lengths else func
+            inlined[composite] = sizes.as_called(composite)
             rejected.update(dict.fromkeys(names, _alternatives(outcome.rejections)))
     mod = builder.get()
     if inlined:
         for gvar, func in _callers(mod):
-            whole = func.inline_functions(inlined)
-            mod.update_func(gvar, lengths.one_length(whole) if lengths else whole)
+            mod.update_func(gvar, sizes.inlined(func.inline_functions(inlined)))
         mod = run_upstream(mod, relax.transform.CanonicalizeBindings())
     for gvar, func in _callers(mod):
         mod.update_func(gvar, map_calls(func, lambda _var, call: _redirect(call, placed)))
@@ -205,12 +184,8 @@ def _alternatives(rejections: Sequence[schedules.Rejection]) -> tuple[Alternativ
     )
 
 
-def _composites(mod: tvm.IRModule) -> list[tuple[str, relax.Function]]:
-    return [
-        (gvar.name_hint, func)
-        for gvar, func in relax_functions(mod)
-        if func.attrs and "Composite" in func.attrs
-    ]
+def _composites(mod: tvm.IRModule) -> list[str]:
+    return [gvar.name_hint for gvar, func in relax_functions(mod) if func.attrs and "Composite" in func.attrs]
 
 
 def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]:

@@ -81,8 +81,29 @@ class Lengths:
             self._of_fixed_lengths.add(best.choice.kernel)
         return self._in_chunks(name, best, most, choose)
 
-    def schedule(self, func: tirx.PrimFunc) -> generic.Scheduled:
-        """Schedule loops that no kernel takes."""
+    def schedule(self, func: tirx.PrimFunc, _choose: Choose | None) -> tuple[generic.Scheduled, str]:
+        """Schedule loops that no kernel takes; no record decides it, for those are of fixed sizes."""
+        return self._scheduled(func), ""
+
+    def as_called(self, name: str) -> relax.Function:
+        """Return a composite in terms of the length of `main`, as inlining wants it."""
+        func = self.mod[name]
+        variable = length_of(func)
+        if variable is None:
+            return func
+        length = self._length(name)
+        return structural_map(func, [(Var, lambda var: length if var.same_as(variable) else var)])
+
+    def inlined(self, caller: relax.Function) -> relax.Function:
+        """Return it with its own length in the place of those that inlining made of it."""
+        own = length_of(caller)
+
+        def mine(var: Var) -> Var:
+            return own if isinstance(var.ty, PrimType) and not var.same_as(own) else var
+
+        return structural_map(caller, [(Var, mine)])
+
+    def _scheduled(self, func: tirx.PrimFunc) -> generic.Scheduled:
         target = self.profile.tvm_target()
         if length_of(func) is None:
             return generic.schedule(func, target)
@@ -97,25 +118,6 @@ class Lengths:
             return _loops(func, "its schedule is another one for another length")
         said = done[-1].done.replace(f"rows of {PROBES[-1]}", "rows")
         return replace(done[-1], func=one, done=f"{ANY}: {said}")
-
-    def as_called(self, name: str) -> relax.Function:
-        """Return a composite in terms of the length of `main`, as inlining wants it."""
-        func = self.mod[name]
-        variable = length_of(func)
-        if variable is None:
-            return func
-        length = self._length(name)
-        return structural_map(func, [(Var, lambda var: length if var.same_as(variable) else var)])
-
-    @staticmethod
-    def one_length(main: relax.Function) -> relax.Function:
-        """Return it with its own length in the place of those that inlining made of it."""
-        own = length_of(main)
-
-        def mine(var: Var) -> Var:
-            return own if isinstance(var.ty, PrimType) and not var.same_as(own) else var
-
-        return structural_map(main, [(Var, mine)])
 
     def _length(self, name: str) -> Expr:
         """The length of a composite where it is called, which may be another one than the model's."""

@@ -88,8 +88,13 @@ class Variant:
             if name == "lower":
                 self.lowered = mod
             self.planned = mod
-        largest = (at_length(mod, self.bucket.largest) for mod in (self.lowered, self.planned))
-        self.memory = memory_of(*largest) if self.bucket.length else memory_of(self.lowered, self.planned)
+        modules = self.lowered, self.planned
+        if self.bucket.length:
+            modules = (
+                at_length(self.lowered, self.bucket.largest),
+                at_length(self.planned, self.bucket.largest),
+            )
+        self.memory = memory_of(*modules)
 
 
 @dataclass(frozen=True)

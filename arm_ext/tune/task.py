@@ -16,6 +16,7 @@ from tvm.ir import GenericConst
 from tvm.relax.analysis import has_reshape_pattern
 
 from arm_ext.lower import Fused, fuse_loops
+from arm_ext.lower_fixed import FixedSizes
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.target.profiles import Profile
 from arm_ext.tune import as_lowered, loops, metaschedule
@@ -110,7 +111,7 @@ def tasks_of(fused: tvm.IRModule, context: Context) -> list[Task]:
 
 def loop_tasks(fused: tvm.IRModule, context: Context) -> list[Task]:
     """The tasks of the loops that no schedule of ours makes vector code of, of a module as `fuse` leaves it."""
-    lowered = fuse_loops(fused, context.profile, context.without)
+    lowered = fuse_loops(fused, context.profile, None, FixedSizes(fused, context.profile, context.without))
     callers = [func for _, func in relax_functions(lowered.mod)]
     calls = [b.value for func in callers for b in bindings_of(func) if isinstance(b.value, relax.Call)]
     found: dict[Workload, Task] = {}

@@ -25,11 +25,8 @@ _INTEGER, _NUMBER = "ir.IntImm", "int"
 # A variable is what it is, not what it looks like: two of one function stay two.
 _VARIABLES = ("ir.Var", "relax.expr.DataflowVar")
 _SPANS = ("ir.Span", "ir.SequentialSpan")
-_RAW = (
-    1,
-    2,
-    3,
-)  # kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat: such fields hold a value, others the number of a node
+# kTVMFFIInt, kTVMFFIBool, kTVMFFIFloat: such fields hold a value, others the number of a node.
+_RAW = (1, 2, 3)
 
 
 class DifferentError(Exception):
