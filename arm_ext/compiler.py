@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import onnx
 
-from arm_ext import package
 from arm_ext.any_length import refuse_with_length
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
@@ -18,6 +17,7 @@ from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.macs import count_macs
 from arm_ext.manifest import Memory, Numerics, Precision
 from arm_ext.package import Package
+from arm_ext.package.writing import writing
 from arm_ext.packing import Packing
 from arm_ext.pipeline import PHASES, Context
 from arm_ext.quant.static import Method
@@ -73,6 +73,7 @@ def compile(
     memory_budget: int | None = None,
     dump_phases: str | Path | None = None,
     cc: str | None = None,
+    force: bool = False,
     progress: Callable[[str], None] = lambda step: None,
 ) -> CompileResult:
     """Compile a model into a package folder, which is written whole or not at all.
@@ -81,7 +82,7 @@ def compile(
         model: An ONNX, TFLite, StableHLO or .pt2 file, a loaded ONNX model, or an exported program of PyTorch or JAX,
             or a torch.nn.Module in eval mode.
         target: Name of a profile.
-        output: The package folder; an earlier package there is replaced.
+        output: The package folder; an earlier package there is replaced, if nothing else is there.
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
         mattr: Features to add and remove, such as "+i8mm,-sve".
@@ -105,6 +106,7 @@ def compile(
         memory_budget: Largest peak of activation memory allowed, in bytes.
         dump_phases: Folder for each phase's module as TVMScript.
         cc: Linker to use instead of the pinned ziglang.
+        force: Whether to write to a folder where other files are, too, which stay.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -120,7 +122,9 @@ def compile(
     divider = None if npu is None else _divider(npu)
     buckets = buckets_of(shapes)
     refuse_with_length(buckets, **{"--npu": npu})
-    with package.writing(Path(output)) as folder:
+    given = (model, preprocess, state_init, quantize, tuned)
+    read = [Path(each) for each in given if isinstance(each, str | Path)]
+    with writing(Path(output), read, force=force) as folder:
         progress("import")
         without = () if winograd else (winograd_f32.NAME,)
         known = None if tuned is None else Tuned(tuned, profile, without)

@@ -20,6 +20,7 @@ from arm_ext.manifest import (
     ModelInfo,
     Npu,
     Numerics,
+    PackageFile,
     Precision,
     State,
     TargetInfo,
@@ -45,7 +46,6 @@ class Compiled:
         macs: Multiply-accumulates of one inference.
         check: How outputs are compared.
         linker: What linked model.so.
-        so_sha256: Of model.so.
         npu: What the NPU runs, if there is one.
         tuned: Records that decided kernels.
         buckets: Shapes to choose from.
@@ -60,17 +60,16 @@ class Compiled:
     macs: int
     check: Check
     linker: LinkerRecord
-    so_sha256: str
     npu: Npu | None
     tuned: list[TunedKernel]
     buckets: list[BucketInfo]
 
 
-def make_manifest(compiled: Compiled) -> Manifest:
-    """Return the manifest."""
+def make_manifest(compiled: Compiled, files: list[PackageFile]) -> Manifest:
+    """Return the manifest; `files` are all others of the package."""
     model, profile = compiled.model, compiled.profile
     return Manifest(
-        so_sha256=compiled.so_sha256,
+        files=files,
         model=ModelInfo(
             name=model.name, format=model.format, sha256=model.sha256, calibration=compiled.calibrated
         ),

@@ -1,29 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""manifest.json as records; its JSON schema ships as schemas/manifest.schema.json."""
+"""manifest.json as records; its JSON schema ships as schemas/manifest.schema.json.
 
-from typing import Any, Literal
+A manifest may come from anybody. What the records accept can be used without another look: sizes are bounded, paths
+stay in the package, and what is said twice is said alike.
+"""
 
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
+    Field,
     GetJsonSchemaHandler,
     SerializerFunctionWrapHandler,
     model_serializer,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from arm_ext.frontends.imported import TensorSpec
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
 
+_ELEMENT_TYPES = (
+    "bool",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    *(f"float{bits}" for bits in (16, 32, 64)),
+)
+_RANK = 32  # beyond that of any framework that models come from
+_MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these packages
 
 Precision = Literal["fp32", "fp16", "bf16"]
 Numerics = Literal["qdq", "tosa"]
 
 
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+Dim = Annotated[int, Field(ge=0, lt=1 << 31)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+# What programs are called with: no option of theirs, and no word of a shell.
+Word = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9_.,=+-]*)?$")]
+
+
+def _inside(path: str) -> str:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or str(pure) != path or path == "." or not path.isprintable():
+        raise ValueError(f"{path!r} is not the plain path of a file within the package")
+    return path
+
+
+def _known_type(name: str) -> str:
+    if name not in _ELEMENT_TYPES:
+        raise ValueError(f"{name!r} is no element type of a tensor")
+    return name
+
+
+ElementType = Annotated[str, AfterValidator(_known_type)]
+InnerPath = Annotated[str, AfterValidator(_inside)]
+
+
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Tensor(_Record):
@@ -35,10 +78,27 @@ class Tensor(_Record):
     """
 
     name: str
-    shape: list[int]
-    dtype: str
+    shape: list[Dim] = Field(max_length=_RANK)
+    dtype: ElementType
     batch: str = ""
     open: list[str] = []
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.bytes > _MOST_BYTES:
+            raise ValueError(f"{self.name} would take {self.bytes:,} bytes, and the most is {_MOST_BYTES:,}")
+        if self.open and len(self.open) != len(self.shape):
+            raise ValueError(
+                f"{self.name} says of {len(self.open)} sizes what they are, and has {len(self.shape)}"
+            )
+        if self.batch and not self.shape:
+            raise ValueError(f"{self.name} is one value, which has no batch")
+        return self
+
+    @property
+    def bytes(self) -> int:
+        """Of all its elements."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     @model_serializer(mode="wrap")
     def _written(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -64,8 +124,8 @@ class State(_Record):
 
     input: str
     output: str
-    shape: list[int]
-    dtype: str
+    shape: list[Dim] = Field(max_length=_RANK)
+    dtype: ElementType
     initial: Literal["zeros", "given"]
 
 
@@ -73,8 +133,8 @@ class Calibration(_Record):
     """How a float model was quantised; sha256 is of the file with the samples."""
 
     method: Literal["minmax", "percentile", "entropy"]
-    samples: int
-    sha256: str
+    samples: Count
+    sha256: Sha256
 
 
 class ModelInfo(_Record):
@@ -82,7 +142,7 @@ class ModelInfo(_Record):
 
     name: str
     format: str
-    sha256: str
+    sha256: Sha256
     calibration: Calibration | None = None
 
 
@@ -91,11 +151,11 @@ class TargetInfo(_Record):
 
     profile: str
     core: str
-    triple: str
-    cpu: str
-    features: list[str]
-    qemu_cpu: str | None
-    mca_cpu: str
+    triple: Word
+    cpu: Word
+    features: list[Word]
+    qemu_cpu: Word | None
+    mca_cpu: Word
 
 
 class Linker(_Record):
@@ -120,23 +180,31 @@ class WideLayer(_Record):
 
     kernel: str
     sources: list[str]
-    live_bytes: int
+    live_bytes: Count
 
 
 class Memory(_Record):
     """Bytes. The peak is what one inference allocates: planned activations and the largest kernel's workspace."""
 
-    peak_activation_bytes: int
-    workspace_bytes: int
-    weight_bytes: int
+    peak_activation_bytes: Count
+    workspace_bytes: Count
+    weight_bytes: Count
     widest: list[WideLayer]
 
 
-class NpuFile(_Record):
-    """A file of the package; sha256 is of its bytes."""
+class PackageFile(_Record):
+    """A file of the package."""
 
-    path: str
-    sha256: str
+    path: InnerPath
+    bytes: Count
+    sha256: Sha256
+
+
+class NpuFile(_Record):
+    """A file of the package for a region, which `files` has too; sha256 is of its bytes."""
+
+    path: InnerPath
+    sha256: Sha256
 
 
 class NpuMemory(_Record):
@@ -145,11 +213,11 @@ class NpuMemory(_Record):
     `copied_bytes` is what each inference copies between the CPU's memory and the NPU's: inputs and outputs.
     """
 
-    weight_bytes: int
-    scratch_bytes: int
-    fast_bytes: int
-    copied_bytes: int
-    peak_bytes: dict[str, int]
+    weight_bytes: Count
+    scratch_bytes: Count
+    fast_bytes: Count
+    copied_bytes: Count
+    peak_bytes: dict[str, Count]
 
 
 class NpuRegion(_Record):
@@ -166,8 +234,8 @@ class NpuRegion(_Record):
     sources: list[str]
     inputs: list[Tensor]
     outputs: list[Tensor]
-    macs: int
-    cycles: int
+    macs: Count
+    cycles: Count
     memory: NpuMemory
 
 
@@ -180,7 +248,7 @@ class Npu(_Record):
 
     accelerator: str
     on_error: Literal["fallback", "fail"]
-    arena_bytes: int
+    arena_bytes: Count
     vela: str
     tosa_tools: str
     system_config: str
@@ -202,7 +270,7 @@ class Check(_Record):
     Integer outputs are compared exactly. `relative_bound` is on |difference| / max|expected| of a float output.
     """
 
-    relative_bound: float
+    relative_bound: float = Field(ge=0)
     reason: str
 
 
@@ -215,35 +283,81 @@ class BucketInfo(_Record):
     inputs: list[Tensor]
     outputs: list[Tensor]
     memory: Memory
-    macs: int
+    macs: Count
     check: Check
-    selftest: str
+    selftest: InnerPath
 
 
 class Manifest(_Record):
-    """manifest.json; so_sha256 is of model.so.
+    """manifest.json; `files` are all others of the package.
 
     `precision` is what float operators compute in, `numerics` what quantised ones do. `tuned` are the records of a
     tuning database that were used, in the model's order. Of a package with `buckets`, `inputs`, `outputs`, `macs` and
     `check` are those of the one with the greatest peak of memory; `memory.weight_bytes` is of all.
     """
 
-    schema_version: Literal[1] = SCHEMA_VERSION
-    so_sha256: str
+    schema_version: Literal[2] = SCHEMA_VERSION
+    files: list[PackageFile]
     model: ModelInfo
     inputs: list[Tensor]
-    outputs: list[Tensor]
+    outputs: list[Tensor] = Field(min_length=1)
     states: list[State] = []
     target: TargetInfo
     precision: Precision = "fp32"
     numerics: Numerics = "qdq"
     versions: Versions
     memory: Memory
-    macs: int
+    macs: Count
     check: Check
     npu: Npu | None = None
     tuned: list[TunedKernel] = []
     buckets: list[BucketInfo] = []
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        _refuse_twice("a file", (file.path for file in self.files))
+        _refuse_twice("an input", (tensor.name for tensor in self.inputs))
+        self._check_states()
+        self._check_files()
+        for bucket in self.buckets:
+            for what, of_all, own in (
+                ("inputs", self.inputs, bucket.inputs),
+                ("outputs", self.outputs, bucket.outputs),
+            ):
+                if [_kind(tensor) for tensor in own] != [_kind(tensor) for tensor in of_all]:
+                    raise ValueError(f"the {what} of a bucket are not those of the package with other sizes")
+        return self
+
+    def _check_states(self) -> None:
+        """Whether they are the last inputs and outputs."""
+        count = len(self.states)
+        for ends, tensors in (
+            ([(state.input, state.shape, state.dtype) for state in self.states], self.inputs),
+            ([(state.output, state.shape, state.dtype) for state in self.states], self.outputs),
+        ):
+            last = tensors[len(tensors) - count :]
+            if count and ends != [(tensor.name, tensor.shape, tensor.dtype) for tensor in last]:
+                raise ValueError("the states are not the last inputs and outputs")
+
+    def _check_files(self) -> None:
+        """Whether what is named elsewhere is listed, with one hash."""
+        hashes = {file.path: file.sha256 for file in self.files}
+        for bucket in self.buckets:
+            if bucket.selftest not in hashes:
+                raise ValueError(f"{bucket.selftest} is not among the files")
+        regions = () if self.npu is None else self.npu.regions
+        for file in (file for region in regions for file in (region.payload, region.tosa, region.values)):
+            if hashes.get(file.path) != file.sha256:
+                raise ValueError(f"{file.path} is not among the files with this hash")
+
+
+def _refuse_twice(what: str, names: Iterable[str]) -> None:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"{twice[0]!r} is {what} twice")
+
+
+def _kind(tensor: Tensor) -> tuple[str, str, int]:
+    return tensor.name, tensor.dtype, len(tensor.shape)
 
 
 def manifest_schema() -> dict[str, object]:

@@ -18,14 +18,12 @@ from arm_ext.ethosu.options import OnNpuError
 from arm_ext.ethosu.payload import Payload
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.npu_report import NpuRegion, NpuReport
-from arm_ext.package import RegionValues, Selftest
+from arm_ext.package import NPU, RegionValues, Selftest
 from arm_ext.pipeline import Context
 from arm_ext.region_values import region_values
 from arm_ext.selftest import host_runner, samples_of
 from arm_ext.target.profiles import baseline_host
 from schedules.numerics import tosa
-
-FOLDER = "npu"
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def write_regions(folder: Path, divided: Sequence[Offloaded], values: Sequence[R
         divided: What runs on the NPU, for each of the package's shapes.
         values: Of each region in the self-test.
     """
-    (folder / FOLDER).mkdir()
+    (folder / NPU).mkdir()
     pairs = [pair for each in divided for pair in zip(each.offload.regions, each.report.regions, strict=True)]
     regions = [
         _written(folder, number, *pair, found)
@@ -93,7 +91,7 @@ def write_regions(folder: Path, divided: Sequence[Offloaded], values: Sequence[R
 def _written(
     folder: Path, number: int, region: Region, row: NpuRegion, values: RegionValues
 ) -> manifest.NpuRegion:
-    stem = f"{FOLDER}/region-{number}"
+    stem = f"{NPU}/region-{number}"
     payload = region.compiled.payload
     return manifest.NpuRegion(
         payload=_file(folder, f"{stem}.payload", payload.to_bytes()),

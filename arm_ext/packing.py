@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arm_ext import package
+from arm_ext.files.scratch import in_memory
 from arm_ext.make_manifest import Compiled, make_manifest
 from arm_ext.manifest import Calibration, Manifest, Npu, Numerics
 from arm_ext.native.build import npu_runtime
@@ -25,6 +26,10 @@ from arm_ext.variants import United, Variant
 
 if TYPE_CHECKING:
     from arm_ext.npu_files import Offloaded
+
+
+# As export_library names what it has LLVM write: the kernels, and the weights.
+_OBJECTS = ("lib0.o", "devc.o")
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,10 @@ class Packing:
             states = self.united.largest.model.states
             executable = build(self.united.planned, self.profile, [held.initial for held in states])
             beside_kernels = (npu_runtime(triple),) if self.united.context.offers else ()
-            linker = executable.export_library(str(so), fcompile=Linker(triple, cc, beside_kernels))
+            with in_memory(*_OBJECTS) as workspace:
+                linker = executable.export_library(
+                    str(so), fcompile=Linker(triple, cc, beside_kernels), workspace_dir=str(workspace)
+                )
             progress("verify")
             check_isa(so, self.profile.features)
             progress("self-test")
@@ -97,6 +105,9 @@ class Packing:
             known: The tuning database, if one was given.
         """
         main, report = self.united.largest, self._report()
+        npu = self._npu(linked.region_values)
+        (self.folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n")
+        (self.folder / package.REPORT_TEXT).write_text(report.text())
         manifest = make_manifest(
             Compiled(
                 main.model,
@@ -108,15 +119,13 @@ class Packing:
                 report.macs,
                 main.check,
                 linked.linker,
-                package.file_sha256(self.folder / package.SO),
-                self._npu(linked.region_values),
+                npu,
                 [] if known is None else known.records(main.model.name, self.united.context.kernels),
                 self.united.buckets(),
-            )
+            ),
+            package.list_files(self.folder),
         )
         package.write_manifest(self.folder, manifest)
-        (self.folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n")
-        (self.folder / package.REPORT_TEXT).write_text(report.text())
         return manifest, report
 
     def _npu(self, values: list[RegionValues]) -> Npu | None:

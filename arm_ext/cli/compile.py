@@ -74,6 +74,11 @@ SCHEMA_VERSION = 1
     metavar="NAME",
     help="Compile nothing: write an ONNX model of this node alone, with its weights, to attach to a bug report.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Write the package where other files are, too, which stay; replace its own even if they were changed.",
+)
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -94,6 +99,7 @@ def compile(
     dump_phases: Path | None,
     tuned: Path | None,
     save_node: str | None,
+    force: bool,
     cc: str | None,
     as_json: bool,
     **npu: Any,
@@ -127,6 +133,7 @@ def compile(
             memory_budget=memory_budget,
             dump_phases=dump_phases,
             cc=cc,
+            force=force,
             progress=step,
         )
     if as_json:

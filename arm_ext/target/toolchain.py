@@ -16,6 +16,8 @@ from pathlib import Path
 import platformdirs
 
 from arm_ext.errors import EnvError, UsageError
+from arm_ext.files.faults import disk_fault
+from arm_ext.files.scratch import temporary
 
 # The version that pyproject.toml pins: the linker decides bytes of model.so.
 ZIGLANG = "0.17.0"
@@ -97,7 +99,9 @@ def zig_target(triple: str) -> str:
     return f"{arch}-linux-gnu.{GLIBC}"
 
 
-def zig(args: Sequence[str | Path], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def zig(
+    args: Sequence[str | Path], cwd: Path | None = None, outputs: Sequence[Path] = ()
+) -> subprocess.CompletedProcess[str]:
     """Runs `zig args...` of the pinned ziglang; its own cache lies in the cache folder.
 
     The first link or compile for a target takes some 15 s (zig builds its libc stubs), later ones are cached.
@@ -105,6 +109,7 @@ def zig(args: Sequence[str | Path], cwd: Path | None = None) -> subprocess.Compl
     Args:
         args: Such as ["cc", "-target", zig_target(triple), "-c", source].
         cwd: Where to run it.
+        outputs: Folders that it writes to, besides its caches.
 
     Returns:
         The finished process with its text.
@@ -116,7 +121,9 @@ def zig(args: Sequence[str | Path], cwd: Path | None = None) -> subprocess.Compl
         raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}")
     cache = cache_folder() / "zig"
     env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache / "local")}
-    return _run([sys.executable, "-m", "ziglang", *map(str, args)], cwd=cwd, env=env)
+    return _run(
+        [sys.executable, "-m", "ziglang", *map(str, args)], cwd=cwd, env=env, outputs=[*outputs, cache]
+    )
 
 
 def link_shared(
@@ -140,15 +147,15 @@ def link_shared(
         EnvError: The linker is missing or failed.
         UsageError: The triple is not of Linux with glibc, or `cc` is empty.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        script = Path(folder) / "discard_debug.ld"
+    with temporary() as folder:
+        script = folder / "discard_debug.ld"
         script.write_text(_DISCARD_DEBUG)
         args = [*_SHARED_FLAGS, f"-Wl,-T,{script}", "-o", str(output), *map(str, objects), "-lm"]
         if cc is None:
-            zig(["cc", "-target", zig_target(triple), *args])
+            zig(["cc", "-target", zig_target(triple), *args], outputs=[output.parent])
             return LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
         command = _split_command(cc)
-        _run([*command, *args])
+        _run([*command, *args], outputs=[output.parent])
         version = _run([*command, "--version"]).stdout.split("\n", maxsplit=1)[0]
         return LinkerRecord(Path(command[0]).name, version)
 
@@ -170,14 +177,20 @@ def _split_command(cc: str) -> list[str]:
 
 
 def _run(
-    command: Sequence[str], cwd: Path | None = None, env: dict[str, str] | None = None
+    command: Sequence[str],
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    outputs: Sequence[Path] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command and keeps its text; the tail of it is the message when it fails."""
     done = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False
     )
     if done.returncode:
+        said = (done.stderr or done.stdout).strip()
+        if fault := disk_fault(done.returncode, said, (*outputs, Path(tempfile.gettempdir()))):
+            raise EnvError(f"compiling or linking failed: {fault}")
         shown = 20  # lines, so that the message stays on one screen
-        tail = "\n".join((done.stderr or done.stdout).strip().splitlines()[-shown:])
+        tail = "\n".join(said.splitlines()[-shown:])
         raise EnvError(f"exit status {done.returncode} from: {shlex.join(command)}\n{tail}")
     return done

@@ -24,6 +24,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_two_compiles_are_byte_identical(tmp_path: Path, precision: str):
     model = digits.model_path(precision)
     for name in ("a", "b"):
+        (tmp_path / name).mkdir()
         arm_ext.compile(model, output=tmp_path / name / "p.armpkg")
     first, second = (contents(tmp_path / name / "p.armpkg") for name in ("a", "b"))
     assert set(first) == {SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST}

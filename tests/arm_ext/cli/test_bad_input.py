@@ -142,7 +142,7 @@ def a_model(_package: Path) -> list[str]:
 
 def damaged_manifest(package: Path) -> list[str]:
     shutil.copytree(package, "p")
-    Path("p/manifest.json").write_text('{"schema_version": 1, "model": 3}')
+    Path("p/manifest.json").write_text('{"schema_version": 2, "model": 3}')
     return ["p"]
 
 
@@ -179,7 +179,7 @@ def options(*extra: str) -> Callable[[Path], list[str]]:
 RUN = [
     ("not a package", not_a_package, 2, "make one with: arm-ext compile MODEL -o empty"),
     ("a model for a package", a_model, 2, "make one with: arm-ext compile m.onnx"),
-    ("damaged manifest", damaged_manifest, 2, "manifest.json: so_sha256"),
+    ("damaged manifest", damaged_manifest, 2, "manifest.json: files"),
     ("damaged self-test", damaged_selftest, 2, "selftest.npz"),
     ("damaged library", damaged_library, 2, "model.so: is damaged"),
     ("wrong shape", array(np.zeros((1, 8, 8), np.float32)), 2, "the model takes [1, 1, 8, 8]"),

@@ -4,20 +4,18 @@
 import hashlib
 import io
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from arm_ext.errors import UsageError
-from arm_ext.manifest import Manifest, NpuFile
+from arm_ext.files.faults import why
+from arm_ext.manifest import SCHEMA_VERSION, Manifest, NpuFile, PackageFile
 
 SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "model.so",
@@ -27,7 +25,11 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "selftest.npz",
 )
 
+NPU = "npu"
+"""The folder of what an NPU takes."""
+
 _STEP = "step"
+_MANIFEST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -157,45 +159,84 @@ class Package:
             ) from err
 
     def read(self, file: NpuFile) -> bytes:
-        """Read a file that the manifest has the hash of.
-
-        Raises:
-            UsageError: It is missing or altered.
-        """
-        path = self.path / file.path
-        try:
-            content = path.read_bytes()
-        except OSError as err:
-            raise UsageError(f"{path}: cannot be read ({err.strerror}); compile the model again") from err
-        if hashlib.sha256(content).hexdigest() != file.sha256:
-            raise UsageError(f"{path}: is not what was compiled; compile the model again")
-        return content
+        """Read a file of a region."""
+        return (self.path / file.path).read_bytes()
 
 
 def load_package(path: str | Path) -> Package:
     """Open a package folder.
 
     Raises:
-        UsageError: It is no package, one of another schema version, or its model.so is not the one compiled.
+        UsageError: It is no package, one of another schema version, or a file is not the one that was written.
     """
     folder = Path(path)
-    manifest = folder / MANIFEST
-    if not manifest.is_file() or not (folder / SO).is_file():
+    if not (folder / MANIFEST).is_file() or not (folder / SO).is_file():
         make = f"arm-ext compile {folder}" if folder.is_file() else f"arm-ext compile MODEL -o {folder}"
         raise UsageError(f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: {make}")
+    manifest = read_manifest(folder)
+    for file in manifest.files:
+        _check_file(folder, file)
+    return Package(folder, manifest)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a package, of whose files nothing is known yet.
+
+    Raises:
+        UsageError: It is missing, of another schema version, or says what cannot be.
+    """
+    path = folder / MANIFEST
     try:
-        package = Package(folder, Manifest.model_validate_json(manifest.read_bytes()))
+        if path.stat().st_size > _MANIFEST_BYTES:
+            raise UsageError(f"{path}: is larger than a manifest gets ({_MANIFEST_BYTES:,} bytes)")
+        data = path.read_bytes()
+        version = _Version.model_validate_json(data).schema_version
+        if version not in (None, SCHEMA_VERSION):
+            other = "an earlier" if version < SCHEMA_VERSION else "a later"
+            raise UsageError(
+                f"{path}: was written by {other} version of arm-ext (schema_version {version}, and this one reads "
+                f"{SCHEMA_VERSION}); compile the model again"
+            )
+        return Manifest.model_validate_json(data)
+    except OSError as err:
+        raise UsageError(why(err, path)) from err
     except ValidationError as err:
         first = err.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "document"
-        raise UsageError(
-            f"{manifest}: {where}: {first['msg']}; written by another version? Compile the model again"
-        ) from err
-    if file_sha256(package.so) != package.manifest.so_sha256:
-        raise UsageError(
-            f"{package.so}: is damaged, or not the one that was compiled; compile the model again"
+        said = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{path}: {where}: {said}; compile the model again") from err
+
+
+class _Version(BaseModel):
+    schema_version: int | None = None
+
+
+def _check_file(folder: Path, file: PackageFile) -> None:
+    path = folder / file.path
+    again = "compile the model again, with --force"
+    if not path.is_file():
+        raise UsageError(f"{path}: is missing; {again}")
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{path}: is a link out of the package; {again}")
+    if path.stat().st_size != file.bytes or file_sha256(path) != file.sha256:
+        raise UsageError(f"{path}: is damaged, or not the one that was compiled; {again}")
+
+
+def is_package_name(path: Path) -> bool:
+    """Whether a package may have a file of this name."""
+    names = (SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST)
+    return path.parts[0] == NPU or str(path) in names or bool(re.fullmatch(r"selftest_[^/]*\.npz", str(path)))
+
+
+def list_files(folder: Path) -> list[PackageFile]:
+    """Return what a manifest says of the files in a package's folder; itself excepted."""
+    return [
+        PackageFile(
+            path=path.relative_to(folder).as_posix(), bytes=path.stat().st_size, sha256=file_sha256(path)
         )
-    return package
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path != folder / MANIFEST
+    ]
 
 
 def file_sha256(path: Path) -> str:
@@ -207,35 +248,3 @@ def file_sha256(path: Path) -> str:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write manifest.json with a stable layout."""
     (folder / MANIFEST).write_text(json.dumps(manifest.model_dump(mode="json"), indent=2) + "\n")
-
-
-@contextmanager
-def writing(output: Path) -> Iterator[Path]:
-    """Give a folder to fill, which becomes `output` when the block ends well and vanishes when it does not.
-
-    An earlier package at `output` is replaced; anything else there is left alone and refused.
-
-    Raises:
-        UsageError: `output` holds something else, or cannot be written.
-    """
-    if output.is_dir() and any(output.iterdir()) and not (output / MANIFEST).is_file():
-        raise UsageError(f"{output}: exists and is not a package; name another folder with -o")
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"{output}: exists and is a file; name a folder with -o")
-    parent = output.absolute().parent
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=parent))
-    except OSError as err:
-        raise UsageError(
-            f"{output}: cannot be written ({err.strerror}); name another folder with -o"
-        ) from err
-    try:
-        fresh = scratch / "new"
-        fresh.mkdir()
-        yield fresh
-        if output.exists():
-            output.rename(scratch / "old")
-        fresh.rename(output)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)

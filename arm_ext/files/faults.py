@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One sentence for what keeps a file from being written or read."""
+
+import errno
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from arm_ext.errors import EnvError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# What a file system or a process runs out of, or is not allowed; anything else is a mistake of somebody's.
+_ENVIRONMENT = (
+    *_FULL,
+    errno.EACCES,
+    errno.EFBIG,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ESTALE,
+)
+# A disk with less is full for the next file of a few pages.
+_NO_SPACE = 1 << 16
+# What programs write of a full disk to their logs: libc, LLVM and zig.
+_SAID = ("No space left on device", "NoSpaceLeft", "Disk quota exceeded")
+
+
+def why(error: OSError, place: Path | str) -> str:
+    """Return what an error says of a file or folder."""
+    if is_full(error):
+        return f"no space left on {place}"
+    if error.errno == errno.EFBIG:
+        return f"{place}: the file would be larger than the limit of this shell (ulimit -f)"
+    return f"{place}: {(error.strerror or str(error)).lower()}"
+
+
+def is_full(error: OSError) -> bool:
+    """Whether an error is of a disk or a quota that has no space left."""
+    return error.errno in _FULL
+
+
+def is_environment(error: OSError) -> bool:
+    """Whether an error is of the machine, and not of an argument or of ours."""
+    return error.errno in _ENVIRONMENT
+
+
+def environment(error: OSError, *folders: Path) -> EnvError:
+    """Return the error that tells a user of one.
+
+    Args:
+        error: What was raised; it need not say of which file.
+        folders: Where files were written.
+    """
+    full = full_disk(*folders) if is_full(error) else None
+    place = full or (str(error.filename) if error.filename else None) or (folders[0] if folders else "a file")
+    return EnvError(f"{why(error, place)}; make room, or name another folder" if full else why(error, place))
+
+
+def full_disk(*folders: Path) -> Path | None:
+    """Return the first of some folders that has no space left."""
+    for folder in folders:
+        try:
+            disk = os.statvfs(folder)
+        except OSError:
+            continue
+        if disk.f_bavail * disk.f_frsize < _NO_SPACE:
+            return folder
+    return None
+
+
+def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
+    """Return what keeps a program that failed from writing, if it is that.
+
+    Args:
+        status: How it ended, as subprocess has it.
+        said: What it printed.
+        folders: Where it writes.
+    """
+    if status == -signal.SIGXFSZ or "File too large" in said:
+        return "a file would be larger than the limit of this shell (ulimit -f)"
+    full = full_disk(*folders)
+    if full is None and not any(each in said for each in _SAID):
+        return None
+    return f"no space left on {full or ' or '.join(map(str, folders))}; make room"
