@@ -8,13 +8,18 @@ stdout is the result, stderr the log. Exit codes: 0 done, 1 a finding about the 
 import importlib
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 import arm_ext
+from arm_ext.cli import process
 from arm_ext.errors import ArmExtError, InternalError
+from arm_ext.files.faults import environment, is_environment
+from arm_ext.files.scratch import temporary_files
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {
@@ -32,13 +37,19 @@ _VERBS = {
 }
 
 
+# Verbs that work where no file can be written.
+_WITHOUT_FILES = ("doctor", "targets")
+
+
 class _Verbs(click.Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(_VERBS)
 
-    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _VERBS:
             return None
+        if name not in _WITHOUT_FILES:  # before the import: libraries leave files as they load
+            ctx.with_resource(temporary_files())
         function = name.replace("-", "_")
         command = getattr(importlib.import_module(f"arm_ext.cli.{function}"), function)
         assert isinstance(command, click.Command)
@@ -57,7 +68,8 @@ def group() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its code; an error becomes a message, never a traceback."""
-    sys.exit(invoke(sys.argv[1:] if argv is None else argv))
+    process.prepare()
+    process.leave(invoke(sys.argv[1:] if argv is None else argv))
 
 
 def invoke(argv: Sequence[str]) -> int:
@@ -71,15 +83,17 @@ def invoke(argv: Sequence[str]) -> int:
             # What a shell makes of braces without quotes.
             click.echo("Braces of --shape stand in quotes: --shape 'NAME=1,{64,128}'", err=True)
         return err.exit_code
-    except click.Abort:
+    except (click.Abort, process.EndedError):
         click.echo("aborted", err=True)
-        return 130  # 128 + SIGINT, as a shell reports it
+        return process.code_of_end()
     except ArmExtError as err:
-        click.echo(f"error: {err}", err=True)
-        return err.exit_code
-    except BrokenPipeError:
-        return 0
+        return _told(err)
     except Exception as err:
+        if process.was_ended():
+            click.echo("aborted", err=True)
+            return process.code_of_end()
+        if isinstance(err, OSError) and is_environment(err):
+            return _told(environment(err, Path.cwd(), Path(tempfile.gettempdir())))
         if os.environ.get("ARM_EXT_DEBUG"):
             traceback.print_exc()
         lines = str(err).strip().splitlines()
@@ -89,3 +103,8 @@ def invoke(argv: Sequence[str]) -> int:
             err=True,
         )
         return InternalError.exit_code
+
+
+def _told(error: ArmExtError) -> int:
+    click.echo(f"error: {error}", err=True)
+    return error.exit_code

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext board`: start boards."""
 
-import signal
 from time import sleep
 
 import click
 
 from arm_ext.board.virtual import DEFAULT_CPU, VirtualServer
+from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.errors import EnvError, UsageError
 
 _POLL_SECONDS = 0.2
@@ -25,7 +25,7 @@ def virtual(cpu: str, tracker: str | None, key: str | None) -> None:
     """Start a virtual board and keep it until Ctrl-C."""
     if (tracker is None) != (key is None):
         raise UsageError("--tracker and --key go together")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the board is seen to end
+    interrupt_on_signals()  # so that the board is seen to end
     server = VirtualServer(cpu, tracker=tracker or "", key=key or "")
     try:
         name = f"tracker-{tracker}/{key}" if tracker else f"127.0.0.1:{server.port}"

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext tune`."""
 
-import signal
 from pathlib import Path
 from shlex import quote
 from typing import get_args
@@ -10,6 +9,7 @@ import click
 
 from arm_ext.cli.console import command, given_shapes
 from arm_ext.cli.model_options import model_options
+from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.cli.target_options import target_options
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
 from arm_ext.manifest import Precision
@@ -105,7 +105,7 @@ def tune(
 
     Ctrl-C ends it and keeps what was found. `compile --tuned DIR` uses it.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    interrupt_on_signals()
     with view() as (on_start, on_progress):
         report = tune_model(
             model,

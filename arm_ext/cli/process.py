@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process of a command: signals end it by an exception, so that all is tidied up, and its streams may be closed."""
+
+import io
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, NoReturn, TextIO
+
+from arm_ext.errors import EnvError
+from arm_ext.files.faults import why
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_STDOUT, _STDERR = 1, 2
+_ended_by: signal.Signals | None = None
+
+
+class EndedError(BaseException):
+    """A signal asked this process to end; as KeyboardInterrupt, nothing but the command line catches it."""
+
+
+def code_of_end() -> int:
+    """Return the exit code of an ended process, as a shell counts: 128 and the signal."""
+    return 128 + (_ended_by or signal.SIGINT)
+
+
+def was_ended() -> bool:
+    """Whether a signal has asked this process to end, even where a library made another error of it."""
+    return _ended_by is not None
+
+
+def prepare() -> None:
+    """Have this process end well: by signals, and where nobody reads what it prints."""
+    _open_streams()
+    sys.stdout = _text(sys.stdout, _Stdout(_STDOUT, "w", closefd=False))
+    sys.stderr = _text(sys.stderr, _Stderr(_STDERR, "w", closefd=False))
+    for number in _ENDING:
+        if signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, _end)
+
+
+def interrupt_on_signals() -> None:
+    """Take signals that end the process as Ctrl-C, for work that stops and keeps what it has."""
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process with an exit code."""
+    try:
+        sys.stdout.flush()
+    except EnvError as error:
+        sys.stderr.write(f"error: {error}\n")
+        code = error.exit_code
+    if was_ended():
+        sys.stderr.flush()
+        os._exit(code)  # threads may be in the middle of work that nobody waits for
+    sys.exit(code)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    for each in (*_ENDING, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)  # a second one would break into the tidying
+    _note(number)
+    raise EndedError
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    _note(number)
+    raise KeyboardInterrupt
+
+
+def _note(number: int) -> None:
+    global _ended_by
+    _ended_by = signal.Signals(number)
+
+
+class _Stdout(io.FileIO):
+    """What is printed once its reader has gone is lost, and changes no exit code: `| head -1` has what it wants."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError as error:
+            _discard(_STDOUT)
+            if isinstance(error, BrokenPipeError):
+                return len(data)
+            raise EnvError(why(error, "standard output")) from error
+
+
+class _Stderr(io.FileIO):
+    """A log that cannot be written changes no exit code."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError:
+            _discard(_STDERR)
+            return len(data)
+
+
+def _discard(stream: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
+def _text(like: TextIO | None, raw: io.FileIO) -> io.TextIOWrapper:
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=None if like is None else like.encoding,  # None where the stream was closed
+        errors=None if like is None else like.errors,
+        line_buffering=raw.fileno() == _STDERR or raw.isatty(),
+    )
+
+
+def _open_streams() -> None:
+    """Open the standard streams that this process was started without: its files must not get their numbers."""
+    for number in range(_STDERR + 1):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # which takes the lowest number that is free

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals, streams and full disks, of a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import onnx
+import pytest
+
+from tests.arm_ext.models import mlp
+
+COMMAND = (sys.executable, "-c", "from arm_ext.cli import main; main()")
+_SECONDS = 60
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    onnx.save(mlp(), tmp_path / "m.onnx")
+    return tmp_path
+
+
+def started(work: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
+    return subprocess.Popen([*COMMAND, *arguments], cwd=work, text=True, **streams)
+
+
+def names(work: Path) -> list[str]:
+    return sorted(str(path.relative_to(work)) for path in work.rglob("*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_leaves_nothing(work: Path, number: signal.Signals):
+    before = names(work)
+    process = started(work, "compile", "m.onnx", "--target", "host")
+    end = monotonic() + _SECONDS
+    while not [*work.glob(".arm-ext-*")] and monotonic() < end:  # it has begun to write
+        sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=_SECONDS)
+    assert (process.returncode, out) == (128 + number, "")
+    assert "aborted" in err
+    assert names(work) == before
+
+
+def test_a_reader_that_goes_changes_no_exit_code(work: Path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = started(work, "targets", stdout=writing)
+    os.close(writing)
+    assert (process.communicate(timeout=_SECONDS)[1], process.returncode) == ("", 0)
+
+
+def test_a_result_that_cannot_be_printed_is_said(work: Path):
+    with Path("/dev/full").open("w") as full:
+        process = started(work, "targets", stdout=full)
+        _, err = process.communicate(timeout=_SECONDS)
+        assert (err, process.returncode) == ("error: no space left on standard output\n", 3)
+        process = started(work, "targets", "--nonsense", stderr=full)
+        assert process.communicate(timeout=_SECONDS)[0] == ""
+        assert process.returncode == 2
+
+
+def closed(stream: int) -> Callable[[], None]:
+    return lambda: os.close(stream)
+
+
+@pytest.mark.parametrize("stream", [0, 1, 2])
+def test_a_stream_that_is_closed_gives_its_number_to_no_file(work: Path, stream: int):
+    process = started(work, "targets", "--json", preexec_fn=closed(stream))
+    process.communicate(timeout=_SECONDS)
+    assert process.returncode == 0
+
+
+def test_a_tmpdir_that_is_missing_is_one_sentence(work: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TMPDIR", str(work / "gone"))
+    process = started(work, "compile", "m.onnx", "--target", "host")
+    _, err = process.communicate(timeout=_SECONDS)
+    assert process.returncode == 3
+    assert err.startswith(f"error: temporary files: {work}/gone: no such file")
+    assert len(err.splitlines()) == 1
