@@ -1,15 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user's .npz files: the arrays, or what is wrong with the file."""
+"""Files of arrays, .npz and .npy, which may come from anybody: looked at before anything is unpacked.
 
+What a header says of sizes must agree with the bytes that are there, no Python object is read, and an archive grows to
+no more than its contents can be.
+"""
+
+import io
+import math
+import zlib
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-from zipfile import BadZipFile, is_zipfile
+from tokenize import TokenError
+from typing import Any, BinaryIO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, is_zipfile
 
 import numpy as np
 import numpy.typing as npt
 
 from arm_ext.errors import UsageError
+
+# What numbers of sensors and networks compress to is far above a hundredth. A small archive may be all zeros.
+_GROWTH, _SMALL_BYTES = 100, 1 << 28
+_FORMAT: Any = np.lib.format  # which has no types
+_MAGIC = b"\x93NUMPY"
+DAMAGE = (
+    OSError,
+    ValueError,
+    TypeError,
+    EOFError,
+    BadZipFile,
+    zlib.error,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    KeyError,
+    TokenError,
+)
+"""What zipfile, zlib and numpy raise of bytes that they do not expect."""
 
 
 def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
@@ -20,7 +48,8 @@ def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
         what: What is expected in it, such as "an array an input", for the message.
 
     Raises:
-        UsageError: It is missing, not of the format, or holds what is no array of numbers.
+        UsageError: It is missing, not of the format, or holds what is no array of numbers; or it would grow to far
+            more than its size.
     """
     wanted = f"expected an .npz, as numpy.savez writes it, with {what}"
     if not path.is_file():
@@ -29,11 +58,73 @@ def read_npz(path: Path, what: str) -> Mapping[str, npt.NDArray[Any]]:
     if not is_zipfile(path):
         raise UsageError(f"{path}: not an .npz file; {wanted}")
     try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
-    except (OSError, ValueError, TypeError, EOFError, BadZipFile) as err:
-        damage = "it holds Python objects" if "allow_pickle" in str(err) else str(err)
-        raise UsageError(f"{path}: its arrays cannot be read ({damage}); {wanted}") from err
-    if foreign := [name for name, value in arrays.items() if not isinstance(value, np.ndarray)]:
-        raise UsageError(f"{path}: {foreign[0]} is no array; {wanted}")
-    return arrays
+        with path.open("rb") as file:
+            return unpacked(file)
+    except DAMAGE as err:
+        raise UsageError(f"{path}: its arrays cannot be read ({err}); {wanted}") from err
+
+
+def read_npy(path: Path) -> npt.NDArray[Any]:
+    """Return the array of a file.
+
+    Raises:
+        UsageError: It is missing or holds no array of numbers.
+    """
+    wanted = "expected one array, as numpy.save writes it"
+    if not path.is_file():
+        raise UsageError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}; {wanted}")
+    if is_zipfile(path):
+        raise UsageError(f"{path}: an .npz of several arrays; write one array with numpy.save")
+    try:
+        with path.open("rb") as file:
+            return _array(file, path.stat().st_size)
+    except DAMAGE as err:
+        raise UsageError(f"{path}: not a readable .npy file ({err}); {wanted}") from err
+
+
+def unpacked(file: BinaryIO, most: int | None = None) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays of an archive by name.
+
+    Args:
+        file: The archive.
+        most: Bytes that its contents take at most; by default it may grow as data does.
+
+    Raises:
+        ValueError: It would grow to more, or holds what is no array of numbers. Damage has many other types.
+    """
+    packed = file.seek(0, io.SEEK_END)
+    with ZipFile(file) as archive:
+        members = archive.infolist()
+        limit = max(_SMALL_BYTES, _GROWTH * packed) if most is None else most
+        if (total := sum(member.file_size for member in members)) > limit:
+            raise ValueError(
+                f"its {packed:,} bytes would grow to {total:,}, and {limit:,} are the most it can hold"
+            )
+        for member in members:
+            if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+                raise ValueError(f"{member.filename} is compressed in a way that numpy does not write")
+        if twice := [name for name, count in Counter(archive.namelist()).items() if count > 1]:
+            raise ValueError(f"{twice[0]} is in it twice")
+        arrays = {}
+        for member in members:
+            content = archive.read(member)  # no more than the size that was looked at
+            if not content.startswith(_MAGIC):
+                raise ValueError(f"{member.filename} is no array")
+            arrays[member.filename.removesuffix(".npy")] = _array(io.BytesIO(content), len(content))
+        return arrays
+
+
+def _array(file: BinaryIO, size: int) -> npt.NDArray[Any]:
+    """The array of a file of so many bytes."""
+    version = _FORMAT.read_magic(file)
+    read = _FORMAT.read_array_header_1_0 if version == (1, 0) else _FORMAT.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects")
+    if dtype.kind not in "biufcUV" or dtype.names is not None:
+        raise ValueError(f"its elements are {dtype}, and no numbers")
+    if math.prod(shape) * dtype.itemsize != size - file.tell() or any(dim < 0 for dim in shape):
+        raise ValueError(f"it says that it holds {dtype}{list(shape)}, which its {size:,} bytes do not")
+    file.seek(0)
+    array: npt.NDArray[Any] = np.load(file, allow_pickle=False)
+    return array

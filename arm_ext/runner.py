@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.run`: a package on a board, its numbers checked."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,19 +101,21 @@ def run(
     for view, test, (outputs, stepped) in zip(views, tests, results, strict=True):
         of = f" of {view.describe_inputs()}" if len(views) > 1 else ""
         names = (f"{tensor.name}{of}" for tensor in view.manifest.outputs)
-        own = dict(zip(names, outputs, strict=True))
-        named |= own
+        own = list(zip(names, outputs, strict=True))
+        named |= dict(own)
         checks += [*_check(view, test, own), *_check_steps(view, test, stepped)] if check else []
     return RunResult(named, npu, tuple(checks), tests[0].source_runtime)
 
 
 def _check(
-    package: Package, selftest: Selftest, outputs: Mapping[str, npt.NDArray[Any]]
+    package: Package, selftest: Selftest, outputs: Sequence[tuple[str, npt.NDArray[Any]]]
 ) -> tuple[OutputCheck, ...]:
-    sources = selftest.source or itertools.repeat(None)
+    sources: list[npt.NDArray[Any] | None] = [None] * len(selftest.expected)
+    if selftest.source:
+        sources = [*selftest.source]
     return tuple(
         _compared(package, name, value, expected, source)
-        for (name, value), expected, source in zip(outputs.items(), selftest.expected, sources, strict=False)
+        for (name, value), expected, source in zip(outputs, selftest.expected, sources, strict=True)
     )
 
 

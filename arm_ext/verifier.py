@@ -14,7 +14,7 @@ from arm_ext.ethosu import model
 from arm_ext.ethosu.options import require_packages
 from arm_ext.ethosu.payload import Payload
 from arm_ext.manifest import NpuRegion
-from arm_ext.package import Package, RegionValues, load_package
+from arm_ext.package import Package, load_package
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -98,7 +98,7 @@ def verify(package: str | Path | Package) -> VerifyReport:
 def _verdict(package: Package, region: NpuRegion) -> RegionVerdict:
     payload = Payload.from_bytes(package.read(region.payload))
     tosa = package.read(region.tosa)
-    values = RegionValues.from_bytes(package.read(region.values))
+    values = package.region_values(region)
     try:
         runs = [_compared("self-test", payload, tosa, values.inputs, values.outputs)]
         runs += [_compared(name, payload, tosa, inputs) for name, inputs in _more_inputs(region)]

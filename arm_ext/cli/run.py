@@ -14,6 +14,7 @@ from arm_ext import runner
 from arm_ext.cli.console import columns
 from arm_ext.distance import Distance
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.npz import read_npy
 from arm_ext.package import load_package
 
 SCHEMA_VERSION = 1
@@ -31,14 +32,9 @@ class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
         if not (separator and name and path):
             self.fail(f"{value!r} is not of the form NAME=x.npy", param, ctx)
         try:
-            value = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as err:
-            # numpy takes what it does not know for a pickle, and advises to allow those.
-            told = "it is none, or holds Python objects" if "allow_pickle" in str(err) else err
-            self.fail(f"{path}: not a readable .npy file ({told})", param, ctx)
-        if not isinstance(value, np.ndarray):
-            self.fail(f"{path}: an .npz of several arrays; write one array with numpy.save", param, ctx)
-        return name, value
+            return name, read_npy(Path(path))
+        except UsageError as err:
+            self.fail(str(err), param, ctx)
 
 
 @click.command()

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from pydantic import BaseModel, ValidationError
 
 from arm_ext.errors import UsageError
 from arm_ext.files.faults import why
-from arm_ext.manifest import SCHEMA_VERSION, Manifest, NpuFile, PackageFile
+from arm_ext.manifest import SCHEMA_VERSION, Manifest, NpuFile, NpuRegion, PackageFile, Tensor
+from arm_ext.npz import DAMAGE, unpacked
 
 SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "model.so",
@@ -29,6 +31,9 @@ NPU = "npu"
 """The folder of what an NPU takes."""
 
 _STEP = "step"
+# Of a self-test: bytes of an array's header and place in the archive, runs that have outputs (expected, source, steps),
+# and how many times wider a type of the source's runtime may be.
+_ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 6, 8
 _MANIFEST_BYTES = 1 << 26
 
 
@@ -56,10 +61,10 @@ class Selftest:
             np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)
 
     @staticmethod
-    def load(path: Path) -> "Selftest":
-        """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
+    def load(path: Path, most: int | None = None) -> "Selftest":
+        """Read what `save` wrote, which takes `most` bytes unpacked."""
+        with path.open("rb") as file:
+            arrays = unpacked(file, most)
         runtime = str(arrays.pop("source_runtime"))
         kinds: dict[str, dict[int, npt.NDArray[Any]]] = {"input": {}, "expected": {}, "source": {}}
         kinds |= {f"{_STEP}{i}": {} for i in range(sum(key.startswith(_STEP) for key in arrays))}
@@ -92,8 +97,7 @@ class RegionValues:
     @staticmethod
     def from_bytes(data: bytes) -> "RegionValues":
         """Return what `to_bytes` wrote."""
-        with np.load(io.BytesIO(data), allow_pickle=False) as found:
-            arrays = dict(found)
+        arrays = unpacked(io.BytesIO(data))
         inputs, outputs = (
             [arrays[f"{role}_{i}"] for i in range(sum(name.startswith(role) for name in arrays))]
             for role in ("input", "output")
@@ -149,18 +153,72 @@ class Package:
         """Read the self-test.
 
         Raises:
-            UsageError: It is missing or damaged.
+            UsageError: It is missing or damaged, or not of these inputs and outputs.
+        """
+        path = self.path / self.selftest_file
+        try:
+            found = Selftest.load(path, self._selftest_bytes())
+        except DAMAGE as err:
+            raise UsageError(f"{path}: cannot be read ({err}); compile the model again") from err
+        if fault := self._selftest_fault(found):
+            raise UsageError(f"{path}: {fault}; compile the model again")
+        return found
+
+    def _selftest_bytes(self) -> int:
+        """What its arrays take at most; those of the source's runtime may be of wider types."""
+        inputs, outputs = (
+            sum(t.bytes for t in tensors) for tensors in (self.manifest.inputs, self.manifest.outputs)
+        )
+        headers = _ARRAY_BYTES * (len(self.manifest.inputs) + _MOST_RUNS * len(self.manifest.outputs) + 1)
+        return inputs + _WIDEST * _MOST_RUNS * outputs + headers
+
+    def _selftest_fault(self, found: Selftest) -> str | None:
+        """What keeps it from being run and compared."""
+        states, outputs = len(self.manifest.states), self.manifest.outputs
+        runs = [("expected outputs", outputs, found.expected)]
+        if states:
+            returned = outputs[:-states] or outputs
+            runs += [("outputs of a step", returned, step) for step in found.steps or [[]]]
+        for what, tensors, values in (("inputs", self.manifest.inputs, found.inputs), *runs):
+            if fault := _mismatch(what, tensors, values):
+                return fault
+        if found.source and len(found.source) != len(outputs):
+            return f"has {len(found.source)} outputs of the source's runtime, and the package {len(outputs)}"
+        return None
+
+    def region_values(self, region: NpuRegion) -> RegionValues:
+        """Read the inputs and outputs of a region in the self-test.
+
+        Raises:
+            UsageError: They are damaged, or not of these inputs and outputs.
         """
         try:
-            return Selftest.load(self.path / self.selftest_file)
-        except (OSError, ValueError, KeyError) as err:
+            found = RegionValues.from_bytes(self.read(region.values))
+        except DAMAGE as err:
             raise UsageError(
-                f"{self.path / self.selftest_file}: cannot be read ({err}); compile the model again"
+                f"{self.path / region.values.path}: cannot be read ({err}); compile the model again"
             ) from err
+        for what, tensors, values in (
+            ("inputs", region.inputs, found.inputs),
+            ("outputs", region.outputs, found.outputs),
+        ):
+            if fault := _mismatch(what, tensors, values):
+                raise UsageError(f"{self.path / region.values.path}: {fault}; compile the model again")
+        return found
 
     def read(self, file: NpuFile) -> bytes:
         """Read a file of a region."""
         return (self.path / file.path).read_bytes()
+
+
+def _mismatch(what: str, tensors: Sequence[Tensor], values: Sequence[npt.NDArray[Any]]) -> str | None:
+    """What keeps values from being those of some tensors."""
+    if len(tensors) != len(values):
+        return f"has {len(values)} {what}, and the package {len(tensors)}"
+    for tensor, value in zip(tensors, values, strict=True):
+        if (list(value.shape), value.dtype.name) != (tensor.shape, tensor.dtype):
+            return f"{what}: {tensor.name} is {value.dtype}{list(value.shape)}, and not as the package has it"
+    return None
 
 
 def load_package(path: str | Path) -> Package:

@@ -59,7 +59,7 @@ def relist(folder: Path) -> None:
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"] = [file.model_dump() for file in list_files(folder)]
     hashes = {file["path"]: file["sha256"] for file in manifest["files"]}
-    for region in (manifest["npu"] or {"regions": []})["regions"]:
+    for region in (manifest.get("npu") or {"regions": []})["regions"]:
         for kind in ("payload", "tosa", "values"):
             region[kind]["sha256"] = hashes[region[kind]["path"]]
     (folder / MANIFEST).write_text(json.dumps(manifest))

@@ -9,8 +9,9 @@ import pytest
 import arm_ext
 from arm_ext.errors import UsageError
 from arm_ext.manifest import Manifest, manifest_schema
-from arm_ext.package import MANIFEST, SO, Selftest, load_package
+from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
 from arm_ext.report import report_schema
+from tests.arm_ext.packages import fill, relist
 
 SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
 
@@ -41,3 +42,62 @@ def test_manifest_of_a_compile_fits_the_schema(digits_package: Path):
     document = json.loads((digits_package / MANIFEST).read_text())
     jsonschema.validate(document, json.loads((SCHEMAS / "manifest.schema.json").read_text()))
     assert Manifest.model_validate(document).model_dump(mode="json") == document
+
+
+def package(folder: Path, **arrays: np.ndarray) -> Path:
+    """A package whose self-test has these arrays; its manifest agrees."""
+    fill(folder)
+    runtime = {"source_runtime": np.array("none")}
+    np.savez_compressed(folder / SELFTEST, **runtime, **arrays)
+    relist(folder)
+    return folder
+
+
+X = np.zeros(2, np.float32)
+SELFTESTS = [
+    ("nothing expected", {"input_0": X}, "has 0 expected outputs, and the package 1"),
+    ("no input", {"expected_0": X}, "has 0 inputs, and the package 1"),
+    ("another shape", {"input_0": X, "expected_0": X[:1]}, r"expected outputs: y is float32\[1\]"),
+    ("another type", {"input_0": X.astype("d"), "expected_0": X}, "inputs: x is float64"),
+    ("one too many", {"input_0": X, "expected_0": X, "expected_1": X}, "has 2 expected outputs"),
+    ("numbers with gaps", {"input_0": X, "expected_0": X, "expected_2": X}, "cannot be read"),
+    ("of another kind", {"input_0": X, "expected_0": X, "surprise_0": X}, "cannot be read"),
+    ("far too large", {"input_0": X, "expected_0": np.zeros(1 << 20, "f")}, "are the most it can hold"),
+]
+
+
+@pytest.mark.parametrize(("arrays", "says"), [case[1:] for case in SELFTESTS], ids=[c[0] for c in SELFTESTS])
+def test_a_selftest_that_compares_something_else_is_refused(
+    tmp_path: Path, arrays: dict[str, np.ndarray], says: str
+):
+    opened = load_package(package(tmp_path, **arrays))
+    with pytest.raises(UsageError, match=says):
+        opened.selftest()
+
+
+@pytest.mark.parametrize("name", [SO, REPORT_TEXT, SELFTEST])
+def test_a_file_that_is_altered_missing_or_a_link_is_refused(tmp_path: Path, name: str):
+    (tmp_path / "p").mkdir()
+    path = package(tmp_path / "p", input_0=X, expected_0=X) / name
+    load_package(tmp_path / "p")
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"?")
+    with pytest.raises(UsageError, match=f"{name}: is damaged"):
+        load_package(tmp_path / "p")
+    path.unlink()
+    (tmp_path / "outside").write_bytes(content)
+    path.symlink_to(tmp_path / "outside")
+    with pytest.raises(UsageError, match=f"{name}: is a link out of the package"):
+        load_package(tmp_path / "p")
+    if name != SO:
+        path.unlink()
+        with pytest.raises(UsageError, match=f"{name}: is missing"):
+            load_package(tmp_path / "p")
+
+
+def test_a_manifest_that_is_too_large_is_not_read(tmp_path: Path):
+    fill(tmp_path)
+    with (tmp_path / MANIFEST).open("r+b") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match="larger than a manifest gets"):
+        load_package(tmp_path)
