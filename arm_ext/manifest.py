@@ -19,6 +19,7 @@ SCHEMA_VERSION: Literal[1] = 1
 
 
 Precision = Literal["fp32", "fp16", "bf16"]
+Method = Literal["minmax", "percentile", "entropy"]
 Numerics = Literal["qdq", "tosa"]
 
 
@@ -72,7 +73,7 @@ class State(_Record):
 class Calibration(_Record):
     """How a float model was quantised; sha256 is of the file with the samples."""
 
-    method: Literal["minmax", "percentile", "entropy"]
+    method: Method
     samples: int
     sha256: str
 

@@ -3,20 +3,21 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arm_ext.cli.console import Shape, given_shapes, progress
 from arm_ext.errors import UsageError
-from arm_ext.measure.bench import BucketReports, Report
-from arm_ext.measure.bench import bench as measure
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
-from arm_ext.measure.profile import CountReport
 from arm_ext.measure.threads import ThreadReport
 from arm_ext.measure.times import TimeReport
-from arm_ext.peers.compare import compare, steps
 from arm_ext.peers.comparison import Comparison
 from arm_ext.shapes import Dim
+
+if TYPE_CHECKING:
+    from arm_ext.measure.bench import Report
+    from arm_ext.measure.profile import CountReport
 
 MAX_THREADS = 64
 """That the counting plugin has counters for."""
@@ -83,12 +84,18 @@ def bench(
 
     A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
     """
+    # Not above: they load TVM and what reads models, for which --help need not wait.
+    from arm_ext.measure.bench import BucketReports
+    from arm_ext.measure.bench import bench as measure
+
     given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
     models = {name: file for name, file in given.items() if file is not None}
     report: Report | BucketReports | Comparison
     if against is not None and (threads > 1 or shapes):
         raise UsageError("--against compares on one thread, one shape; leave out --threads and --shape")
     if against is not None:
+        from arm_ext.peers.compare import compare, steps
+
         with progress("counting", steps(against)) as step:
             report = compare(
                 package, against, board, target=target, mattr=mattr, models=models, progress=step
@@ -107,7 +114,7 @@ def bench(
         click.echo(_text(report))
 
 
-def _text(report: Report) -> str:
+def _text(report: "Report") -> str:
     if isinstance(report, TimeReport):
         text = _times(report)
     elif isinstance(report, ThreadReport):
@@ -148,7 +155,7 @@ def _threads(report: ThreadReport) -> str:
     return "\n".join([_lines(totals), "", *table, "", report.note])
 
 
-def _totals(report: CountReport) -> str:
+def _totals(report: "CountReport") -> str:
     macs = {kind: share for kind, share in report.classes.items() if kind in MAC_CLASSES}
     others = {kind: share for kind, share in report.classes.items() if kind not in MAC_CLASSES}
     bandwidth = report.bandwidth
@@ -171,7 +178,7 @@ def _totals(report: CountReport) -> str:
     )
 
 
-def _symbols(report: CountReport) -> str:
+def _symbols(report: "CountReport") -> str:
     # Names of kernels are long, and stay whole in a pipe: so they come last, and no table wraps them.
     rows = [("instructions", "share", "MAC insn", "est. cycles", "kernel or library")]
     for row in report.symbols:

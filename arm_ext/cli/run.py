@@ -4,17 +4,19 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext import runner
 from arm_ext.cli.console import columns
 from arm_ext.distance import Distance
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.package import load_package
+
+if TYPE_CHECKING:
+    from arm_ext.runner import RunResult
 
 SCHEMA_VERSION = 1
 
@@ -90,6 +92,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Run PACKAGE on a board."""
+    from arm_ext import runner  # not above: it loads TVM, for which --help need not wait
+
     opened = load_package(package)
     if accuracy is not None:
         if given := [
@@ -122,7 +126,7 @@ def _print_accuracy(right: int, total: int, as_json: bool) -> None:
         click.echo(f"accuracy {100 * right / total:.2f} % ({right} of {total})")
 
 
-def _write(folder: Path, result: runner.RunResult) -> None:
+def _write(folder: Path, result: "RunResult") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for index, (name, value) in enumerate(result.outputs.items()):
@@ -133,7 +137,7 @@ def _write(folder: Path, result: runner.RunResult) -> None:
         raise UsageError(f"--output {folder}: cannot be written ({err.strerror})") from err
 
 
-def _table(result: runner.RunResult) -> str:
+def _table(result: "RunResult") -> str:
     if not result.checks:
         outputs = [(name, f"{value.dtype}{list(value.shape)}") for name, value in result.outputs.items()]
         return columns([("output", "type"), *outputs])
@@ -160,7 +164,7 @@ def _distance(found: Distance | None, bound: float | None) -> str:
     return f"{found.relative:.2e}{limit}, {100 * found.differing:.3g} % differ"
 
 
-def _document(result: runner.RunResult) -> dict[str, object]:
+def _document(result: "RunResult") -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
         "outputs": [

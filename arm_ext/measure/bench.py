@@ -128,7 +128,9 @@ def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
 
 def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus | None]:
     target = package.manifest.target
-    with open_board(board, profile_cpu=target.qemu_cpu, counting=True, threads=threads) as opened:
+    with open_board(
+        board, profile=target.profile, profile_cpu=target.qemu_cpu, counting=True, threads=threads
+    ) as opened:
         opened.require(target.features)
         model = opened.load(package.so)
         trace = model.count(_inputs(package), steps=bool(package.manifest.states))

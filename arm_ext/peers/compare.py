@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 import arm_ext
 from arm_ext.board.spec import parse_spec
-from arm_ext.board.virtual import DEFAULT_CPU
+from arm_ext.board.virtual import emulated_cpu
 from arm_ext.compiler import compile as compile_model
 from arm_ext.distance import distance
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.load import import_model
-from arm_ext.manifest import TargetInfo
 from arm_ext.measure.bench import bench
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
@@ -80,7 +79,8 @@ def compare(
     guests = {name: fetch(peer) for peer in peers if (name := peer.name) in given}
     progress("compile")
     with _package(source, profile, mattr) as package:
-        cpu = _emulated(board, package.manifest.target)
+        info = package.manifest.target
+        cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)
         report = bench(package, f"virtual:{cpu}")
         assert isinstance(report, CountReport)
@@ -147,14 +147,6 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
     if profile.qemu_cpu is None:
         raise UsageError("target host is not emulated; name another that `arm-ext targets` lists")
     return profile.name
-
-
-def _emulated(board: str, target: TargetInfo) -> str:
-    """QEMU's CPU for a board and a package: names of profiles are taken too, which need not be QEMU's."""
-    named = parse_spec(board).cpu
-    if named in ("", target.profile):
-        return target.qemu_cpu or DEFAULT_CPU  # as --mattr left it
-    return (PROFILES[named].qemu_cpu or DEFAULT_CPU) if named in PROFILES else named
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.frontends.state import with_states
-from arm_ext.manifest import Calibration
+from arm_ext.manifest import Calibration, Method
 from arm_ext.npz import read_npz
-from arm_ext.quant.static import Method, Quantizer
+from arm_ext.quant.static import Quantizer
 from arm_ext.quant.steps import Steps
 
 if TYPE_CHECKING:

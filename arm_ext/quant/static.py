@@ -11,7 +11,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy.typing as npt
 import onnx
@@ -27,10 +27,9 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.refuse import Shapes, reason_of
+from arm_ext.manifest import Method
 from arm_ext.quant.samples import split_samples
 from arm_ext.quant.steps import Feed, Steps
-
-Method = Literal["minmax", "percentile", "entropy"]
 
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
     "minmax": (CalibrationMethod.MinMax, {}),
