@@ -130,7 +130,7 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
         if is_generic and not alternatives
         else done.done,
         rejected=(*alternatives, *_alternatives(done.rejected)),
-        estimated_cycles=None if done.cycles is None else round(done.cycles),
+        selection_cost=None if done.cycles is None else round(done.cycles),
         tuned=known,
     )
 
@@ -222,13 +222,11 @@ def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) ->
         reason=choice.reason,
         rejected=_alternatives([r for r in choice.rejected if not r.of_other_composites]),
         params=asdict(choice.params),
-        estimated_cycles=round(choice.estimate),
+        selection_cost=round(choice.estimate),
         runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),
         tuned=choice.known,
     )
 
 
 def _runner_up(option: Option) -> RunnerUp:
-    return RunnerUp(
-        kernel=option.kernel, params=asdict(option.params), estimated_cycles=round(option.estimate)
-    )
+    return RunnerUp(kernel=option.kernel, params=asdict(option.params), selection_cost=round(option.estimate))

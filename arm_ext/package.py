@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,14 @@ SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
 )
 
 _STEP = "step"
+_KINDS = ("input", "expected", "source", "float")
 
 
 @dataclass(frozen=True)
 class Selftest:
     """Inputs, what our numerics give for them on the host, and what the source's own runtime gives.
 
+    `floats` is what the float model gives, by onnxruntime, where `compile` quantised it.
     Of a model with states, `steps` is what the first steps give for these inputs without the states, one by one.
     """
 
@@ -42,11 +44,13 @@ class Selftest:
     source: list[npt.NDArray[Any]]
     source_runtime: str
     steps: list[list[npt.NDArray[Any]]] = field(default_factory=list)
+    floats: list[npt.NDArray[Any]] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
         """Write it as .npz (numpy stamps no time into it)."""
         arrays: dict[str, Any] = {}
-        for kind, values in (("input", self.inputs), ("expected", self.expected), ("source", self.source)):
+        kinds = (self.inputs, self.expected, self.source, self.floats)
+        for kind, values in zip(_KINDS, kinds, strict=True):
             arrays.update({f"{kind}_{i}": value for i, value in enumerate(values)})
         for number, step in enumerate(self.steps):
             arrays.update({f"{_STEP}{number}_{i}": value for i, value in enumerate(step)})
@@ -59,15 +63,15 @@ class Selftest:
         with np.load(path, allow_pickle=False) as data:
             arrays = dict(data)
         runtime = str(arrays.pop("source_runtime"))
-        kinds: dict[str, dict[int, npt.NDArray[Any]]] = {"input": {}, "expected": {}, "source": {}}
+        kinds: dict[str, dict[int, npt.NDArray[Any]]] = {kind: {} for kind in _KINDS}
         kinds |= {f"{_STEP}{i}": {} for i in range(sum(key.startswith(_STEP) for key in arrays))}
         for key, value in arrays.items():
             kind, _, index = key.rpartition("_")
             kinds[kind][int(index)] = value
-        inputs, expected, source, *steps = (
+        inputs, expected, source, floats, *steps = (
             [values[i] for i in range(len(values))] for values in kinds.values()
         )
-        return Selftest(inputs, expected, source, runtime, [step for step in steps if step])
+        return Selftest(inputs, expected, source, runtime, [step for step in steps if step], floats)
 
 
 @dataclass(frozen=True)
@@ -170,6 +174,29 @@ class Package:
         if hashlib.sha256(content).hexdigest() != file.sha256:
             raise UsageError(f"{path}: is not what was compiled; compile the model again")
         return content
+
+
+class Compiled(Protocol):
+    """What `arm_ext.compile` returns, as far as a package is wanted."""
+
+    @property
+    def package(self) -> Package:
+        """The package that was written."""
+
+
+AnyPackage: TypeAlias = str | Path | Package | Compiled
+"""What stands for a package in the Python API: its folder, the opened package, or what `compile` returned."""
+
+
+def package_of(given: AnyPackage) -> Package:
+    """Return the package that is meant.
+
+    Raises:
+        UsageError: As `load_package`, where it is a folder.
+    """
+    if isinstance(given, str | Path):
+        return load_package(given)
+    return given if isinstance(given, Package) else given.package
 
 
 def load_package(path: str | Path) -> Package:

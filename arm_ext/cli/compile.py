@@ -14,6 +14,7 @@ from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.target_options import target_options
 from arm_ext.errors import UsageError
 from arm_ext.manifest import Method, Precision
+from arm_ext.quant.accuracy import describe
 from arm_ext.shapes import Dim, static_shapes
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ def compile(
             cc=cc,
             progress=step,
         )
+    for warning in result.report.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if as_json:
         click.echo(json.dumps(_document(result), indent=2))
         return
@@ -162,6 +165,7 @@ def _document(result: "CompileResult") -> dict[str, object]:
 
 def _table(result: "CompileResult") -> str:
     manifest = result.package.manifest
+    calibration = manifest.model.calibration
     states = ", ".join(f"{state.input} = {state.output}" for state in manifest.states)
     rows = {
         "package": str(result.package.path),
@@ -172,6 +176,7 @@ def _table(result: "CompileResult") -> str:
         "target": f"{manifest.target.profile}: {manifest.target.cpu}, {' '.join(manifest.target.features)}",
         "kernels": result.report.summary(),
         **({"tuned": _tuned(result)} if manifest.tuned else {}),
+        **({} if calibration is None else {"quantised": describe(calibration)}),
         **({} if result.report.npu is None else {"npu": result.report.npu.summary()}),
         "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
         f"{manifest.memory.weight_bytes:,} of weights",

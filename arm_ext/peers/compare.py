@@ -22,7 +22,7 @@ from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import runtime_libs
-from arm_ext.package import Package, load_package
+from arm_ext.package import AnyPackage, Package, load_package, package_of
 from arm_ext.peers import empty
 from arm_ext.peers.catalog import Peer, parse_peers
 from arm_ext.peers.comparison import Absent, Comparison, Counts, Row, row
@@ -46,7 +46,7 @@ def steps(against: str) -> tuple[str, ...]:
 
 
 def compare(
-    model: str | Path,
+    model: AnyPackage,
     against: str,
     board: str = "virtual",
     *,
@@ -58,7 +58,7 @@ def compare(
     """Count one inference of a model, as compiled here and by other runtimes.
 
     Args:
-        model: An ONNX or TFLite file, which is compiled, or a package folder.
+        model: An ONNX or TFLite file, which is compiled, or a package: its folder, opened, or as `compile` returned it.
         against: Names of `PEERS`, separated by commas.
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
         target: Profile to compile a file for; by default the board's, where its CPU names one.
@@ -71,7 +71,8 @@ def compare(
         ModelError: The model cannot be compiled.
         EnvError: A tool is missing, or a peer is not in the cache folder and cannot be downloaded.
     """
-    peers, source = parse_peers(against), Path(model)
+    peers = parse_peers(against)
+    source = Path(model) if isinstance(model, str | Path) else package_of(model).path
     given = _given(peers, source, models or {})
     profile = _profile(source, board, target, mattr)
     mca = find_mca()
