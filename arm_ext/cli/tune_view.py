@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from arm_ext.cli.console import stderr
+from arm_ext.cli.console import columns, stderr
 
 if TYPE_CHECKING:
     from arm_ext.tune.progress import OnProgress, Progress, Row
@@ -74,15 +74,8 @@ def percent(share: float) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], *, last: bool = False) -> str:
     """Rows as lines: the first column to the left, as is the `last` if it is text; numbers to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[0] = row[0].ljust(widths[0])
-        if last:
-            cells[-1] = row[-1]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    numbers = len(rows[0]) - 1 - last
+    return columns(rows, "<" + ">" * numbers + "<" * last)
 
 
 class _Lines:
