@@ -37,7 +37,13 @@ def batched(
     if reason := samples_apart(one.mod, several.mod, with_samples(inputs), SELFTEST_SAMPLES):
         raise _not_apart(bucket, str(reason))
     outputs = tuple(replace(spec, batch=bucket.batch) for spec in several.outputs)
-    return replace(one, inputs=inputs, outputs=outputs, reference=several.reference)
+    return replace(
+        one,
+        inputs=inputs,
+        outputs=outputs,
+        reference=several.reference,
+        float_reference=several.float_reference,
+    )
 
 
 def with_samples(inputs: tuple[TensorSpec, ...]) -> list[int]:

@@ -15,12 +15,11 @@ from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.macs import count_macs
-from arm_ext.manifest import Memory, Numerics, Precision
+from arm_ext.manifest import Memory, Method, Numerics, Precision
 from arm_ext.package import Package
 from arm_ext.package.writing import writing
 from arm_ext.packing import Packing
 from arm_ext.pipeline import PHASES, Context
-from arm_ext.quant.static import Method
 from arm_ext.report import CompileReport
 from arm_ext.shapes import Given, buckets_of
 from arm_ext.source import Source

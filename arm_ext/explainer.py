@@ -11,16 +11,15 @@ import onnx
 import tvm
 
 import relay_passes
-import schedules
 from arm_ext.control import split
 from arm_ext.errors import UsageError
 from arm_ext.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
 from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.wrap import preprocessed
+from arm_ext.manifest import Method
 from arm_ext.names import near
 from arm_ext.pipeline import PHASES, PRODUCT_RULES, Context
 from arm_ext.quant.frontend import import_given
-from arm_ext.quant.static import Method
 from arm_ext.shapes import Given, static_shapes
 from arm_ext.target.profiles import resolve
 from relay_passes import Explanation, Rejection
@@ -31,6 +30,7 @@ from relay_passes.fuse import pass_name, routines_of
 from relay_passes.record import Record, recording
 from relay_passes.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from schedules.specs import CompositeSpec
+from schedules.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -41,7 +41,7 @@ _PHASES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
 # Steps, for a progress display.
 STEPS = ("import", *(phase.name for phase in _PHASES), "explain")
 
-_COMPOSITES = {pass_name(spec): spec for spec in schedules.VOCABULARY}
+_COMPOSITES = {pass_name(spec): spec for spec in VOCABULARY}
 
 # Each rule and pass that is told about, in the order in which they are tried.
 NAMES: tuple[str, ...] = (

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 import tvm
 from tvm import relax, tirx
 
-import schedules
 from arm_ext.computed_in import numerics_of, numerics_of_calls
 from arm_ext.lower_any_length import Lengths
 from arm_ext.lower_fixed import FixedSizes
@@ -24,7 +23,9 @@ from relay_passes.sources import (
 from relay_passes.upstream import run_upstream
 from schedules import generic
 from schedules.generic.families import GENERIC
-from schedules.select import Choose
+from schedules.kernel import Rejection
+from schedules.lower import Lowered
+from schedules.select import Choice, Choose, Option
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
@@ -129,7 +130,7 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
         if is_generic and not alternatives
         else done.done,
         rejected=(*alternatives, *_alternatives(done.rejected)),
-        estimated_cycles=None if done.cycles is None else round(done.cycles),
+        selection_cost=None if done.cycles is None else round(done.cycles),
         tuned=known,
     )
 
@@ -147,7 +148,7 @@ def _lower_composites(
     for composite in _composites(mod):
         names = sources.get(composite, ())
         outcome = sizes.lower(composite, choose)
-        if isinstance(outcome, schedules.Lowered):
+        if isinstance(outcome, Lowered):
             placed[composite] = _place(builder, outcome)
             # Composites of one workload share one kernel.
             symbol = placed[composite].gvar.name_hint
@@ -178,7 +179,7 @@ class _Placed:
     constants: tuple[tvm.ir.GenericConst, ...]
 
 
-def _alternatives(rejections: Sequence[schedules.Rejection]) -> tuple[Alternative, ...]:
+def _alternatives(rejections: Sequence[Rejection]) -> tuple[Alternative, ...]:
     return tuple(
         Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})") for r in rejections
     )
@@ -197,7 +198,7 @@ def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]
     ]
 
 
-def _place(builder: relax.BlockBuilder, lowered: schedules.Lowered) -> _Placed:
+def _place(builder: relax.BlockBuilder, lowered: Lowered) -> _Placed:
     """Add a kernel to the module; its name becomes a symbol of model.so."""
     name = str(lowered.func.attrs["global_symbol"])
     func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
@@ -212,7 +213,7 @@ def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:
     return with_source(new, sources_of(call))
 
 
-def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice, numerics: str) -> KernelCall:
+def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) -> KernelCall:
     return KernelCall(
         symbol=symbol,
         sources=tuple(sources),
@@ -221,13 +222,11 @@ def _ours(symbol: str, sources: Sequence[str], choice: schedules.Choice, numeric
         reason=choice.reason,
         rejected=_alternatives([r for r in choice.rejected if not r.of_other_composites]),
         params=asdict(choice.params),
-        estimated_cycles=round(choice.estimate),
+        selection_cost=round(choice.estimate),
         runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),
         tuned=choice.known,
     )
 
 
-def _runner_up(option: schedules.Option) -> RunnerUp:
-    return RunnerUp(
-        kernel=option.kernel, params=asdict(option.params), estimated_cycles=round(option.estimate)
-    )
+def _runner_up(option: Option) -> RunnerUp:
+    return RunnerUp(kernel=option.kernel, params=asdict(option.params), selection_cost=round(option.estimate))

@@ -16,7 +16,6 @@ from tvm import relax, tirx
 from tvm.ir import Call, Expr, PrimType, Var
 from tvm_ffi import structural_map
 
-import schedules
 from arm_ext.target.profiles import Profile
 from relay_passes.follow_samples import Samples
 from relay_passes.lengths.fix import dims_of, fixed, fixed_composite, length_of, takes_length, value_of
@@ -27,10 +26,11 @@ from relay_passes.sources import bindings_of
 from schedules import generic
 from schedules.chunks import Argument, in_chunks
 from schedules.cores import Core
+from schedules.kernel import Rejection
 from schedules.kernels.threads import PARALLEL_CYCLES
-from schedules.lower import read
+from schedules.lower import Lowered, lower, read
 from schedules.one_axis import widened
-from schedules.select import Choice, Choose, Known, select
+from schedules.select import Choice, Choose, Known, Rejected, select
 from schedules.workload import Workload
 
 PROBES = (3, 7, 42)
@@ -67,13 +67,13 @@ class Lengths:
     _of_fixed_lengths: set[str] = field(default_factory=set, init=False)
     """Kernels that were not the same for some lengths; looking again takes seconds."""
 
-    def lower(self, name: str, choose: Choose | None) -> schedules.Lowered | schedules.Rejected:
+    def lower(self, name: str, choose: Choose | None) -> Lowered | Rejected:
         """Lower a composite."""
         if length_of(self.mod[name]) is None:
             return self._at(name, 0, choose)
         most = value_of(self._length(name), self.largest)
         best = self._at(name, most, choose)
-        if isinstance(best, schedules.Rejected):
+        if isinstance(best, Rejected):
             return best
         if best.choice.kernel not in self._of_fixed_lengths:
             if found := self._any_length(name, best):
@@ -131,15 +131,15 @@ class Lengths:
                             return dim
         raise AssertionError(f"nothing calls {name}")
 
-    def _at(self, name: str, length: int, choose: Choose | None) -> schedules.Lowered | schedules.Rejected:
+    def _at(self, name: str, length: int, choose: Choose | None) -> Lowered | Rejected:
         func, routines = self._fixed(name, length)
         profile = self.profile
-        return schedules.lower(func, profile.tvm_target(), profile.core, choose, routines, self.without)
+        return lower(func, profile.tvm_target(), profile.core, choose, routines, self.without)
 
     def _estimate(self, name: str, length: int, choose: Choose) -> float:
         """Cycles of its kernel for a length, infinite where there is none."""
         composite = read(*self._fixed(name, length))
-        if isinstance(composite, schedules.Rejection):
+        if isinstance(composite, Rejection):
             return math.inf
         choice = select(widened(composite).workload, self.profile.core, choose, self.without)
         return choice.estimate if isinstance(choice, Choice) else math.inf
@@ -150,14 +150,14 @@ class Lengths:
             gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)
         }
 
-    def _any_length(self, name: str, best: schedules.Lowered) -> schedules.Lowered | None:
+    def _any_length(self, name: str, best: Lowered) -> Lowered | None:
         """The kernel that was best for the greatest length, if there is one for all."""
         known = Known(best.choice.params, "")
         made = []
         try:
             for length in PROBES:
                 probe = self._at(name, length, lambda _workload, _core: known)
-                if isinstance(probe, schedules.Rejected) or not _same_constants(best, probe):
+                if isinstance(probe, Rejected) or not _same_constants(best, probe):
                     return None
                 made.append(probe.func)
             func = united(made, PROBES, "length")
@@ -165,20 +165,16 @@ class Lengths:
             return None
         return replace(best, func=func, choice=replace(best.choice, reason=f"{best.choice.reason}; {ANY}"))
 
-    def _in_chunks(
-        self, name: str, best: schedules.Lowered, most: int, choose: Choose | None
-    ) -> schedules.Lowered | schedules.Rejected:
+    def _in_chunks(self, name: str, best: Lowered, most: int, choose: Choose | None) -> Lowered | Rejected:
         """Its kernel for a number of rows, if they are computed each by itself."""
         rows = self._rows(name)
         if isinstance(rows, str):
-            return schedules.Rejected(
-                (schedules.Rejection("-", rows, "a fixed length", "one known at run time"),)
-            )
+            return Rejected((Rejection("-", rows, "a fixed length", "one known at run time"),))
         chosen = self._on_one_thread(choose)
         options = sorted({min(chunk, most) for chunk in CHUNKS})
         chunk = min(options, key=lambda chunk: _cost(chunk, self._estimate(name, chunk, chosen), most))
         made = self._at(name, chunk, chosen)
-        if isinstance(made, schedules.Rejected):
+        if isinstance(made, Rejected):
             return made
         arguments = [
             Argument(tuple(shape), 0 if place is None else _row(shape, place)) for shape, place in rows
@@ -239,7 +235,7 @@ def _cost(chunk: int, estimate: float, most: int) -> float:
     return sum(-(-length // chunk) / length * estimate for length in lengths)
 
 
-def _same_constants(one: schedules.Lowered, other: schedules.Lowered) -> bool:
+def _same_constants(one: Lowered, other: Lowered) -> bool:
     return all(
         a.shape == b.shape and np.array_equal(a, b)
         for a, b in zip(one.constants, other.constants, strict=True)

@@ -6,12 +6,12 @@ from collections.abc import Collection
 import tvm
 from tvm import relax, tirx
 
-import schedules
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.retraced import retraced
 from schedules import generic
 from schedules.generic.families import GENERIC
-from schedules.select import Choose
+from schedules.lower import Lowered, lower
+from schedules.select import Choose, Rejected
 
 
 class FixedSizes:
@@ -22,10 +22,10 @@ class FixedSizes:
         self._mod, self._profile, self._without = mod, profile, without
         self._routines = {gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
 
-    def lower(self, name: str, choose: Choose | None) -> schedules.Lowered | schedules.Rejected:
+    def lower(self, name: str, choose: Choose | None) -> Lowered | Rejected:
         """Lower a composite."""
         profile = self._profile
-        return schedules.lower(
+        return lower(
             self._mod[name], profile.tvm_target(), profile.core, choose, self._routines, self._without
         )
 

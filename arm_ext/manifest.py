@@ -38,6 +38,7 @@ _RANK = 32  # beyond that of any framework that models come from
 _MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these packages
 
 Precision = Literal["fp32", "fp16", "bf16"]
+Method = Literal["minmax", "percentile", "entropy"]
 Numerics = Literal["qdq", "tosa"]
 
 
@@ -129,12 +130,33 @@ class State(_Record):
     initial: Literal["zeros", "given"]
 
 
-class Calibration(_Record):
-    """How a float model was quantised; sha256 is of the file with the samples."""
+class FloatDistance(_Record):
+    """How far an output of a model that was quantised is from the float model's.
 
-    method: Literal["minmax", "percentile", "entropy"]
+    `sqnr_db` is the signal-to-quantisation-noise ratio in decibels, 10 log10(sum of reference^2 / sum of
+    difference^2), within -100 and 200; `relative` is max |difference| / max |reference|.
+    """
+
+    output: str
+    sqnr_db: float
+    relative: float
+
+
+class Calibration(_Record):
+    """How a float model was quantised; sha256 is of the file with the samples.
+
+    `distance` is of the outputs on `compared` of the samples, both models in onnxruntime; nothing where that cannot
+    run them. `selftest` is of our own outputs in the self-test, whose inputs are random ones if none were given.
+    `largest` has for each input the largest absolute value in the samples.
+    """
+
+    method: Method
     samples: Count
     sha256: Sha256
+    compared: Count = 0
+    distance: list[FloatDistance] = []
+    selftest: list[FloatDistance] = []
+    largest: dict[str, float] = {}
 
 
 class ModelInfo(_Record):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from arm_ext import npu_c_sources
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.payload import Payload
-from arm_ext.package import load_package
+from arm_ext.package import AnyPackage, package_of
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -36,22 +36,22 @@ class ExportReport(BaseModel):
     files: tuple[ExportedFile, ...]
 
 
-def export_payload(package: str | Path, output: str | Path) -> ExportReport:
+def export_payload(package: AnyPackage, output: str | Path) -> ExportReport:
     """Write the payloads of a package for bare metal.
 
     Args:
-        package: The package's folder.
+        package: Folder, opened package, or what `compile` returned.
         output: A folder, made if need be; files of these names in it are replaced.
 
     Raises:
         UsageError: There is no such package, it has no region for an NPU, or the folder cannot be written.
     """
-    opened = load_package(package)
+    opened = package_of(package)
     npu = opened.manifest.npu
     if npu is None:
-        raise UsageError(f"{package}: was compiled without --npu; there is no payload in it")
+        raise UsageError(f"{opened.path}: was compiled without --npu; there is no payload in it")
     if not npu.regions:
-        raise UsageError(f"{package}: no part of it runs on the NPU; report.txt tells why")
+        raise UsageError(f"{opened.path}: no part of it runs on the NPU; report.txt tells why")
     payloads = [Payload.from_bytes(opened.read(region.payload)) for region in npu.regions]
     model = npu_c_sources.identifier(opened.manifest.model.name)
     contents = {

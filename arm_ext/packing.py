@@ -16,6 +16,7 @@ from arm_ext.native.build import npu_runtime
 from arm_ext.npu_report import of_all
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.pipeline import build
+from arm_ext.quant.accuracy import selftest_distances, warnings
 from arm_ext.report import CompileReport, build_report
 from arm_ext.selftest import make_selftest, make_steps
 from arm_ext.target.isa import check_isa
@@ -34,9 +35,10 @@ _OBJECTS = ("lib0.o", "devc.o")
 
 @dataclass(frozen=True)
 class Linked:
-    """What linked model.so, and what flows through its regions for an NPU."""
+    """What linked model.so, the self-test of the largest variant, and what flows through regions for an NPU."""
 
     linker: LinkerRecord
+    selftest: Selftest
     region_values: list[RegionValues]
 
 
@@ -79,19 +81,23 @@ class Packing:
             tested = [each.result() for each in pending]
         for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
             selftest.save(self.folder / self.united.selftest_file(variant))
-        return Linked(linker, [values for _, of_regions in tested for values in of_regions])
+        largest = tested[self.united.variants.index(self.united.largest)][0]
+        return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
 
     def _selftest(
         self, variant: Variant, offloaded: "Offloaded | None"
     ) -> tuple[Selftest, list[RegionValues]]:
         """What the package's CPU should give, and what flows through its regions for an NPU."""
         model, inputs, context = variant.model, variant.inputs, variant.context
+        values: list[RegionValues] = []
         if offloaded is not None:
             selftest, values = offloaded.selftest(model, inputs, context.without)
-            return replace(
-                selftest, steps=make_steps(model, inputs, context.without, context.numerics)
-            ), values
-        return make_selftest(model, inputs, context.precision, context.without, context.numerics), []
+            selftest = replace(selftest, steps=make_steps(model, inputs, context.without, context.numerics))
+        else:
+            selftest = make_selftest(model, inputs, context.precision, context.without, context.numerics)
+        if model.float_reference is not None:
+            selftest = replace(selftest, floats=model.float_reference(inputs)[0])
+        return selftest, values
 
     def write(
         self, linked: Linked, numerics: Numerics, calibrated: Calibration | None, known: Tuned | None
@@ -104,7 +110,9 @@ class Packing:
             calibrated: How the model was quantised here, if it was.
             known: The tuning database, if one was given.
         """
-        main, report = self.united.largest, self._report()
+        main = self.united.largest
+        calibrated = calibrated and _with_selftest(calibrated, main, linked.selftest)
+        report = self._report(calibrated)
         npu = self._npu(linked.region_values)
         (self.folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n")
         (self.folder / package.REPORT_TEXT).write_text(report.text())
@@ -136,7 +144,7 @@ class Packing:
 
         return write_regions(self.folder, self.offloaded, values)
 
-    def _report(self) -> CompileReport:
+    def _report(self, calibrated: Calibration | None) -> CompileReport:
         """What became of the model."""
         main, context = self.united.largest, self.united.context
         return build_report(
@@ -149,4 +157,14 @@ class Packing:
             dict.fromkeys(context.left_float),
             dict.fromkeys(context.kept_layout),
             of_all([each.report for each in self.offloaded], main.macs) if self.offloaded else None,
+            calibrated,
+            warnings(
+                calibrated, {x.name: value for x, value in zip(main.model.inputs, main.inputs, strict=True)}
+            ),
         )
+
+
+def _with_selftest(calibrated: Calibration, main: Variant, selftest: Selftest) -> Calibration:
+    names = [output.name for output in main.model.outputs]
+    distances = selftest_distances(names, selftest.expected, selftest.floats)
+    return calibrated.model_copy(update={"selftest": distances})

@@ -16,7 +16,6 @@ import tvm
 from tvm import relax
 
 import relay_passes
-import schedules
 from arm_ext import codegen
 from arm_ext.control import split
 from arm_ext.loops import mark_loops
@@ -26,8 +25,10 @@ from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
 from relay_passes.rules import scale_after_product, sum_halves_in_full
 from relay_passes.sources import bindings_of, global_callees
+from schedules.costs import Costs
 from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
 from schedules.select import Choose
+from schedules.vocabulary import VOCABULARY
 
 PRODUCT_RULES = (sum_halves_in_full.RULE, scale_after_product.RULE)
 """Rules that bring products into the form of kernels; the phase `fuse` begins with them."""
@@ -123,9 +124,9 @@ def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
     # Among them: int8 weights of float products stay int8, their scale goes where the epilogue finds it.
     mod = relay_passes.apply_rules(mod, PRODUCT_RULES)
-    costs = schedules.Costs(context.profile.core)
-    mod = relay_passes.combine_matmuls(mod, schedules.VOCABULARY, costs)
-    return relay_passes.fuse(mod, schedules.VOCABULARY, costs)
+    costs = Costs(context.profile.core)
+    mod = relay_passes.combine_matmuls(mod, VOCABULARY, costs)
+    return relay_passes.fuse(mod, VOCABULARY, costs)
 
 
 def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:

@@ -7,14 +7,19 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.manifest import json_schema
+from arm_ext.manifest import Calibration, json_schema
 from arm_ext.npu_report import NpuReport, Where
 from arm_ext.text import columns
 from relay_passes import KeptLayout, LeftFloat
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
-SCHEMA_VERSION: Literal[1] = 1
+_SELECTION_COST = (
+    "Selection cost is what they are chosen by: cycles of one call on one core, by a formula over a kernel's "
+    "instructions.\nIt compares kernels of one workload; `arm-ext bench` models cycles of what is executed."
+)
+
+SCHEMA_VERSION: Literal[2] = 2
 
 
 class Alternative(BaseModel):
@@ -33,14 +38,15 @@ class RunnerUp(BaseModel):
 
     kernel: str
     params: dict[str, Any]
-    estimated_cycles: int
+    selection_cost: int
 
 
 class KernelCall(BaseModel):
     """One kernel of model.so and the source nodes computed in it.
 
-    A kernel of ours has parameters and an estimate: cycles of one call on one core, by a model of the kernel that
-    compares what could run a workload. `tuned` names the record of a tuning database that its parameters are of.
+    A kernel of ours has parameters and a selection cost, by which kernels are chosen: cycles of one call on one core,
+    by a formula over the kernel's instructions. That is no measurement, and not what `bench` models of executed code.
+    `tuned` names the record of a tuning database that its parameters are of.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,18 +58,18 @@ class KernelCall(BaseModel):
     reason: str
     rejected: tuple[Alternative, ...] = ()
     params: dict[str, Any] = {}
-    estimated_cycles: int | None = None
+    selection_cost: int | None = None
     runner_up: RunnerUp | None = None
     tuned: str = ""
 
     def next_best(self) -> str:
-        """Return the runner-up: its name, or the parameters that it has other ones of, and its estimate."""
+        """Return the runner-up: its name, or the parameters that it has other ones of, and its cost."""
         if self.runner_up is None:
             return "-"
         own, other = self.params, self.runner_up.params
         changed = ", ".join(f"{name} {value}" for name, value in other.items() if own.get(name) != value)
         what = changed if self.runner_up.kernel == self.kernel else self.runner_up.kernel
-        return f"{what}: {self.runner_up.estimated_cycles:,}"
+        return f"{what}: {self.runner_up.selection_cost:,}"
 
 
 class FloatCall(BaseModel):
@@ -123,7 +129,7 @@ class CompileReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     model: str
     target: str
     macs: int
@@ -132,6 +138,8 @@ class CompileReport(BaseModel):
     left_float: tuple[FloatCall, ...] = ()
     kept_layout: tuple[LayoutCall, ...] = ()
     npu: NpuReport | None = None
+    calibration: Calibration | None = None
+    warnings: tuple[str, ...] = ()
 
     def summary(self) -> str:
         """Return how many source nodes each kernel serves: "linear_f32 13, generic 40, folded 12 nodes"."""
@@ -143,8 +151,11 @@ class CompileReport(BaseModel):
         lines = [
             f"{self.model} for {self.target}: {len(self.nodes)} nodes, {len(self.kernels)} kernels, "
             f"{self.macs / 1e6:.2f} MMAC",
+            *(f"WARNING: {warning}" for warning in self.warnings),
             "",
         ]
+        if self.calibration is not None:
+            lines += [*_distances(self.calibration), ""]
         rows: list[tuple[str, ...]] = [("node", "operator", "where", "kernel", "numerics", "MAC %", "reason")]
         rows += [
             (n.source, n.op, n.where, n.kernel, n.numerics, f"{100 * n.mac_share:.1f}", n.reason)
@@ -153,9 +164,9 @@ class CompileReport(BaseModel):
         lines += columns(rows)
         if self.npu is not None:
             lines += ["", *self.npu.text()]
-        lines += ["", "Kernels, with estimated cycles of one call on one core, and what comes next:"]
-        choices = [(c.symbol, c.kernel, _count(c.estimated_cycles), c.next_best()) for c in self.kernels]
-        lines += columns([("symbol", "kernel", "cycles", "runner-up"), *choices])
+        lines += ["", f"Kernels. {_SELECTION_COST}"]
+        choices = [(c.symbol, c.kernel, _count(c.selection_cost), c.next_best()) for c in self.kernels]
+        lines += columns([("symbol", "kernel", "selection cost", "runner-up: its cost"), *choices])
         if tuned := [(c.symbol, c.kernel, c.tuned) for c in self.kernels if c.tuned]:
             lines += ["", f"{len(tuned)} kernels with tuned parameters:"]
             lines += columns([("symbol", "kernel", "by"), *tuned])
@@ -171,8 +182,26 @@ class CompileReport(BaseModel):
         return "\n".join(lines) + "\n"
 
 
-def _count(cycles: int | None) -> str:
-    return "-" if cycles is None else f"{cycles:,}"
+def _count(cost: int | None) -> str:
+    return "-" if cost is None else f"{cost:,}"
+
+
+def _distances(calibration: Calibration) -> list[str]:
+    """How far the outputs of a model that was quantised are from the float model's."""
+    found = (
+        (f"{calibration.compared} calibration samples", calibration.distance),
+        ("self-test", calibration.selftest),
+    )
+    rows = [
+        (each.output, where, f"{each.sqnr_db:.1f} dB", f"{each.relative:.2e}")
+        for where, distances in found
+        for each in distances
+    ]
+    head = ("output", "on", "SQNR", "max |difference| / max |reference|")
+    title = f"Quantised by {calibration.method} of {calibration.samples} samples"
+    if not rows:
+        return [f"{title}, not compared with the float model"]
+    return [f"{title}; distance to the float model:", *columns([head, *rows])]
 
 
 def build_report(
@@ -184,6 +213,8 @@ def build_report(
     left_float: Iterable[FloatCall] = (),
     kept_layout: Iterable[LayoutCall] = (),
     npu: NpuReport | None = None,
+    calibration: Calibration | None = None,
+    warnings: Iterable[str] = (),
 ) -> CompileReport:
     """Join what the phases recorded into one row a source node.
 
@@ -196,6 +227,8 @@ def build_report(
         left_float: What a quantised model computes in float.
         kept_layout: What is not channels-last.
         npu: What an NPU computes.
+        calibration: How the model was quantised, if it was.
+        warnings: What a user must hear.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}
@@ -216,6 +249,8 @@ def build_report(
         left_float=tuple(left_float),
         kept_layout=tuple(kept_layout),
         npu=npu,
+        calibration=calibration,
+        warnings=tuple(warnings),
     )
 
 

@@ -15,7 +15,8 @@ from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import TensorSpec
 from arm_ext.npu_status import NpuStatus
 from arm_ext.npz import read_npz
-from arm_ext.package import Package, Selftest, load_package
+from arm_ext.package import AnyPackage, Package, Selftest, package_of
+from arm_ext.quant.accuracy import warnings
 from arm_ext.running import fitting, inputs_of, on_board, returned_by_step
 from arm_ext.stepper import run_steps
 
@@ -31,6 +32,7 @@ class OutputCheck:
         type: Its element type and shape.
         expected: Distance to our own numbers, computed where the package was compiled.
         source: Distance to the source's runtime, None where that could not run the model.
+        float_model: Distance to the float model's, None where `compile` did not quantise it.
         bound: Largest `expected.relative` that passes; None where only equality does.
     """
 
@@ -38,6 +40,7 @@ class OutputCheck:
     type: str
     expected: Distance
     source: Distance | None
+    float_model: Distance | None
     bound: float | None
 
     @property
@@ -48,16 +51,25 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Outputs by name, their checks where the self-test was asked for, and where NPU regions ran if it has some."""
+    """What a run gave.
+
+    Attributes:
+        outputs: By name.
+        npu: Where NPU regions ran, if the package has some.
+        checks: Of each output, where the self-test was asked for.
+        source_runtime: What computed the source's outputs in the self-test.
+        warnings: With `checks`, what `compile` warned of when it quantised the model.
+    """
 
     outputs: dict[str, npt.NDArray[Any]]
     npu: NpuStatus | None = None
     checks: tuple[OutputCheck, ...] = ()
     source_runtime: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 def run(
-    package: str | Path | Package,
+    package: AnyPackage,
     board: str = "virtual",
     *,
     inputs: Mapping[str, npt.NDArray[Any]] | None = None,
@@ -67,7 +79,7 @@ def run(
     """Run a package once, or step by step.
 
     Args:
-        package: Folder, or an opened package.
+        package: Folder, opened package, or what `compile` returned.
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
         inputs: Input name → value; those left out come from the self-test. Their shapes choose the bucket.
         check: Run on the self-test's inputs and compare with its outputs; of each bucket, where there are several.
@@ -78,7 +90,7 @@ def run(
         UsageError: No such package or input; a value of another shape or dtype; steps of a package without states.
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
-    pkg = package if isinstance(package, Package) else load_package(package)
+    pkg = package_of(package)
     if check and inputs:
         raise UsageError("--check runs on the self-test's own inputs; leave --input out")
     if check and steps is not None:
@@ -104,18 +116,24 @@ def run(
         own = list(zip(names, outputs, strict=True))
         named |= dict(own)
         checks += [*_check(view, test, own), *_check_steps(view, test, stepped)] if check else []
-    return RunResult(named, npu, tuple(checks), tests[0].source_runtime)
+    told = _warnings(pkg) if check else ()
+    return RunResult(named, npu, tuple(checks), tests[0].source_runtime, told)
+
+
+def _warnings(package: Package) -> tuple[str, ...]:
+    names = [tensor.name for tensor in package.manifest.inputs]
+    inputs = dict(zip(names, package.selftest().inputs, strict=False))
+    return tuple(warnings(package.manifest.model.calibration, inputs))
 
 
 def _check(
     package: Package, selftest: Selftest, outputs: Sequence[tuple[str, npt.NDArray[Any]]]
 ) -> tuple[OutputCheck, ...]:
-    sources: list[npt.NDArray[Any] | None] = [None] * len(selftest.expected)
-    if selftest.source:
-        sources = [*selftest.source]
+    nothing: list[npt.NDArray[Any] | None] = [None] * len(selftest.expected)
+    references = zip(selftest.expected, selftest.source or nothing, selftest.floats or nothing, strict=True)
     return tuple(
-        _compared(package, name, value, expected, source)
-        for (name, value), expected, source in zip(outputs, selftest.expected, sources, strict=True)
+        _compared(package, name, value, *of_output)
+        for (name, value), of_output in zip(outputs, references, strict=True)
     )
 
 
@@ -148,12 +166,14 @@ def _compared(
     value: npt.NDArray[Any],
     expected: npt.NDArray[Any],
     source: npt.NDArray[Any] | None = None,
+    float_model: npt.NDArray[Any] | None = None,
 ) -> OutputCheck:
     return OutputCheck(
         name=name,
         type=f"{value.dtype}{list(value.shape)}",
         expected=distance(value, expected),
         source=None if source is None else distance(value, source),
+        float_model=None if float_model is None else distance(value, float_model),
         bound=package.manifest.check.relative_bound if value.dtype.kind == "f" else None,
     )
 

@@ -23,9 +23,9 @@ def on_board(
     Raises:
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
-    manifest = package.manifest
-    with open_board(board, profile_cpu=manifest.target.qemu_cpu) as opened:
-        opened.require(manifest.target.features)
+    target = package.manifest.target
+    with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu) as opened:
+        opened.require(target.features)
         model = opened.load(package.so)
         return compute(model), model.npu_status() if package.has_npu_regions else None
 

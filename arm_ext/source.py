@@ -19,10 +19,9 @@ from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.frontends.state import read_initial, with_states
 from arm_ext.frontends.wrap import preprocessed
-from arm_ext.manifest import Calibration, Precision
+from arm_ext.manifest import Calibration, Method, Precision
 from arm_ext.pipeline import Context
 from arm_ext.quant.frontend import Importer
-from arm_ext.quant.static import Method
 from arm_ext.selftest import random_inputs
 from arm_ext.shapes import Bucket
 from arm_ext.target.profiles import Profile

@@ -9,9 +9,8 @@ from time import monotonic
 
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.frontends.preprocess import Preprocess
-from arm_ext.manifest import Precision
+from arm_ext.manifest import Method, Precision
 from arm_ext.pipeline import Context
-from arm_ext.quant.static import Method
 from arm_ext.shapes import Given, buckets_of
 from arm_ext.source import Source
 from arm_ext.target.profiles import resolve

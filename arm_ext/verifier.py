@@ -2,7 +2,6 @@
 """`arm_ext.verify`: whether the payloads of a package compute what they should, shown without hardware."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from arm_ext.ethosu import model
 from arm_ext.ethosu.options import require_packages
 from arm_ext.ethosu.payload import Payload
 from arm_ext.manifest import NpuRegion
-from arm_ext.package import Package, load_package
+from arm_ext.package import AnyPackage, Package, package_of
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -74,11 +73,11 @@ class VerifyReport(BaseModel):
         return all(run.equal for region in self.regions for run in region.runs)
 
 
-def verify(package: str | Path | Package) -> VerifyReport:
+def verify(package: AnyPackage) -> VerifyReport:
     """Run the payloads of a package on the functional model, and their TOSA on the reference model; compare bytes.
 
     Args:
-        package: Folder, or an opened package.
+        package: Folder, opened package, or what `compile` returned.
 
     Raises:
         UsageError: No such package; it has nothing for an NPU; a file in it is altered.
@@ -86,7 +85,7 @@ def verify(package: str | Path | Package) -> VerifyReport:
         InternalError: A command stream is malformed, or a graph invalid.
     """
     require_packages()
-    pkg = package if isinstance(package, Package) else load_package(package)
+    pkg = package_of(package)
     if pkg.manifest.npu is None:
         raise UsageError(f"{pkg.path}: was compiled without --npu; there is no payload to verify")
     return VerifyReport(

@@ -1,22 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorIR schedules for Arm: `lower` turns a composite of `VOCABULARY` into a PrimFunc for one of `CORES`."""
+"""TensorIR schedules for Arm: `schedules.lower` turns a composite of `schedules.vocabulary` into a PrimFunc for a core.
 
-from schedules.cores import CORES
-from schedules.costs import Costs
-from schedules.kernel import Rejection
-from schedules.lower import Lowered, lower
-from schedules.select import Choice, Option, Rejected, select
-from schedules.vocabulary import VOCABULARY
-
-__all__ = [
-    "CORES",
-    "VOCABULARY",
-    "Choice",
-    "Costs",
-    "Lowered",
-    "Option",
-    "Rejected",
-    "Rejection",
-    "lower",
-    "select",
-]
+Nothing is imported here: what describes cores (`schedules.cores`) does not need TVM, which takes seconds to load.
+"""

@@ -7,7 +7,7 @@ from arm_ext.board.local import LocalBoard
 from arm_ext.board.model import LoadedModel
 from arm_ext.board.remote import RemoteBoard, TrackedBoard
 from arm_ext.board.spec import parse_spec
-from arm_ext.board.virtual import DEFAULT_CPU, VirtualBoard
+from arm_ext.board.virtual import VirtualBoard, emulated_cpu
 from arm_ext.errors import UsageError
 
 __all__ = ["Board", "BoardInfo", "LoadedModel", "open_board"]
@@ -18,6 +18,7 @@ _SESSION_SECONDS = 600.0
 def open_board(
     spec: str,
     *,
+    profile: str = "",
     profile_cpu: str | None = None,
     counting: bool = False,
     threads: int = 1,
@@ -27,8 +28,9 @@ def open_board(
     """Opens a board; use it in a `with` statement.
 
     Args:
-        spec: "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key".
-        profile_cpu: QEMU's CPU for a virtual board whose name leaves it open, as the package's profile has it.
+        spec: "virtual[:cpu]", "local", "host:port" or "tracker-host:port/key"; the CPU is a profile's name or QEMU's.
+        profile: Name of the profile of what will run.
+        profile_cpu: QEMU's CPU for it, for a virtual board whose name leaves it open or is the profile's.
         counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
         threads: That models run on where they are counted; elsewhere the board has its own number.
         caches: Bytes of an L1 and L2 whose misses are counted beside instructions, on one thread.
@@ -40,7 +42,7 @@ def open_board(
     """
     parsed = parse_spec(spec)
     if parsed.kind == "virtual":
-        cpu = parsed.cpu or profile_cpu or DEFAULT_CPU
+        cpu = emulated_cpu(parsed.cpu, profile, profile_cpu)
         return VirtualBoard(cpu, counting=counting, threads=threads, timeout=timeout, caches=caches)
     if counting:
         raise UsageError(f"board {spec} counts no instructions; take virtual or virtual:CPU")

@@ -12,6 +12,7 @@ from arm_ext.board.process import ServerProcess
 from arm_ext.board.session import Address, BoardLostError, Session
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.native.build import board_server, qemu_plugin, runtime_libs
+from arm_ext.target.profiles import PROFILES
 
 # All of NEON (dotprod, i8mm, bf16, fp16); QEMU 7.2 computes int8 SMOPA (SME) wrongly.
 DEFAULT_CPU = "max,sve=off,sme=off"
@@ -129,6 +130,19 @@ class VirtualBoard(Board):
         """Ends the session and the board."""
         super().close()
         self._server.close()
+
+
+def emulated_cpu(name: str, own: str = "", own_cpu: str | None = None) -> str:
+    """Return QEMU's -cpu for what `virtual:` is followed by.
+
+    Args:
+        name: Of a profile, such as "neoverse-n2", or of a CPU of QEMU's; "" for the board that suits what is run.
+        own: The profile that what is run was compiled for.
+        own_cpu: What that needs, which --mattr may have changed.
+    """
+    if name in ("", own):
+        return own_cpu or DEFAULT_CPU
+    return (PROFILES[name].qemu_cpu or DEFAULT_CPU) if name in PROFILES else name
 
 
 def emulator() -> tuple[str, Path]:

@@ -3,20 +3,21 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from arm_ext.cli.console import Shape, given_shapes, progress
+from arm_ext.cli.console import Shape, columns, given_shapes, progress, prose
 from arm_ext.errors import UsageError
-from arm_ext.measure.bench import BucketReports, Report
-from arm_ext.measure.bench import bench as measure
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
-from arm_ext.measure.profile import CountReport
 from arm_ext.measure.threads import ThreadReport
 from arm_ext.measure.times import TimeReport
-from arm_ext.peers.compare import compare, steps
 from arm_ext.peers.comparison import Comparison
 from arm_ext.shapes import Dim
+
+if TYPE_CHECKING:
+    from arm_ext.measure.bench import Report
+    from arm_ext.measure.profile import CountReport
 
 MAX_THREADS = 64
 """That the counting plugin has counters for."""
@@ -83,12 +84,18 @@ def bench(
 
     A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
     """
+    # Not above: they load TVM and what reads models, for which --help need not wait.
+    from arm_ext.measure.bench import BucketReports
+    from arm_ext.measure.bench import bench as measure
+
     given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
     models = {name: file for name, file in given.items() if file is not None}
     report: Report | BucketReports | Comparison
     if against is not None and (threads > 1 or shapes):
         raise UsageError("--against compares on one thread, one shape; leave out --threads and --shape")
     if against is not None:
+        from arm_ext.peers.compare import compare, steps
+
         with progress("counting", steps(against)) as step:
             report = compare(
                 package, against, board, target=target, mattr=mattr, models=models, progress=step
@@ -107,13 +114,13 @@ def bench(
         click.echo(_text(report))
 
 
-def _text(report: Report) -> str:
+def _text(report: "Report") -> str:
     if isinstance(report, TimeReport):
         text = _times(report)
     elif isinstance(report, ThreadReport):
         text = _threads(report)
     else:
-        text = f"{_totals(report)}\n\n{_symbols(report)}\n\n{report.note}"
+        text = f"{_totals(report)}\n\n{_symbols(report)}\n\n{prose(report.note)}"
     return text if report.npu is None else f"{text}\n\n{report.npu.text()}"
 
 
@@ -142,13 +149,10 @@ def _threads(report: ThreadReport) -> str:
         shares = _percent(min(row.by_thread) / total), _percent(max(row.by_thread) / total)
         cells = ("", "", "one thread") if row.spread is None else (*shares, _percent(row.spread))
         rows.append((f"{total:,}", *cells, row.symbol))
-    table = [
-        f"{count:>15}{least:>9}{most:>9}{spread:>12}  {name}" for count, least, most, spread, name in rows
-    ]
-    return "\n".join([_lines(totals), "", *table, "", report.note])
+    return "\n".join([_lines(totals), "", columns(rows, ">>>><"), "", prose(report.note)])
 
 
-def _totals(report: CountReport) -> str:
+def _totals(report: "CountReport") -> str:
     macs = {kind: share for kind, share in report.classes.items() if kind in MAC_CLASSES}
     others = {kind: share for kind, share in report.classes.items() if kind not in MAC_CLASSES}
     bandwidth = report.bandwidth
@@ -164,22 +168,21 @@ def _totals(report: CountReport) -> str:
             "MAC": f"{_millions(report.macs)}, {report.macs_per_instruction:.2f} per instruction",
             "MAC instructions": f"{_percent(report.mac_share)}: {_shares(macs) or 'none'}",
             "others": _shares(others),
-            "estimated cycles": f"{_millions(report.estimated_cycles)} on {report.core} (model {report.model})",
+            "est. cycles": f"{_millions(report.estimated_cycles)} on {report.core}, of the blocks executed "
+            f"(model {report.model})",
             "not modelled": f"{_percent(report.unmodelled_share)} of instructions",
             "memory": memory,
         }
     )
 
 
-def _symbols(report: CountReport) -> str:
+def _symbols(report: "CountReport") -> str:
     # Names of kernels are long, and stay whole in a pipe: so they come last, and no table wraps them.
     rows = [("instructions", "share", "MAC insn", "est. cycles", "kernel or library")]
     for row in report.symbols:
         shares = _percent(row.share), _percent(row.mac_share)
         rows.append((f"{row.instructions:,}", *shares, f"{row.estimated_cycles:,}", row.symbol))
-    return "\n".join(
-        f"{count:>15}{share:>9}{mac:>11}{cycles:>15}  {name}" for count, share, mac, cycles, name in rows
-    )
+    return columns(rows, ">>>><")
 
 
 def _comparison(report: Comparison) -> str:
@@ -187,36 +190,29 @@ def _comparison(report: Comparison) -> str:
         f"{report.model}, {_millions(report.macs)}MAC, {report.target} (emulated as {report.cpu}; cycles of "
         f"{report.cycle_model})"
     )
-    head = (
-        "runtime",
-        "instructions",
-        "ratio",
-        "MAC/insn",
-        "est. cycles",
-        "ratio",
-        "empty",
-        "binary",
-        "weights",
-    )
-    lines = [f"{head[0]:<22}" + "".join(f"{name:>14}" for name in head[1:])]
+    counted = [("runtime", "instructions", "ratio", "MAC/insn", "est. cycles", "ratio")]
+    sizes = [("runtime", "empty", "binary bytes", "weight bytes")]
     for row in report.rows:
-        cells = (
-            f"{row.instructions:,}",
-            f"{row.instruction_ratio:.2f}",
-            f"{row.macs_per_instruction:.2f}",
-            f"{row.estimated_cycles:,}",
-            f"{row.cycle_ratio:.2f}",
-            "" if row.empty_instructions is None else f"{row.empty_instructions:,}",
-            f"{row.binary_bytes:,}",
-            f"{row.weight_bytes:,}",
+        name = f"{row.runtime} {row.version}"
+        empty = "" if row.empty_instructions is None else f"{row.empty_instructions:,}"
+        counted.append(
+            (
+                name,
+                f"{row.instructions:,}",
+                f"{row.instruction_ratio:.2f}",
+                f"{row.macs_per_instruction:.2f}",
+                f"{row.estimated_cycles:,}",
+                f"{row.cycle_ratio:.2f}",
+            )
         )
-        lines.append(f"{f'{row.runtime} {row.version}':<22}" + "".join(f"{cell:>14}" for cell in cells))
-    lines += [f"{absent.runtime:<22}  {absent.reason}" for absent in report.absent]
-    return "\n".join([title, "", *lines, "", report.note])
+        sizes.append((name, empty, f"{row.binary_bytes:,}", f"{row.weight_bytes:,}"))
+    absent = [prose(f"{each.runtime}: {each.reason}") for each in report.absent]
+    tables = [columns(counted, "<>>>>>"), "", columns(sizes, "<>>>"), *([""] * bool(absent)), *absent]
+    return "\n".join([prose(title), "", *tables, "", prose(report.note)])
 
 
 def _lines(rows: dict[str, str]) -> str:
-    return "\n".join(f"{name:<18}{value}" for name, value in rows.items())
+    return "\n".join(prose(f"{name:<18}{value}", indent=18) for name, value in rows.items())
 
 
 def _shares(shares: Mapping[InsnClass, float]) -> str:

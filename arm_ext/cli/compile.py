@@ -3,7 +3,7 @@
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -11,14 +11,14 @@ from arm_ext import digits
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
-from arm_ext.cli.save_node import save
 from arm_ext.cli.target_options import target_options
-from arm_ext.compiler import STEPS, CompileResult
-from arm_ext.compiler import compile as compile_model
 from arm_ext.errors import UsageError
-from arm_ext.manifest import Precision
-from arm_ext.quant.static import Method
+from arm_ext.manifest import Method, Precision
+from arm_ext.quant.accuracy import describe
 from arm_ext.shapes import Dim, static_shapes
+
+if TYPE_CHECKING:
+    from arm_ext.compiler import CompileResult
 
 SCHEMA_VERSION = 1
 
@@ -108,6 +108,11 @@ def compile(
 
     Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
     """
+    # Not above: they load TVM, onnx and torch, for which --help need not wait.
+    from arm_ext.cli.save_node import save
+    from arm_ext.compiler import STEPS
+    from arm_ext.compiler import compile as compile_model
+
     source = model or digits.model_path()
     if save_node is not None:
         save(source, save_node, output, static_shapes(given_shapes(shapes), "--save-node"), as_json)
@@ -136,6 +141,8 @@ def compile(
             force=force,
             progress=step,
         )
+    for warning in result.report.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if as_json:
         click.echo(json.dumps(_document(result), indent=2))
         return
@@ -154,7 +161,7 @@ def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return states
 
 
-def _document(result: CompileResult) -> dict[str, object]:
+def _document(result: "CompileResult") -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
         "package": str(result.package.path),
@@ -163,8 +170,9 @@ def _document(result: CompileResult) -> dict[str, object]:
     }
 
 
-def _table(result: CompileResult) -> str:
+def _table(result: "CompileResult") -> str:
     manifest = result.package.manifest
+    calibration = manifest.model.calibration
     states = ", ".join(f"{state.input} = {state.output}" for state in manifest.states)
     rows = {
         "package": str(result.package.path),
@@ -175,6 +183,7 @@ def _table(result: CompileResult) -> str:
         "target": f"{manifest.target.profile}: {manifest.target.cpu}, {' '.join(manifest.target.features)}",
         "kernels": result.report.summary(),
         **({"tuned": _tuned(result)} if manifest.tuned else {}),
+        **({} if calibration is None else {"quantised": describe(calibration)}),
         **({} if result.report.npu is None else {"npu": result.report.npu.summary()}),
         "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
         f"{manifest.memory.weight_bytes:,} of weights",
@@ -182,7 +191,7 @@ def _table(result: CompileResult) -> str:
     return columns(list(rows.items()))
 
 
-def _tuned(result: CompileResult) -> str:
+def _tuned(result: "CompileResult") -> str:
     ours = [kernel for kernel in result.report.kernels if kernel.params]
     return f"{sum(bool(kernel.tuned) for kernel in ours)} of {len(ours)} kernels by records of the database"
 

@@ -3,7 +3,9 @@
 
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,12 +49,40 @@ def progress(title: str, steps: Sequence[str]) -> Iterator[Callable[[str], None]
         yield step
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of text as lines, in columns as wide as they need: a table of rich's breaks cells to fit the window."""
+def columns(rows: Sequence[Sequence[str]], align: str = "") -> str:
+    """Rows of text as lines, in columns as wide as they need: a table of rich's breaks cells to fit the window.
+
+    On a terminal, a line that is too long for it is cut; a pipe gets all.
+
+    Args:
+        rows: Of as many cells each.
+        align: For each column "<" or ">"; to the left by default.
+    """
+    sides = align or "<" * len(rows[0])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    lines = (
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+        ).rstrip()
+        for row in rows
     )
+    return "\n".join(map(_cut, lines))
+
+
+def prose(text: str, indent: int = 0) -> str:
+    """Return sentences as lines that fit a terminal, all but the first indented; as one in a pipe."""
+    width = _width()
+    return text if width is None else textwrap.fill(text, width, subsequent_indent=" " * indent)
+
+
+def _cut(line: str) -> str:
+    width = _width()
+    return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _width() -> int | None:
+    """Columns of the terminal that stdout is; None where it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 class Shape(click.ParamType[tuple[str, tuple[Dim, ...]]]):

@@ -3,14 +3,14 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from arm_ext.cli.tune_view import aligned, amount, percent
-from arm_ext.tune.database import Database
-from arm_ext.tune.shelf import Book, Entry, contents
-from arm_ext.tune.shelf import merge as merge_all
-from arm_ext.tune.shelf import prune as prune_one
+
+if TYPE_CHECKING:
+    from arm_ext.tune.shelf import Book, Entry
 
 SCHEMA_VERSION = 1
 
@@ -28,6 +28,9 @@ def db() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(folder: Path, as_json: bool) -> None:
     """Show the tasks in FOLDER: trials, the best against the default, when and where they were measured."""
+    from arm_ext.tune.database import Database
+    from arm_ext.tune.shelf import contents
+
     found = contents(Database(folder))
     if as_json:
         click.echo(found.model_dump_json(indent=2))
@@ -43,6 +46,9 @@ def show(folder: Path, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Put the records of FOLDERS into one database; each record once."""
+    from arm_ext.tune.database import Database
+    from arm_ext.tune.shelf import merge as merge_all
+
     added = merge_all([Database(folder) for folder in folders], output)
     _tell(as_json, output, "added", added, f"{added} records added to {output}")
 
@@ -55,6 +61,9 @@ def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def prune(folder: Path, keep: int, as_json: bool) -> None:
     """Remove all but the fastest records of each task in FOLDER, and those of the defaults."""
+    from arm_ext.tune.database import Database
+    from arm_ext.tune.shelf import prune as prune_one
+
     removed = prune_one(Database(folder), keep)
     _tell(as_json, folder, "removed", removed, f"{removed} records removed from {folder}")
 
@@ -64,19 +73,21 @@ def _tell(as_json: bool, folder: Path, change: str, count: int, text: str) -> No
     if not as_json:
         click.echo(text)
         return
+    from arm_ext.tune.database import Database
+
     left = len(Database(folder).all())
     document = {"schema_version": SCHEMA_VERSION, "folder": str(folder), change: count, "records": left}
     click.echo(json.dumps(document, indent=2))
 
 
-def _book(book: Book) -> str:
+def _book(book: "Book") -> str:
     features = " ".join(book.features) or "NEON alone"
     rows = [(*_HEAD, "task's operands"), *((*_cells(entry), entry.what) for entry in book.entries)]
     lines = aligned(rows, last=True)
     return f"{book.core}, TVM {book.tvm}: {features}\n{lines}"
 
 
-def _cells(entry: Entry) -> tuple[str, ...]:
+def _cells(entry: "Entry") -> tuple[str, ...]:
     gain = "" if entry.default is None or entry.best is None else percent(1 - entry.best / entry.default)
     costs = amount(entry.default, entry.unit), amount(entry.best, entry.unit)
     measured = f"{entry.when[:_MINUTES]} {entry.where}"

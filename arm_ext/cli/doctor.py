@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext doctor`."""
 
+from typing import TYPE_CHECKING
+
 import click
 from rich.text import Text
 
 from arm_ext.cli.console import stdout
-from arm_ext.doctor import Finding, Status, diagnose
 from arm_ext.errors import EnvError
 
-_STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.MISSING: "red"}
+if TYPE_CHECKING:
+    from arm_ext.doctor import Finding
+
+_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 
 @click.command()
@@ -21,6 +25,8 @@ def doctor(board: str | None, as_json: bool) -> None:
 
     Exits with 3 if something is missing without which nothing works; what only some commands need is a warning.
     """
+    from arm_ext.doctor import diagnose  # not above: it loads TVM, for which --help need not wait
+
     diagnosis = diagnose(board)
     if as_json:
         click.echo(diagnosis.model_dump_json(indent=2))
@@ -31,7 +37,7 @@ def doctor(board: str | None, as_json: bool) -> None:
         raise EnvError(f"missing: {', '.join(finding.part for finding in diagnosis.missing)}")
 
 
-def _line(finding: Finding) -> Text:
+def _line(finding: "Finding") -> Text:
     detail = f"{finding.detail}; run: {finding.mend}" if finding.mend else finding.detail
     status = finding.status.value
-    return Text.assemble((f"{status:<9}", _STYLES[finding.status]), f"{finding.part:<18}", detail)
+    return Text.assemble((f"{status:<9}", _STYLES[status]), f"{finding.part:<18}", detail)

@@ -4,20 +4,24 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext import runner
 from arm_ext.cli.console import columns
 from arm_ext.distance import Distance
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.manifest import Calibration
 from arm_ext.npz import read_npy
 from arm_ext.package import load_package
+from arm_ext.quant.accuracy import describe
 
-SCHEMA_VERSION = 1
+if TYPE_CHECKING:
+    from arm_ext.runner import OutputCheck, RunResult
+
+SCHEMA_VERSION = 2
 
 
 class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
@@ -86,6 +90,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Run PACKAGE on a board."""
+    from arm_ext import runner  # not above: it loads TVM, for which --help need not wait
+
     opened = load_package(package)
     if accuracy is not None:
         if given := [
@@ -98,12 +104,13 @@ def run(
     result = runner.run(opened, board, inputs=dict(inputs), check=check, steps=steps)
     if output is not None:
         _write(output, result)
+    calibration = opened.manifest.model.calibration
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}", err=True)
     if as_json:
         click.echo(json.dumps(_document(result), indent=2))
     else:
-        click.echo(_table(result))
-        if result.checks:
-            click.echo(f"source: {result.source_runtime}")
+        click.echo(_table(result, calibration))
         if result.npu is not None:
             click.echo(result.npu.text())
     failed = [check.name for check in result.checks if not check.passed]
@@ -118,7 +125,7 @@ def _print_accuracy(right: int, total: int, as_json: bool) -> None:
         click.echo(f"accuracy {100 * right / total:.2f} % ({right} of {total})")
 
 
-def _write(folder: Path, result: runner.RunResult) -> None:
+def _write(folder: Path, result: "RunResult") -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for index, (name, value) in enumerate(result.outputs.items()):
@@ -129,34 +136,48 @@ def _write(folder: Path, result: runner.RunResult) -> None:
         raise UsageError(f"--output {folder}: cannot be written ({err.strerror})") from err
 
 
-def _table(result: runner.RunResult) -> str:
+def _table(result: "RunResult", calibration: Calibration | None) -> str:
     if not result.checks:
         outputs = [(name, f"{value.dtype}{list(value.shape)}") for name, value in result.outputs.items()]
         return columns([("output", "type"), *outputs])
-    rows = [
-        (
-            check.name,
-            check.type,
-            _distance(check.expected, check.bound),
-            _distance(check.source, None),
-            "" if check.source is None else "same" if check.source.top1 else "differs",
-            "ok" if check.passed else "OUT OF BOUNDS",
+    rows = [("output", "compared with", "difference", "differ", "top-1", "")]
+    for check in result.checks:
+        rows.append(
+            (f"{check.name} {check.type}", "self-test", *_cells(check.expected, check.type), _verdict(check))
         )
-        for check in result.checks
-    ]
-    return columns([("output", "type", "expected", "source", "top-1", ""), *rows])
+        others = (("source", check.source), ("float model", check.float_model))
+        rows += [("", name, *_cells(found, check.type), "") for name, found in others if found is not None]
+    return "\n".join([columns(rows), "", _legend(result, calibration)])
 
 
-def _distance(found: Distance | None, bound: float | None) -> str:
-    if found is None:
-        return "-"
+def _cells(found: Distance, type_: str) -> tuple[str, str, str]:
+    top1 = "same" if found.top1 else "differs"
     if found.exact:
-        return "equal"
-    limit = "" if bound is None else f" (bound {bound:g})"
-    return f"{found.relative:.2e}{limit}, {100 * found.differing:.3g} % differ"
+        return "equal", "", top1
+    size = f"{found.relative:.2e}" if type_.startswith("float") else f"{found.relative:g}"
+    return size, f"{100 * found.differing:.3g} %", top1
 
 
-def _document(result: runner.RunResult) -> dict[str, object]:
+def _verdict(check: "OutputCheck") -> str:
+    bound = "must be equal" if not check.bound else f"bound {check.bound:g}"
+    return f"ok ({bound})" if check.passed else f"OUT OF BOUNDS ({bound})"
+
+
+def _legend(result: "RunResult", calibration: Calibration | None) -> str:
+    rows = [
+        ("difference", "max |difference| / max |reference| of floats, max |difference| of integers"),
+        ("self-test", "our own numbers, computed on the machine that compiled"),
+        ("source", result.source_runtime),
+    ]
+    if calibration is not None:
+        rows += [
+            ("float model", "before --quantize, by onnxruntime, on the self-test's inputs, which may leave"),
+            ("", f"the calibrated range; {describe(calibration)}"),
+        ]
+    return columns(rows)
+
+
+def _document(result: "RunResult") -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
         "outputs": [
@@ -165,5 +186,6 @@ def _document(result: runner.RunResult) -> dict[str, object]:
         ],
         "source_runtime": result.source_runtime,
         "checks": [{**dataclasses.asdict(check), "passed": check.passed} for check in result.checks],
+        "warnings": list(result.warnings),
         "npu": None if result.npu is None else result.npu.model_dump(),
     }

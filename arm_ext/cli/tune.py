@@ -3,7 +3,7 @@
 
 from pathlib import Path
 from shlex import quote
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -12,11 +12,11 @@ from arm_ext.cli.model_options import model_options
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.cli.target_options import target_options
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
-from arm_ext.manifest import Precision
-from arm_ext.quant.static import Method
+from arm_ext.manifest import Method, Precision
 from arm_ext.shapes import Dim, dims_text
-from arm_ext.tune.report import TuneReport
-from arm_ext.tuner import tune_model
+
+if TYPE_CHECKING:
+    from arm_ext.tune.report import TuneReport
 
 _UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
 
@@ -105,6 +105,9 @@ def tune(
 
     Ctrl-C ends it and keeps what was found. `compile --tuned DIR` uses it.
     """
+    # Not above: it loads TVM and what reads models, for which --help need not wait.
+    from arm_ext.tuner import tune_model
+
     interrupt_on_signals()
     with view() as (on_start, on_progress):
         report = tune_model(
@@ -145,7 +148,7 @@ def tune(
     click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{flags} --tuned {db}")
 
 
-def _summary(report: TuneReport) -> str:
+def _summary(report: "TuneReport") -> str:
     assert report.before is not None
     assert report.after is not None
     ends = {"done": "all trials", "budget": "the budget was used up", "interrupted": "interrupted"}

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Group
@@ -12,10 +13,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from arm_ext.cli.console import stderr
-from arm_ext.tune.progress import OnProgress, Progress, Row
-from arm_ext.tune.record import Unit
-from arm_ext.tune.report import TuneReport
+from arm_ext.cli.console import columns, stderr
+
+if TYPE_CHECKING:
+    from arm_ext.tune.progress import OnProgress, Progress, Row
+    from arm_ext.tune.record import Unit
+    from arm_ext.tune.report import TuneReport
 
 _LINE_SECONDS = 10
 _REFRESHES = 2  # a second
@@ -30,12 +33,12 @@ BOUND = (
 
 
 @contextmanager
-def view() -> Iterator[tuple[OnProgress, OnProgress]]:
+def view() -> "Iterator[tuple[OnProgress, OnProgress]]":
     """What to call before the first trial, and after each."""
     if stderr.is_terminal and "NO_COLOR" not in os.environ and "CI" not in os.environ:
         with Live(console=stderr, refresh_per_second=_REFRESHES, transient=True) as live:
 
-            def show(progress: Progress) -> None:
+            def show(progress: "Progress") -> None:
                 live.update(_screen(progress))
 
             yield show, show
@@ -44,7 +47,7 @@ def view() -> Iterator[tuple[OnProgress, OnProgress]]:
         yield lines.start, lines.add
 
 
-def table_of_tasks(report: TuneReport) -> str:
+def table_of_tasks(report: "TuneReport") -> str:
     """The report's tasks, the largest share first."""
     rows = [_HEAD]
     for task in report.tasks:
@@ -57,7 +60,7 @@ def table_of_tasks(report: TuneReport) -> str:
     return aligned(rows)
 
 
-def amount(cost: float | None, unit: Unit) -> str:
+def amount(cost: float | None, unit: "Unit") -> str:
     """A cost for people."""
     if cost is None:
         return "-"
@@ -71,15 +74,8 @@ def percent(share: float) -> str:
 
 def aligned(rows: Sequence[Sequence[str]], *, last: bool = False) -> str:
     """Rows as lines: the first column to the left, as is the `last` if it is text; numbers to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[0] = row[0].ljust(widths[0])
-        if last:
-            cells[-1] = row[-1]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    numbers = len(rows[0]) - 1 - last
+    return columns(rows, "<" + ">" * numbers + "<" * last)
 
 
 class _Lines:
@@ -88,17 +84,17 @@ class _Lines:
     def __init__(self) -> None:
         self._last = monotonic()
 
-    def start(self, progress: Progress) -> None:
+    def start(self, progress: "Progress") -> None:
         rows = [(row.task.name, str(row.task.times), percent(row.share)) for row in progress.rows]
         click.echo(aligned([("task", "calls", "share"), *rows]), err=True)
 
-    def add(self, progress: Progress) -> None:
+    def add(self, progress: "Progress") -> None:
         if monotonic() - self._last >= _LINE_SECONDS:
             self._last = monotonic()
             click.echo(_status(progress), err=True)
 
 
-def _status(progress: Progress) -> str:
+def _status(progress: "Progress") -> str:
     parts = [f"{progress.tried}{f' of {progress.trials}' if progress.trials else ''} trials"]
     if (totals := progress.totals()) is not None:
         before, after = totals
@@ -110,7 +106,7 @@ def _status(progress: Progress) -> str:
     return "; ".join(parts)
 
 
-def _screen(progress: Progress) -> Group:
+def _screen(progress: "Progress") -> Group:
     table = Table(*_HEAD, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
@@ -123,7 +119,7 @@ def _screen(progress: Progress) -> Group:
     return Group(table, *lines, Text(_status(progress)), *(complaint if progress.complaint else []))
 
 
-def _cells(row: Row, unit: Unit) -> tuple[str, ...]:
+def _cells(row: "Row", unit: "Unit") -> tuple[str, ...]:
     gain = "" if row.gain is None else percent(row.gain)
     failed = ", ".join(f"{count} {kind}" for kind, count in row.failures.items())
     costs = amount(row.default, unit), amount(None if row.best is None else row.cost, unit)

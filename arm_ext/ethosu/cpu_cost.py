@@ -65,7 +65,7 @@ def _calls(lowered: IRModule, kernels: Mapping[str, KernelCall]) -> Iterable[_Ca
         if isinstance(binding.value, relax.Call):
             for symbol in global_callees(binding.value):
                 kernel = kernels[symbol]
-                cycles = 0 if kernel.kernel == "view" else kernel.estimated_cycles
+                cycles = 0 if kernel.kernel == "view" else kernel.selection_cost
                 yield _Call(sources_of(binding.value), cycles)
 
 

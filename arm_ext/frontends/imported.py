@@ -68,6 +68,10 @@ class State:
     initial: npt.NDArray[Any]
 
 
+Reference = Callable[[list[npt.NDArray[Any]]], tuple[list[npt.NDArray[Any]], str]]
+"""A runtime of the source's: inputs → outputs, none where it cannot run the model, and its name and settings."""
+
+
 @dataclass(frozen=True)
 class ImportedModel:
     """A model as Relax, with what a user knows it by.
@@ -84,6 +88,7 @@ class ImportedModel:
         nodes: Source node name → its operator, for every node of the source, in the source's order.
         quantized: Whether the source holds quantised operators (QDQ).
         reference: The source's own runtime: inputs → outputs (none where it cannot run), its name and settings.
+        float_reference: Of a model that was quantised here, `reference` of its float form.
         states: Their inputs are the last ones and their outputs too, in this order.
         for_npu: The model with what it can have in QDQ form, where `mod` has integers of the source's own for it, which
             no NPU computes; None where it is the same.
@@ -98,7 +103,8 @@ class ImportedModel:
     outputs: tuple[TensorSpec, ...]
     nodes: dict[str, str]
     quantized: bool
-    reference: Callable[[list[npt.NDArray[Any]]], tuple[list[npt.NDArray[Any]], str]]
+    reference: Reference
+    float_reference: Reference | None = None
     states: tuple[State, ...] = ()
     for_npu: "Callable[[], ImportedModel] | None" = None
     lengths: "Mapping[int, tvm.IRModule]" = field(default_factory=dict)

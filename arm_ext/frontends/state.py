@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.ir import TupleGetItem, Var
 
 from arm_ext.errors import UsageError
-from arm_ext.frontends.imported import ImportedModel, State, TensorSpec
+from arm_ext.frontends.imported import ImportedModel, Reference, State, TensorSpec
 from arm_ext.npz import read_npz
 from relay_passes.upstream import run_upstream
 
@@ -114,7 +114,8 @@ def _ordered(model: ImportedModel, states: tuple[State, ...]) -> ImportedModel:
         mod=_permuted(model.mod, inputs, outputs),
         inputs=tuple(_taken(model.inputs, inputs)),
         outputs=tuple(_taken(model.outputs, outputs)),
-        reference=partial(_reference, model, inputs, outputs),
+        reference=partial(_reference, model.reference, inputs, outputs),
+        float_reference=model.float_reference and partial(_reference, model.float_reference, inputs, outputs),
     )
 
 
@@ -128,10 +129,10 @@ def _taken(values: Sequence[_T], order: Sequence[int]) -> list[_T]:
 
 
 def _reference(
-    model: ImportedModel, inputs: list[int], outputs: list[int], values: list[Array]
+    source: Reference, inputs: list[int], outputs: list[int], values: list[Array]
 ) -> tuple[list[Array], str]:
     """The source's own runtime, which has the model's order."""
-    results, runtime = model.reference(_taken(values, [inputs.index(k) for k in range(len(inputs))]))
+    results, runtime = source(_taken(values, [inputs.index(k) for k in range(len(inputs))]))
     return _taken(results, outputs) if results else [], runtime
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Put steps before and after an imported model into its `main`, whose inputs and outputs change with it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from tvm_ffi import structural_map
 
 from arm_ext.control import has_control_flow
 from arm_ext.errors import UsageError
-from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.imported import ImportedModel, Reference, TensorSpec
 from arm_ext.frontends.postprocess_plan import plan_output
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.frontends.preprocess_plan import Chain, plan_input
@@ -24,7 +24,6 @@ from relay_passes.sources import bindings_of, identifier, name_bindings, with_so
 from relay_passes.upstream import run_upstream
 
 Array = npt.NDArray[Any]
-Reference = Callable[[list[Array]], tuple[list[Array], str]]
 
 
 def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel:
@@ -53,6 +52,7 @@ def preprocessed(model: ImportedModel, spec: Preprocess | None) -> ImportedModel
         outputs=tuple(chain.result for chains in after for chain in chains),
         nodes=ahead | model.nodes | behind,
         reference=partial(_reference, before, after, model.reference),
+        float_reference=model.float_reference and partial(_reference, before, after, model.float_reference),
     )
 
 

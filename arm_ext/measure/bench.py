@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.bench`: a package measured on a board, on the self-test's inputs."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from arm_ext.measure.threads import ThreadReport, thread_report
 from arm_ext.measure.times import REPEATS, WARMUP, TimeReport, time_report
 from arm_ext.measure.trace import Trace
 from arm_ext.npu_status import NpuStatus
-from arm_ext.package import Package, load_package
+from arm_ext.package import AnyPackage, Package, package_of
 from arm_ext.shapes import Given, static_shapes
 from schedules.cores import CORES, Core
 
@@ -44,7 +43,7 @@ class BucketReports(BaseModel):
 
 
 def bench(
-    package: str | Path | Package,
+    package: AnyPackage,
     board: str = "virtual",
     *,
     threads: int = 1,
@@ -55,7 +54,7 @@ def bench(
     Of a model with states it is one step.
 
     Args:
-        package: Folder, or an opened package.
+        package: Folder, opened package, or what `compile` returned.
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
         threads: Of the runtime on a virtual board: with several, what is counted is the share of each.
         shapes: Input name → shape: which of a package's several to measure; all by default, a report each.
@@ -65,7 +64,7 @@ def bench(
             of threads for a real board, whose runtime has its own (TVM_NUM_THREADS).
         EnvError: The board is out of reach or lacks a feature; QEMU without plugins; no llvm-mca.
     """
-    pkg = package if isinstance(package, Package) else load_package(package)
+    pkg = package_of(package)
     views = _of_shapes(pkg, static_shapes(shapes, "bench"))
     if len(views) == 1:
         return _measure(views[0], board, threads)
@@ -128,7 +127,9 @@ def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
 
 def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus | None]:
     target = package.manifest.target
-    with open_board(board, profile_cpu=target.qemu_cpu, counting=True, threads=threads) as opened:
+    with open_board(
+        board, profile=target.profile, profile_cpu=target.qemu_cpu, counting=True, threads=threads
+    ) as opened:
         opened.require(target.features)
         model = opened.load(package.so)
         trace = model.count(_inputs(package), steps=bool(package.manifest.states))

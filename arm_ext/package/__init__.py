@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,10 @@ NPU = "npu"
 """The folder of what an NPU takes."""
 
 _STEP = "step"
-# Of a self-test: bytes of an array's header and place in the archive, runs that have outputs (expected, source, steps),
-# and how many times wider a type of the source's runtime may be.
-_ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 6, 8
+_KINDS = ("input", "expected", "source", "float")
+# Of a self-test: bytes of an array's header and place in the archive, runs that have outputs (expected, source, floats
+# and steps), and how many times wider a type of the source's runtime may be.
+_ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 7, 8
 _MANIFEST_BYTES = 1 << 26
 
 
@@ -41,6 +42,7 @@ _MANIFEST_BYTES = 1 << 26
 class Selftest:
     """Inputs, what our numerics give for them on the host, and what the source's own runtime gives.
 
+    `floats` is what the float model gives, by onnxruntime, where `compile` quantised it.
     Of a model with states, `steps` is what the first steps give for these inputs without the states, one by one.
     """
 
@@ -49,11 +51,13 @@ class Selftest:
     source: list[npt.NDArray[Any]]
     source_runtime: str
     steps: list[list[npt.NDArray[Any]]] = field(default_factory=list)
+    floats: list[npt.NDArray[Any]] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
         """Write it as .npz (numpy stamps no time into it)."""
         arrays: dict[str, Any] = {}
-        for kind, values in (("input", self.inputs), ("expected", self.expected), ("source", self.source)):
+        kinds = (self.inputs, self.expected, self.source, self.floats)
+        for kind, values in zip(_KINDS, kinds, strict=True):
             arrays.update({f"{kind}_{i}": value for i, value in enumerate(values)})
         for number, step in enumerate(self.steps):
             arrays.update({f"{_STEP}{number}_{i}": value for i, value in enumerate(step)})
@@ -66,15 +70,15 @@ class Selftest:
         with path.open("rb") as file:
             arrays = unpacked(file, most)
         runtime = str(arrays.pop("source_runtime"))
-        kinds: dict[str, dict[int, npt.NDArray[Any]]] = {"input": {}, "expected": {}, "source": {}}
+        kinds: dict[str, dict[int, npt.NDArray[Any]]] = {kind: {} for kind in _KINDS}
         kinds |= {f"{_STEP}{i}": {} for i in range(sum(key.startswith(_STEP) for key in arrays))}
         for key, value in arrays.items():
             kind, _, index = key.rpartition("_")
             kinds[kind][int(index)] = value
-        inputs, expected, source, *steps = (
+        inputs, expected, source, floats, *steps = (
             [values[i] for i in range(len(values))] for values in kinds.values()
         )
-        return Selftest(inputs, expected, source, runtime, [step for step in steps if step])
+        return Selftest(inputs, expected, source, runtime, [step for step in steps if step], floats)
 
 
 @dataclass(frozen=True)
@@ -182,8 +186,9 @@ class Package:
         for what, tensors, values in (("inputs", self.manifest.inputs, found.inputs), *runs):
             if fault := _mismatch(what, tensors, values):
                 return fault
-        if found.source and len(found.source) != len(outputs):
-            return f"has {len(found.source)} outputs of the source's runtime, and the package {len(outputs)}"
+        for runtime, values in (("the source's runtime", found.source), ("the float model", found.floats)):
+            if values and len(values) != len(outputs):
+                return f"has {len(values)} outputs of {runtime}, and the package {len(outputs)}"
         return None
 
     def region_values(self, region: NpuRegion) -> RegionValues:
@@ -219,6 +224,29 @@ def _mismatch(what: str, tensors: Sequence[Tensor], values: Sequence[npt.NDArray
         if (list(value.shape), value.dtype.name) != (tensor.shape, tensor.dtype):
             return f"{what}: {tensor.name} is {value.dtype}{list(value.shape)}, and not as the package has it"
     return None
+
+
+class Compiled(Protocol):
+    """What `arm_ext.compile` returns, as far as a package is wanted."""
+
+    @property
+    def package(self) -> Package:
+        """The package that was written."""
+
+
+AnyPackage: TypeAlias = str | Path | Package | Compiled
+"""What stands for a package in the Python API: its folder, the opened package, or what `compile` returned."""
+
+
+def package_of(given: AnyPackage) -> Package:
+    """Return the package that is meant.
+
+    Raises:
+        UsageError: As `load_package`, where it is a folder.
+    """
+    if isinstance(given, str | Path):
+        return load_package(given)
+    return given if isinstance(given, Package) else given.package
 
 
 def load_package(path: str | Path) -> Package:

@@ -12,18 +12,17 @@ import numpy.typing as npt
 
 import arm_ext
 from arm_ext.board.spec import parse_spec
-from arm_ext.board.virtual import DEFAULT_CPU
+from arm_ext.board.virtual import emulated_cpu
 from arm_ext.compiler import compile as compile_model
 from arm_ext.distance import distance
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.load import import_model
-from arm_ext.manifest import TargetInfo
 from arm_ext.measure.bench import bench
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import runtime_libs
-from arm_ext.package import Package, load_package
+from arm_ext.package import AnyPackage, Package, load_package, package_of
 from arm_ext.peers import empty
 from arm_ext.peers.catalog import Peer, parse_peers
 from arm_ext.peers.comparison import Absent, Comparison, Counts, Row, row
@@ -47,7 +46,7 @@ def steps(against: str) -> tuple[str, ...]:
 
 
 def compare(
-    model: str | Path,
+    model: AnyPackage,
     against: str,
     board: str = "virtual",
     *,
@@ -59,7 +58,7 @@ def compare(
     """Count one inference of a model, as compiled here and by other runtimes.
 
     Args:
-        model: An ONNX or TFLite file, which is compiled, or a package folder.
+        model: An ONNX or TFLite file, which is compiled, or a package: its folder, opened, or as `compile` returned it.
         against: Names of `PEERS`, separated by commas.
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
         target: Profile to compile a file for; by default the board's, where its CPU names one.
@@ -72,7 +71,8 @@ def compare(
         ModelError: The model cannot be compiled.
         EnvError: A tool is missing, or a peer is not in the cache folder and cannot be downloaded.
     """
-    peers, source = parse_peers(against), Path(model)
+    peers = parse_peers(against)
+    source = Path(model) if isinstance(model, str | Path) else package_of(model).path
     given = _given(peers, source, models or {})
     profile = _profile(source, board, target, mattr)
     mca = find_mca()
@@ -80,7 +80,8 @@ def compare(
     guests = {name: fetch(peer) for peer in peers if (name := peer.name) in given}
     progress("compile")
     with _package(source, profile, mattr) as package:
-        cpu = _emulated(board, package.manifest.target)
+        info = package.manifest.target
+        cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)
         report = bench(package, f"virtual:{cpu}")
         assert isinstance(report, CountReport)
@@ -147,14 +148,6 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
     if profile.qemu_cpu is None:
         raise UsageError("target host is not emulated; name another that `arm-ext targets` lists")
     return profile.name
-
-
-def _emulated(board: str, target: TargetInfo) -> str:
-    """QEMU's CPU for a board and a package: names of profiles are taken too, which need not be QEMU's."""
-    named = parse_spec(board).cpu
-    if named in ("", target.profile):
-        return target.qemu_cpu or DEFAULT_CPU  # as --mattr left it
-    return (PROFILES[named].qemu_cpu or DEFAULT_CPU) if named in PROFILES else named
 
 
 @contextmanager

@@ -4,6 +4,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,11 +16,13 @@ from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.load import import_model, is_tflite
 from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.reference import reference
+from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.frontends.state import with_states
-from arm_ext.manifest import Calibration
+from arm_ext.manifest import Calibration, Method
 from arm_ext.npz import read_npz
-from arm_ext.quant.static import Method, Quantizer
+from arm_ext.quant.static import Quantizer
 from arm_ext.quant.steps import Steps
 
 if TYPE_CHECKING:
@@ -31,11 +34,7 @@ if TYPE_CHECKING:
 
 
 class Importer:
-    """Imports a model for several sets of shapes: as it is, by `import_model`, or quantised by samples.
-
-    Attributes:
-        calibration: How it was quantised, if it was.
-    """
+    """Imports a model for several sets of shapes: as it is, by `import_model`, or quantised by samples."""
 
     def __init__(
         self,
@@ -61,13 +60,19 @@ class Importer:
             ModelError: As `Quantizer`.
         """
         self._model, self._states = model, states or {}
-        self.calibration: Calibration | None = None
+        self._quantizer: Quantizer | None = None
         if samples is not None:
             path, steps = Path(samples), Steps(self._states, initial or {})
             arrays = read_npz(path, "calibration samples, an array an input")
             self._quantizer = Quantizer(_onnx(model), arrays, method, choices, steps)
-            digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            self.calibration = Calibration(method=method, samples=self._quantizer.samples, sha256=digest)
+            self._method, self._sha256 = method, hashlib.sha256(path.read_bytes()).hexdigest()
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """How the model was quantised, if it was, and how far that is from the float model on the samples."""
+        if self._quantizer is None:
+            return None
+        return self._quantizer.calibration(self._method, self._sha256)
 
     def __call__(self, shapes: Shapes) -> ImportedModel:
         """Return the model for these shapes.
@@ -78,13 +83,16 @@ class Importer:
         Raises:
             UsageError, ModelError, EnvError: As `import_model` and `Quantizer`.
         """
-        if self.calibration is None:
+        if self._quantizer is None:
             return import_model(self._model, shapes, self._states)
         imported = import_onnx(self._quantizer.quantized(shapes))
         source, name, digest = read_onnx(_onnx(self._model))
         name_nodes(source.graph)
         nodes = {node.name: node.op_type for node in source.graph.node}
-        quantized = replace(imported, name=name, sha256=digest, nodes=nodes | imported.nodes)
+        exact = partial(reference, serialise(self._quantizer.float_model(shapes)))
+        quantized = replace(
+            imported, name=name, sha256=digest, nodes=nodes | imported.nodes, float_reference=exact
+        )
         initial = self._quantizer.defaults
         return with_states(quantized, {state: self._states[state] for state in initial}, initial)
 

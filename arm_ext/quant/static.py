@@ -11,8 +11,9 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
@@ -27,10 +28,10 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.frontends.refuse import Shapes, reason_of
+from arm_ext.manifest import Calibration, Method
+from arm_ext.quant.compare import compare_on
 from arm_ext.quant.samples import split_samples
 from arm_ext.quant.steps import Feed, Steps
-
-Method = Literal["minmax", "percentile", "entropy"]
 
 _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
     "minmax": (CalibrationMethod.MinMax, {}),
@@ -99,11 +100,11 @@ class Quantizer:
             ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
         """
         self._model, self._steps = model, steps
-        self._shapes, proto, feeds = self._fitting(samples, choices)
-        self.samples = len(feeds)
+        self._shapes, proto, self._feeds = self._fitting(samples, choices)
+        self.samples = len(self._feeds)
         with _refusing(self._name):
             self._ready = _prepared(proto, self._name)
-            self._ranges = _ranges(self._ready, self._followed(feeds), method)
+            self._ranges = _ranges(self._ready, self._followed(self._feeds), method)
 
     def quantized(self, shapes: Shapes) -> onnx.ModelProto:
         """Return the model in QDQ form, with static shapes, and without defaults of its states.
@@ -114,12 +115,36 @@ class Quantizer:
             UsageError, ModelError: As the constructor.
         """
         with _refusing(self._name):
-            if shapes == self._shapes:
-                proto = onnx.ModelProto()
-                proto.CopyFrom(self._ready)
-            else:
-                proto = _prepared(self._read(shapes), self._name)
+            proto = onnx.ModelProto()
+            proto.CopyFrom(self.float_model(shapes))
             return _insert_qdq(proto, self._ranges)
+
+    def float_model(self, shapes: Shapes) -> onnx.ModelProto:
+        """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""
+        if shapes == self._shapes:
+            return self._ready
+        return _prepared(self._read(shapes), self._name)
+
+    def calibration(self, method: Method, sha256: str) -> Calibration:
+        """Return how the model was quantised, and how far that is from the float model on the samples."""
+        with _refusing(self._name), tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "model.onnx"
+            onnx.save(self._ready, path)
+            accuracy = compare_on(
+                self._ready, self.quantized(self._shapes), self._followed(self._feeds)(path), self.samples
+            )
+        return Calibration(
+            method=method,
+            samples=self.samples,
+            sha256=sha256,
+            compared=accuracy.compared,
+            distance=accuracy.distances(),
+            largest={
+                name: _rounded(max(float(np.max(np.abs(feed[name]), initial=0.0)) for feed in self._feeds))
+                for name, value in self._feeds[0].items()
+                if value.dtype.kind == "f"
+            },
+        )
 
     def _read(self, shapes: Shapes) -> onnx.ModelProto:
         proto, self._name, _ = read_onnx(self._model)
@@ -151,6 +176,10 @@ class Quantizer:
 
     def _followed(self, feeds: list[Feed]) -> Callable[[Path], Iterator[Feed]]:
         return lambda path: self._steps.follow(path, self.defaults, feeds)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _prepared(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:

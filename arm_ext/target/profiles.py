@@ -6,12 +6,14 @@ import platform
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-
-import tvm
+from typing import TYPE_CHECKING, Any
 
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.names import near
 from schedules.cores import CORES, Core
+
+if TYPE_CHECKING:
+    import tvm
 
 AARCH64 = "aarch64-linux-gnu"
 
@@ -75,7 +77,7 @@ class Profile:
         """LLVM feature names, sorted."""
         return self.core.features
 
-    def tvm_target(self) -> tvm.target.Target:
+    def tvm_target(self) -> "tvm.target.Target":
         """The TVM target: mcpu, each feature of the profile, and without what else mcpu implies."""
         implied = _llvm_features(self.triple, self.core.llvm_cpu) & _known_features(self.triple)
         absent = sorted(implied - set(self.features))
@@ -86,7 +88,7 @@ class Profile:
             "mattr": [*(f"+{f}" for f in self.features), *(f"-{f}" for f in absent)],
             "keys": ["arm_cpu", "cpu"] if self.triple == AARCH64 else ["cpu"],
         }
-        return tvm.target.Target(config)
+        return _target(config)
 
 
 def resolve(name: str, mattr: str | None = None) -> Profile:
@@ -132,7 +134,7 @@ def host() -> Profile:
             f"target host needs Linux on aarch64 or x86_64, not {sys.platform} on {platform.machine()}; "
             "name another target, such as arm"
         )
-    cpu = str(tvm.get_global_func("tvm.codegen.llvm.GetHostCPUName")())
+    cpu = str(_global("tvm.codegen.llvm.GetHostCPUName")())
     return host_profile(platform.machine(), cpu, [name for name, present in _host_flags().items() if present])
 
 
@@ -177,7 +179,7 @@ def _profile(name: str, core: str, note: str) -> Profile:
 
 def _host_flags() -> dict[str, bool]:
     """What LLVM detects on this machine: each feature it knows of the architecture, present or not."""
-    flags = tvm.get_global_func("tvm.codegen.llvm.GetHostCPUFeatures")()
+    flags = _global("tvm.codegen.llvm.GetHostCPUFeatures")()
     return {str(name): bool(present) for name, present in flags.items()}
 
 
@@ -188,8 +190,8 @@ def _known_features(triple: str) -> frozenset[str]:
 @functools.cache
 def _llvm_features(triple: str, cpu: str, *mattr: str) -> frozenset[str]:
     """Every feature that LLVM turns on for a CPU and mattr, tuning flags included."""
-    target = tvm.target.Target({"kind": "llvm", "mtriple": triple, "mcpu": cpu, "mattr": list(mattr)})
-    return frozenset(str(name) for name in tvm.get_global_func("target.llvm_get_cpu_features")(target))
+    target = _target({"kind": "llvm", "mtriple": triple, "mcpu": cpu, "mattr": list(mattr)})
+    return frozenset(str(name) for name in _global("target.llvm_get_cpu_features")(target))
 
 
 def _implied(triple: str, feature: str) -> frozenset[str]:
@@ -197,6 +199,18 @@ def _implied(triple: str, feature: str) -> frozenset[str]:
     generic = _GENERIC_CPU[triple.split("-", maxsplit=1)[0]]
     added = _llvm_features(triple, generic, f"+{feature}") - _llvm_features(triple, generic)
     return (added & _known_features(triple)) | {feature}
+
+
+def _target(config: dict[str, Any]) -> "tvm.target.Target":
+    import tvm  # not above: it takes seconds, and a table of profiles needs none of it
+
+    return tvm.target.Target(config)
+
+
+def _global(name: str) -> Any:
+    import tvm  # as in `_target`
+
+    return tvm.get_global_func(name)
 
 
 # Those of --target by name, without "host".

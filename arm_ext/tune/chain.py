@@ -195,6 +195,7 @@ class Chain:
             site, core = self._site, self._site.profile.core
             self._board = open_board(
                 site.board,
+                profile=site.profile.name,
                 profile_cpu=site.profile.qemu_cpu,
                 counting=site.counting,
                 caches=(core.l1d.size, core.l2.size) if site.counting else None,

@@ -171,3 +171,17 @@ def test_int8_weights_of_a_float_product_stay_int8(tmp_path: Path):
     assert np.abs(selftest.expected[0] - exact).max() < 1e-6 * np.abs(exact).max()
     # 279 weights and 9 scales, padded to tiles: as floats they would be 1116 bytes.
     assert result.package.manifest.memory.weight_bytes < 700
+
+
+def test_what_compile_returns_stands_for_the_package(tmp_path: Path):
+    result = arm_ext.compile(mlp(), output=tmp_path / "p")
+    (found,) = arm_ext.run(result).outputs.values()
+    (same,) = arm_ext.run(result.package).outputs.values()
+    np.testing.assert_array_equal(found, same)
+    for verb in (arm_ext.verify, lambda package: arm_ext.export_payload(package, tmp_path / "c")):
+        with pytest.raises(UsageError, match="without --npu"):
+            verb(result)
+    counts = arm_ext.bench(result)
+    assert isinstance(counts, arm_ext.CountReport)
+    assert counts.macs == result.report.macs
+    assert arm_ext.compare(result, "onnxruntime").rows[0].instructions == counts.instructions

@@ -56,16 +56,16 @@ def test_choice_and_runner_up_stand_in_the_report_with_their_estimates(tmp_path:
     assert {"row_pairs", "column_pairs"} <= call.params.keys()
     assert call.runner_up is not None
     assert call.runner_up.kernel == "gemm_s8_sdot"
-    assert call.estimated_cycles < call.runner_up.estimated_cycles
+    assert call.selection_cost < call.runner_up.selection_cost
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
-    _, kernels = text.split("Kernels, with estimated cycles of one call on one core, and what comes next:\n")
+    _, kernels = text.split("Kernels. Selection cost is ")
     (line,) = (line for line in kernels.splitlines() if line.startswith(f"{call.symbol} "))
-    assert f"{call.estimated_cycles:,}" in line
-    assert line.endswith(f"gemm_s8_sdot: {call.runner_up.estimated_cycles:,}")
+    assert f"{call.selection_cost:,}" in line
+    assert line.endswith(f"gemm_s8_sdot: {call.runner_up.selection_cost:,}")
     written = json.loads((tmp_path / "p" / REPORT_JSON).read_text())
     jsonschema.validate(written, report_schema())
     generic = [call for call in result.report.kernels if call.kernel == "generic"]
-    assert all((call.estimated_cycles, call.runner_up) == (None, None) for call in generic)
+    assert all((call.selection_cost, call.runner_up) == (None, None) for call in generic)
 
 
 def test_float_model_computes_in_float(tmp_path: Path):

@@ -7,7 +7,6 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
-import schedules
 from arm_ext.selftest import run_on_host
 from relay_passes import dynamic_products, fuse
 from relay_passes.dynamic_products import NAME
@@ -15,6 +14,7 @@ from relay_passes.record import recording
 from relay_passes.sources import relax_functions, sources_of
 from schedules.lower import read
 from schedules.numerics.qdq import linear_dynamic_routine
+from schedules.vocabulary import VOCABULARY
 from schedules.workload import Composite
 from tests.relay_passes.graphs import Net, tensor
 
@@ -64,7 +64,7 @@ def module(
 
 def composites(mod: tvm.IRModule) -> list[str]:
     """Return the composites, each with its steps."""
-    fused = fuse(mod, schedules.VOCABULARY)
+    fused = fuse(mod, VOCABULARY)
     routines = {gv.name_hint: func for gv, func in fused.functions_items() if isinstance(func, tirx.PrimFunc)}
     functions = [func for _, func in relax_functions(fused) if func.attrs and "Composite" in func.attrs]
     parsed = [read(func, routines) for func in functions]

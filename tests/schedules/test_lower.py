@@ -5,11 +5,12 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-import schedules
+from schedules.kernels import gemm_f32
+from schedules.lower import Lowered, lower
 from schedules.numerics.qdq.matmul import matmul_routine
 from schedules.numerics.qdq.requantize import requantize_routine
 from schedules.parse import parse
-from schedules.select import Known
+from schedules.select import Known, Rejected
 from schedules.vocabulary import MATMUL_S8
 from schedules.workload import Composite, Magnitude
 from tests.schedules.composites import composite, constant, tensor
@@ -33,8 +34,8 @@ def _linear() -> relax.Function:
 
 
 def test_arguments_are_the_parameters_the_constants_the_output():
-    lowered = schedules.lower(_linear(), host(), CORE)
-    assert isinstance(lowered, schedules.Lowered)
+    lowered = lower(_linear(), host(), CORE)
+    assert isinstance(lowered, Lowered)
     rng = np.random.default_rng(3)
     y, x = rng.normal(size=(2, 7, 5)).astype(np.float32), rng.normal(size=(2, 7, 9)).astype(np.float32)
     actual = run_on_host(lowered.func, [y, x, *lowered.constants], (2, 7, 5), "float32")
@@ -44,25 +45,25 @@ def test_arguments_are_the_parameters_the_constants_the_output():
 
 
 def test_kernel_is_described_by_its_name_and_built_alike_each_time():
-    one, other = schedules.lower(_linear(), host(), CORE), schedules.lower(_linear(), host(), CORE)
-    assert isinstance(one, schedules.Lowered)
-    assert isinstance(other, schedules.Lowered)
+    one, other = lower(_linear(), host(), CORE), lower(_linear(), host(), CORE)
+    assert isinstance(one, Lowered)
+    assert isinstance(other, Lowered)
     assert one.func.attrs["global_symbol"] == "arm_linear_f32_bias_residual_relu"
     tvm.ir.assert_structural_equal(one.func, other.func)
     assert one.choice == other.choice
 
 
 def test_look_up_reaches_the_kernel():
-    known = schedules.kernels.gemm_f32.Params(2, 4, 2, parallel=False)
-    lowered = schedules.lower(_linear(), host(), CORE, choose=lambda *_: Known(known, ""))
-    assert isinstance(lowered, schedules.Lowered)
+    known = gemm_f32.Params(2, 4, 2, parallel=False)
+    lowered = lower(_linear(), host(), CORE, choose=lambda *_: Known(known, ""))
+    assert isinstance(lowered, Lowered)
     assert lowered.choice.params == known
 
 
 def test_composite_that_no_kernel_takes():
     batched = composite([tensor((3, 7, 9))], lambda _, x: op.matmul(x, constant((3, 9, 5))))
-    answer = schedules.lower(batched, host(), CORE)
-    assert isinstance(answer, schedules.Rejected)
+    answer = lower(batched, host(), CORE)
+    assert isinstance(answer, Rejected)
     assert ("gemm_f32", "2 dimensions", "3 dimensions") in {
         (r.kernel, r.limit, r.actual) for r in answer.rejections
     }
@@ -76,8 +77,8 @@ def test_attention_is_one_kernel():
         lambda p, _q, _k, v: op.matmul(p, v),
         name="arm.attention",
     )
-    lowered = schedules.lower(function, host(), CORE)
-    assert isinstance(lowered, schedules.Lowered)
+    lowered = lower(function, host(), CORE)
+    assert isinstance(lowered, Lowered)
     rng = np.random.default_rng(3)
     q, k, v = (rng.normal(size=shape).astype(np.float32) for shape in ((2, 9, 8), (2, 8, 7), (2, 7, 5)))
     actual = run_on_host(lowered.func, [q, k, v, *lowered.constants], (2, 9, 5), "float32")
@@ -114,8 +115,8 @@ def test_a_routine_is_an_anchor_and_its_parameters_are_the_workload():
     assert parsed.workload.attributes == (("a_zero", "-128"), ("b_zero", "7"))
     # 8 * 255 * 135 is below 2**19, and a hundredth of it below 2**12.
     assert parsed.workload.magnitude == Magnitude(19, 12)
-    lowered = schedules.lower(function, host(), CORE, routines=routines)
-    assert isinstance(lowered, schedules.Lowered)
+    lowered = lower(function, host(), CORE, routines=routines)
+    assert isinstance(lowered, Lowered)
     assert lowered.choice.kernel == "matmul_s8"
 
 
@@ -141,8 +142,8 @@ def test_convolution_with_activation_and_residual(residual_first: bool, groups: 
         *((add, silu) if residual_first else (silu, add)),
         name="arm.conv2d",
     )
-    lowered = schedules.lower(function, host(), CORE)
-    assert isinstance(lowered, schedules.Lowered)
+    lowered = lower(function, host(), CORE)
+    assert isinstance(lowered, Lowered)
     assert lowered.choice.kernel == kernel
     rng = np.random.default_rng(3)
     x, y = (rng.normal(size=shape).astype(np.float32) for _ in range(2))
@@ -164,11 +165,11 @@ def test_convolution_with_activation_and_residual(residual_first: bool, groups: 
 
 def test_symbolic_shape():
     dynamic = composite([tensor((tvm.tirx.Var("n", "int64"), 9))], lambda _, x: op.matmul(x, W))
-    answer = schedules.lower(dynamic, host(), CORE)
-    assert isinstance(answer, schedules.Rejected)
+    answer = lower(dynamic, host(), CORE)
+    assert isinstance(answer, Rejected)
     assert answer.rejections[0].kernel == "any"
 
 
 def test_composite_outside_the_vocabulary():
     with pytest.raises(ValueError, match=r"'arm.unknown' is not in the vocabulary: .*arm.linear"):
-        schedules.lower(composite([X], lambda _, x: op.exp(x), name="arm.unknown"), host(), CORE)
+        lower(composite([X], lambda _, x: op.exp(x), name="arm.unknown"), host(), CORE)

@@ -59,6 +59,13 @@ def run_onnxruntime(
             float between quantise and dequantise.
         weights: Those that are not in `model`.
     """
+    session = open_session(Serialised(model, dict(weights)), integers=integers)
+    feed = dict(zip((value.name for value in session.get_inputs()), inputs, strict=True))
+    return [np.asarray(value) for value in session.run(None, feed)]
+
+
+def open_session(model: Serialised, *, integers: bool) -> onnxruntime.InferenceSession:
+    """Return a session on one thread; `integers` as for `run_onnxruntime`."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4
@@ -71,11 +78,9 @@ def run_onnxruntime(
             options.add_session_config_entry("session.x64quantprecision", "1")
     else:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    held = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in weights.values()]
-    options.add_external_initializers(list(weights), held)
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    feed = dict(zip((value.name for value in session.get_inputs()), inputs, strict=True))
-    return [np.asarray(value) for value in session.run(None, feed)]
+    held = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in model.weights.values()]
+    options.add_external_initializers(list(model.weights), held)
+    return onnxruntime.InferenceSession(model.model, options, providers=["CPUExecutionProvider"])
 
 
 Job = tuple[bytes, list[npt.NDArray[Any]]]

@@ -14,7 +14,7 @@ def test_a_comparison_is_printed_as_a_table(digits_package: Path, capsys: pytest
     out = capsys.readouterr().out
     assert "est. cycles" in out
     assert "tvm-arm-ext 0" in out
-    assert "onnxruntime             not available: needs a .onnx of the same network" in out
+    assert "onnxruntime: not available: needs a .onnx of the same network" in out
     assert "no time on a board" in out
 
 

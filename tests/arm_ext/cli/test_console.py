@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the verbs share."""
 
-from arm_ext.cli.console import columns
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from arm_ext.cli.console import columns, prose
 
 
 def test_columns_keep_long_cells_on_one_line_and_brackets_as_they_are() -> None:
@@ -9,3 +16,30 @@ def test_columns_keep_long_cells_on_one_line_and_brackets_as_they_are() -> None:
     assert columns([("output", "type", ""), (long, "[n, 3]", "ok"), ("y", "[1]", "")]) == (
         f"output{' ' * (len(long) - 6)}  type\n{long}  [n, 3]  ok\ny{' ' * (len(long) - 1)}  [1]"
     )
+
+
+_PRINTED = """
+from arm_ext.cli.console import columns, prose
+print(columns([("count", "name"), ("1", "a"), ("1,234", "k" * 100)], "><"))
+print(prose("others  " + "scalar 1.0 %, " * 9, indent=8))
+"""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_and_sentences_fit_a_terminal(width: int) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(width)}
+    subprocess.run([sys.executable, "-c", _PRINTED], stdout=theirs, env=environment, check=True)
+    os.close(theirs)
+    lines = os.read(ours, 10_000).decode().splitlines()
+    os.close(ours)
+    assert lines[:2] == ["count  name", "    1  a"]
+    assert lines[2] == f"1,234  {'k' * min(100, width - 8)}{'…' if width < 107 else ''}"
+    assert all(len(line) <= width for line in lines)
+    assert all(line.startswith(" " * 8) for line in lines[4:])
+
+
+@pytest.mark.usefixtures("capsys")
+def test_a_pipe_gets_whole_lines() -> None:
+    assert columns([("1,234", "k" * 300)], "><") == f"1,234  {'k' * 300}"
+    assert prose("word " * 90) == "word " * 90

@@ -10,7 +10,7 @@ def test_an_operator_takes_what_the_kernel_that_computes_it_is_estimated_at():
     model = prepared("mixed")
     cycles = cpu_cycles(model.lowered, model.context.kernels, model.graph.operators)
     estimates = {
-        source: kernel.estimated_cycles for kernel in model.context.kernels for source in kernel.sources
+        source: kernel.selection_cost for kernel in model.context.kernels for source in kernel.sources
     }
     for node in ("conv", "query", "mixture"):
         assert cycles[named(model.graph, node)] == estimates[node] > 0
@@ -21,7 +21,7 @@ def test_operators_of_one_kernel_share_what_it_takes():
     (kernel,) = [k for k in model.context.kernels if "scores" in k.sources]
     cycles = cpu_cycles(model.lowered, model.context.kernels, model.graph.operators)
     shares = [cycles[named(model.graph, node)] for node in ("turned", "scores")]
-    assert sum(shares) == pytest.approx(kernel.estimated_cycles)
+    assert sum(shares) == pytest.approx(kernel.selection_cost)
     assert 0 < shares[0] < shares[1]
 
 
@@ -29,13 +29,13 @@ def test_a_kernel_that_is_called_twice_counts_for_each_call():
     model = prepared("mixed")
     (kernel,) = [k for k in model.context.kernels if {"query", "key"} <= set(k.sources)]
     cycles = cpu_cycles(model.lowered, model.context.kernels, model.graph.operators)
-    assert [cycles[named(model.graph, node)] for node in ("query", "key")] == [kernel.estimated_cycles] * 2
+    assert [cycles[named(model.graph, node)] for node in ("query", "key")] == [kernel.selection_cost] * 2
 
 
 def test_loops_that_nobody_scheduled_take_a_cycle_for_each_piece_of_work():
     model = prepared("mixed")
     kernels = [
-        k.model_copy(update={"estimated_cycles": None}) if "conv" in k.sources else k
+        k.model_copy(update={"selection_cost": None}) if "conv" in k.sources else k
         for k in model.context.kernels
     ]
     cycles = cpu_cycles(model.lowered, kernels, model.graph.operators)

@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from arm_ext import digits
+from arm_ext.board.spec import parse_spec
+from arm_ext.board.virtual import emulated_cpu
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.package import load_package
 from arm_ext.peers.catalog import PEERS
-from arm_ext.peers.compare import OURS, _emulated, _profile, compare
+from arm_ext.peers.compare import OURS, _profile, compare
 from arm_ext.peers.count import fetch
 from arm_ext.peers.empty import write_empty
 from arm_ext.target.profiles import resolve
@@ -59,13 +60,11 @@ def test_a_package_is_compiled_already(digits_package: Path) -> None:
     ],
 )
 def test_the_board_says_what_to_compile_for(
-    board: str, target: str | None, mattr: str | None, profile: str, cpu: str, digits_package: Path
+    board: str, target: str | None, mattr: str | None, profile: str, cpu: str
 ) -> None:
     assert _profile(MODEL, board, target, mattr) == profile
     resolved = resolve(profile, mattr)
-    manifest = load_package(digits_package).manifest
-    info = manifest.target.model_copy(update={"profile": profile, "qemu_cpu": resolved.qemu_cpu})
-    assert _emulated(board, info) == cpu
+    assert emulated_cpu(parse_spec(board).cpu, profile, resolved.qemu_cpu) == cpu
 
 
 def test_a_runtime_without_a_file_is_listed_with_the_reason(digits_package: Path) -> None:

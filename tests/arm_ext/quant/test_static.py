@@ -14,7 +14,8 @@ from sklearn.datasets import load_digits
 from arm_ext import digits
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.quant.static import Method, quantize
+from arm_ext.manifest import Method
+from arm_ext.quant.static import quantize
 from tests.arm_ext.models import mlp, model, residual_cnn
 
 

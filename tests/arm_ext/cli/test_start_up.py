@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a command loads before it has something to do."""
+
+import subprocess
+import sys
+
+import pytest
+
+import arm_ext
+
+# Each takes a tenth of a second to seconds.
+HEAVY = ("tvm", "tvm_ffi", "torch", "onnx", "onnxruntime", "jax", "tflite", "scipy", "sklearn", "yaml")
+
+_RUN = """
+import sys
+from arm_ext.cli import invoke
+
+code = invoke(sys.argv[2:])
+print("LOADED", *(name for name in sys.argv[1].split(",") if name in sys.modules))
+sys.exit(code)
+"""
+
+
+def _loaded(*arguments: str, code: int = 0) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, ",".join(HEAVY), *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout.splitlines()[-1].split()[1:]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(
+            "",
+            "bench",
+            "board",
+            "board virtual",
+            "compile",
+            "db",
+            "db show",
+            "db merge",
+            "db prune",
+            "doctor",
+        ),
+        *("explain", "export-payload", "run", "targets", "tune", "verify"),
+    ],
+)
+def test_help_loads_nothing_heavy(command: str) -> None:
+    assert _loaded(*command.split(), "--help") == []
+
+
+def test_a_table_of_targets_loads_nothing_heavy() -> None:
+    assert _loaded("targets") == []
+
+
+def test_wrong_usage_loads_nothing_heavy() -> None:
+    assert _loaded("compile", "--precision", "fp7", code=2) == []
+
+
+def test_the_package_lists_its_names_and_loads_them_when_they_are_used() -> None:
+    listed = (
+        "import sys, arm_ext; assert set(arm_ext.__all__) <= set(dir(arm_ext)); print('tvm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert [name for name in arm_ext.__all__ if not hasattr(arm_ext, name)] == []
