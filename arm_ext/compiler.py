@@ -11,6 +11,7 @@ import onnx
 
 from arm_ext import package
 from arm_ext.any_length import refuse_with_length
+from arm_ext.board.foreign import remember
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module, trusted
@@ -141,6 +142,7 @@ def compile(
         linked = packing.link(cc, progress)
         progress("package")
         manifest, report = packing.write(linked, numerics, calibrated, known)
+    remember(manifest.so_sha256)
     return CompileResult(Package(Path(output), manifest), report)
 
 
