@@ -10,9 +10,10 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.any_length import refuse_with_length
+from arm_ext.board.foreign import remember
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.load import export_module
+from arm_ext.frontends.load import export_module, trusted
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.macs import count_macs
 from arm_ext.manifest import Memory, Method, Numerics, Precision
@@ -57,6 +58,7 @@ def compile(
     output: str | Path = "model.armpkg",
     *,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    trust: bool = False,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -84,6 +86,7 @@ def compile(
         output: The package folder; an earlier package there is replaced, if nothing else is there.
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
+        trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → shape, for inputs with dynamic dimensions. A list in the place of a size is of sizes
             to choose from at run time; lists go together position by position. A name in the place of the first size
@@ -127,8 +130,9 @@ def compile(
         progress("import")
         without = () if winograd else (winograd_f32.NAME,)
         known = None if tuned is None else Tuned(tuned, profile, without)
+        given = trusted(model) if trust else model
         source = Source(
-            model, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
+            given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
         context = Context(profile, precision, without, _NUMERICS[numerics], known)
         variants, calibrated = source.variants(buckets, context)
@@ -141,6 +145,7 @@ def compile(
         linked = packing.link(cc, progress)
         progress("package")
         manifest, report = packing.write(linked, numerics, calibrated, known)
+    remember(manifest.so_sha256)
     return CompileResult(Package(Path(output), manifest), report)
 
 

@@ -18,6 +18,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from arm_ext.board import open_board
+from arm_ext.board.confine import support
 from arm_ext.board.spec import parse_spec
 from arm_ext.errors import ArmExtError, EnvError
 from arm_ext.measure.mca import INSTALL_COMMAND, find_mca
@@ -108,6 +109,7 @@ def diagnose(board: str | None = None) -> Diagnosis:
         (QEMU, virtual, _qemu),
         ("qemu plugins", optional, _qemu_plugins),
         ("arm64 libraries", virtual, _sysroot),
+        ("confinement", optional, _confinement),
         ("aarch64 runtime", optional, _aarch64_runtime),
         ("llvm-mca", optional, _llvm_mca),
     ]
@@ -217,6 +219,16 @@ def _sysroot() -> str:
     if lacking:
         raise _LackError(f"not all in {root}: no virtual board", f"apt-get install {' '.join(lacking)}")
     return str(root)
+
+
+def _confinement() -> str:
+    has = support()
+    if lacks := has.lacks():
+        raise _LackError(
+            f"Linux {platform.release()} lets a model on the virtual board {'; '.join(lacks)}: run no package there "
+            "that you would not run as a program. Linux 6.12 with Landlock and seccomp confines it"
+        )
+    return f"{has.describe()}: a model on the virtual board has no files but its own, and no network"
 
 
 def _aarch64_runtime() -> str:

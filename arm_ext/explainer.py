@@ -14,6 +14,7 @@ import relay_passes
 from arm_ext.control import split
 from arm_ext.errors import UsageError
 from arm_ext.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
+from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.wrap import preprocessed
 from arm_ext.manifest import Method
@@ -62,6 +63,7 @@ def explain(
     rule: str | None = None,
     *,
     target: str = "arm",
+    trust: bool = False,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -77,6 +79,7 @@ def explain(
         model: An ONNX, TFLite, StableHLO or .pt2 file, a loaded ONNX model, or an exported program of PyTorch or JAX.
         rule: The only one of NAMES to tell about; all run in any case, for they make way for each other.
         target: Name of a profile, whose core estimates are for.
+        trust: As for `compile`.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → static shape, for inputs with dynamic dimensions.
         preprocess: As for `compile`.
@@ -93,7 +96,8 @@ def explain(
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
     context = Context(resolve(target, mattr))
     progress("import")
-    imported = import_given(model, static_shapes(shapes, "explain"), quantize, calibration)
+    source = trusted(model) if trust else model
+    imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
     imported = preprocessed(imported, read_preprocess(preprocess))
     pieces = split(imported.mod).pieces.values()
     records = [_recorded(piece, context.of_piece(), progress) for piece in pieces]

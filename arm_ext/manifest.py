@@ -350,6 +350,11 @@ class Manifest(_Record):
                     raise ValueError(f"the {what} of a bucket are not those of the package with other sizes")
         return self
 
+    @property
+    def so_sha256(self) -> str:
+        """The hash of model.so."""
+        return next(file.sha256 for file in self.files if file.path == "model.so")
+
     def _check_states(self) -> None:
         """Whether they are the last inputs and outputs."""
         count = len(self.states)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy.typing as npt
 
 from arm_ext.board import open_board
+from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
 from arm_ext.errors import UsageError
 from arm_ext.npu_status import NpuStatus
@@ -23,9 +24,11 @@ def on_board(
     Raises:
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
-    target = package.manifest.target
+    manifest = package.manifest
+    target = manifest.target
     with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu) as opened:
         opened.require(target.features)
+        warn_of_foreign(package.path, manifest.so_sha256, opened)
         model = opened.load(package.so)
         return compute(model), model.npu_status() if package.has_npu_regions else None
 

@@ -15,6 +15,7 @@ from arm_ext.batch import batched
 from arm_ext.bucketing import check_states, check_together, counted_inputs, with_frames
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.load import TrustedFile
 from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.frontends.state import read_initial, with_states
@@ -41,7 +42,7 @@ _PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
 class Source:
     """A model and how it is imported; see the arguments of `compile`."""
 
-    model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported"
+    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported"
     preprocess: Preprocess | str | Path | None = None
     state: Mapping[str, str] = field(default_factory=dict)
     state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 from arm_ext.errors import EnvError, UsageError
+from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.manifest import Method, Precision
 from arm_ext.pipeline import Context
@@ -33,6 +34,7 @@ def tune_model(
     target: str = "arm",
     db: str | Path = "tuning",
     *,
+    trust: bool = False,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -59,6 +61,7 @@ def tune_model(
         model: A file of any format that `compile` takes.
         target: Name of a profile.
         db: Folder of the database; made if there is none.
+        trust: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`.
         preprocess: As for `compile`.
@@ -81,7 +84,9 @@ def tune_model(
         EnvError: A board or a tool is missing, the first candidate fails, or none can be measured.
     """
     profile = resolve(target, mattr)
-    source = Source(model, preprocess, quantize=quantize, calibration=calibration)
+    source = Source(
+        trusted(model) if trust else model, preprocess, quantize=quantize, calibration=calibration
+    )
     buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
     (imported, *_) = buckets
     of_all = united([extract(each.mod, Context(profile, precision)) for each in buckets])

@@ -10,7 +10,7 @@ from typing import Self
 from arm_ext.board.info import BoardInfo, read_probe
 from arm_ext.board.model import LoadedModel
 from arm_ext.board.session import Session
-from arm_ext.errors import EnvError, ModelError, UsageError
+from arm_ext.errors import ArmExtError, EnvError, ModelError, UsageError
 from arm_ext.native.build import probe_module
 
 # ELF header of a 64-bit little-endian file: e_machine at byte 18 (System V gABI, chapter 4).
@@ -103,8 +103,27 @@ class Board:
                 f"{so} is for {machine}, but board {self.name} is {self.info.machine}; take another board"
             )
         self._unload()
-        self._model = LoadedModel(self.connect(), so, dump=self.dump, emulated=self.emulated)
+        session = self.connect()
+        try:
+            # Asked of this session: a tracker may give another board each time.
+            emulated = self.emulated or self.ask(session).emulated
+            self._model = LoadedModel(session, so, dump=self.dump, emulated=emulated)
+        except ArmExtError:
+            session.close()
+            raise
         return self._model
+
+    def require_real(self, info: BoardInfo) -> None:
+        """Refuses an emulated board, where a time is wanted.
+
+        Raises:
+            EnvError: It is one.
+        """
+        if info.emulated:
+            raise EnvError(
+                f"board {self.name} is emulated: times taken there mean nothing; take --board virtual, which counts "
+                "instructions, or a real one"
+            )
 
     def close(self) -> None:
         """Ends the session, and the board if it was started here."""

@@ -86,6 +86,8 @@ class BoardInfo:
         cpu: The core's name, such as "cortex-a76", or what identifies it.
         tvm_version: Of the runtime there, such as "0.27.0.post1"; "unknown" if it is no installed wheel.
         ffi_version: Of libtvm_ffi there, likewise.
+        emulated: Whether QEMU's user mode runs it, so that times taken there mean nothing. A whole emulated machine,
+            with a kernel of its own, cannot be told from a real one.
     """
 
     features: frozenset[str]
@@ -94,6 +96,7 @@ class BoardInfo:
     cpu: str
     tvm_version: str
     ffi_version: str
+    emulated: bool = False
 
 
 def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
@@ -111,7 +114,8 @@ def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
     else:
         features = _x86_features(x86_cpu) if x86_cpu else frozenset()
         cpu = x86_cpu or values["cpu"] or "unknown"
-    return BoardInfo(features, int(values["cores"]), machine, cpu, values["tvm"], values["ffi"])
+    cores, emulated = int(values["cores"]), values["emulated"] == "1"
+    return BoardInfo(features, cores, machine, cpu, values["tvm"], values["ffi"], emulated)
 
 
 def _bits(word: int, names: dict[int, str]) -> frozenset[str]:

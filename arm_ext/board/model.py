@@ -97,7 +97,9 @@ class LoadedModel:
             EnvError: As for `run`.
         """
         if self._emulated:
-            raise UsageError("an emulated board has no times that mean anything; count instructions instead")
+            raise UsageError(
+                "the board is emulated, and its times mean nothing; count instructions with --board virtual"
+            )
         return self._evaluate(inputs, repeats, warmup, steps)
 
     def count(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:

@@ -30,12 +30,18 @@ class ServerProcess:
         folder: Its folder, removed in the end.
     """
 
-    def __init__(self, command: Callable[[Path], Sequence[str]], env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: Callable[[Path], Sequence[str]],
+        env: Mapping[str, str],
+        inherited: Mapping[str, str] | None = None,
+    ) -> None:
         """Starts it.
 
         Args:
             command: From the folder to the command line.
-            env: Added to our environment.
+            env: Added to the environment.
+            inherited: The environment otherwise; ours by default.
         """
         self.folder = Path(tempfile.mkdtemp(prefix="arm-ext-board-"))
         with (self.folder / _LOG).open("wb") as log:
@@ -45,7 +51,7 @@ class ServerProcess:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                env={**os.environ, "TMPDIR": str(self.folder), **env},
+                env={**(os.environ if inherited is None else inherited), "TMPDIR": str(self.folder), **env},
                 start_new_session=True,
             )
         # Runs at the latest at interpreter exit.

@@ -3,8 +3,10 @@
 
 import errno
 import os
+import shutil
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -59,28 +61,31 @@ class Address:
 class Session:
     """One session; after an error in it it is closed."""
 
-    def __init__(self, address: Address, timeout: float, *, shares_files: bool = False) -> None:
+    def __init__(self, address: Address, timeout: float, *, shared: Path | None = None) -> None:
         """Connects.
 
         Args:
             address: The server.
             timeout: Seconds that the session may last.
-            shares_files: Whether the server has this machine's files.
+            shared: A folder of this machine's that the server has, too.
 
         Raises:
             BoardLostError: There is no server, or it does not answer.
         """
         self._address = address
         self._timeout = timeout
-        self._shares_files = shares_files
+        self._shared = shared
         self._sockets: list[socket.socket] = []
         self._rpc = self._connect()
 
     def load(self, so: Path) -> tvm.runtime.Module:
-        """Uploads a shared library under its own name and loads it; a large one where it lies, if files are shared."""
+        """Uploads a shared library under its own name and loads it; a large one by the shared folder, if any."""
         with self.guard():
-            if self._shares_files and so.stat().st_size > _SHARED_BYTES:
-                return self._rpc.load_module(str(so.resolve()))
+            if self._shared is not None and so.stat().st_size > _SHARED_BYTES:
+                # Not a link, by which the model could write to the package.
+                copy = Path(tempfile.mkdtemp(dir=self._shared)) / so.name
+                shutil.copyfile(so, copy)
+                return self._rpc.load_module(str(copy))
             self._rpc.upload(str(so))
             return self._rpc.load_module(so.name)
 

@@ -5,9 +5,11 @@ import os
 import platform
 import re
 import shutil
+import socket
 from pathlib import Path
 
 from arm_ext.board.base import Board
+from arm_ext.board.confine import confined
 from arm_ext.board.process import ServerProcess
 from arm_ext.board.session import Address, BoardLostError, Session
 from arm_ext.errors import EnvError, UsageError
@@ -22,6 +24,20 @@ _LOADER = "lib/ld-linux-aarch64.so.1"
 _CXX_LIBRARY = "lib/libstdc++.so.6"
 # It takes half a second; the rest is for a machine under load.
 _START_SECONDS = 30
+# What the emulator, its libraries and the server are of, the machine's and the arm64 ones; files of the kernel's that
+# they read; none of the user's.
+_SYSTEM = (
+    "/usr",
+    "/bin",
+    "/lib",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/proc",
+    "/sys/devices/system",
+    "/dev/urandom",
+)
+# What is no secret of the environment's, which the model sees.
+_ENVIRONMENT = ("PATH", "LANG", "LC_", "TVM_", "OMP_", "ARM_EXT_", "QEMU_")
 
 
 class VirtualServer:
@@ -30,6 +46,7 @@ class VirtualServer:
     Attributes:
         port: On the loopback interface.
         dump: Where the counting plugin writes; None without counting.
+        folder: The one that it may write to, removed in the end.
     """
 
     def __init__(
@@ -60,6 +77,10 @@ class VirtualServer:
         server, libs = board_server(), runtime_libs()
         plugin = qemu_plugin() if counting else None
 
+        host, _, port = tracker.rpartition(":")
+        # The server resolves no names, which would take more rights.
+        tracker = tracker and f"{_address(host)}:{port}"
+
         def command(folder: Path) -> list[str]:
             dump = folder / "dump"
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
@@ -67,9 +88,16 @@ class VirtualServer:
             line += ["-plugin", f"{plugin},out={dump}{options}"] if plugin else []
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
-            return line + (["--tracker", tracker, "--key", key] if tracker else [])
+            line += ["--tracker", tracker, "--key", key] if tracker else []
+            # The runtime's version stands beside its libraries' folder.
+            native = [server.parent, libs.parent.parent, *([plugin.parent] if plugin else [])]
+            read = [*map(Path, _SYSTEM), Path(qemu).parent, *([root] if root != Path("/") else []), *native]
+            return confined(line, read=read, write=[folder, Path("/dev/null")], tracker_port=int(port or 0))
 
-        self._process = ServerProcess(command, {"TVM_NUM_THREADS": str(threads)} if counting else {})
+        inherited = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+        more = {"TVM_NUM_THREADS": str(threads)} if counting else {}
+        self._process = ServerProcess(command, more, inherited)
+        self.folder = self._process.folder
         self.dump = self._process.folder / "dump" if counting else None
         try:
             self.port = int(self._process.wait_for(_ready, _START_SECONDS))
@@ -122,7 +150,7 @@ class VirtualBoard(Board):
         """Opens a session; see `Board.connect`."""
         try:
             address = Address("127.0.0.1", self._server.port, "", self.name)
-            return Session(address, self._timeout, shares_files=True)
+            return Session(address, self._timeout, shared=self._server.folder)
         except EnvError as error:
             raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
 
@@ -160,6 +188,18 @@ def emulator() -> tuple[str, Path]:
                 "or set ARM_EXT_SYSROOT to a folder with an arm64 lib/"
             )
     return qemu, root
+
+
+def _address(host: str) -> str:
+    """The IPv4 address of a host.
+
+    Raises:
+        EnvError: There is none of that name.
+    """
+    try:
+        return socket.gethostbyname(host)
+    except OSError as error:
+        raise EnvError(f"no host is named {host!r} ({error.strerror})") from error
 
 
 def _ready(log: str) -> str | None:

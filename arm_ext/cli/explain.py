@@ -37,6 +37,7 @@ def explain(
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
     quantize: Path | None,
+    trust: bool,
     calibration: Method,
     as_json: bool,
 ) -> None:
@@ -62,6 +63,7 @@ def explain(
             shapes=given_shapes(shapes),
             preprocess=preprocess,
             quantize=quantize,
+            trust=trust,
             calibration=calibration,
             progress=step,
         )

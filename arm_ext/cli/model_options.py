@@ -13,6 +13,11 @@ Command = Callable[..., Any]
 
 _OPTIONS = (
     click.option(
+        "--trust",
+        is_flag=True,
+        help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
+    ),
+    click.option(
         "--preprocess",
         type=click.Path(path_type=Path),
         metavar="FILE.yaml",
@@ -36,7 +41,7 @@ _OPTIONS = (
 
 
 def model_options(function: Command) -> Command:
-    """Add --preprocess, --quantize and --calibration."""
+    """Add --trust, --preprocess, --quantize and --calibration."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function

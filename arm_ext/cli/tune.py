@@ -88,6 +88,7 @@ def tune(
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
     quantize: Path | None,
+    trust: bool,
     calibration: Method,
     precision: Precision,
     db: Path,
@@ -118,6 +119,7 @@ def tune(
             shapes=given_shapes(shapes),
             preprocess=preprocess,
             quantize=quantize,
+            trust=trust,
             calibration=calibration,
             precision=precision,
             board=board,
@@ -144,7 +146,7 @@ def tune(
         "--precision ": precision if precision != "fp32" else None,
     }
     flags = "".join(f" --shape {quote(f'{name}={dims_text(dims)}')}" for name, dims in shapes)
-    flags += "".join(f" {option}{value}" for option, value in given.items() if value)
+    flags += "".join(f" {option}{value}" for option, value in given.items() if value) + " --trust" * trust
     click.echo(f"\nUse it:\n  {command('compile')} {model} --target {target}{flags} --tuned {db}")
 
 

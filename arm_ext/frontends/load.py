@@ -5,8 +5,9 @@ import importlib.util
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
+_T = TypeVar("_T")
+
 # First bytes of what users may take for a model that can be compiled → what it is, and what to do.
 _OTHERS = {
     b"PK\x03\x04": "a zip archive, as PyTorch and Keras write; write a PyTorch model with torch.export.save, "
@@ -33,15 +36,30 @@ _OTHERS = {
 _IR_VERSION = b"\x08"
 
 
+@dataclass(frozen=True)
+class TrustedFile:
+    """A .pt2 file whose author the user trusts: it may run code when it is opened."""
+
+    path: Path
+
+
+def trusted(model: _T) -> _T | TrustedFile:
+    """Return the .pt2 file as one that is trusted; any other model as it is, since no other format runs code."""
+    if isinstance(model, str | Path) and Path(model).is_file() and _is_exported_program(Path(model)):
+        return TrustedFile(Path(model))
+    return model
+
+
 def import_model(
-    model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
+    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
     shapes: Shapes | None = None,
     states: Mapping[str, str] | None = None,
 ) -> ImportedModel:
     """Import a model of any format that there is a front end for.
 
     Args:
-        model: A path, a loaded ONNX model, or an exported program of PyTorch or of JAX.
+        model: A path, which `trusted` may have marked, a loaded ONNX model, or an exported program of PyTorch or of
+            JAX.
         shapes: Input name → static shape, needed for each input with a dynamic dimension.
         states: Input name → name of the output that is its next value, for `with_states` to follow; ONNX may have
             values for them.
@@ -53,6 +71,8 @@ def import_model(
     """
     if isinstance(model, onnx.ModelProto):
         return import_onnx_states(model, shapes, states or {})
+    if isinstance(model, TrustedFile):
+        return _import_torch(model.path, shapes, trust=True)
     if not isinstance(model, str | Path):
         if (bytecode := getattr(model, "mlir_module_serialized", None)) is not None:
             return _import_stablehlo(bytes(bytecode), str(getattr(model, "fun_name", "model")), shapes)
@@ -128,11 +148,13 @@ def export_module(module: object, example_inputs: Sequence[Any] | Mapping[str, A
     return export.export_module(module, example_inputs)
 
 
-def _import_torch(model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None) -> ImportedModel:
+def _import_torch(
+    model: "Path | ExportedProgram | nn.Module", shapes: Shapes | None, *, trust: bool = False
+) -> ImportedModel:
     # Not above: it takes seconds to load, and most models need none of it.
     with _torch(f"{model} is a PyTorch program"):
         from arm_ext.frontends.torch.importer import import_torch
-    return import_torch(model, shapes)
+    return import_torch(model, shapes, trust=trust)
 
 
 def _torch(why: str) -> AbstractContextManager[None]:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
 from arm_ext.board import Board, conditions, open_board
+from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import parse_spec
 from arm_ext.errors import UsageError
 from arm_ext.frontends.refuse import Shapes, refuse_unknown_inputs
@@ -131,6 +132,7 @@ def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus
         board, profile=target.profile, profile_cpu=target.qemu_cpu, counting=True, threads=threads
     ) as opened:
         opened.require(target.features)
+        warn_of_foreign(package.path, package.manifest.so_sha256, opened)
         model = opened.load(package.so)
         trace = model.count(_inputs(package), steps=bool(package.manifest.states))
         return trace, model.npu_status() if package.has_npu_regions else None
@@ -140,6 +142,7 @@ def _time(package: Package, board: str) -> TimeReport:
     with open_board(board) as opened:
         opened.require(package.manifest.target.features)
         threads, governor = _conditions(opened)
+        warn_of_foreign(package.path, package.manifest.so_sha256, opened)
         model = opened.load(package.so)
         steps = bool(package.manifest.states)
         seconds = model.time(_inputs(package), repeats=REPEATS, warmup=WARMUP, steps=steps)

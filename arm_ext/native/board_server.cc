@@ -10,7 +10,6 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,17 +21,14 @@
 #include "marks.h"
 #include "session.h"
 #include "tracker.h"
+#include "waiting.h"
 #include "wire.h"
 
 namespace arm_ext {
 namespace {
 
-// tvm/rpc/base.py
-constexpr int kRpcMagic = 0xFF271;
-constexpr int kCodeMismatch = kRpcMagic + 2;
-constexpr int kMaxKey = 4096;
-constexpr int kHandshakeSeconds = 5;
-constexpr int kPingMs = 2000;
+constexpr int kCodeMismatch = kRpcMagic + 2;  // tvm/rpc/base.py
+constexpr double kPingSeconds = 2;
 constexpr int kOwner = STDIN_FILENO;
 
 struct Options {
@@ -74,13 +70,14 @@ bool LoadRuntime() {
 
 /*! \brief Listens on a free loopback port; -1 on failure. */
 int Listen(int* port) {
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
   sockaddr_in address = {};
   socklen_t size = sizeof(address);
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   sockaddr* any = reinterpret_cast<sockaddr*>(&address);
-  constexpr int kBacklog = 8;
+  // Of clients that come while a session runs, some may be silent.
+  constexpr int kBacklog = 512;
   if (fd < 0 || bind(fd, any, size) != 0 || listen(fd, kBacklog) != 0 ||
       getsockname(fd, any, &size) != 0) {
     perror("listen");
@@ -90,70 +87,57 @@ int Listen(int* port) {
   return fd;
 }
 
-void SetReceiveTimeout(int fd, int seconds) {
-  timeval limit = {seconds, 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-}
-
 /*!
- * \brief The protocol's greeting.
+ * \brief The protocol's answer to a greeting.
+ * \param greeting What the client said; cut behind its key.
  * \param match The key that the client must name ("client:<match>").
  * \param key The key by which the server answers.
  * \param timeout_s Receives the client's "-timeout=", 0 if it gave none.
  */
-bool Handshake(int client, const char* match, const char* key, double* timeout_s) {
+bool Answer(int client, char* greeting, const char* match, const char* key, double* timeout_s) {
   int one = 1;
   setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-  SetReceiveTimeout(client, kHandshakeSeconds);
-  int magic = 0, size = 0;
-  char text[kMaxKey + 1] = {};
-  if (!ReadAll(client, &magic, sizeof(magic)) || magic != kRpcMagic ||
-      !ReadAll(client, &size, sizeof(size)) || size < 0 || size > kMaxKey ||
-      !ReadAll(client, text, static_cast<size_t>(size))) {
-    return false;
-  }
-  SetReceiveTimeout(client, 0);
-  const char* timeout = strstr(text, " -timeout=");
+  const char* timeout = strstr(greeting, " -timeout=");
   *timeout_s = timeout == nullptr ? 0 : atof(timeout + strlen(" -timeout="));
-  text[strcspn(text, " ")] = '\0';
+  greeting[strcspn(greeting, " ")] = '\0';
   char expected[512], answer[512];
   snprintf(expected, sizeof(expected), "client:%s", match);
-  if (strcmp(text, expected) != 0) {
+  if (strcmp(greeting, expected) != 0) {
     WriteAll(client, &kCodeMismatch, sizeof(kCodeMismatch));
     return false;
   }
-  size = snprintf(answer, sizeof(answer), "server:%s", key);
+  int size = snprintf(answer, sizeof(answer), "server:%s", key);
   return WriteAll(client, &kRpcMagic, sizeof(kRpcMagic)) && WriteAll(client, &size, sizeof(size)) &&
          WriteAll(client, answer, static_cast<size_t>(size));
 }
 
 /*! \brief Waits for the next client; -1 when the owner is gone. */
-int Accept(int listener, Tracker* tracker) {
+int Accept(WaitingClients* waiting, Tracker* tracker, char* greeting) {
   for (;;) {
-    pollfd fds[] = {{listener, POLLIN, 0}, {kOwner, POLLIN, 0}};
-    int ready = poll(fds, 2, tracker == nullptr ? -1 : kPingMs);
-    if (fds[1].revents != 0) return -1;
-    if (ready == 0) tracker->Ping();
-    if (fds[0].revents == 0) continue;
-    int client = accept(listener, nullptr, nullptr);
-    if (client >= 0) return client;
+    int client = waiting->Next(kOwner, tracker == nullptr ? 0 : Now() + kPingSeconds, greeting);
+    if (client == WaitingClients::kOwnerGone) return -1;
+    if (client != WaitingClients::kNobody) return client;
+    tracker->Ping();
   }
 }
 
 void ServeClients(int listener, const Options& options, Tracker* tracker) {
+  static WaitingClients waiting;  // too large for a stack
+  waiting.Listen(listener);
+  static char greeting[kMaxKey + 1];
   bool offered = false;
   for (;;) {
     if (tracker != nullptr && !offered) tracker->Offer();
     offered = true;
-    int client = Accept(listener, tracker);
+    int client = Accept(&waiting, tracker, greeting);
     if (client < 0) return;
     double timeout_s = 0;
     const char* match = tracker == nullptr ? options.key : tracker->match_key();
-    if (!Handshake(client, match, options.key, &timeout_s)) {
+    if (!Answer(client, greeting, match, options.key, &timeout_s)) {
       close(client);
       continue;
     }
-    RunSession(client, timeout_s, options.work, kOwner);
+    RunSession(client, timeout_s, options.work, kOwner, &waiting);
     offered = false;
   }
 }
@@ -169,8 +153,8 @@ int Main(int argc, char** argv) {
   rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   int port = 0, listener = -1;
-  if (!LoadRuntime() || !RegisterMaps() || (options.dump && !RegisterCountingTimer(options.dump)) ||
-      (listener = Listen(&port)) < 0) {
+  if (!LoadRuntime() || !RegisterMaps() || !RegisterEmulated() ||
+      (options.dump && !RegisterCountingTimer(options.dump)) || (listener = Listen(&port)) < 0) {
     return 1;
   }
   printf("READY %d\n", port);

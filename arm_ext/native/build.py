@@ -40,8 +40,8 @@ _C_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-Wl,--
 # could mix with those of libstdc++, on which the runtime libraries rest.
 _CXX_FLAGS = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-nostdlib++")
 _NPU_FLAGS = ("-O2", "-g0", "-r", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", *_CXX_FLAGS)
-_SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc")
-_SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "wire.h")
+_SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc", "waiting.cc")
+_SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "waiting.h", "wire.h")
 # npu_system.cc, the operating system's side, is chosen by the caller.
 _NPU_SOURCES = (
     "npu_device.cc",

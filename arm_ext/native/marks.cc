@@ -94,11 +94,15 @@ int Maps(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   return TVMFFIStringFromByteArray(&bytes, result);
 }
 
+int Nothing(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 0; }
+
 }  // namespace
 
 bool RegisterCountingTimer(const char* dump) {
   return SetGlobal("runtime.timer.cpu", NewCountingTimer, dump);
 }
+
+bool RegisterEmulated() { return SetGlobal("arm_ext.board.emulated", Nothing); }
 
 bool RegisterMaps() { return SetGlobal("arm_ext.board.maps", Maps); }
 

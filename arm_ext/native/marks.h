@@ -16,6 +16,9 @@ bool RegisterCountingTimer(const char* dump);
 /*! \brief Registers "arm_ext.board.maps": the text of /proc/self/maps. */
 bool RegisterMaps();
 
+/*! \brief Registers "arm_ext.board.emulated", by whose presence a server says that it is. */
+bool RegisterEmulated();
+
 }  // namespace arm_ext
 
 #endif  // ARM_EXT_NATIVE_MARKS_H_

@@ -72,6 +72,41 @@ static unsigned long Midr(void) {
   return midr;
 }
 
+static void FirstLine(const char* path, char* line, size_t size) {
+  line[0] = '\0';
+  FILE* file = fopen(path, "r");
+  if (file == NULL) return;
+  if (fgets(line, (int)size, file) != NULL) line[strcspn(line, "\n")] = '\0';
+  fclose(file);
+}
+
+static int HasLine(const char* path, const char* start) {
+  char line[512];
+  FILE* file = fopen(path, "r");
+  int found = file == NULL;  // without the file nothing is known
+  while (!found && fgets(line, sizeof(line), file) != NULL)
+    found = strncmp(line, start, strlen(start)) == 0;
+  if (file != NULL) fclose(file);
+  return found;
+}
+
+// Whether QEMU's user mode runs this: our server says so, and of another one its files of the
+// kernel's are those of the machine below. An emulated machine with a kernel of its own cannot be
+// told from a real one.
+static int IsEmulated(const char* machine) {
+  TVMFFIByteArray key = {"arm_ext.board.emulated", strlen("arm_ext.board.emulated")};
+  TVMFFIObjectHandle function = NULL;
+  if (TVMFFIFunctionGetGlobal(&key, &function) == 0 && function != NULL) {
+    TVMFFIObjectDecRef(function);
+    return 1;
+  }
+  char arch[64], name[64];
+  FirstLine("/proc/sys/kernel/arch", arch, sizeof(arch));  // from Linux 6.1 on
+  FirstLine("/proc/self/comm", name, sizeof(name));
+  return (arch[0] != '\0' && strcmp(arch, machine) != 0) || strncmp(name, "qemu-", 5) == 0 ||
+         (strcmp(machine, "aarch64") == 0 && !HasLine("/proc/cpuinfo", "CPU implementer"));
+}
+
 TVM_FFI_DLL_EXPORT int __tvm_ffi_arm_ext_probe(void* self, const TVMFFIAny* args, int32_t num_args,
                                                TVMFFIAny* result) {
   (void)self, (void)args, (void)num_args;
@@ -81,11 +116,11 @@ TVM_FFI_DLL_EXPORT int __tvm_ffi_arm_ext_probe(void* self, const TVMFFIAny* args
   WheelVersion("apache_tvm", tvm, sizeof(tvm));
   WheelVersion("apache_tvm_ffi", ffi, sizeof(ffi));
   CpuName(cpu, sizeof(cpu));
-  int size =
-      snprintf(text, sizeof(text),
-               "machine %s\ncores %ld\nhwcap %lu\nhwcap2 %lu\nmidr %lu\ntvm %s\nffi %s\ncpu %s\n",
-               host.machine, sysconf(_SC_NPROCESSORS_ONLN), getauxval(AT_HWCAP),
-               getauxval(AT_HWCAP2), Midr(), tvm, ffi, cpu);
+  int size = snprintf(text, sizeof(text),
+                      "machine %s\ncores %ld\nhwcap %lu\nhwcap2 %lu\nmidr %lu\ntvm %s\nffi "
+                      "%s\nemulated %d\ncpu %s\n",
+                      host.machine, sysconf(_SC_NPROCESSORS_ONLN), getauxval(AT_HWCAP),
+                      getauxval(AT_HWCAP2), Midr(), tvm, ffi, IsEmulated(host.machine), cpu);
   TVMFFIByteArray bytes = {text, (size_t)size};
   return TVMFFIStringFromByteArray(&bytes, result);
 }

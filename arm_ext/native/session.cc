@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ffi.h"
@@ -19,12 +18,6 @@ namespace {
 
 // A client that left has its session ended by the server loop at once, unless a kernel is running.
 constexpr double kGraceAfterClientLeft = 1.0;
-
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 /*! \brief "tvm.rpc.server.workpath": a file of the client, by name, in the session's folder. */
 int WorkPath(void* folder, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
@@ -112,7 +105,8 @@ void RemoveTree(const char* folder) {
       kOpenFolders, FTW_DEPTH | FTW_PHYS);
 }
 
-void RunSession(int client, double timeout_s, const char* work, int owner) {
+void RunSession(int client, double timeout_s, const char* work, int owner,
+                WaitingClients* waiting) {
   char folder[PATH_MAX];
   int alive[2];
   snprintf(folder, sizeof(folder), "%s/session-XXXXXX", work);
@@ -124,6 +118,7 @@ void RunSession(int client, double timeout_s, const char* work, int owner) {
   pid_t child = fork();
   if (child == 0) {
     close(alive[0]);
+    waiting->Close();
     Serve(client, folder);
   }
   close(alive[1]);

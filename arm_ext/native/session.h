@@ -3,6 +3,8 @@
 #ifndef ARM_EXT_NATIVE_SESSION_H_
 #define ARM_EXT_NATIVE_SESSION_H_
 
+#include "waiting.h"
+
 namespace arm_ext {
 
 /*!
@@ -14,8 +16,9 @@ namespace arm_ext {
  * \param timeout_s Seconds the session may last; 0 for no limit.
  * \param work The folder in which the session's own is made, and removed again.
  * \param owner A descriptor that becomes readable when the process that started the server is gone.
+ * \param waiting Clients that the session must not get hold of.
  */
-void RunSession(int client, double timeout_s, const char* work, int owner);
+void RunSession(int client, double timeout_s, const char* work, int owner, WaitingClients* waiting);
 
 /*! \brief Removes a folder and all in it. */
 void RemoveTree(const char* folder);

@@ -13,7 +13,7 @@ import onnx
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel
-from arm_ext.frontends.load import import_model, is_tflite
+from arm_ext.frontends.load import TrustedFile, import_model, is_tflite
 from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.reference import reference
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-    Model: TypeAlias = str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported
+    Model: TypeAlias = str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported
 
 
 class Importer:

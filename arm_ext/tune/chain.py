@@ -159,6 +159,7 @@ class Chain:
         if not self._site.counting:
             with _failing("board"):
                 info = board.ask(session)
+                board.require_real(info)
                 board.require(self._site.profile.features, info)
         with _failing("load"):
             module = session.load(so)

@@ -29,6 +29,7 @@ from arm_ext.frontends.refuse import (
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.state import with_states
+from arm_ext.frontends.torch.archive import UntrustedError, read_program
 from arm_ext.frontends.torch.cond import with_branches
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch.export import quiet
@@ -42,19 +43,21 @@ _KEPT = (torch.ops.aten.scaled_dot_product_attention.default, torch.ops.aten.sof
 
 
 def import_torch(
-    model: str | Path | ExportedProgram | nn.Module, shapes: Shapes | None = None
+    model: str | Path | ExportedProgram | nn.Module, shapes: Shapes | None = None, *, trust: bool = False
 ) -> ImportedModel:
     """Import an exported program.
 
     Args:
         model: A .pt2 file, or a program.
         shapes: Input name → static shape, needed for each input with a dynamic dimension.
+        trust: Whether a file may run code of its own when it is opened.
 
     Raises:
-        UsageError: The file is no exported program, nor is the object; a shape is missing or does not fit.
+        UsageError: The file is no exported program, or one that would run code; nor is the object a program; a shape
+            is missing or does not fit.
         ModelError: Operators that cannot be compiled: all of them, with node names and counts.
     """
-    program, name, digest = _read(model)
+    program, name, digest = _read(model, trust)
     nodes = {n.name: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
     table = torch.export.default_decompositions()
     kept = (*_KEPT, *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else []))
@@ -91,7 +94,7 @@ def import_torch(
     return with_states(imported, {buffer.name: buffer.output for buffer in buffers}, initial)
 
 
-def _read(model: str | Path | ExportedProgram | nn.Module) -> tuple[ExportedProgram, str, str]:
+def _read(model: str | Path | ExportedProgram | nn.Module, trust: bool) -> tuple[ExportedProgram, str, str]:
     if isinstance(model, ExportedProgram):
         return model, "model", hashlib.sha256(model.graph_module.code.encode()).hexdigest()
     if not isinstance(model, str | Path):
@@ -103,7 +106,13 @@ def _read(model: str | Path | ExportedProgram | nn.Module) -> tuple[ExportedProg
     path = Path(model)
     try:
         with quiet():
-            return torch.export.load(path), path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
+            program = torch.export.load(path) if trust else read_program(path)
+            return program, path.stem, hashlib.sha256(path.read_bytes()).hexdigest()
+    except UntrustedError as err:
+        raise UsageError(
+            f"{path}: not opened, since PyTorch would run code of the file: {err}. Export the model again without it, "
+            "or, if you trust whoever made the file as you trust a program, add --trust (trust=True)"
+        ) from err
     except Exception as err:  # in types of torch's, zipfile's and json's own
         reason = reason_of(err, line=0).partition(" Please check the warnings above")[0].rstrip(".")
         raise UsageError(

@@ -34,6 +34,65 @@ int __tvm_ffi_fault(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIA
 }
 """
 
+# Does what a text asks for and returns errno; the text is the bytes of the input, a number each.
+_HOSTILE = """
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <dlpack/dlpack.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <tvm/ffi/c_api.h>
+#include <unistd.h>
+static int Attempt(const char *text) {
+  char what[32] = "", word[256] = "", other[256] = "";
+  sscanf(text, "%31s %255s %255s", what, word, other);
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(atoi(word))};
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  struct rlimit limit;
+  long done = -1;
+  int fd;
+  errno = 0;
+  if (!strcmp(what, "write")) done = (fd = open(word, O_WRONLY | O_CREAT, 0600)) < 0 ? -1 : write(fd, "x", 1);
+  if (!strcmp(what, "read")) done = open(word, O_RDONLY);
+  if (!strcmp(what, "list")) done = opendir(word) ? 0 : -1;
+  if (!strcmp(what, "remove")) done = unlink(word);
+  if (!strcmp(what, "rename")) done = rename(word, other);
+  if (!strcmp(what, "connect"))
+    done = connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&to, sizeof(to));
+  if (!strcmp(what, "fastopen"))
+    done = sendto(socket(AF_INET, SOCK_STREAM, 0), "x", 1, 0x20000000, (struct sockaddr *)&to, sizeof(to));
+  if (!strcmp(what, "datagram")) done = socket(AF_INET, SOCK_DGRAM, 0);
+  if (!strcmp(what, "unix")) done = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (!strcmp(what, "fork") && (done = fork()) == 0) _exit(0);
+  if (!strcmp(what, "system")) return system(word);
+  if (!strcmp(what, "kill")) done = kill(atoi(word), SIGKILL);
+  if (!strcmp(what, "limit")) done = prlimit(atoi(word), RLIMIT_CPU, NULL, &limit);
+  if (!strcmp(what, "environment")) return getenv(word) == NULL;
+  return done < 0 ? (errno ? errno : -1) : 0;
+}
+__attribute__((constructor)) static void AtLoad(void) { Attempt(AT_LOAD); }
+static float *Data(const TVMFFIAny *arg) {
+  return (float *)(arg->type_index == kTVMFFIDLTensorPtr ? (DLTensor *)arg->v_ptr
+                                                          : (DLTensor *)(arg->v_obj + 1))->data;
+}
+int __tvm_ffi_attempt(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIAny *result) {
+  char text[TEXT + 1] = "";
+  for (int i = 0; i < TEXT; i++) text[i] = (char)Data(&args[0])[i];
+  *Data(&args[1]) = Attempt(text);
+  result->type_index = kTVMFFINone;
+  return 0;
+}
+"""
+_TEXT = 512
+
 
 def add_relu_model(folder: Path, machine: str = "aarch64") -> Path:
     """model.so: f32[7, 31], f32[31] → relu(x + y), max over rows of x + y."""
@@ -56,6 +115,18 @@ def fault_model(folder: Path, machine: str = "aarch64") -> Path:
     source = folder / "fault.c"
     source.write_text(_FAULTS.replace(".inst 0", ".inst 0" if machine == "aarch64" else "ud2"))
     return _build(builder.get(), folder, machine, [*ffi_includes(), source])
+
+
+def hostile_model(folder: Path, constructor: str = "") -> Path:
+    """model.so: f32[512], the bytes of what it shall try → f32[1], errno of it; it tries `constructor` at its load."""
+    builder = relax.BlockBuilder()
+    text = relax.Var("text", relax.TensorType((_TEXT,), "float32"))
+    with builder.function("main", [text]):
+        result = relax.TensorType((1,), "float32")
+        builder.emit_func_output(relax.op.call_dps_packed("attempt", (text,), result))
+    source = folder / "hostile.c"
+    source.write_text(_HOSTILE.replace("AT_LOAD)", f'"{constructor}")').replace("TEXT", str(_TEXT)))
+    return _build(builder.get(), folder, "aarch64", [*ffi_includes(), source])
 
 
 def _build(module: tvm.IRModule, folder: Path, machine: str, extra: Sequence[str | Path]) -> Path:

@@ -5,7 +5,10 @@ from arm_ext.board import open_board
 from arm_ext.board.info import read_probe
 from arm_ext.errors import EnvError
 
-_PROBE = "machine aarch64\ncores 4\nhwcap {}\nhwcap2 {}\nmidr {}\ntvm 0.27.0.post1\nffi 0.1.14.post1\ncpu \n"
+_PROBE = (
+    "machine aarch64\ncores 4\nhwcap {}\nhwcap2 {}\nmidr {}\ntvm 0.27.0.post1\nffi 0.1.14.post1\n"
+    "emulated 0\ncpu \n"
+)
 
 
 def test_a_raspberry_pi_5() -> None:
@@ -18,6 +21,12 @@ def test_a_raspberry_pi_5() -> None:
         *("fp-armv8", "neon", "aes", "sha2", "crc", "lse", "fullfp16", "rdm", "rcpc", "ccpp", "dotprod")
     }
     assert (info.cores, info.machine, info.tvm_version) == (4, "aarch64", "0.27.0.post1")
+
+
+def test_only_an_emulated_board_says_that_it_is() -> None:
+    for name, emulated in (("virtual", True), ("local", False)):
+        with open_board(name) as board:
+            assert board.info.emulated is emulated
 
 
 def test_a_core_that_is_not_known_is_named_by_its_register() -> None:

@@ -7,6 +7,7 @@ import pytest
 import arm_ext
 from arm_ext import cli, digits
 from arm_ext.board import conditions, open_board
+from arm_ext.board.virtual import VirtualServer
 from arm_ext.measure import bench as measure_bench
 from arm_ext.measure import mca
 from arm_ext.measure.bench import bench
@@ -90,6 +91,19 @@ def test_the_command_prints_counts_and_no_times(
     assert cli.invoke(["bench", str(digits_package), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert CountReport.model_validate(document).schema_version == 1
+
+
+def test_an_emulated_board_at_an_address_gives_no_times(
+    digits_package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = VirtualServer()
+    try:
+        assert cli.invoke(["bench", str(digits_package), "--board", f"127.0.0.1:{server.port}"]) == 2
+    finally:
+        server.close()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the board is emulated, and its times mean nothing" in err
 
 
 def test_without_llvm_mca_the_command_says_what_mends_it(

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading .pt2 files as data: nothing in a file runs.
+
+torch.export.load runs code that a file brings. It unpickles example inputs, constants and some weights, evaluates
+symbolic sizes by sympy, imports the modules of enumerations, calls whatever attribute of the module `torch` a node
+names, and pastes names and guards into Python source that it compiles. So none of it sees a file here. The zip
+archive, its weights as raw bytes and its JSON are read by this module, each string is checked against what may stand
+in its place, and torch is handed tensors and its own records made of them. What would need more is refused.
+"""
+
+import dataclasses
+import json
+import math
+import re
+import types
+import typing
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import torch
+from torch._export.serde import schema, serialize
+from torch._export.serde.union import _Union
+from torch.export import ExportedProgram
+
+from arm_ext.frontends.torch.expression import is_expression
+
+_T = TypeVar("_T")
+
+_FORMAT, _MODEL = "archive_format", "models/model.json"
+_WEIGHTS, _WEIGHTS_CONFIG = "data/weights/", "data/weights/model_weights_config.json"
+_CONSTANTS, _CONSTANTS_CONFIG = "data/constants/", "data/constants/model_constants_config.json"
+
+_NAME = re.compile(r"[^\W\d]\w*")
+# Of modules, parameters and buffers, whose authors are free to choose them; no character that ends a string literal.
+_PATH = re.compile(r"[^\"'\\{}\x00-\x1f\x7f]*")
+_INT64 = range(-(2**63), 2**63)
+# Strides of 0 repeat elements: a file of a few bytes may stand for any number of them.
+_MAX_ELEMENTS = 2**32
+
+_SIZE_OPERATORS = """
+    _operator.add _operator.and_ _operator.eq _operator.floordiv _operator.ge _operator.getitem _operator.gt
+    _operator.le _operator.lshift _operator.lt _operator.mod _operator.mul _operator.ne _operator.neg _operator.not_
+    _operator.or_ _operator.pos _operator.pow _operator.rshift _operator.sub _operator.truediv
+    math.ceil math.floor math.sqrt math.trunc
+    torch.sym_float torch.sym_int torch.sym_ite torch.sym_max torch.sym_min torch.sym_not torch.sym_sum
+"""
+_CONTROL_FLOW = "associative_scan cond map_impl scan while_loop wrap_with_autocast wrap_with_set_grad_enabled"
+_OPERATORS = frozenset(
+    [*_SIZE_OPERATORS.split(), *(f"torch.ops.higher_order.{name}" for name in _CONTROL_FLOW.split())]
+)
+_LIBRARY_OPERATOR = re.compile(r"torch\.ops\.(aten|quantized_decomposed)\.(\w+)(?:\.(\w+))?")
+# Of PyTorch's own operators the one that opens files.
+_FILE_OPERATORS = frozenset({"from_file"})
+_CONTAINERS = frozenset({"builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
+
+
+class UntrustedError(Exception):
+    """A file holds what only torch.export.load reads, by running it; the message says what."""
+
+
+def read_program(path: Path) -> ExportedProgram:
+    """Read a program that torch.export.save wrote.
+
+    Raises:
+        UntrustedError: Something in it is no data.
+        Exception: The file is damaged; of many types.
+    """
+    with zipfile.ZipFile(path) as archive:
+        members = _Members(archive, path.stat().st_size)
+        program = _record(schema.ExportedProgram, members.json(_MODEL))
+        weights = _tensors(members, _WEIGHTS, _WEIGHTS_CONFIG)
+        constants = _tensors(members, _CONSTANTS, _CONSTANTS_CONFIG)
+    return serialize.ExportedProgramDeserializer().deserialize(program, weights, constants)
+
+
+class _Members:
+    """The files in an archive, by their names behind its root folder."""
+
+    def __init__(self, archive: zipfile.ZipFile, size: int) -> None:
+        infos = [info for info in archive.infolist() if not info.is_dir()]
+        root = next(info.filename.removesuffix(_FORMAT) for info in infos if info.filename.endswith(_FORMAT))
+        self._archive = archive
+        self._infos = {info.filename.removeprefix(root): info for info in infos}
+        # torch.export.save stores files as they are: an archive that unpacks to more than itself is a bomb.
+        packed = [info.filename for info in infos if info.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise UntrustedError(f"{packed[0]} in it is compressed, which torch.export.save never does")
+        if sum(info.file_size for info in infos) > size:
+            raise ValueError("its files together are larger than it is itself")
+
+    def bytes(self, name: str) -> bytes:
+        if name not in self._infos:
+            old = next((other for other in self._infos if other.endswith((".pt", ".pkl"))), None)
+            also = f"; {old} is there, a pickle of an older PyTorch's" if old and "config" in name else ""
+            raise ValueError(f"{name} is missing{also}")
+        return self._archive.read(self._infos[name])
+
+    def json(self, name: str) -> Any:
+        return json.loads(self.bytes(name))
+
+
+def _tensors(members: _Members, folder: str, config: str) -> dict[str, torch.Tensor]:
+    """Weights or constants by their paths; those that share bytes share memory."""
+    stored: dict[str, torch.Tensor] = {}
+    tensors: dict[str, torch.Tensor] = {}
+    for name, payload in _record(schema.PayloadConfig, members.json(config)).config.items():
+        file, meta = payload.path_name, payload.tensor_meta
+        if payload.use_pickle or meta is None:
+            raise UntrustedError(f"'{name}' is a Python object, stored as a pickle ({folder}{file})")
+        dtype = serialize._SERIALIZE_TO_TORCH_DTYPE[meta.dtype]
+        if file not in stored:
+            data = bytearray(members.bytes(folder + file))
+            stored[file] = torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)
+        tensor = _strided(stored[file], meta, name)
+        tensors[name] = torch.nn.Parameter(tensor, meta.requires_grad) if payload.is_param else tensor
+    return tensors
+
+
+def _strided(stored: torch.Tensor, meta: schema.TensorMeta, name: str) -> torch.Tensor:
+    sizes, strides = ([int(dim.as_int) for dim in dims] for dims in (meta.sizes, meta.strides))
+    offset = int(meta.storage_offset.as_int)
+    if len(sizes) != len(strides) or min(*sizes, *strides, offset, 0) < 0:
+        raise ValueError(f"'{name}' has sizes {sizes}, strides {strides} and offset {offset}")
+    elements = math.prod(sizes)
+    last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    if elements and (last >= stored.numel() or elements > _MAX_ELEMENTS):
+        raise ValueError(f"'{name}' of sizes {sizes} does not lie in its file of {stored.numel()} elements")
+    if not elements:
+        return torch.empty(sizes, dtype=stored.dtype)
+    return stored.as_strided(sizes, strides, offset)
+
+
+def _record(kind: type[_T], value: Any) -> _T:
+    """Return the record of torch's that JSON holds, each of its fields checked."""
+    result: _T = _checked(kind, value, "", "")
+    return result
+
+
+def _checked(kind: Any, value: Any, owner: str, field: str) -> Any:
+    """Return JSON's value of one field as torch has it.
+
+    Raises:
+        UntrustedError: A string is none that may stand there.
+        ValueError: The value is of another type.
+    """
+    origin = get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        inner = next(arg for arg in get_args(kind) if arg is not types.NoneType)
+        return None if value is None else _checked(inner, value, owner, field)
+    if origin is list and isinstance(value, list):
+        return [_checked(get_args(kind)[0], item, owner, field) for item in value]
+    if origin is dict and isinstance(value, dict):
+        of_paths = kind is not None and owner == "PayloadConfig"
+        check = _path if of_paths else _name
+        return {check(key): _checked(get_args(kind)[1], item, owner, field) for key, item in value.items()}
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return _fields(typing.cast("type[Any]", kind), value)
+    if kind is str and isinstance(value, str):
+        return _STRINGS.get((owner, field), _name)(value)
+    if isinstance(kind, type) and issubclass(kind, int) and kind not in (int, bool) and type(value) is int:
+        return kind(value)
+    if kind is float and value in ("Infinity", "-Infinity", "NaN"):
+        return float(value)
+    if kind is float and type(value) in (int, float):
+        return float(value)
+    if kind in (int, bool) and type(value) is kind and (kind is bool or value in _INT64):
+        return value
+    raise ValueError(f"{owner}.{field} is {json.dumps(value)[:100]}, not {kind}")
+
+
+def _fields(kind: type[Any], value: dict[str, Any]) -> Any:
+    hints = typing.get_type_hints(kind, globalns=vars(schema))
+    if issubclass(kind, _Union):
+        [(chosen, content)] = value.items()
+        if chosen in _REFUSED:
+            raise UntrustedError(f"it holds {_REFUSED[chosen]}")
+        create: Callable[..., Any] = kind.create
+        return create(**{chosen: _checked(hints[chosen], content, kind.__name__, chosen)})
+    made = {}
+    for field in dataclasses.fields(kind):
+        if (kind.__name__, field.name) in _DROPPED:
+            made[field.name] = _DROPPED[kind.__name__, field.name]()
+        elif field.name in value:
+            made[field.name] = _checked(hints[field.name], value[field.name], kind.__name__, field.name)
+    return kind(**made)
+
+
+def _name(text: str) -> str:
+    """Of a value, a graph or an argument: torch writes it into Python source as it is."""
+    if text and not _NAME.fullmatch(text):
+        raise UntrustedError(f"a name in it is no identifier: {text[:100]!r}")
+    return text
+
+
+def _path(text: str) -> str:
+    """Of a parameter or module: torch writes it into Python source, between quotation marks."""
+    if not _PATH.fullmatch(text):
+        raise UntrustedError(f"a path in it holds more than a module's path: {text[:100]!r}")
+    return text
+
+
+def _expression(text: str) -> str:
+    if not is_expression(text):
+        raise UntrustedError(f"a size in it is no arithmetic of sizes: {text[:100]!r}")
+    return text
+
+
+def _operator(text: str) -> str:
+    found = _LIBRARY_OPERATOR.fullmatch(text)
+    if text not in _OPERATORS and (not found or found[2] in _FILE_OPERATORS or not _is_dispatched(found)):
+        raise UntrustedError(f"a node calls {text[:100]!r}, no operator of PyTorch's on tensors")
+    return text
+
+
+def _is_dispatched(operator: re.Match[str]) -> bool:
+    """Whether PyTorch's dispatcher has an operator; TorchScript's library of strings, lists and files it has not."""
+    namespace, name, overload = operator.groups()
+    qualified = f"{namespace}::{name}" + (f".{overload}" if overload not in (None, "default") else "")
+    return namespace != "aten" or qualified in _dispatched()
+
+
+@cache
+def _dispatched() -> frozenset[str]:
+    return frozenset(torch._C._dispatch_get_all_op_names())
+
+
+def _text(text: str) -> str:
+    return text  # torch writes the repr of strings that are arguments
+
+
+def _file(text: str) -> str:
+    if not re.fullmatch(r"\w+", text):
+        raise ValueError(f"no file of an archive is named {text[:100]!r}")
+    return text
+
+
+def _device(text: str) -> str:
+    if text not in ("cpu", "cuda", "meta"):
+        raise ValueError(f"no device is named {text[:100]!r}")
+    return text
+
+
+def _treespec(text: str) -> str:
+    """The nesting of arguments or results, JSON in JSON."""
+    version, tree = json.loads(text)
+    if version != 1:
+        raise ValueError(f"its trees are of version {version}")
+    _check_tree(tree)
+    return text
+
+
+def _check_tree(tree: Any) -> None:
+    kind, context, children = tree["type"], tree["context"], tree["children_spec"]
+    if kind is not None and kind not in _CONTAINERS:
+        raise UntrustedError(f"its inputs or outputs are in a {str(kind)[:100]}, no tuple, list or dict")
+    keys = json.loads(context) if isinstance(context, str) else context
+    if keys is not None and not (
+        isinstance(keys, list)
+        and all(type(key) is int or (type(key) is str and _path(key) == key) for key in keys)
+    ):
+        raise UntrustedError(
+            f"keys of its inputs or outputs are no strings or integers: {str(context)[:100]}"
+        )
+    for child in children:
+        _check_tree(child)
+
+
+# Where a string stands → what it may be; elsewhere it is a name.
+_STRINGS: dict[tuple[str, str], Callable[[str], str]] = {
+    ("SymExpr", "expr_str"): _expression,
+    ("Node", "target"): _operator,
+    ("Argument", "as_operator"): _operator,
+    ("Argument", "as_string"): _text,
+    ("Argument", "as_strings"): _text,
+    ("ConstantValue", "as_string"): _text,
+    ("ExportedProgram", "torch_version"): _text,
+    ("ModuleCallEntry", "fqn"): _path,
+    ("InputToParameterSpec", "parameter_name"): _path,
+    ("InputToBufferSpec", "buffer_name"): _path,
+    ("InputToTensorConstantSpec", "tensor_constant_name"): _path,
+    ("BufferMutationSpec", "buffer_name"): _path,
+    ("ParameterMutationSpec", "parameter_name"): _path,
+    ("ModuleCallSignature", "in_spec"): _treespec,
+    ("ModuleCallSignature", "out_spec"): _treespec,
+    ("PayloadMeta", "path_name"): _file,
+    ("Device", "type"): _device,
+}
+# Alternatives of torch's unions that stand for Python objects.
+_REFUSED = {"as_custom_obj": "a Python object as an argument", "custom_obj": "a Python object as an input"}
+# What compiling needs nothing of: where the author's source lies, and conditions on sizes, which are Python source.
+_DROPPED: dict[tuple[str, str], Callable[[], Any]] = {
+    ("Node", "metadata"): dict,
+    ("GraphModule", "metadata"): dict,
+    ("GraphModule", "treespec_namedtuple_fields"): dict,
+    ("Graph", "custom_obj_values"): dict,
+    ("ExportedProgram", "guards_code"): list,
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients that connect to a board and say nothing, or nothing that it understands."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+import pytest
+
+from arm_ext.board import open_board
+from arm_ext.board.virtual import VirtualServer
+from tests.arm_ext.board.models import COPY
+
+_MAGIC = 0xFF271
+_IDLE = 300
+_GREETING_SECONDS = 5
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[VirtualServer]:
+    started = VirtualServer("cortex-a72")
+    yield started
+    started.close()
+
+
+def _connections(port: int, count: int, said: bytes = b"") -> ExitStack:
+    held = ExitStack()
+    for _ in range(count):
+        connection = held.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+        connection.sendall(said)
+    return held
+
+
+@pytest.mark.parametrize("said", [b"", struct.pack("<i", _MAGIC), struct.pack("<ii", _MAGIC, 9) + b"client:"])
+def test_silent_clients_keep_nobody_waiting(server: VirtualServer, fault: Path, said: bytes) -> None:
+    with _connections(server.port, _IDLE, said), open_board(f"127.0.0.1:{server.port}") as board:
+        began = monotonic()
+        value = [np.array([COPY], np.float32)]
+        assert board.load(fault).run(value) == value
+        # Two sessions; one silent client alone kept others waiting for as long as this.
+        assert monotonic() - began < _GREETING_SECONDS
+
+
+def test_clients_that_come_during_a_session_keep_nobody_waiting_after_it(
+    server: VirtualServer, fault: Path
+) -> None:
+    value = [np.array([COPY], np.float32)]
+    with open_board(f"127.0.0.1:{server.port}") as board:
+        loaded = board.load(fault)
+        with _connections(server.port, _IDLE):
+            assert loaded.run(value) == value
+            loaded.close()
+            began = monotonic()
+            assert board.load(fault).run(value) == value
+            assert monotonic() - began < _GREETING_SECONDS
+
+
+@pytest.mark.parametrize(
+    "said", [b"GET / HT", struct.pack("<ii", _MAGIC, -1), struct.pack("<ii", _MAGIC, 2**30)]
+)
+def test_what_is_no_greeting_is_hung_up_on(server: VirtualServer, said: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=_GREETING_SECONDS - 1) as client:
+        client.sendall(said)
+        assert client.recv(1) == b""
+
+
+def test_a_silent_client_is_hung_up_on(server: VirtualServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=2 * _GREETING_SECONDS) as client:
+        assert client.recv(1) == b""
+
+
+def test_a_greeting_in_pieces_is_understood(server: VirtualServer) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for byte in struct.pack("<ii", _MAGIC, 7) + b"client:":
+            client.sendall(bytes([byte]))
+        assert struct.unpack("<i", client.recv(4, socket.MSG_WAITALL)) == (_MAGIC,)
