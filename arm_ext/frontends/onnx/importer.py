@@ -17,6 +17,7 @@ from onnx import helper
 from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.apart import run_apart
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.empty import telling_of_empty
@@ -26,6 +27,7 @@ from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
 from arm_ext.frontends.refuse import Shapes
+from relay_passes.define_division import divides_integers
 
 
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
@@ -59,7 +61,10 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         outputs=outputs,
         nodes=program.nodes,
         quantized=program.quantized,
-        reference=partial(reference, source),
+        # On x86 onnxruntime ends the process at a division that has no quotient.
+        reference=partial(run_apart, partial(reference, source), "onnxruntime")
+        if divides_integers(program.mod)
+        else partial(reference, source),
     )
 
 
