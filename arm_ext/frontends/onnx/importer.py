@@ -18,10 +18,12 @@ from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.apart import run_apart
+from arm_ext.frontends.common.limits import check_inputs, check_values
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.empty import telling_of_empty
 from arm_ext.frontends.onnx.functions import inline_model_functions
+from arm_ext.frontends.onnx.limits import check_attributes
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
@@ -46,12 +48,15 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     check_valid(proto, name)
     set_input_shapes(proto, shapes or {})
     inline_model_functions(proto)
+    check_attributes(proto.graph)
     name_nodes(proto.graph)
     source = serialise(proto)
     with telling_of_empty(partial(input_specs, proto.graph)):
         program = import_program(proto, name)
+        check_values(program.mod, program.nodes)
         outputs = _output_specs(proto.graph, program.mod)
     inputs = input_specs(proto.graph)
+    check_inputs(inputs)
     return ImportedModel(
         mod=program.mod,
         name=name,

@@ -23,12 +23,14 @@ from tvm import relax
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.common.apart import Reference, run_apart
+from arm_ext.frontends.common.limits import check_inputs, check_tensor, check_values
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.naming import name_calls
 from arm_ext.frontends.refuse import not_imported
 from arm_ext.frontends.tflite.access import Whole
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.converter import QdqConverter
+from arm_ext.frontends.tflite.limits import check_scales
 from arm_ext.frontends.tflite.reference import reference, unreachable
 from arm_ext.frontends.tflite.resources import Resource, initial_values, resources_of
 from arm_ext.frontends.tflite.specs import as_computed, check_shapes, is_quantized, spec_of
@@ -65,6 +67,8 @@ def import_tflite(
         operators = named_operators(model)
         nodes = {name: operator_name(model, op) for ops in operators.values() for name, op in ops.items()}
         whole = Whole(model, operators, own_integers=own_integers)
+        for number in operators:
+            check_scales(model.Subgraphs(number))
         check_supported(nodes, QdqConverter(whole, relax.BlockBuilder()).convert_map)
         inputs, outputs = (
             tuple(spec_of(graph.Tensors(k)) for k in numbers)
@@ -86,7 +90,11 @@ def import_tflite(
         }
     check_shapes(shapes or {}, inputs, signatures)
     sized = tuple(replace(spec, shape=(shapes or {}).get(spec.name, spec.shape)) for spec in inputs)
+    check_inputs(sized)
+    for spec in sized:
+        check_tensor("the model", f"input '{spec.name}'", spec.shape, 1)
     mod = _convert(whole, nodes, sized, variables, resources)
+    check_values(mod, nodes)
     states: tuple[Variable | Resource, ...] = (*variables, *resources)
     return ImportedModel(
         mod=mod,
