@@ -10,6 +10,8 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.errors import EnvError
+from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.macs import count_macs
 from arm_ext.manifest import Check, Precision
@@ -195,7 +197,15 @@ def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
     vm = relax.VirtualMachine(build(planned, profile), device)
 
     def run(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
+        try:
+            result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
+        except (MemoryError, tvm.error.InternalError) as err:
+            if isinstance(err, MemoryError) or "bad_alloc" in str(err):
+                raise EnvError(
+                    f"this machine, which has {size_text(machine_bytes())} of memory, cannot run the model "
+                    "for the self-test: compile a smaller --shape, or on a machine with more"
+                ) from err
+            raise
         outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
         return [output.numpy() for output in outputs]
 

@@ -12,6 +12,7 @@ from tvm import IRModule, relax
 from tvm.ir import Op
 from tvm.relax import transform
 
+from relay_passes.define_division import define_division
 from relay_passes.fold_constants import fold_constants
 from relay_passes.merge_constants import merge_constants
 from relay_passes.recognize_tir import recognize_tir
@@ -141,8 +142,10 @@ STEPS: tuple[Step, ...] = (
     Step("remove_aliases", _remove_aliases),
     # A value that only dead code shares (BatchNorm's running mean) would keep rules from it.
     Step("remove_dead_code", _remove_dead_code),
+    # Folding divides, too.
+    Step("define_division", define_division),
     # Rules look for constants where importers leave calls of constants.
-    Step("fold_constants", fold_constants),
+    Step("fold_constants", fold_constants, needs=("define_division",)),
     # Rules look for operators where importers write kernels; their constants must be known.
     Step("recognize_tir", recognize_tir, needs=("fold_constants",)),
     # An alias of a value that only a removed call needed would count as a second consumer of it.

@@ -13,6 +13,7 @@ from arm_ext.errors import ArmExtError, UsageError
 from arm_ext.frontends.onnx.advice import advice
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of
 from arm_ext.frontends.onnx.fused import NORMS
+from arm_ext.frontends.onnx.limits import check_attributes, check_data
 from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.operators import EXPANSIONS, expand_operators
 from arm_ext.frontends.onnx.shapes import forget_shapes
@@ -40,6 +41,8 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     _check_names(proto.graph, name)
     _check_splits(proto.graph, name)
     _check_scales(proto.graph, name)
+    check_attributes(proto.graph)
+    check_data(proto.graph)
     light = without_weights(proto)
     name_contrib(light)
     _complete_types(light.graph)

@@ -10,6 +10,10 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from relay_passes.define_division import quotient, remainder
+
+_Array = npt.NDArray[Any]
+
 
 def evaluate_node(
     node: onnx.NodeProto, opset: int, feeds: Mapping[str, npt.NDArray[Any]]
@@ -21,6 +25,8 @@ def evaluate_node(
         opset: Of its model. The reference takes a bare node for one of the newest.
         feeds: Its inputs, by name.
     """
+    if node.op_type in ("Div", "Mod") and all(x.dtype.kind in "iu" for x in feeds.values()):
+        return [_divided(node, *(feeds[name] for name in node.input))]
     graph = helper.make_graph(
         [node],
         "node",
@@ -29,3 +35,10 @@ def evaluate_node(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     return [np.asarray(result) for result in ReferenceEvaluator(model).run(None, dict(feeds))]
+
+
+def _divided(node: onnx.NodeProto, a: _Array, b: _Array) -> _Array:
+    """The quotient towards zero, or the remainder: floored, unless `fmod` says otherwise."""
+    if node.op_type == "Div":
+        return quotient(a, b)
+    return remainder(a, b, floor=not any(each.name == "fmod" and each.i for each in node.attribute))

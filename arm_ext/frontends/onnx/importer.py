@@ -17,15 +17,19 @@ from onnx import helper
 from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.apart import run_apart
+from arm_ext.frontends.common.limits import check_inputs, check_values
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.empty import telling_of_empty
 from arm_ext.frontends.onnx.functions import inline_model_functions
+from arm_ext.frontends.onnx.limits import check_attributes
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
 from arm_ext.frontends.refuse import Shapes
+from relay_passes.define_division import divides_integers
 
 
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
@@ -44,12 +48,15 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
     check_valid(proto, name)
     set_input_shapes(proto, shapes or {})
     inline_model_functions(proto)
+    check_attributes(proto.graph)
     name_nodes(proto.graph)
     source = serialise(proto)
     with telling_of_empty(partial(input_specs, proto.graph)):
         program = import_program(proto, name)
+        check_values(program.mod, program.nodes)
         outputs = _output_specs(proto.graph, program.mod)
     inputs = input_specs(proto.graph)
+    check_inputs(inputs)
     return ImportedModel(
         mod=program.mod,
         name=name,
@@ -59,7 +66,10 @@ def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = Non
         outputs=outputs,
         nodes=program.nodes,
         quantized=program.quantized,
-        reference=partial(reference, source),
+        # On x86 onnxruntime ends the process at a division that has no quotient.
+        reference=partial(run_apart, partial(reference, source), "onnxruntime")
+        if divides_integers(program.mod)
+        else partial(reference, source),
     )
 
 

@@ -62,6 +62,7 @@ _STANDARD: dict[str, Expand] = {
     "Loop": control.loop,
     "LpNormalization": elementwise.lp_normalization,
     "OneHot": rearrange.one_hot,
+    "NonMaxSuppression": rearrange.bound_boxes,
     "Pad": rearrange.pad_by_value,
     "Pow": elementwise.power,
     "RNN": recurrent,

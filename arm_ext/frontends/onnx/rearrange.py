@@ -156,3 +156,14 @@ def cumulative_product(e: Expansion) -> None:
 
 def _known(e: Expansion, name: str) -> list[int]:
     return [int(number) for number in e.known(name).reshape(-1)]
+
+
+def bound_boxes(e: Expansion) -> None:
+    """At most as many boxes a class as there are, where exporters write the greatest integer for all of them."""
+    boxes, scores, most, *thresholds = e.node.input
+    value, count = e.value(most) if most else None, e.dims(boxes)[1]
+    if value is not None and value.size == 1 and value.item() > count:
+        bound = e.constant(np.array([count], np.int64))
+        e.emit(
+            "NonMaxSuppression", [boxes, scores, bound, *thresholds], e.node.output[0], copied=e.attributes()
+        )

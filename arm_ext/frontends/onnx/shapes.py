@@ -24,6 +24,7 @@ from arm_ext.errors import UsageError
 from arm_ext.frontends.onnx.cut import subgraphs
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
+from arm_ext.frontends.onnx.limits import check_inferred
 from arm_ext.frontends.onnx.weights import SMALL_ELEMENTS, change_without_weights
 
 _INTEGERS = frozenset(
@@ -57,6 +58,7 @@ def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
     folding = _Folding(opset_of(proto))
     while True:
         infer_shapes(proto, name)
+        check_inferred(proto)
         # A size that has become known may make the shapes known that depend on it.
         if not folding.run(proto.graph):
             return

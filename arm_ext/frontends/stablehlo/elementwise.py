@@ -122,16 +122,7 @@ def _divide(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     number = count.scalar()
     if isinstance(number, float) and (mean := _mean(t, x, 1 / number if number else 0.0)):
         return [mean]
-    return _divided(t, op, operands, R.divide, division.quotient)
-
-
-def _rest(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
-    return _divided(t, op, operands, R.mod, division.remainder)
-
-
-def _divided(t: Translator, op: Any, operands: list[Held], plain: Function, guarded: Function) -> list[Held]:
-    number = operands[1].scalar()
-    return (composed(guarded) if number in (None, 0, -1) else elementwise(plain))(t, op, operands)
+    return (elementwise(R.divide) if number else composed(division.quotient))(t, op, operands)
 
 
 def _multiply(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
@@ -219,7 +210,7 @@ CONVERTERS: dict[str, Convert] = {
     "stablehlo.or": logical(R.logical_or, R.bitwise_or),
     "stablehlo.popcnt": composed(functions.count_ones),
     "stablehlo.power": composed(functions.power),
-    "stablehlo.remainder": _rest,
+    "stablehlo.remainder": elementwise(R.mod),
     "stablehlo.round_nearest_afz": composed(functions.half_away),
     "stablehlo.round_nearest_even": elementwise(R.round),
     "stablehlo.rsqrt": elementwise(R.rsqrt),

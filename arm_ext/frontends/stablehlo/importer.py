@@ -23,6 +23,7 @@ from tvm import relax
 from tvm.ir import Var
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.limits import check_inputs, check_values
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.refuse import (
     Shapes,
@@ -78,13 +79,16 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
         )
         nodes = {node: operator_name(op) for op, node in operators.items()}
         mod = _translated(module, entry, operators, inputs)
+        check_values(mod, nodes)
         quantized = "!quant.uniform" in outline_of(module)
+    taken = tuple(TensorSpec(key, tensor.shape, tensor.stored) for key, tensor in inputs.items())
+    check_inputs(taken)
     return ImportedModel(
         mod=mod,
         name=Path(name).stem,
         format="stablehlo",
         sha256=hashlib.sha256(data).hexdigest(),
-        inputs=tuple(TensorSpec(key, tensor.shape, tensor.stored) for key, tensor in inputs.items()),
+        inputs=taken,
         outputs=tuple(TensorSpec(key, tensor.shape, tensor.stored) for key, tensor in outputs),
         nodes=nodes,
         quantized=quantized,

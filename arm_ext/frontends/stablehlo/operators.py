@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of StableHLO that can be compiled, and those of a model that cannot."""
 
-import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from jaxlib.mlir import ir
 from tvm import relax
 from tvm.ir import TupleGetItem
 
+from arm_ext.frontends.common.limits import Site, check_tensor
 from arm_ext.frontends.refuse import refuse_operators
 from arm_ext.frontends.stablehlo import (
     complexes,
@@ -66,8 +67,9 @@ _CALLED: dict[str, Convert] = {
 }
 # Operators whose regions are program; those of others are functions of numbers.
 _CONTROL = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
-# Of a tensor: 4 GB of float32, beyond which reading a damaged file could take all memory.
-_MAX_ELEMENTS = 2**30
+# Operators that move a window, of which TVM makes none with an empty result.
+_WINDOWED = ("stablehlo.convolution", "stablehlo.reduce_window")
+_NOT_EMPTY = "without 0: its window must be no larger than the padded image"
 _ENDS = ("func.return", "stablehlo.return")
 _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
 
@@ -139,20 +141,30 @@ def name_of(location: Any) -> str:
 
 def _is_taken(ty: Any, operator: str) -> bool:
     tensor = tensor_of(ty)
-    if tensor is None or (tensor.is_complex and operator not in complexes.TAKES_COMPLEX):
-        return False
-    return math.prod(tensor.shape) <= _MAX_ELEMENTS
+    return tensor is not None and (not tensor.is_complex or operator in complexes.TAKES_COMPLEX)
+
+
+def _check_sizes(site: Site, types: Sequence[Any]) -> None:
+    """Refuse values beyond memory, which reading a damaged file could take all of."""
+    for tensor in map(tensor_of, types):
+        if tensor is not None:
+            # A size that is not known yet is a negative number.
+            shape = [max(size, 1) for size in tensor.shape]
+            check_tensor(site, "a value of it", shape, np.dtype(tensor.stored).itemsize)
+            if site.operator in _WINDOWED and 0 in tensor.shape:
+                raise site.refuse("the shape of a value of it", list(tensor.shape), _NOT_EMPTY)
 
 
 def refuse_unsupported(operators: Mapping[Any, str]) -> None:
     """Refuse a model for the operators, and types of values, that cannot be compiled.
 
     Raises:
-        ModelError: Lists all of them.
+        ModelError: Lists all of them, or names the first value that is beyond memory.
     """
     missing: dict[str, list[str]] = {}
     for op, name in operators.items():
         types = [value.type for value in (*op.operands, *op.results)]
+        _check_sizes(Site(operator_name(op), name), types)
         strange = next((str(ty) for ty in types if not _is_taken(ty, op.operation.name)), None)
         if converter_of(op) is None:
             missing.setdefault(operator_name(op), []).append(name)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.errors import ModelError
 from arm_ext.frontends.stablehlo.attributes import constant_of, tensor_of, word
+from relay_passes.define_division import quotient, remainder
 
 Array = npt.NDArray[Any]
 
@@ -30,15 +30,11 @@ _COMPARE: dict[str, Callable[..., Array]] = {
 def _divide(a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return np.asarray(a / b)
-    if not np.all(b):
-        raise ModelError("it divides an integer by 0")
-    return np.asarray(np.where((a < 0) == (b < 0), a // b, -(-a // b)))
+    return np.where(b == 0, np.invert(np.zeros_like(a)), quotient(a, b))
 
 
 def _remainder(a: Array, b: Array) -> Array:
-    if a.dtype.kind != "f" and not np.all(b):
-        raise ModelError("it divides an integer by 0")
-    return np.asarray(np.fmod(a, b))
+    return np.asarray(np.fmod(a, b)) if a.dtype.kind == "f" else remainder(a, b)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -70,11 +66,7 @@ def computable(op: Any) -> bool:
 
 
 def compute(op: Any, operands: Sequence[Array]) -> Array:
-    """Return the value of an elementwise operator, in the dtype of its result.
-
-    Raises:
-        ModelError: It has none: a division by zero.
-    """
+    """Return the value of an elementwise operator, in the dtype of its result."""
     name, tensor = op.operation.name, tensor_of(op.results[0].type)
     assert tensor is not None  # operators with other types are refused before
     with np.errstate(all="ignore"):

@@ -20,6 +20,7 @@ from arm_ext.frontends.tflite.access import BIASED, Access, Whole
 from arm_ext.frontends.tflite.folding import folded
 from arm_ext.frontends.tflite.forms import shape_of
 from arm_ext.frontends.tflite.hybrid import product, round_data
+from arm_ext.frontends.tflite.limits import check_operator
 from arm_ext.frontends.tflite.operators import OWN
 from arm_ext.frontends.tflite.sixteen_bits import SIXTEEN_BITS, is_of_16_bits
 from arm_ext.frontends.tflite.tensors import constant, is_complex, signature_of, static_shape
@@ -62,6 +63,7 @@ class QdqConverter(Access):
         """
         self.whole.node = name
         code = self.get_op_code_str(op)
+        check_operator(self, op, code, name)
         outputs = self._tensors(op.OutputsAsNumpy())
         if (known := folded(self, op, code)) is not None:
             self.values[outputs[0].tensor_idx] = constant(known)

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
+from relay_passes.define_division import quotient, remainder
+
 _Array = npt.NDArray[Any]
 _Fold = Callable[[Any, Any, Sequence[_Array]], Any]
 """From a `QdqConverter`, an operator and its inputs to the result."""
@@ -64,7 +66,11 @@ def _plain(function: Callable[..., Any]) -> _Fold:
 def _divided(_: Any, __: Any, values: Sequence[_Array]) -> _Array:
     """Integers towards zero."""
     x, y = values
-    return np.trunc(x / y) if x.dtype.kind == "i" else x / y
+    return np.asarray(x / y) if x.dtype.kind == "f" else quotient(x, y)
+
+
+def _floored(integers: Callable[..., _Array], floats: Callable[..., _Array]) -> _Fold:
+    return _plain(lambda x, y: floats(x, y) if x.dtype.kind == "f" else integers(x, y, floor=True))
 
 
 def _pack(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
@@ -137,8 +143,8 @@ _FOLDS: dict[str, _Fold] = {
     "EQUAL": _plain(np.equal),
     "EXPAND_DIMS": _plain(lambda x, axis: np.expand_dims(x, int(axis.reshape(())))),
     "FILL": _fill,
-    "FLOOR_DIV": _plain(np.floor_divide),
-    "FLOOR_MOD": _plain(np.mod),
+    "FLOOR_DIV": _floored(quotient, np.floor_divide),
+    "FLOOR_MOD": _floored(remainder, np.mod),
     "GATHER": _gather,
     "GREATER": _plain(np.greater),
     "GREATER_EQUAL": _plain(np.greater_equal),

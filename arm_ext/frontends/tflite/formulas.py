@@ -28,19 +28,7 @@ def _densify(c: Any, op: Any) -> relax.Expr:
     return constant(np.asarray(c.get_prefetched_node(op.Outputs(0))))
 
 
-def _divided(c: Any, op: Any) -> relax.Expr:
-    """Integers, where a divisor of run time that is 0 would end the process: LiteRT refuses it, here it is 1."""
-    divisor = c.get_input_tensors(op)[1]
-    value = data_of(c, divisor)
-    dtype = str(value.ty.dtype)
-    if dtype.startswith("int") and c.known(op.Inputs(1)) is None:
-        none, one = (relax.const(number, dtype) for number in (0, 1))
-        c.show(divisor.tensor_idx, _R.where(_R.equal(value, none), one, value))
-    return c.convert_map[c.get_op_code_str(op)](op=op)
-
-
 FORMULAS: dict[str, Convert] = {
-    **dict.fromkeys(("DIV", "FLOOR_DIV", "FLOOR_MOD"), _divided),
     "DENSIFY": _densify,
     "FILL": _fill,
 }

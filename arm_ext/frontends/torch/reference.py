@@ -8,8 +8,11 @@ import numpy.typing as npt
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from arm_ext.frontends.torch.state import Buffer, put_buffers
+
+_TRUNCATING = (torch.ops.aten.div.Tensor_mode, torch.ops.aten.div.Scalar_mode)
 
 
 def reference(
@@ -31,15 +34,31 @@ def reference(
     held = {buffer.name: values.pop(buffer.name) for buffer in buffers}
     spec = program.call_spec.in_spec
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _Divisions():  # type: ignore[no-untyped-call]
             args, kwargs = torch.utils._pytree.tree_unflatten(_leaves(program, values), spec)
             module = program.module()
             put_buffers(module, held)
             result = module(*args, **kwargs)
-    except (RuntimeError, ValueError, TypeError) as err:
+    except (RuntimeError, ValueError, TypeError, ZeroDivisionError) as err:
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
     leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
     return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)], runtime
+
+
+class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Raises where torch would end the process: at truncating divisions of integers that have no quotient."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if function in _TRUNCATING and kwargs.get("rounding_mode") == "trunc":
+            a, b = (torch.as_tensor(value) for value in args[:2])
+            if not (a.is_floating_point() or b.is_floating_point()):
+                least = torch.iinfo(torch.result_type(a, b)).min
+                if bool(((b == 0) | ((a == least) & (b == -1))).any()):
+                    raise ZeroDivisionError("it divides an integer by 0, or the least one by -1")
+        return function(*args, **kwargs)
 
 
 def _leaves(program: ExportedProgram, values: Mapping[str, torch.Tensor]) -> list[Any]:

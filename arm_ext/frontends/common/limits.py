@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of sizes and attributes, which each front end holds its nodes against before anything is built.
+
+What libraries do beyond them is no error with a message: a stride of 0 ends the process in shape inference, 2^60
+repeats overflow an index, 2^40 elements are allocated. A front end has a table from its names for numbers (`strides`,
+`StrideH`) to the limits below; `check_values` looks at what every front end returns.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import tvm
+from tvm import relax, tirx
+from tvm.ir import Expr, GenericConst, Type
+
+from arm_ext.errors import ModelError
+from relay_passes.sources import bindings_of, relax_functions, sources_of
+
+if TYPE_CHECKING:
+    from arm_ext.frontends.imported import TensorSpec
+
+MOST = 2**31 - 1
+"""Of a number that says how to compute: TVM's attributes, and most formats' own, have 32 bits."""
+
+MOST_BYTES = 2**40
+"""Of a tensor: more than any Arm machine has memory for, and far from where products of sizes overflow."""
+
+_SHARE = 4
+"""Of this machine's memory, the part that a tensor can take: the self-test holds some, and copies of some."""
+
+ELEMENT_TYPES = frozenset(
+    (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "bfloat16", "float32", "float64"),
+    )
+)
+"""That there is code for. Integers of 4 bits are widened by the front ends."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What each of some numbers must be.
+
+    Attributes:
+        least: The smallest allowed.
+        most: The largest allowed.
+        nonzero: Whether 0 is not allowed.
+    """
+
+    least: float
+    most: float
+    nonzero: bool = False
+
+    def holds(self, number: float) -> bool:
+        """Whether a number keeps within it; no NaN does."""
+        return self.least <= number <= self.most and not (self.nonzero and number == 0)
+
+    def __str__(self) -> str:
+        """The limit as a message says it."""
+        return f"{'other than 0, ' if self.nonzero else ''}from {self.least:g} to {self.most:g}".replace(
+            f"{float(MOST):g}", str(MOST)
+        )
+
+
+COUNT = Limit(1, MOST)
+"""Strides, dilations, sizes of windows, groups, heads: of which there is one at least."""
+SIZE = Limit(0, MOST)
+"""Padding, repeats, sizes: there may be none."""
+OFFSET = Limit(-MOST, MOST)
+"""Padding that may be negative, where it cuts off; diagonals."""
+STEP = Limit(-(2**63) + 1, 2**63 - 1, nonzero=True)
+"""Steps of slices and ranges."""
+BLOCK = Limit(1, math.isqrt(MOST))
+"""Sides of blocks, of which libraries take the square."""
+FACTOR = Limit(2.0**-31, float(MOST))
+"""Scales of sizes."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node, as messages call it."""
+
+    operator: str
+    node: str
+
+    def refuse(self, what: str, value: object, limit: object) -> ModelError:
+        """Return the error for a number that the node has."""
+        return ModelError(f"{self} cannot be compiled: {what} is {value}, and must be {limit}")
+
+    def __str__(self) -> str:
+        """The operator and the name."""
+        return f"{self.operator} node '{self.node}'"
+
+
+def check_numbers(site: Site, what: str, values: Iterable[float], limit: Limit) -> None:
+    """Refuse numbers of a node that do not keep within a limit.
+
+    Raises:
+        ModelError: It names all of them.
+    """
+    found = list(values)
+    if not all(limit.holds(number) for number in found):
+        raise site.refuse(what, found[0] if len(found) == 1 else found, limit)
+
+
+def check_axes(site: Site, what: str, axes: Sequence[int], rank: int) -> None:
+    """Refuse axes that a tensor of some rank lacks, and those named twice.
+
+    Raises:
+        ModelError: There are such.
+    """
+    check_numbers(site, what, axes, Limit(-rank, rank - 1))
+    if len({axis % rank for axis in axes}) < len(axes):
+        raise site.refuse(what, list(axes), "no axis twice")
+
+
+def check_permutation(site: Site, what: str, order: Sequence[int], rank: int) -> None:
+    """Refuse what is no order of a tensor's axes.
+
+    Raises:
+        ModelError: It is none.
+    """
+    if sorted(order) != list(range(rank)):
+        raise site.refuse(what, list(order), f"an order of the axes 0 to {rank - 1}")
+
+
+def check_window(
+    site: Site,
+    image: Sequence[int],
+    window: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+) -> None:
+    """Refuse a window that is larger than the image that it moves over.
+
+    Args:
+        site: The node.
+        image: Sizes of the moved-over axes.
+        window: In order of these, its sizes.
+        dilations: In the same order.
+        pads: In the same order, those of both sides in one.
+
+    Raises:
+        ModelError: It is.
+    """
+    spans = [(size - 1) * each + 1 for size, each in zip(window, dilations, strict=True)]
+    padded = [size + each for size, each in zip(image, pads, strict=True)]
+    if any(span > size for span, size in zip(spans, padded, strict=True)):
+        raise site.refuse("its window", spans, f"no larger than the padded image, {padded}")
+
+
+def check_groups(site: Site, groups: int, **channels: int) -> None:
+    """Refuse a number of groups that does not divide channels, given by what they are.
+
+    Raises:
+        ModelError: It does not.
+    """
+    check_numbers(site, "its number of groups", [groups], COUNT)
+    for what, count in channels.items():
+        if count % groups:
+            raise site.refuse("its number of groups", groups, f"a divisor of the {count} {what} channels")
+
+
+def machine_bytes() -> int:
+    """Return the memory of this machine, which computes the self-test of what it compiles."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float) -> None:
+    """Refuse a tensor that has no size, or one beyond memory.
+
+    Args:
+        of: What messages begin with, such as a `Site`.
+        what: Names the tensor.
+        shape: Its dimensions.
+        item_bytes: Of an element.
+
+    Raises:
+        ModelError: It is such a tensor.
+    """
+    limit = min(MOST_BYTES, machine_bytes() // _SHARE)
+    total = math.prod(max(size, 1) for size in shape) * item_bytes
+    if min(shape, default=0) < 0:
+        raise ModelError(f"{of}: {what} has the shape {list(shape)}, and no size can be negative")
+    if total > limit:
+        raise ModelError(
+            f"{of}: {what} has the shape {list(shape)} and takes {size_text(total)}; a tensor can take "
+            + (
+                size_text(MOST_BYTES)
+                if limit == MOST_BYTES
+                else f"the {size_text(limit)} that this machine has"
+            )
+        )
+
+
+def size_text(count: float) -> str:
+    """Return a number of bytes in the unit that fits."""
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} EiB"
+
+
+def check_inputs(specs: "Sequence[TensorSpec]") -> None:
+    """Refuse inputs that this machine cannot draw samples of.
+
+    Raises:
+        ModelError: There is no memory for them.
+    """
+    # Random numbers are drawn in binary64.
+    total = sum(math.prod(spec.shape) * (8 + _item_bytes(spec.dtype)) for spec in specs)
+    if total > machine_bytes():
+        raise ModelError(
+            f"the inputs {', '.join(spec.describe() for spec in specs)} take {size_text(total)} to draw samples of for "
+            f"the self-test, and this machine has {size_text(machine_bytes())}"
+        )
+
+
+def check_values(mod: tvm.IRModule, nodes: Mapping[str, str]) -> None:
+    """Refuse a model with values of a size or type that there is no code for.
+
+    Args:
+        mod: As a front end makes it.
+        nodes: Source node → operator.
+
+    Raises:
+        ModelError: It names the first.
+    """
+    for _, func in relax_functions(mod):
+        for param in func.params:
+            for shape, dtype in _tensors(param.ty):
+                _check(f"input '{param.name}'", "it", shape, dtype)
+        for binding in bindings_of(func):
+            names = sources_of(binding.value)
+            operator = next((nodes[name] for name in names if name in nodes), "")
+            site = f"{operator} node '{names[0]}'" if names else f"'{binding.var.name}'"
+            for operand in _constants(binding.value):
+                for shape, dtype in _tensors(operand.ty):
+                    _check(site, "a constant of it", shape, dtype)
+            for shape, dtype in _tensors(binding.var.ty):
+                _check(site, "its result", shape, dtype)
+
+
+def _check(of: object, what: str, shape: Sequence[int], dtype: str) -> None:
+    if dtype not in ELEMENT_TYPES:
+        raise ModelError(
+            f"{of} cannot be compiled: {what} is of {dtype}, and there is code for {', '.join(sorted(ELEMENT_TYPES))}"
+        )
+    check_tensor(of, what, shape, _item_bytes(dtype))
+
+
+def _item_bytes(dtype: str) -> int:
+    return max(int("".join(filter(str.isdigit, dtype)) or 8) // 8, 1)
+
+
+def _constants(value: Expr) -> Iterator[Expr]:
+    if isinstance(value, relax.Call):
+        yield from (argument for argument in value.args if isinstance(argument, GenericConst))
+
+
+def _tensors(ty: Type) -> Iterator[tuple[list[int], str]]:
+    """Shape and type of each tensor of a value, a size that is not known as 1."""
+    if isinstance(ty, relax.TupleType):
+        for field in ty.fields:
+            yield from _tensors(field)
+    elif isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr):
+        sizes = [int(size) if isinstance(size, tirx.IntImm) else 1 for size in ty.shape.values]
+        yield sizes, str(ty.dtype)

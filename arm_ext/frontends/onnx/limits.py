@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of ONNX's attributes, and of inputs that are constants; and tensors whose bytes are not their dims'."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, NodeProto, TensorProto, defs, helper, numpy_helper
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.limits import (
+    BLOCK,
+    COUNT,
+    FACTOR,
+    OFFSET,
+    SIZE,
+    STEP,
+    Limit,
+    Site,
+    check_axes,
+    check_groups,
+    check_numbers,
+    check_permutation,
+    check_tensor,
+    check_window,
+)
+from arm_ext.frontends.onnx.expansion import domain_of, opset_of
+from arm_ext.frontends.onnx.nested import name_of, nodes_within
+
+# Attribute → what it can be, in whatever operator it stands.
+_ATTRIBUTES: dict[str, Limit] = {
+    **dict.fromkeys(("strides", "dilations", "kernel_shape", "group", "num_groups", "num_outputs"), COUNT),
+    **dict.fromkeys(("hidden_size", "num_heads", "q_num_heads", "kv_num_heads", "size"), COUNT),
+    **dict.fromkeys(("output_height", "output_width", "pooled_shape", "K", "N"), COUNT),
+    **dict.fromkeys(("pads", "output_padding", "sampling_ratio", "block_size", "output_shape"), SIZE),
+    "blocksize": BLOCK,
+    "k": OFFSET,
+    "p": Limit(1, 2),
+}
+# The exceptions: (operator, attribute).
+_OF_OPERATORS: dict[tuple[str, str], Limit] = {
+    ("Celu", "alpha"): Limit(-math.inf, math.inf, nonzero=True),
+    ("LpPool", "p"): COUNT,
+    ("MatMulNBits", "block_size"): COUNT,
+    ("Pad", "pads"): OFFSET,
+    ("SplitToSequence", "num_outputs"): SIZE,
+    ("TopK", "k"): SIZE,
+}
+# (Operator, what its schema calls an input) → what that can be, where it is constant.
+_INPUTS: dict[tuple[str, str], Limit] = {
+    ("AffineGrid", "size"): COUNT,
+    ("BlackmanWindow", "size"): SIZE,
+    ("CenterCropPad", "shape"): SIZE,
+    ("Col2Im", "block_shape"): COUNT,
+    ("Col2Im", "image_shape"): COUNT,
+    ("ConstantOfShape", "input"): Limit(0, 2**40),
+    ("DFT", "dft_length"): COUNT,
+    ("HammingWindow", "size"): SIZE,
+    ("HannWindow", "size"): SIZE,
+    ("MelWeightMatrix", "dft_length"): COUNT,
+    ("MelWeightMatrix", "num_mel_bins"): COUNT,
+    ("MelWeightMatrix", "sample_rate"): COUNT,
+    ("OneHot", "depth"): COUNT,
+    ("Pad", "pads"): OFFSET,
+    ("Range", "delta"): STEP,
+    ("Resize", "scales"): FACTOR,
+    ("Resize", "sizes"): COUNT,
+    ("STFT", "frame_length"): COUNT,
+    ("STFT", "frame_step"): COUNT,
+    ("Slice", "steps"): STEP,
+    ("Split", "split"): SIZE,
+    ("Tile", "repeats"): SIZE,
+    ("TopK", "K"): SIZE,
+    ("Trilu", "k"): OFFSET,
+    ("Upsample", "scales"): FACTOR,
+}
+_AXES = frozenset(("axis", "axes", "batch_axis", "time_axis"))
+# Whose axes count others than those of their first input, or which onnx's inference checks itself.
+_OTHER_AXES = frozenset(
+    (
+        "Concat",
+        "ConcatFromSequence",
+        "DequantizeLinear",
+        "Flatten",
+        "OneHot",
+        "QuantizeLinear",
+        "Scan",
+        "Unsqueeze",
+    )
+)
+_WINDOWED = frozenset(("AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearConv"))
+_WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
+# (Operator, type of its first input) of which TVM has no kernel.
+_NO_KERNEL = frozenset({("TopK", "uint64"), ("TopK", "uint32"), ("TopK", "uint16")})
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def check_attributes(graph: onnx.GraphProto) -> None:
+    """Refuse attributes beyond their limits; onnx's shape inference divides by them, and multiplies them.
+
+    Raises:
+        ModelError: It names node, attribute, value and limit.
+    """
+    for node in nodes_within(graph):
+        for attribute in node.attribute:
+            key = (node.op_type, attribute.name)
+            limit = _OF_OPERATORS.get(key) or _ATTRIBUTES.get(attribute.name)
+            if limit is not None:
+                values = helper.get_attribute_value(attribute)
+                numbers = values if isinstance(values, Sequence) else [values]
+                if all(isinstance(number, int | float) for number in numbers):
+                    check_numbers(_site(node), attribute.name, numbers, limit)
+
+
+def check_inferred(model: onnx.ModelProto) -> None:
+    """Refuse values beyond memory, and what is beyond its limits once shapes and constants are known.
+
+    Args:
+        model: With what onnx infers; of nodes in branches and loops nothing is looked at.
+
+    Raises:
+        ModelError: It names node, attribute or value, and limit.
+    """
+    graph, opset = model.graph, opset_of(model)
+    types = {v.name: v.type.tensor_type for v in (*graph.input, *graph.value_info, *graph.output)}
+    shapes = {name: shape for name, ty in types.items() if (shape := _static(ty)) is not None}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    constants.update((node.output[0], a.t) for node in graph.node for a in _value_of(node))
+    shapes.update((name, tuple(tensor.dims)) for name, tensor in constants.items())
+    for node in graph.node:
+        site = _site(node)
+        if not domain_of(node):
+            _check_inputs(site, node, opset, constants)
+            _check_axes(site, node, shapes, opset, constants)
+            _check_windows(site, node, shapes)
+            _check_operands(site, node, shapes)
+            kind = types[node.input[0]].elem_type if node.input and node.input[0] in types else 0
+            if kind and (node.op_type, _dtype(kind)) in _NO_KERNEL:
+                raise ModelError(
+                    f"{site} cannot be compiled: it is of {_dtype(kind)}; cast its input to int64"
+                )
+        for name in node.output:
+            if name in shapes and name in types:
+                # What is negative may be of a shape that nobody needs.
+                least_shape = [max(size, 1) for size in shapes[name]]
+                check_tensor(site, "its result", least_shape, _item_bytes(types[name].elem_type))
+
+
+def _site(node: NodeProto) -> Site:
+    return Site(node.op_type, name_of(node))
+
+
+def _value_of(node: NodeProto) -> list[AttributeProto]:
+    return [a for a in node.attribute if a.name == "value"] if node.op_type == "Constant" else []
+
+
+def _static(ty: onnx.TypeProto.Tensor) -> tuple[int, ...] | None:
+    dims = ty.shape.dim
+    known = ty.HasField("shape") and all(dim.HasField("dim_value") for dim in dims)
+    return tuple(dim.dim_value for dim in dims) if known else None
+
+
+def _dtype(kind: int) -> str:
+    return str(np.dtype(helper.tensor_dtype_to_np_dtype(kind)).name)
+
+
+def _item_bytes(kind: int) -> int:
+    return int(helper.tensor_dtype_to_np_dtype(kind).itemsize) if kind else 1
+
+
+def _constant_inputs(
+    node: NodeProto, opset: int, constants: Mapping[str, TensorProto]
+) -> Iterator[tuple[str, list[float]]]:
+    """What a node's schema calls its constant inputs, and their elements; weights of many are none of these."""
+    if not defs.has(node.op_type, opset):
+        return
+    for formal, actual in zip(defs.get_schema(node.op_type, opset).inputs, node.input, strict=False):
+        key = (node.op_type, formal.name)
+        if actual in constants and (key in _INPUTS or formal.name in _AXES):
+            yield formal.name, numpy_helper.to_array(constants[actual]).reshape(-1).tolist()
+
+
+def _check_inputs(site: Site, node: NodeProto, opset: int, constants: Mapping[str, TensorProto]) -> None:
+    for name, values in _constant_inputs(node, opset, constants):
+        if limit := _INPUTS.get((node.op_type, name)):
+            check_numbers(site, name, values, limit)
+
+
+def _check_axes(
+    site: Site, node: NodeProto, shapes: Shapes, opset: int, constants: Mapping[str, TensorProto]
+) -> None:
+    if not node.input or node.input[0] not in shapes or node.op_type in _OTHER_AXES:
+        return
+    rank = len(shapes[node.input[0]])
+    for attribute in node.attribute:
+        if attribute.name == "perm":
+            check_permutation(site, "perm", list(attribute.ints), rank)
+        elif attribute.name in _AXES and rank:
+            axes = [attribute.i] if attribute.type == AttributeProto.INT else list(attribute.ints)
+            check_axes(site, attribute.name, axes, rank)
+    for name, values in _constant_inputs(node, opset, constants):
+        if name in _AXES and rank:
+            check_axes(site, name, [int(value) for value in values], rank)
+
+
+def _check_windows(site: Site, node: NodeProto, shapes: Shapes) -> None:
+    """Refuse groups that do not divide, and windows beyond their image."""
+    image = shapes.get(node.input[0]) if node.input else None
+    number = _WEIGHTS.get(node.op_type)
+    weight = shapes.get(node.input[number]) if number is not None and len(node.input) > number else None
+    if image is None or len(image) < 3 or (number is not None and weight is None):
+        return
+    if number is None and node.op_type not in _WINDOWED:
+        return
+    axes = len(image) - 2
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    kernel = given.get("kernel_shape") or (list(weight[2:]) if weight else [1] * axes)
+    if weight is not None:
+        transposed = node.op_type == "ConvTranspose"
+        groups = given.get("group", 1)
+        check_groups(site, groups, input=image[1], output=weight[1] * groups if transposed else weight[0])
+        if image[1] != (wanted := weight[0] if transposed else weight[1] * groups):
+            raise site.refuse("its number of input channels", image[1], f"the {wanted} of its weights")
+        if list(kernel) != list(weight[2:]):
+            raise site.refuse("kernel_shape", kernel, f"the {list(weight[2:])} of its weights")
+    ends, dilations = given.get("pads") or [0] * 2 * axes, given.get("dilations") or [1] * axes
+    lengths = {"kernel_shape": (kernel, axes), "pads": (ends, 2 * axes), "dilations": (dilations, axes)}
+    for name, (values, count) in lengths.items():
+        if len(values) != count:
+            raise site.refuse(name, list(values), f"of {count} numbers")
+    # With ceil_mode, a window may begin in the image and end beyond it.
+    fixed = not given.get("auto_pad", b"NOTSET").startswith(b"SAME") and not given.get("ceil_mode", 0)
+    if node.op_type in _WINDOWED and fixed:
+        both = [low + high for low, high in zip(ends[:axes], ends[axes:], strict=True)]
+        check_window(site, image[2:], kernel, dilations, both)
+
+
+def _check_operands(site: Site, node: NodeProto, shapes: Shapes) -> None:
+    """Refuse what onnx's inference lets pass of two operators."""
+    if node.op_type == "Einsum":
+        inputs, arrow, output = (
+            helper.get_attribute_value(node.attribute[0]).decode().replace(" ", "").partition("->")
+        )
+        letters = [letter for letter in output if letter.isalpha()]
+        if arrow and (len(set(letters)) < len(letters) or not set(letters) <= set(inputs)):
+            raise site.refuse("the output of its equation", output, f"letters of {inputs}, each once")
+    elif node.op_type == "PRelu" and {*node.input} <= shapes.keys():
+        data, slope = (shapes[name] for name in node.input)
+        if len(slope) > len(data) or any(
+            b not in (1, a) for a, b in zip(reversed(data), reversed(slope), strict=False)
+        ):
+            raise site.refuse(
+                "the shape of its slope", list(slope), f"broadcast to that of its data, {list(data)}"
+            )
+
+
+def check_data(graph: onnx.GraphProto) -> None:
+    """Refuse constants that hold more or fewer bytes than their dims say.
+
+    Raises:
+        UsageError: It names the tensor.
+    """
+    for tensor in _tensors(graph):
+        if tensor.data_type not in helper.get_all_tensor_dtypes():
+            if tensor.data_type:  # onnx's checker tells of 0
+                raise UsageError(
+                    f"constant '{tensor.name}' is of element type {tensor.data_type}, which is none"
+                )
+            continue
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+        if min(tensor.dims, default=0) < 0:
+            raise UsageError(
+                f"constant '{tensor.name}' has the dims {list(tensor.dims)}, and none can be negative"
+            )
+        if not tensor.HasField("raw_data") or tensor.data_type == TensorProto.STRING:
+            continue
+        bits = _BITS.get(dtype.name, dtype.itemsize * 8)
+        wanted = -(-math.prod(tensor.dims) * bits // 8)
+        if len(tensor.raw_data) != wanted:
+            raise UsageError(
+                f"constant '{tensor.name}' holds {len(tensor.raw_data)} bytes, and its dims {list(tensor.dims)} of "
+                f"{dtype.name} take {wanted}"
+            )
+
+
+_BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+
+
+def _tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for node in nodes_within(graph):
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t
+            elif attribute.type == AttributeProto.GRAPH:
+                yield from attribute.g.initializer

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits of TFLite's options, of inputs that are constants, and of scales."""
+
+import math
+from typing import Any
+
+import numpy as np
+import tflite
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.common.limits import (
+    BLOCK,
+    COUNT,
+    SIZE,
+    STEP,
+    Limit,
+    Site,
+    check_axes,
+    check_numbers,
+    check_permutation,
+)
+
+# Option → what it can be, in whatever operator it stands; those that name an axis are in _AXES.
+_OPTIONS: dict[str, Limit] = {
+    **dict.fromkeys(("StrideW", "StrideH", "DilationWFactor", "DilationHFactor", "StrideD"), COUNT),
+    **dict.fromkeys(("FilterWidth", "FilterHeight", "NumSplits", "Num", "ValuesCount"), COUNT),
+    "BlockSize": BLOCK,
+    "DepthMultiplier": SIZE,  # 0 where it follows from the weights
+    "Radius": SIZE,
+}
+# (Operator, number of an input) → its name and what it can be, where it is constant.
+_INPUTS: dict[tuple[str, int], tuple[str, Limit]] = {
+    ("BATCH_TO_SPACE_ND", 1): ("block shape", BLOCK),
+    ("BATCH_TO_SPACE_ND", 2): ("crops", SIZE),
+    ("BROADCAST_TO", 1): ("shape", SIZE),
+    ("FILL", 0): ("shape", SIZE),
+    ("MIRROR_PAD", 1): ("padding", SIZE),
+    ("ONE_HOT", 1): ("depth", COUNT),
+    ("PAD", 1): ("padding", SIZE),
+    ("PADV2", 1): ("padding", SIZE),
+    ("RANGE", 2): ("step", STEP),
+    ("RESHAPE", 1): ("shape", Limit(-1, SIZE.most)),
+    ("RESIZE_BILINEAR", 1): ("size", COUNT),
+    ("RESIZE_NEAREST_NEIGHBOR", 1): ("size", COUNT),
+    ("SLICE", 2): ("size", Limit(-1, SIZE.most)),
+    ("SPACE_TO_BATCH_ND", 1): ("block shape", BLOCK),
+    ("SPACE_TO_BATCH_ND", 2): ("padding", SIZE),
+    ("SPLIT_V", 1): ("sizes", Limit(-1, SIZE.most)),
+    ("STRIDED_SLICE", 3): ("strides", STEP),
+    ("TILE", 1): ("repeats", SIZE),
+    ("TOPK_V2", 1): ("k", SIZE),
+    ("TRANSPOSE_CONV", 0): ("output shape", COUNT),
+}
+# (Operator, number of an input) → number of the input whose axes it names.
+_AXES = {
+    ("ARG_MAX", 1): 0,
+    ("ARG_MIN", 1): 0,
+    ("CUMSUM", 1): 0,
+    **{(f"REDUCE_{kind}", 1): 0 for kind in ("ALL", "ANY", "MAX", "MIN", "PROD")},
+    ("MEAN", 1): 0,
+    ("REVERSE_V2", 1): 0,
+    ("SPLIT", 0): 1,
+    ("SPLIT_V", 2): 0,
+    ("SUM", 1): 0,
+}
+# Operators whose second input is an order of axes, or an axis of the result.
+_ORDERS = frozenset(("EXPAND_DIMS", "TRANSPOSE"))
+# Operators whose option names an axis of their first input.
+_AXIS_OF_INPUT = frozenset(("CONCATENATION", "GATHER", "UNPACK"))
+_OPTION_NAMES = {
+    number: name for name, number in vars(tflite.BuiltinOptions).items() if not name.startswith("_")
+}
+
+
+def check_operator(c: Any, op: Any, code: str, node: str) -> None:
+    """Refuse what an operator says beyond its limits.
+
+    Args:
+        c: A `QdqConverter`.
+        op: The operator.
+        code: Its name.
+        node: What the source node is called.
+
+    Raises:
+        ModelError: It names option or input, value and limit.
+    """
+    site, options = Site(code, node), _options_of(op)
+    for name, limit in _OPTIONS.items():
+        if hasattr(options, name):
+            check_numbers(site, name, [getattr(options, name)()], limit)
+    inputs = [] if isinstance(found := op.InputsAsNumpy(), int) else [int(number) for number in found]
+    shapes = [c.shape(number) if number >= 0 else () for number in inputs]
+    if code in _AXIS_OF_INPUT and shapes[0]:
+        check_axes(site, "Axis", [options.Axis()], len(shapes[0]))
+    if code == "UNPACK" and shapes[0] and options.Num() != (size := shapes[0][options.Axis()]):
+        raise site.refuse("Num", options.Num(), f"the {size} of the axis")
+    if code == "SQUEEZE" and options.SqueezeDimsLength():
+        check_axes(site, "SqueezeDims", options.SqueezeDimsAsNumpy().tolist(), len(shapes[0]))
+    for k, number in enumerate(inputs):
+        if (key := (code, k)) not in _INPUTS and key not in _AXES and code not in _ORDERS:
+            continue
+        if (value := c.known(number)) is None:
+            continue
+        numbers = np.asarray(value).reshape(-1).tolist()
+        if key in _INPUTS:
+            name, limit = _INPUTS[key]
+            check_numbers(site, name, numbers, limit)
+        elif key in _AXES:
+            check_axes(site, "axis", numbers, max(len(shapes[_AXES[key]]), 1))
+        elif k == 1:
+            rank = len(shapes[0])
+            if code == "TRANSPOSE":
+                check_permutation(site, "order", [axis + rank * (axis < 0) for axis in numbers], rank)
+            else:
+                check_axes(site, "axis", numbers, rank + 1)
+
+
+def _options_of(op: Any) -> Any:
+    """The options of an operator, of whatever kind they are; None without any."""
+    table, kind = op.BuiltinOptions(), _OPTION_NAMES.get(op.BuiltinOptionsType(), "NONE")
+    if table is None or not hasattr(tflite, kind):
+        return None
+    options = getattr(tflite, kind)()
+    options.Init(table.Bytes, table.Pos)
+    return options
+
+
+def check_scales(graph: Any) -> None:
+    """Refuse scales that no quantiser means: at most 0, infinite or no numbers.
+
+    Raises:
+        ModelError: It names the tensor.
+    """
+    for tensor in (graph.Tensors(k) for k in range(graph.TensorsLength())):
+        quantization = tensor.Quantization()
+        scales = quantization.ScaleAsNumpy() if quantization is not None else 0
+        values = [] if isinstance(scales, int) else scales.tolist()
+        if wrong := [scale for scale in values if not (math.isfinite(scale) and scale > 0)]:
+            name = (tensor.Name() or b"").decode(errors="replace")
+            raise ModelError(
+                f"tensor '{name}' has the scale {wrong[0]}, and a scale must be finite and above 0: quantise the model "
+                "again, with samples whose values at this tensor are"
+            )

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values beyond memory, and windows beyond their image, which MLIR's verifier lets pass."""
+
+import pytest
+
+from arm_ext.errors import ArmExtError, ModelError
+from arm_ext.frontends.stablehlo.importer import import_stablehlo
+
+
+def program(operator: str, inputs: list[str], result: str, attributes: str = "") -> bytes:
+    arguments = ", ".join(f"%a{k}: tensor<{ty}>" for k, ty in enumerate(inputs))
+    operands, types = (
+        ", ".join(texts)
+        for texts in ([f"%a{k}" for k in range(len(inputs))], [f"tensor<{ty}>" for ty in inputs])
+    )
+    return (
+        f"module {{ func.func public @main({arguments}) -> tensor<{result}> {{\n"
+        f'  %r = "stablehlo.{operator}"({operands}) {attributes} : ({types}) -> tensor<{result}>\n'
+        f"  return %r : tensor<{result}>\n}} }}"
+    ).encode()
+
+
+def conv(window: str, result: str) -> bytes:
+    types = "(tensor<1x8x8x4xf32>, tensor<3x3x4x4xf32>)"
+    return (
+        "module { func.func public @main(%a: tensor<1x8x8x4xf32>, %w: tensor<3x3x4x4xf32>) -> "
+        f"tensor<{result}xf32> {{\n  %r = stablehlo.convolution(%a, %w) "
+        f"dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {{{window}}} "
+        f"{{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} : {types} -> tensor<{result}xf32>\n"
+        f"  return %r : tensor<{result}xf32>\n}} }}"
+    ).encode()
+
+
+def pads(low: int) -> str:
+    none = "edge_padding_high = array<i64: 0, 0>, interior_padding = array<i64: 0, 0>"
+    return f"{{edge_padding_low = array<i64: {low}, 0>, {none}}}"
+
+
+CASES = {
+    "input": (program("abs", ["4611686018427387904x4xf32"], "4611686018427387904x4xf32"), "takes 64 EiB"),
+    "pad": (program("pad", ["2x3xf32", "f32"], "1099511627778x3xf32", pads(2**40)), "takes 12 TiB"),
+    "iota": (program("iota", [], "1099511627776xf32", "{iota_dimension = 0 : i64}"), "takes 4 TiB"),
+    "broadcast": (
+        program(
+            "broadcast_in_dim", ["3xf32"], "1099511627776x3xf32", "{broadcast_dimensions = array<i64: 1>}"
+        ),
+        "takes 12 TiB",
+    ),
+    "padded": (conv("pad = [[1073741824, 0], [0, 0]]", "1x1073741830x6x4"), "takes 96 GiB"),
+    "window": (conv("pad = [[-3, -3], [0, 0]]", "1x0x6x4"), r"\[1, 0, 6, 4\], and must be without 0"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_beyond_limits(case: str):
+    text, says = CASES[case]
+    with pytest.raises(ModelError, match=f"stablehlo.* node 'line 2'.*{says}"):
+        import_stablehlo(text, "m")
+
+
+@pytest.mark.parametrize(
+    "window", ["stride = [0, 0]", "rhs_dilate = [0, 0]", "lhs_dilate = [0, 0]", "stride = [-1, -1]"]
+)
+def test_what_mlir_refuses(window: str):
+    with pytest.raises(ArmExtError, match="expects window to have positive"):
+        import_stablehlo(conv(window, "1x6x6x4"), "m")
