@@ -57,7 +57,10 @@ MINE = VelaOptions(system_config="Mine", memory_mode="M")
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[System_Config.Mine]\ncore_clock=fast\n[Memory_Mode.M]\n", r"core_clock=fast of \[System_Config\.Mine\]"),
+        (
+            "[System_Config.Mine]\ncore_clock=fast\n[Memory_Mode.M]\n",
+            r"core_clock=fast of \[System_Config\.Mine\]",
+        ),
         ("[System_Config.Mine]\ncore_clock=nan\n[Memory_Mode.M]\n", "core_clock=nan"),
         ("[System_Config.Mine]\ncore_clock=0\n[Memory_Mode.M]\n", "core_clock=0"),
         ("[System_Config.Mine]\ncore_clock=%(nope)s\n[Memory_Mode.M]\n", r"core_clock=%\(nope\)s"),
