@@ -32,6 +32,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests is no inst
 from tests.hostile.runner import Outcome, prepare, run
 from tests.hostile.table import CASES
 
+_LINES, _COLUMNS = 25, 300  # of a case's output
+
 
 @click.command(help=(__doc__ or "").splitlines()[0])
 @click.option("--only", multiple=True, metavar="PATTERN", help="Cases whose id matches, such as 'run/*'.")
@@ -65,8 +67,8 @@ def main(
             outcomes = []
             for outcome in run(selected, jobs):
                 outcomes.append(outcome)
-                if outcome.wrong:
-                    progress.console.print(f"wrong: {outcome.case.id}", markup=False, highlight=False)
+                if not as_json:
+                    _tell(outcome, show)
                 progress.advance(task)
     outcomes.sort(key=lambda outcome: outcome.case.id)
     if as_json:
@@ -79,11 +81,24 @@ def main(
             )
         )
     else:
-        _print(outcomes, show)
+        _count(outcomes)
     sys.exit(any(outcome.wrong for outcome in outcomes))
 
 
-def _print(outcomes: list[Outcome], show: bool) -> None:
+def _tell(one: Outcome, show: bool) -> None:
+    """Print a case that is wrong or skipped, with its output."""
+    if one.skipped:
+        click.echo(f"skipped {one.case.id}: {one.skipped}")
+    elif one.wrong or show:
+        state = "WRONG" if one.wrong else "right"
+        click.echo(f"\n{state} {one.case.id} ({one.seconds:.1f} s): {'; '.join(one.wrong)}")
+        for name, text in (("stdout", one.stdout), ("stderr", one.stderr)):
+            for line in text.splitlines()[:_LINES]:
+                click.echo(f"    {name}| {line[:_COLUMNS]}".encode(errors="backslashreplace"))
+
+
+def _count(outcomes: list[Outcome]) -> None:
+    """Print how many were tried, by verb and by kind."""
     console = Console(width=110)
     for title, key in (("verb", "verb"), ("kind", "kind")):
         tried: Counter[str] = Counter(getattr(one.case, key) for one in outcomes if not one.skipped)
@@ -93,15 +108,6 @@ def _print(outcomes: list[Outcome], show: bool) -> None:
             table.add_row(name, str(count), str(count - wrong[name]), str(wrong[name]))
         table.add_row("all", str(tried.total()), str(tried.total() - wrong.total()), str(wrong.total()))
         console.print(table)
-    for one in outcomes:
-        if one.skipped:
-            click.echo(f"skipped {one.case.id}: {one.skipped}")
-        if one.wrong or show:
-            state = "WRONG" if one.wrong else "right"
-            click.echo(f"\n{state} {one.case.id} ({one.seconds:.1f} s): {'; '.join(one.wrong)}")
-            for name, text in (("stdout", one.stdout), ("stderr", one.stderr)):
-                for line in text.splitlines()[:25]:
-                    click.echo(f"    {name}| {line[:300]}".encode(errors="backslashreplace"))
 
 
 if __name__ == "__main__":

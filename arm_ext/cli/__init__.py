@@ -6,6 +6,7 @@ stdout is the result, stderr the log. Exit codes: 0 done, 1 a finding about the 
 """
 
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -57,6 +58,10 @@ def group() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its code; an error becomes a message, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # there is none where the descriptor is closed
+            # A model's names may have characters that the locale's encoding lacks.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(invoke(sys.argv[1:] if argv is None else argv))
 
 

@@ -164,7 +164,7 @@ def compile_network(
 
 
 def check_configuration(npu: Accelerator, options: VelaOptions) -> None:
-    """Compile a smallest network: with memories that do not fit together Vela compiles none, and all would go to the CPU.
+    """Compile a smallest network: with memories that do not fit together Vela compiles none, and all goes to the CPU.
 
     Raises:
         UsageError: Vela does not compile it; the message is Vela's.

@@ -202,7 +202,7 @@ def _frame(name: str, given: Input, position: int, samples: Mapping[str, int]) -
     return [samples[name], *sizes]
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
     """YAML's safe loader, but a key that stands twice is an error: YAML's own takes the last without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -214,7 +214,8 @@ class _Loader(yaml.SafeLoader):
                     None, None, f"the key {key.value!r} stands twice", key.start_mark
                 )
             seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
@@ -229,7 +230,7 @@ def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
     try:
         if not path.is_file():
             raise UsageError(f"{path}: no such file; expected YAML with the keys inputs and outputs")
-        data = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)  # noqa: S506 - it is a SafeLoader
+        data = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
     except OSError as err:
         raise UsageError(f"{path}: cannot be read: {err.strerror}") from err
     # ValueError: text that is no UTF-8, a number of too many digits, a date that there is none of.

@@ -201,7 +201,7 @@ _PLACES = [
             _full("output-tiny", "4k", r"space", ("compile", "{assets}/relu.onnx", "--target", "host", "-o", "mounted/p")),
             _full("output-arm", "16k", r"space", ("compile", "{assets}/mlp.onnx", "-o", "mounted/p")),
             _full("over-package", "64k", r"space", ("compile", "{assets}/digits-is-missing.onnx", "-o", "mounted/p"), exits=frozenset({2, 3})),
-            _full("over-old-package", "40k", r"space", ("compile", "{assets}/mlp.onnx", "--target", "host", "-o", "mounted/p"), lambda work: copy("host.armpkg", "mounted/p")(work), exits=frozenset({0, 3}), writes=()),
+            _full("over-old-package", "72k", r"space", ("compile", "{assets}/mlp.onnx", "--target", "host", "-o", "mounted/p"), lambda work: copy("host.armpkg", "mounted/p")(work), exits=frozenset({0, 3}), writes=()),
             _full("dump", "4k", r"space", (*_COMPILE, "--dump-phases", "mounted/d"), writes=(*_P, "mounted/*")),
             _full("save-node", "0", r"space", ("compile", "{assets}/mlp.onnx", "--save-node", "fc1", "-o", "mounted/n.onnx"), exits=frozenset({0, 3}), writes=("mounted/n.onnx",)),
             _full("run-output", "4k", r"space", ("run", "{assets}/arm.armpkg", "--output", "mounted/o"), lambda work: _fill(work / "mounted"), writes=()),

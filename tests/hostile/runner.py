@@ -88,7 +88,10 @@ def run(selected: list[Case], jobs: int) -> Iterator[Outcome]:
             if lacks:
                 yield Outcome(case, skipped=lacks)
                 continue
-            running.append(_start(case))
+            try:
+                running.append(_start(case))
+            except Exception:
+                yield Outcome(case, [f"cannot be set up: {traceback.format_exc(limit=-1)}"])
         time.sleep(_POLL)
         for one in list(running):
             if _ended(one):
@@ -130,6 +133,9 @@ def _start(case: Case) -> _Running:
         os.chdir(folder / "work")  # a socket's path may be 108 bytes at most
         if case.make:
             case.make(folder / "work")
+    except BaseException:
+        stack.close()
+        raise
     finally:
         os.chdir(here)
     before = _listing(folder)
@@ -139,12 +145,12 @@ def _start(case: Case) -> _Running:
 
 
 def _remove(folder: Path) -> None:
+    mounted = folder / "work/mounted"
+    if mounted.is_mount():
+        subprocess.run(["umount", "-l", mounted], check=False)
     for path in (folder, *folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             path.chmod(0o700)
-    for mounted in sorted(folder.rglob("mounted*"), reverse=True):
-        if mounted.is_mount():
-            subprocess.run(["umount", "-l", mounted], check=False)
     shutil.rmtree(folder, ignore_errors=True)
 
 
