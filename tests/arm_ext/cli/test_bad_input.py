@@ -176,6 +176,14 @@ def options(*extra: str) -> Callable[[Path], list[str]]:
     return lambda package: [str(package), *extra]
 
 
+def labelled(count: int, labels: object) -> Callable[[Path], list[str]]:
+    def setup(package: Path) -> list[str]:
+        np.savez("a.npz", inputs=np.zeros((count, 1, 8, 8), np.float32), labels=labels)
+        return [str(package), "--accuracy", "a.npz"]
+
+    return setup
+
+
 RUN = [
     ("not a package", not_a_package, 2, "make one with: arm-ext compile MODEL -o empty"),
     ("a model for a package", a_model, 2, "make one with: arm-ext compile m.onnx"),
@@ -190,6 +198,14 @@ RUN = [
     ("malformed board", options("--board", "over there"), 2, "192.168.0.7:9090"),
     ("board away", options("--board", "127.0.0.1:1"), 3, "127.0.0.1:1"),
     ("board lacks a feature", options("--board", "virtual:cortex-a72"), 3, "dotprod"),
+    ("fewer labels", labelled(3, np.arange(2)), 2, "a.npz: 3 inputs with 2 labels"),
+    ("no samples", labelled(0, np.arange(0)), 2, "a.npz: 0 inputs with 0 labels"),
+    (
+        "labels of text",
+        labelled(2, np.array(["a", "b"])),
+        2,
+        "a.npz: labels are <U1[2]; expected a list of integers",
+    ),
     ("no labelled data", options("--accuracy", "nowhere.npz"), 2, "nowhere.npz"),
 ]
 
