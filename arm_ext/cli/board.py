@@ -2,14 +2,17 @@
 """`arm-ext board`: start boards."""
 
 import signal
+import socket
 from time import sleep
 
 import click
 
+from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import DEFAULT_CPU, VirtualServer
 from arm_ext.errors import EnvError, UsageError
 
 _POLL_SECONDS = 0.2
+_TRACKER_SECONDS = 5  # to connect
 
 
 @click.group()
@@ -25,6 +28,8 @@ def virtual(cpu: str, tracker: str | None, key: str | None) -> None:
     """Start a virtual board and keep it until Ctrl-C."""
     if (tracker is None) != (key is None):
         raise UsageError("--tracker and --key go together")
+    if tracker is not None:
+        _reach(tracker, f"tracker-{tracker}/{key}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the board is seen to end
     server = VirtualServer(cpu, tracker=tracker or "", key=key or "")
     try:
@@ -38,3 +43,18 @@ def virtual(cpu: str, tracker: str | None, key: str | None) -> None:
         click.echo("ended", err=True)
     finally:
         server.close()
+
+
+def _reach(tracker: str, name: str) -> None:
+    """Look for a tracker: TVM's server would try for ever, and say nothing.
+
+    Raises:
+        UsageError: It is not of the form HOST:PORT, or the key is none.
+        EnvError: It is not there.
+    """
+    spec = parse_spec(name)
+    try:
+        socket.create_connection((spec.host, spec.port), _TRACKER_SECONDS).close()
+    except OSError as err:
+        start = f"python -m tvm.exec.rpc_tracker --port {spec.port}"
+        raise EnvError(f"no tracker answers at {tracker} ({err}); start one by: {start}") from err

@@ -90,6 +90,9 @@ def run(
     as_json: bool,
 ) -> None:
     """Run PACKAGE on a board."""
+    names = [name for name, _ in inputs]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise UsageError(f"--input {twice[0]} stands twice; an input has one file, with all its steps")
     opened = load_package(package)
     if accuracy is not None:
         if given := [

@@ -167,6 +167,11 @@ def array(value: np.ndarray, name: str = "image") -> Callable[[Path], list[str]]
     return setup
 
 
+def twice(package: Path) -> list[str]:
+    np.save("x.npy", np.zeros((1, 1, 8, 8), np.float32))
+    return [str(package), "--input", "image=x.npy", "--input", "image=x.npy"]
+
+
 def no_array(package: Path) -> list[str]:
     Path("x.npy").write_text("not an array")
     return [str(package), "--input", "image=x.npy"]
@@ -193,6 +198,7 @@ RUN = [
     ("wrong shape", array(np.zeros((1, 8, 8), np.float32)), 2, "the model takes [1, 1, 8, 8]"),
     ("wrong dtype", array(np.zeros((1, 1, 8, 8))), 2, "the model takes float32"),
     ("no such input", array(np.zeros(1), "pixels"), 2, "names no input: pixels"),
+    ("an input twice", twice, 2, "--input image stands twice"),
     ("not an array", no_array, 2, "not a readable .npy"),
     ("unknown board", options("--board", "virtual:cortex-z1"), 2, "cortex-z1"),
     ("malformed board", options("--board", "over there"), 2, "192.168.0.7:9090"),
