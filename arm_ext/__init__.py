@@ -5,6 +5,7 @@ The functions mirror the commands one to one; each is imported when it is first 
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from arm_ext.tune.report import TuneReport
     from arm_ext.tuner import tune_model
     from arm_ext.verifier import VerifyReport, verify
+
+# onnxruntime, which every import of an ONNX model asks for, else sends events to its makers, and keeps a number of this
+# machine in the user's cache folder; it reads this when it is imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0"
 

@@ -124,8 +124,8 @@ def compile(
     divider = None if npu is None else _divider(npu)
     buckets = buckets_of(shapes)
     refuse_with_length(buckets, **{"--npu": npu})
-    given = (model, preprocess, state_init, quantize, tuned)
-    read = [Path(each) for each in given if isinstance(each, str | Path)]
+    files = (model, preprocess, state_init, quantize, tuned)
+    read = [Path(each) for each in files if isinstance(each, str | Path)]
     with writing(Path(output), read, force=force) as folder:
         progress("import")
         without = () if winograd else (winograd_f32.NAME,)

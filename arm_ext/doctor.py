@@ -7,8 +7,8 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -21,7 +21,7 @@ from arm_ext.board import open_board
 from arm_ext.board.confine import support
 from arm_ext.board.spec import parse_spec
 from arm_ext.errors import ArmExtError, EnvError
-from arm_ext.measure.mca import INSTALL_COMMAND, find_mca
+from arm_ext.measure.mca import INSTALL_COMMAND, find_mca, output_of
 from arm_ext.target.toolchain import ZIGLANG, cache_folder
 
 OLDEST_PYTHON = (3, 11)
@@ -32,6 +32,7 @@ NPU_PINS = {"ethos-u-vela": "5.2.0", "tosa-tools": "2026.8.0"}
 _NPU_MODULES = {"ethos-u-vela": "ethosu.regor", "tosa-tools": "tosa_serializer"}
 
 QEMU = "qemu-aarch64"
+_NEEDED_BYTES = 1 << 20  # of what is built once; zig's libraries for one target take some 10 MiB
 # Our plugin speaks version 1 of QEMU's plugin API, which QEMU 9 dropped.
 _QEMU_WITHOUT_PLUGIN_API_1 = 9
 # The arm64 libraries that the emulated server is linked to, and Debian's packages of them.
@@ -104,6 +105,7 @@ def diagnose(board: str | None = None) -> Diagnosis:
         ("host", optional, _host),
         ("python", required, _python),
         *((name, required, partial(_pinned, name, version)) for name, version in PINS.items()),
+        ("cache folder", required, _cache),
         ("xgboost", optional, _xgboost),
         *((name, optional, partial(_for_npu, name)) for name in NPU_PINS),
         (QEMU, virtual, _qemu),
@@ -152,6 +154,17 @@ def _pinned(name: str, version: str) -> str:
     return found
 
 
+def _cache() -> str:
+    folder = cache_folder()
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(_NEEDED_BYTES))
+    except OSError as error:
+        lack = f"{folder} cannot be written to: {error.strerror}; name another folder in ARM_EXT_CACHE"
+        raise _LackError(f"{lack}: the linker keeps its libraries there") from error
+    return str(folder)
+
+
 def _for_npu(name: str) -> str:
     try:
         found = _pinned(name, NPU_PINS[name])
@@ -189,18 +202,25 @@ def _qemu() -> str:
 
 
 def _qemu_version() -> str:
-    done = subprocess.run([QEMU, "--version"], capture_output=True, text=True, check=False)
-    version = re.search(r"version (\d+\.\d+\S*)", done.stdout)
+    version = re.search(r"version (\d+\.\d+\S*)", _said(QEMU, "--version"))
     if version is None:
         raise _LackError(f"`{QEMU} --version` gives no version", "apt-get install --reinstall qemu-user")
     return version[1]
+
+
+def _said(*command: str) -> str:
+    """What a program prints."""
+    try:
+        return output_of(*command)
+    except OSError as error:
+        raise _LackError(f"`{' '.join(command)}` fails: {error}") from error
 
 
 def _qemu_plugins() -> str:
     if shutil.which(QEMU) is None:
         raise _LackError("no QEMU: bench cannot count", "apt-get install qemu-user")
     # The option is there, and so in the help, only in a QEMU that was built with plugins.
-    help_text = subprocess.run([QEMU, "-h"], capture_output=True, text=True, check=False).stdout
+    help_text = _said(QEMU, "-h")
     version = _qemu_version()
     if "-plugin" not in help_text:
         why = f"{QEMU} {version} was built without them"

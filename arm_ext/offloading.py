@@ -17,7 +17,7 @@ from arm_ext.ethosu.partition import Wishes
 from arm_ext.ethosu.plain import IN_64_BITS
 from arm_ext.ethosu.read import read
 from arm_ext.ethosu.tosa import EMITTERS
-from arm_ext.ethosu.vela import MemoryUse, vela_version
+from arm_ext.ethosu.vela import MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.ethosu.worth import Clocks
 from arm_ext.frontends.imported import ImportedModel
@@ -48,6 +48,8 @@ class Divider:
             options.system_config, options.memory_mode, options.vela_config, options.sram_budget
         )
         self._configuration = configuration(self._npu, self._vela)
+        if options.vela_config is not None:
+            check_configuration(self._npu, self._vela)
         self._clocks = Clocks(
             options.cpu_mhz or DEFAULT_CPU_MHZ[self._npu.family],
             options.npu_mhz or self._configuration.core_mhz,

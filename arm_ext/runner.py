@@ -199,6 +199,15 @@ def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
     if missing := [name for name in ("inputs", "labels") if name not in arrays]:
         raise UsageError(f"{labelled}: has no array '{missing[0]}', but {', '.join(arrays) or 'none at all'}")
     inputs, labels = arrays["inputs"], arrays["labels"]
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise UsageError(
+            f"{labelled}: labels are {labels.dtype}{list(labels.shape)}; expected a list of integers"
+        )
+    if not inputs.ndim or not len(labels) or len(inputs) != len(labels):
+        count = len(inputs) if inputs.ndim else 0
+        raise UsageError(
+            f"{labelled}: {count} inputs with {len(labels)} labels; expected as many, and one at least"
+        )
     samples = (
         [sample.reshape(spec.shape) for sample in inputs]
         if inputs[0].size == np.prod(spec.shape)

@@ -33,6 +33,7 @@ _SELFTEST_LENGTH = 128
 
 _DIM = re.compile(r"\{([^{}]*)\}|([^,{}]+)")
 _DIMS = re.compile(r"(\{[^{}]*\}|[^,{}]+)(,(\{[^{}]*\}|[^,{}]+))*")
+_SIZE = re.compile("-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def parse_dims(text: str) -> tuple[Dim, ...]:
     if not _DIMS.fullmatch(text):
         raise ValueError(text)
     return tuple(
-        tuple(int(size) for size in found[1].split(",")) if found[2] is None else _plain(found[2].strip())
+        tuple(map(_size, found[1].split(","))) if found[2] is None else _plain(found[2].strip())
         for found in _DIM.finditer(text)
     )
 
@@ -97,8 +98,15 @@ def dims_text(dims: Sequence[Dim]) -> str:
 def _plain(text: str) -> int | str:
     name, bound, largest = map(str.strip, text.partition(_UP_TO))
     if bound and name.isidentifier():
-        return f"{name}{_UP_TO}{int(largest)}"
-    return text if text.isidentifier() else int(text)
+        return f"{name}{_UP_TO}{_size(largest)}"
+    return text if text.isidentifier() else _size(text)
+
+
+def _size(text: str) -> int:
+    """A size in decimal digits; int() alone also takes 1_0 and digits of other scripts."""
+    if not _SIZE.fullmatch(text.strip()):
+        raise ValueError(text)
+    return int(text)
 
 
 def buckets_of(given: Given | None) -> tuple[Bucket, ...]:

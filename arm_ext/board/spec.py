@@ -11,8 +11,8 @@ _EXAMPLES = "virtual, virtual:cortex-a76, local, 192.168.0.7:9090, tracker-192.1
 _PATTERN = re.compile(
     r"(?P<virtual>virtual)(?::(?P<cpu>\S+))?"
     r"|(?P<local>local)"
-    r"|tracker-(?P<tracker>[\w.-]+):(?P<tracker_port>\d+)/(?P<key>\S+)"
-    r"|(?!virtual:|local:|tracker-)(?P<remote>[\w.-]+):(?P<remote_port>\d+)"
+    r"|tracker-(?P<tracker>[\w.-]+):(?P<tracker_port>[0-9]{1,5})/(?P<key>\S+)"
+    r"|(?!virtual:|local:|tracker-)(?P<remote>[\w.-]+):(?P<remote_port>[0-9]{1,5})"
 )
 _MAX_PORT = 65535
 

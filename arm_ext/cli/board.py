@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext board`: start boards."""
 
+import socket
 from time import sleep
 
 import click
@@ -9,6 +10,7 @@ from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.errors import EnvError, UsageError
 
 _POLL_SECONDS = 0.2
+_TRACKER_SECONDS = 5  # to connect
 
 
 @click.group()
@@ -31,6 +33,8 @@ def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
 
     if (tracker is None) != (key is None):
         raise UsageError("--tracker and --key go together")
+    if tracker is not None:
+        _reach(tracker, f"tracker-{tracker}/{key}")
     interrupt_on_signals()  # so that the board is seen to end
     emulated = emulated_cpu(cpu or "")
     server = VirtualServer(emulated, tracker=tracker or "", key=key or "")
@@ -45,3 +49,20 @@ def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
         click.echo("ended", err=True)
     finally:
         server.close()
+
+
+def _reach(tracker: str, name: str) -> None:
+    """Look for a tracker: TVM's server would try for ever, and say nothing.
+
+    Raises:
+        UsageError: It is not of the form HOST:PORT, or the key is none.
+        EnvError: It is not there.
+    """
+    from arm_ext.board.spec import parse_spec  # not above: it loads TVM, for which --help need not wait
+
+    spec = parse_spec(name)
+    try:
+        socket.create_connection((spec.host, spec.port), _TRACKER_SECONDS).close()
+    except OSError as err:
+        start = f"python -m tvm.exec.rpc_tracker --port {spec.port}"
+        raise EnvError(f"no tracker answers at {tracker} ({err}); start one by: {start}") from err

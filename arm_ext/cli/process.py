@@ -111,7 +111,7 @@ def _text(like: TextIO | None, raw: io.FileIO) -> io.TextIOWrapper:
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=None if like is None else like.encoding,  # None where the stream was closed
-        errors=None if like is None else like.errors,
+        errors="backslashreplace",  # a model's names may have characters that the locale's encoding lacks
         line_buffering=raw.fileno() == _STDERR or raw.isatty(),
     )
 

@@ -92,6 +92,9 @@ def run(
     """Run PACKAGE on a board."""
     from arm_ext import runner  # not above: it loads TVM, for which --help need not wait
 
+    names = [name for name, _ in inputs]
+    if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+        raise UsageError(f"--input {twice[0]} stands twice; an input has one file, with all its steps")
     opened = load_package(package)
     if accuracy is not None:
         if given := [

@@ -2,6 +2,7 @@
 """What a user asks of the NPU: `--npu` and the options that go with it, as one record."""
 
 import importlib.util
+import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,10 +61,10 @@ class NpuOptions:
 
     def __post_init__(self) -> None:
         for name, mhz in (("--cpu-mhz", self.cpu_mhz), ("--npu-mhz", self.npu_mhz)):
-            if mhz is not None and not mhz > 0:
-                raise UsageError(f"{name} {mhz:g}: a clock is above 0")
-        if not self.handover_us >= 0:
-            raise UsageError(f"--handover-us {self.handover_us:g}: it takes no less than 0")
+            if mhz is not None and not 0 < mhz < math.inf:
+                raise UsageError(f"{name} {mhz:g}: a clock is above 0, and finite")
+        if not 0 <= self.handover_us < math.inf:
+            raise UsageError(f"--handover-us {self.handover_us:g}: it takes no less than 0, and ends")
 
 
 @dataclass(frozen=True)

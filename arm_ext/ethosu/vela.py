@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import tosa_serializer as ts
 from ethosu import regor
 
-from arm_ext.errors import ModelError
+from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.model.tables import table_beyond
 from arm_ext.ethosu.payload import Kind, Payload, Region, Tensor
 from arm_ext.ethosu.stdout import stdout_to
+from arm_ext.ethosu.tosa.graph import TosaGraph
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.target.npu import Accelerator
 
@@ -159,6 +161,25 @@ def compile_network(
         tuple(MemoryUse(m.memoryName, int(m.peakUsage), int(m.totalAccessCycles)) for m in _memories(report)),
         _layers(model.opt_database.tables),
     )
+
+
+def check_configuration(npu: Accelerator, options: VelaOptions) -> None:
+    """Compile a smallest network: with memories that do not fit together Vela compiles none, and all goes to the CPU.
+
+    Raises:
+        UsageError: Vela does not compile it; the message is Vela's.
+    """
+    graph = TosaGraph(npu.family)
+    image = [1, 1, 1, 16]
+    no_padding, nans = [0, 0, 0, 0], ts.NanPropagationMode.PROPAGATE
+    data = graph.input(image, "int8")
+    graph.output(graph.add(ts.Op.MAX_POOL2D, [data], image, "int8", [1, 1], [1, 1], no_padding, nans))
+    try:
+        compile_network(graph.serialize(), "TOSA", npu, options)
+    except VelaError as error:
+        used = f"[System_Config.{options.system_config or npu.system_config}]"
+        used += f" and [Memory_Mode.{options.memory_mode or npu.memory_mode}]"
+        raise UsageError(f"{options.config or 'Vela'}: nothing compiles with {used}: {error}") from None
 
 
 def _failure(npu: Accelerator, error: str, said: io.BytesIO) -> str:

@@ -4,6 +4,8 @@
 import configparser
 import functools
 import importlib.metadata
+import math
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -62,31 +64,34 @@ def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
     """What to tell Vela.
 
     Raises:
-        UsageError: A configuration file, or a section in it, is not there.
+        UsageError: A configuration file, or a section in it, is not there or malformed.
     """
+    path = options.config or _own()
     system_config = options.system_config or npu.system_config
     memory_mode = options.memory_mode or npu.memory_mode
-    ini = _read(options.config)
-    sections = _sections(ini, system_config, memory_mode)
-    limits = [_arena_cache_size(sections, memory_mode), options.arena_cache_size]
+    ini = _read(path)
+    sections = _sections(path, ini, system_config, memory_mode)
+    limits = [_arena_cache_size(path, sections, memory_mode), options.arena_cache_size]
     limit = min((size for size in limits if size is not None), default=1 << _ADDRESS_BITS[npu.family])
     header = (
         f"[architecture]\nmacs={npu.macs // npu.cores}\ncores={npu.cores}\n"
         f"[vela]\nsystem_config_name={system_config}\nmemory_mode_name={memory_mode}\n"
     )
     compiler = _compiler_options(options, limit)
-    clock = sections[f"System_Config.{system_config}"].getfloat("core_clock")
-    if clock is None:
-        raise UsageError(f"Vela's configuration has no core_clock in [System_Config.{system_config}]")
+    clock = _clock(path, sections, system_config)
     return Configuration(system_config, memory_mode, header + ini, compiler, clock / _HZ_PER_MHZ)
 
 
-def _read(path: Path | None) -> str:
-    """The text of a configuration file; Vela's own if none is named."""
+def _read(path: Path) -> str:
+    """The text of a configuration file."""
     try:
-        return (path or _own()).read_text()
+        if not stat.S_ISREG(path.stat().st_mode):  # a named pipe would be waited for
+            raise UsageError(f"{path}: Vela's configuration is a file, and this is none")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"Vela's configuration {path} cannot be read: {error.strerror}") from None
+        raise UsageError(f"{path}: Vela's configuration cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: Vela's configuration is no text: {error}") from None
 
 
 @functools.cache
@@ -96,31 +101,60 @@ def _own() -> Path:
     return Path(str(next(f for f in files if f.match("config_files/Arm/vela.ini")).locate()))
 
 
-def _sections(ini: str, system_config: str, memory_mode: str) -> configparser.ConfigParser:
+def _sections(path: Path, ini: str, system_config: str, memory_mode: str) -> configparser.ConfigParser:
     """The configuration, which both sections are in."""
-    parser = configparser.ConfigParser()
+    parser = configparser.ConfigParser(interpolation=None)  # Vela has none
     try:
-        parser.read_string(ini)
+        parser.read_string(ini, str(path))
     except configparser.Error as error:
-        raise UsageError(f"Vela's configuration is malformed: {error}") from None
+        reason = " ".join(str(error).split())
+        raise UsageError(f"{path}: Vela's configuration is malformed: {reason}") from None
     for kind, name in (("System_Config", system_config), ("Memory_Mode", memory_mode)):
         if f"{kind}.{name}" not in parser:
             known = [s.split(".", 1)[1] for s in parser.sections() if s.startswith(f"{kind}.")]
-            raise UsageError(f"Vela's configuration has no [{kind}.{name}]; {near(name, known)}")
+            raise UsageError(f"{path}: Vela's configuration has no [{kind}.{name}]; {near(name, known)}")
     return parser
 
 
-def _arena_cache_size(parser: configparser.ConfigParser, memory_mode: str) -> int | None:
-    """What the memory mode, or one that it inherits from, limits the arena to."""
-    wanted = f"Memory_Mode.{memory_mode}"
-    seen: set[str] = set()
-    while wanted in parser and wanted not in seen:
-        section = parser[wanted]
-        if "arena_cache_size" in section:
-            return int(section["arena_cache_size"])
-        seen.add(wanted)
-        wanted = section.get("inherit", "")
-    return None
+def _clock(path: Path, parser: configparser.ConfigParser, system_config: str) -> float:
+    """The NPU's clock in Hz."""
+    section = f"System_Config.{system_config}"
+    text = _inherited(path, parser, section, "core_clock")
+    if text is None:
+        raise UsageError(f"{path}: Vela's configuration has no core_clock in [{section}]")
+    try:
+        clock = float(text)
+    except ValueError:
+        clock = math.nan
+    if not 0 < clock < math.inf:
+        raise UsageError(f"{path}: core_clock={text} of [{section}] is no clock in Hz, such as 1e9")
+    return clock
+
+
+def _arena_cache_size(path: Path, parser: configparser.ConfigParser, memory_mode: str) -> int | None:
+    """What the memory mode limits the arena to."""
+    section = f"Memory_Mode.{memory_mode}"
+    text = _inherited(path, parser, section, "arena_cache_size")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()):
+        raise UsageError(f"{path}: arena_cache_size={text} of [{section}] is no number of bytes")
+    return int(text)
+
+
+def _inherited(path: Path, parser: configparser.ConfigParser, section: str, key: str) -> str | None:
+    """The value of a key in a section, or in those that it inherits from."""
+    seen = [section]
+    while key not in parser[seen[-1]]:
+        parent = parser[seen[-1]].get("inherit")
+        if parent is None:
+            return None
+        if parent in seen:
+            raise UsageError(f"{path}: [{section}] inherits from itself: {' from '.join([*seen, parent])}")
+        if parent not in parser:
+            raise UsageError(f"{path}: [{seen[-1]}] inherits from [{parent}], which is not there")
+        seen.append(parent)
+    return parser[seen[-1]][key]
 
 
 def _compiler_options(options: VelaOptions, arena_limit: int) -> str:

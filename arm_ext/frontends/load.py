@@ -2,10 +2,11 @@
 """Which front end takes a model file, by what is in it."""
 
 import importlib.util
+import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -78,11 +79,16 @@ def import_model(
             return _import_stablehlo(bytes(bytecode), str(getattr(model, "fun_name", "model")), shapes)
         return _import_torch(model, shapes)
     path = Path(model)
-    if not path.is_file():
-        kind = "a folder, not a model file" if path.is_dir() else "no such model file"
-        raise UsageError(f"{path}: {kind}")
     try:
-        return _import_file(path, shapes, states or {})
+        if not path.is_file():
+            kind = "a folder, not a model file" if path.is_dir() else "no such model file"
+            raise UsageError(f"{path}: {kind}")
+    except OSError as err:  # a name that is too long, a folder that may not be looked into
+        raise UsageError(f"{path}: the model cannot be read: {err.strerror}") from err
+    try:
+        imported = _import_file(path, shapes, states or {})
+        # A file's name is bytes, and need not be text; the model's, which follows from it, stands in JSON.
+        return replace(imported, name=os.fsencode(imported.name).decode(errors="replace"))
     except ArmExtError:
         raise
     except UnicodeDecodeError as err:

@@ -18,19 +18,22 @@ outputs:
     - top_k: {k: 5}                    # or argmax: {axis: -1}
 """
 
-from collections.abc import Mapping
+import itertools
+import math
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from arm_ext.errors import UsageError
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 _AXES = 3  # of a frame by itself
+_MOST_FAULTS = 20  # that are told of a file, so that the first is on the screen
 
 FLOAT = "float32"
 QUANTIZED = ("int8", "uint8")
@@ -39,12 +42,22 @@ Where = tuple[int | str, ...]
 """The keys and places that lead to a value."""
 
 Integer = Annotated[int, Strict()]
-Size = Annotated[int, Strict(), Field(gt=0)]
-Index = Annotated[int, Strict(), Field(ge=0)]
+# More samples are no camera's; what follows from the sizes (bytes, offsets) then stays far within 64 bits.
+_MOST_SAMPLES = 1 << 31
+Size = Annotated[int, Strict(), Field(gt=0, le=_MOST_SAMPLES)]
+Index = Annotated[int, Strict(), Field(ge=0, le=_MOST_SAMPLES)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Pair = Field(min_length=2, max_length=2)
-Frame = Annotated[list[Size], Field(min_length=3, max_length=4)]
+
+
+def _small(frame: list[int]) -> list[int]:
+    if math.prod(frame) > _MOST_SAMPLES:
+        raise ValueError(f"a frame of {math.prod(frame):,} samples; at most {_MOST_SAMPLES:,} are taken")
+    return frame
+
+
+Frame = Annotated[list[Size], Field(min_length=3, max_length=4), AfterValidator(_small)]
 
 
 class _Section(BaseModel):
@@ -189,6 +202,22 @@ def _frame(name: str, given: Input, position: int, samples: Mapping[str, int]) -
     return [samples[name], *sizes]
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+    """YAML's safe loader, but a key that stands twice is an error: YAML's own takes the last without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Return the mapping, whose keys are scalars that differ."""
+        seen: set[tuple[str, str]] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                )
+            seen.add((key.tag, key.value))
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
 def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
     """Return what is given, or a YAML file of it.
 
@@ -198,19 +227,25 @@ def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
     if given is None or isinstance(given, Preprocess):
         return given
     path = Path(given)
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file; expected YAML with the keys inputs and outputs")
     try:
-        data = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as err:
+        if not path.is_file():
+            raise UsageError(f"{path}: no such file; expected YAML with the keys inputs and outputs")
+        data = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read: {err.strerror}") from err
+    # ValueError: text that is no UTF-8, a number of too many digits, a date that there is none of.
+    except (yaml.YAMLError, ValueError, RecursionError) as err:
         raise UsageError(f"{path}: not YAML: {err}") from err
     if not isinstance(data, dict) or not data:
         raise UsageError(f"{path}: expected a mapping with the keys inputs and outputs")
     try:
         return Preprocess.model_validate(data)
     except ValidationError as err:
-        faults = dict.fromkeys(_told(told["loc"], told["type"], told["msg"]) for told in err.errors())
-        raise UsageError("\n".join(f"{path}: {one}" for one in faults)) from err
+        faults = dict.fromkeys(_told(one["loc"], one["type"], one["msg"]) for one in err.errors())
+        told = [f"{path}: {one}" for one in itertools.islice(faults, _MOST_FAULTS)]
+        if len(faults) > _MOST_FAULTS:
+            told.append(f"{path}: and {len(faults) - _MOST_FAULTS:,} more faults")
+        raise UsageError("\n".join(told)) from err
 
 
 def _told(where: Where, kind: str, message: str) -> str:

@@ -179,9 +179,13 @@ class _Frame:
 
     def _normalize(self, normalize: Normalize, where: Where) -> None:
         self._compute()
-        factor = 1 / (normalize.divide * self._channels(normalize.std, (*where, "std")))
-        shift = normalize.divide * self._channels(normalize.mean, (*where, "mean"))
-        self.operations.append(Affine(shift.astype(np.float32), factor.astype(np.float32)))
+        with np.errstate(over="ignore"):
+            factor = 1 / (normalize.divide * self._channels(normalize.std, (*where, "std")))
+            shift = normalize.divide * self._channels(normalize.mean, (*where, "mean"))
+            affine = Affine(shift.astype(np.float32), factor.astype(np.float32))
+        if not (np.isfinite(affine.shift).all() and np.isfinite(affine.factor).all()):
+            raise fault(where, "divide, mean and std leave float32, in which they are computed")
+        self.operations.append(affine)
 
     def _channels(self, given: float | list[float], where: Where) -> npt.NDArray[np.float64]:
         """One number, or one a channel in a shape that broadcasts."""

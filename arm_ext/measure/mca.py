@@ -17,6 +17,7 @@ from arm_ext.target.toolchain import cache_folder
 
 # The first release whose Arm models mca_text's corrections were checked against.
 OLDEST_LLVM = 19
+_ANSWER_SECONDS = 10  # for what takes milliseconds
 INSTALL_COMMAND = f"apt-get install llvm-{OLDEST_LLVM}"
 # Enough for a steady state: to fill and drain the pipeline, 7 cycles or so, adds 0.07 to an execution.
 ITERATIONS = 100
@@ -132,11 +133,31 @@ def _identify(path: Path) -> Mca | None:
     if not shutil.which(path):
         return None
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        version = re.search(r"LLVM version (\d+\.\d+\.\d+)", output_of(path, "--version"))
     except OSError:
         return None
-    version = re.search(r"LLVM version (\d+\.\d+\.\d+)", done.stdout)
     return Mca(path.resolve(), version[1]) if version else None
+
+
+def output_of(*command: str | Path) -> str:
+    """What a program prints that only tells of itself.
+
+    Raises:
+        OSError: It cannot be started, or does not end (TimeoutError).
+    """
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_ANSWER_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"no answer within {_ANSWER_SECONDS} s") from error
+    return done.stdout
 
 
 def _batches(blocks: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, tuple[str, ...]]]:

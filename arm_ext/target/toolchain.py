@@ -135,7 +135,7 @@ def link_shared(
     kernel read it), debug sections are not.
 
     Args:
-        objects: Object files of the triple, C sources, and options for them.
+        objects: Object files of the triple, C sources, and options for them, by absolute paths.
         output: The library to write.
         triple: LLVM triple, such as "aarch64-linux-gnu".
         cc: Command of another linker driver, such as "aarch64-linux-gnu-gcc"; may carry arguments.
@@ -150,14 +150,20 @@ def link_shared(
     with temporary() as folder:
         script = folder / "discard_debug.ld"
         script.write_text(_DISCARD_DEBUG)
-        args = [*_SHARED_FLAGS, f"-Wl,-T,{script}", "-o", str(output), *map(str, objects), "-lm"]
+        # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.
+        at = output.parent
+        args = [*_SHARED_FLAGS, f"-Wl,-T,{script}", "-o", output.name, *map(str, objects), "-lm"]
         if cc is None:
-            zig(["cc", "-target", zig_target(triple), *args], outputs=[output.parent])
-            return LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
-        command = _split_command(cc)
-        _run([*command, *args], outputs=[output.parent])
-        version = _run([*command, "--version"]).stdout.split("\n", maxsplit=1)[0]
-        return LinkerRecord(Path(command[0]).name, version)
+            zig(["cc", "-target", zig_target(triple), *args], cwd=at, outputs=[at])
+            record = LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
+        else:
+            command = _split_command(cc)
+            _run([*command, *args], cwd=at, outputs=[at])
+            version = _run([*command, "--version"]).stdout.split("\n", maxsplit=1)[0]
+            record = LinkerRecord(Path(command[0]).name, version)
+        if not output.is_file():
+            raise EnvError(f"the linker {cc or record.name} reported no error, but wrote no library")
+        return record
 
 
 def _split_command(cc: str) -> list[str]:
@@ -168,12 +174,13 @@ def _split_command(cc: str) -> list[str]:
         raise UsageError(f"--cc {cc!r} is not a command: {error}") from error
     if not command:
         raise UsageError("--cc is empty; name a linker driver, or leave it out to use ziglang")
-    if shutil.which(command[0]) is None:
+    program = shutil.which(command[0])
+    if program is None:
         raise EnvError(
             f"linker {command[0]} is not on PATH; install it (aarch64-linux-gnu-gcc comes with: "
             "sudo apt install gcc-aarch64-linux-gnu), or leave --cc out to use ziglang"
         )
-    return command
+    return [str(Path(program).absolute()), *command[1:]]
 
 
 def _run(

@@ -101,6 +101,32 @@ def test_plugin_support_is_read_from_the_help(
         assert found.detail.startswith(fault)
 
 
+def test_a_tool_that_hangs_or_prints_no_text_is_lacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mca, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    path = tmp_path / "qemu-aarch64"
+    for text, detail in (("sleep 60", "no answer within 0.2 s"), ("printf '\\377'", "gives no version")):
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        found = finding("qemu-aarch64")
+        assert found.status is Status.WARNING
+        assert detail in found.detail
+
+
+def test_the_cache_folder_is_required(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "cache"))
+    assert finding("cache folder") == Finding(
+        part="cache folder", status=Status.OK, detail=str(tmp_path / "cache")
+    )
+    monkeypatch.setenv("ARM_EXT_CACHE", "/proc/self")
+    found = finding("cache folder")
+    assert found.status is Status.MISSING
+    assert found.detail.startswith("/proc/self cannot be written to: ")
+    assert "ARM_EXT_CACHE" in found.detail
+
+
 def test_arm64_libraries_and_runtime_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor.platform, "machine", lambda: "x86_64")
     monkeypatch.setenv("ARM_EXT_SYSROOT", str(tmp_path / "root"))

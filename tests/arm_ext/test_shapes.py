@@ -20,7 +20,24 @@ def test_dimensions_are_numbers_lists_and_names(text: str, dims: tuple[object, .
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1,,2", "1,{64", "1,64}", "{}", "{a,b}", "1,{2,{3}}", "1.5", "1,", "n-1", "{1,}"]
+    "text",
+    [
+        "",
+        "1,,2",
+        "1,{64",
+        "1,64}",
+        "{}",
+        "{a,b}",
+        "1,{2,{3}}",
+        "1.5",
+        "1,",
+        "n-1",
+        "{1,}",
+        "1_0",
+        "٣",
+        "0x2",
+        "9" * 5000,
+    ],
 )
 def test_anything_else_is_refused(text: str):
     with pytest.raises(ValueError, match=r".*"):

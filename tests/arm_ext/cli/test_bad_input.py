@@ -167,6 +167,11 @@ def array(value: np.ndarray, name: str = "image") -> Callable[[Path], list[str]]
     return setup
 
 
+def twice(package: Path) -> list[str]:
+    np.save("x.npy", np.zeros((1, 1, 8, 8), np.float32))
+    return [str(package), "--input", "image=x.npy", "--input", "image=x.npy"]
+
+
 def no_array(package: Path) -> list[str]:
     Path("x.npy").write_text("not an array")
     return [str(package), "--input", "image=x.npy"]
@@ -174,6 +179,14 @@ def no_array(package: Path) -> list[str]:
 
 def options(*extra: str) -> Callable[[Path], list[str]]:
     return lambda package: [str(package), *extra]
+
+
+def labelled(count: int, labels: object) -> Callable[[Path], list[str]]:
+    def setup(package: Path) -> list[str]:
+        np.savez("a.npz", inputs=np.zeros((count, 1, 8, 8), np.float32), labels=labels)
+        return [str(package), "--accuracy", "a.npz"]
+
+    return setup
 
 
 RUN = [
@@ -185,11 +198,20 @@ RUN = [
     ("wrong shape", array(np.zeros((1, 8, 8), np.float32)), 2, "the model takes [1, 1, 8, 8]"),
     ("wrong dtype", array(np.zeros((1, 1, 8, 8))), 2, "the model takes float32"),
     ("no such input", array(np.zeros(1), "pixels"), 2, "names no input: pixels"),
+    ("an input twice", twice, 2, "--input image stands twice"),
     ("not an array", no_array, 2, "not a readable .npy"),
     ("unknown board", options("--board", "virtual:cortex-z1"), 2, "cortex-z1"),
     ("malformed board", options("--board", "over there"), 2, "192.168.0.7:9090"),
     ("board away", options("--board", "127.0.0.1:1"), 3, "127.0.0.1:1"),
     ("board lacks a feature", options("--board", "virtual:cortex-a72"), 3, "dotprod"),
+    ("fewer labels", labelled(3, np.arange(2)), 2, "a.npz: 3 inputs with 2 labels"),
+    ("no samples", labelled(0, np.arange(0)), 2, "a.npz: 0 inputs with 0 labels"),
+    (
+        "labels of text",
+        labelled(2, np.array(["a", "b"])),
+        2,
+        "a.npz: labels are <U1[2]; expected a list of integers",
+    ),
     ("no labelled data", options("--accuracy", "nowhere.npz"), 2, "nowhere.npz"),
 ]
 

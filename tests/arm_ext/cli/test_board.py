@@ -2,6 +2,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,3 +87,16 @@ def test_a_killed_command_takes_the_board_from_a_client(
 def test_a_tracker_needs_a_key(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["board", "virtual", "--tracker", "127.0.0.1:9190"]) == 2
     assert "--tracker and --key go together" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("tracker", ["nope", "127.0.0.1:99999", "127.0.0.1:" + "9" * 5000, "127.0.0.1:x"])
+def test_a_tracker_that_is_none_is_a_wrong_argument(tracker: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["board", "virtual", "--tracker", tracker, "--key", "k"]) == 2
+    assert "no board is named" in capsys.readouterr().err
+
+
+def test_a_tracker_that_is_away_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+    assert invoke(["board", "virtual", "--tracker", f"127.0.0.1:{port}", "--key", "k"]) == 3
+    assert f"no tracker answers at 127.0.0.1:{port}" in capsys.readouterr().err

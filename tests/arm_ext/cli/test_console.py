@@ -43,3 +43,10 @@ def test_tables_and_sentences_fit_a_terminal(width: int) -> None:
 def test_a_pipe_gets_whole_lines() -> None:
     assert columns([("1,234", "k" * 300)], "><") == f"1,234  {'k' * 300}"
     assert prose("word " * 90) == "word " * 90
+
+
+def test_a_name_that_the_locale_cannot_encode_is_escaped() -> None:
+    code = "from arm_ext.cli import process; process.prepare(); print('x \\u2603'); process.leave(0)"
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=True)
+    assert done.stdout == b"x \\u2603\n"

@@ -26,7 +26,7 @@ WRONG = [
     ("unknown accelerator", ["--npu", "ethos-u65-128"], 2, "unknown accelerator 'ethos-u65-128'; did you mean"),
     ("system configuration", [*U55, "--system-config", "Ethos_U55_High_End"], 2, "Ethos_U55_High_End_Embedded"),
     ("memory mode", [*U55, "--memory-mode", "Shared"], 2, "did you mean Shared_Sram"),
-    ("no such vela.ini", [*U55, "--vela-config", "mine.ini"], 2, "mine.ini cannot be read"),
+    ("no such vela.ini", [*U55, "--vela-config", "mine.ini"], 2, "mine.ini: Vela's configuration cannot be read"),
     ("vela.ini without clock", [*U55, "--vela-config", "own.ini", "--system-config", "Mine", "--memory-mode",
                                 "Sram_Only"], 2, "no core_clock in [System_Config.Mine]"),
     ("unknown operator", [*U55, "--npu-ops", "conv3"], 2, "--npu-ops: the model has no operator 'conv3'"),

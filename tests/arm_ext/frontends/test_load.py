@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
+import os
 import sys
 import zipfile
 from pathlib import Path
@@ -73,6 +74,19 @@ def test_other_exceptions_say_that_the_file_may_be_damaged(tmp_path: Path):
         UsageError, match=r"m\.onnx: the file may be damaged: reading it failed with \w+Error"
     ):
         import_model(write(tmp_path / "m.onnx", model.SerializeToString()))
+
+
+@pytest.mark.parametrize("name", ["m" * 300 + ".onnx", "a/" * 3000 + "m.onnx"])
+def test_a_path_that_the_system_refuses_is_the_users(name: str):
+    with pytest.raises(UsageError, match="cannot be read: File name too long"):
+        import_model(name)
+
+
+def test_a_file_name_that_is_no_text_gives_a_model_name_that_is(tmp_path: Path):
+    path = tmp_path / os.fsdecode(b"m\xff.onnx")
+    onnx.save(mlp(), str(tmp_path / "m.onnx"))
+    (tmp_path / "m.onnx").rename(path)
+    assert import_model(path).name == "m\N{REPLACEMENT CHARACTER}"
 
 
 def test_missing_file():

@@ -198,6 +198,12 @@ BAD_FILES = {
     "inputs: {x: {frame: [8, 8, 3], steps: [resize: ]}}": "inputs.x.steps[0]: resize has no value",
     "inputs: {x: {frame: [8, 8, 3], steps: [normalize: {std: 0}]}}": "inputs.x.steps[0].normalize.std",
     "outputs: {y: [top_k: {k: 0}]}": "outputs.y[0].top_k.k: input should be greater than 0",
+    "inputs: {x: {frame: [1099511627776, 8, 3]}}": "inputs.x.frame[0]: input should be less than or equal to",
+    "inputs: {x: {frame: [65536, 65536, 3]}}": "inputs.x.frame: a frame of 12,884,901,888 samples; at most ",
+    f"inputs: {{x: {{frame: [{'9' * 5000}, 8, 3]}}}}": "not YAML: Exceeds the limit",
+    "inputs: {}\ninputs: {}": "not YAML: the key 'inputs' stands twice",
+    "? [1, 2]\n: 3": "not YAML",
+    "a: 2020-13-45": "not YAML: month must be",
     "[1, 2": "not YAML",
     "": "expected a mapping",
 }
@@ -209,6 +215,22 @@ def test_a_bad_file_is_refused_by_its_key(tmp_path: Path, text: str, reason: str
     path.write_text(text)
     with pytest.raises(UsageError, match=re.escape(f"{path}: {reason}")):
         read_preprocess(path)
+
+
+def test_a_byte_order_mark_is_no_key(tmp_path: Path):
+    path = tmp_path / "p.yaml"
+    path.write_bytes(b"\xef\xbb\xbfinputs: {x: {frame: [8, 8, 3]}}")
+    assert read_preprocess(path) == spec([8, 8, 3])
+
+
+def test_many_faults_are_counted_and_not_all_told(tmp_path: Path):
+    path = tmp_path / "p.yaml"
+    path.write_text("inputs: {x: {frame: [8, 8, 3], steps: [" + "crop, " * 1000 + "]}}")
+    with pytest.raises(UsageError) as raised:
+        read_preprocess(path)
+    lines = str(raised.value).splitlines()
+    assert len(lines) < 25
+    assert re.search("and 980 more faults", lines[-1])
 
 
 def test_all_bad_keys_of_a_file_are_told(tmp_path: Path):
@@ -241,6 +263,14 @@ MISFITS = [
     (
         named("x", {"normalize": {"mean": [1, 2]}}),
         "inputs.x.steps[0].normalize.mean: 2 numbers for 3 channels",
+    ),
+    (
+        named("x", {"normalize": {"std": 1e-300}}),
+        "inputs.x.steps[0].normalize: divide, mean and std leave float32",
+    ),
+    (
+        named("x", {"normalize": {"mean": [0, 0, 1e300]}}),
+        "inputs.x.steps[0].normalize: divide, mean and std leave",
     ),
     (named("x", {"quantize": {"scale": 1}}), "inputs.x.steps[0].quantize: the model's input is x float32"),
     (named("x", y=[{"dequantize": {"scale": 1}}]), "outputs.y[0].dequantize: it is y float32[1, 5]"),

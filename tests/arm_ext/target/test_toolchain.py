@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import importlib.util
 import re
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -109,6 +110,27 @@ def test_missing_linker_names_what_to_install(tmp_path):
 def test_malformed_linker_command_is_a_usage_error(tmp_path, cc):
     with pytest.raises(UsageError, match="--cc"):
         link_shared([], tmp_path / "x.so", triple=TRIPLE, cc=cc)
+
+
+def test_a_percent_sign_in_a_path_is_no_wildcard(tmp_path):
+    folder = tmp_path / "100%s"
+    folder.mkdir()
+    link_shared([c_object(tmp_path, "int f(void) { return 7; }")], folder / "x.so", triple=TRIPLE)
+    assert "f" in symbols(folder / "x.so")
+
+
+def test_a_linker_that_writes_nothing_is_told(tmp_path):
+    with pytest.raises(EnvError, match="true reported no error, but wrote no library"):
+        link_shared([c_object(tmp_path, "int x;")], tmp_path / "x.so", triple=TRIPLE, cc="true")
+
+
+def test_a_linker_of_the_working_folder_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cc").symlink_to(shutil.which("gcc"))
+    (tmp_path / "x.c").write_text("int f(void) { return 7; }")
+    (tmp_path / "out").mkdir()
+    link_shared([tmp_path / "x.c"], tmp_path / "out/x.so", triple="x86_64-linux-gnu", cc="./cc")
+    assert "f" in symbols(tmp_path / "out/x.so")
 
 
 def test_failing_linker_says_why(tmp_path):
