@@ -7,12 +7,13 @@ Commands ask before they begin their work.
 import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from arm_ext.errors import ArmExtError, UsageError
 from arm_ext.files.faults import environment, is_full
-from arm_ext.files.scratch import OLD
+from arm_ext.files.scratch import NEW, OLD, scratch
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NOT_HERE = (errno.EINVAL, errno.ENOSYS)  # a file system or a kernel that has no such rename
@@ -53,14 +54,17 @@ def checked_file(path: Path, option: str) -> Path:
     return place
 
 
-def refuse_inputs(output: Path, option: str, inputs: Iterable[Path], replaced: Iterable[Path] = ()) -> None:
+def refuse_inputs(
+    output: Path, option: str, inputs: Iterable[Path], replaced: Iterable[Path] = (), *, within: bool = True
+) -> None:
     """Refuse an output that is an input of the same command, whatever the two are called.
 
     Args:
-        output: A file, or a folder that must not hold an input either.
+        output: A file or a folder.
         option: What names it.
         inputs: Files and folders that are read.
-        replaced: Files that will be.
+        replaced: Files in it that will be written over.
+        within: Whether an input may not be anywhere in the folder either.
 
     Raises:
         UsageError: An input would be written over.
@@ -70,7 +74,7 @@ def refuse_inputs(output: Path, option: str, inputs: Iterable[Path], replaced: I
         return
     for given in inputs:
         path = given.resolve()
-        if any(_identity(place) in written for place in (path, *path.parents)):
+        if any(_identity(place) in written for place in (path, *(path.parents if within else ()))):
             raise UsageError(f"{output}: {given} would be written over, which is read; name another {option}")
 
 
@@ -92,6 +96,31 @@ def unwritable(error: OSError, output: Path, option: str) -> ArmExtError:
     return UsageError(
         f"{output}: cannot be written ({(error.strerror or '').lower()}); name another {option}"
     )
+
+
+def write_file(path: Path, content: bytes, option: str) -> None:
+    """Write a file in one step, links followed.
+
+    Raises:
+        UsageError: It cannot be written.
+        EnvError: The disk is full.
+    """
+    try:
+        replace_file(path.resolve(), content)
+    except OSError as err:
+        raise unwritable(err, path, option) from err
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step; what it says is on disk before it is there."""
+    with scratch(path.parent) as folder:
+        with (folder / NEW).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, folder / NEW)
+        (folder / NEW).replace(path)
 
 
 def install(fresh: Path, output: Path) -> None:
