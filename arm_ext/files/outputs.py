@@ -25,10 +25,7 @@ def checked_folder(path: Path, option: str) -> Path:
     Raises:
         UsageError: A folder cannot be there.
     """
-    if path.is_symlink() and not path.exists():
-        raise UsageError(
-            f"{path}: is a link to {path.readlink()}, which does not exist; mend it, or name another {option}"
-        )
+    _refuse_dangling(path, option)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path}: exists and is a file; name a folder with {option}")
     place = path.resolve()
@@ -42,10 +39,7 @@ def checked_file(path: Path, option: str) -> Path:
     Raises:
         UsageError: A file cannot be there.
     """
-    if path.is_symlink() and not path.exists():
-        raise UsageError(
-            f"{path}: is a link to {path.readlink()}, which does not exist; mend it, or name another {option}"
-        )
+    _refuse_dangling(path, option)
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a device"
         raise UsageError(f"{path}: is {kind}; name a file with {option}")
@@ -167,6 +161,13 @@ def check_replaceable(folder: Path, path: Path, option: str) -> None:
         )
     if Path.cwd().is_relative_to(folder):
         raise UsageError(f"{path}: the current folder cannot be replaced; name one in it with {option}")
+
+
+def _refuse_dangling(path: Path, option: str) -> None:
+    if path.is_symlink() and not path.exists():
+        raise UsageError(
+            f"{path}: is a link to {path.readlink()}, which does not exist; mend it, or name another {option}"
+        )
 
 
 def _parent(path: Path, place: Path, option: str) -> Path:

@@ -150,7 +150,18 @@ def link_shared(
     with temporary() as folder:
         script = folder / "discard_debug.ld"
         script.write_text(_DISCARD_DEBUG)
-        args = [*_SHARED_FLAGS, f"-Wl,-T,{script}", "-o", str(output), *map(str, objects), "-lm"]
+        # Not -Wl,-T, which takes a comma in the name for an end.
+        args = [
+            *_SHARED_FLAGS,
+            "-Xlinker",
+            "-T",
+            "-Xlinker",
+            str(script),
+            "-o",
+            str(output),
+            *map(str, objects),
+            "-lm",
+        ]
         if cc is None:
             zig(["cc", "-target", zig_target(triple), *args], outputs=[output.parent])
             return LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
