@@ -8,6 +8,10 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
+# Else onnxruntime, as it is imported, starts a thread that keeps a database in the user's cache folder and a file in
+# TMPDIR of what it would report.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 if TYPE_CHECKING:
     from arm_ext.board import Board, open_board
     from arm_ext.compiler import CompileResult, compile

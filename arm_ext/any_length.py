@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import tvm
 from tvm import relax
@@ -13,7 +12,7 @@ from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.lower import lower
 from arm_ext.lower_any_length import Lengths
-from arm_ext.pipeline import PHASES, Context, fuse, lower_kernels, plan, write_script
+from arm_ext.pipeline import PHASES, Context, Dump, fuse, lower_kernels, plan
 from arm_ext.shapes import Bucket, Dim, dims_text
 from relay_passes.lengths.bound import copy_ends
 from relay_passes.lengths.constants import slice_growing
@@ -70,7 +69,7 @@ def of_any_length(
 
 
 def run_lengths(
-    model: ImportedModel, bucket: Bucket, context: Context, folder: Path | None
+    model: ImportedModel, bucket: Bucket, context: Context, dump: Dump | None
 ) -> Iterator[tuple[str, tvm.IRModule]]:
     """Run PHASES, up to `fuse` for some lengths and then for any; see `run_phases`.
 
@@ -104,7 +103,8 @@ def run_lengths(
             mod = found
             context.kept_layout += contexts[largest].kept_layout
             context.left_float += contexts[largest].left_float
-        write_script(folder, number, phase.name, mod)
+        if dump is not None:
+            dump.write(number, phase.name, mod)
         yield phase.name, mod
 
 

@@ -13,6 +13,8 @@ from arm_ext.any_length import refuse_with_length
 from arm_ext.board.foreign import remember
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.files.output_folder import OutputFolder
+from arm_ext.files.outputs import refuse_inside
 from arm_ext.frontends.load import export_module, trusted
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.macs import count_macs
@@ -20,9 +22,9 @@ from arm_ext.manifest import Memory, Method, Numerics, Precision
 from arm_ext.package import Package
 from arm_ext.package.writing import writing
 from arm_ext.packing import Packing
-from arm_ext.pipeline import PHASES, Context
+from arm_ext.pipeline import PHASES, SCRIPTS, Context
 from arm_ext.report import CompileReport
-from arm_ext.shapes import Given, buckets_of
+from arm_ext.shapes import Bucket, Given, buckets_of
 from arm_ext.source import Source
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.tuned import Tuned
@@ -106,7 +108,7 @@ def compile(
         tuned: A tuning database, whose records for the target decide kernels and their parameters.
         inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
         memory_budget: Largest peak of activation memory allowed, in bytes.
-        dump_phases: Folder for each phase's module as TVMScript.
+        dump_phases: Folder for each phase's module as TVMScript, beside what else is there.
         cc: Linker to use instead of the pinned ziglang.
         force: Whether to write to a folder where other files are, too, which stay.
         progress: Called with each of STEPS as it begins.
@@ -124,8 +126,10 @@ def compile(
     divider = None if npu is None else _divider(npu)
     buckets = buckets_of(shapes)
     refuse_with_length(buckets, **{"--npu": npu})
-    files = (model, preprocess, state_init, quantize, tuned)
+    vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
+    files = (model, preprocess, state_init, quantize, tuned, vela_config)
     read = [Path(each) for each in files if isinstance(each, str | Path)]
+    dump = None if dump_phases is None else _dump(dump_phases, Path(output), read, buckets, force)
     with writing(Path(output), read, force=force) as folder:
         progress("import")
         without = () if winograd else (winograd_f32.NAME,)
@@ -138,7 +142,7 @@ def compile(
         variants, calibrated = source.variants(buckets, context)
         offloaded = [] if divider is None else _divide(divider, variants)
         for variant in variants:
-            variant.run(Path(dump_phases) if dump_phases else None, progress)
+            variant.run(dump, progress)
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
         packing = Packing(folder, united, profile, offloaded)
@@ -147,6 +151,16 @@ def compile(
         manifest, report = packing.write(linked, numerics, calibrated, known)
     remember(manifest.so_sha256)
     return CompileResult(Package(Path(output), manifest), report)
+
+
+def _dump(
+    folder: str | Path, output: Path, read: Sequence[Path], buckets: Sequence[Bucket], force: bool
+) -> OutputFolder:
+    dump = OutputFolder(folder, "--dump-phases", read, force=force)
+    refuse_inside(Path(folder), "--dump-phases", output)
+    for bucket in buckets:
+        dump.check_like(str(Path(bucket.label, SCRIPTS)))
+    return dump
 
 
 def _divider(npu: NpuOptions | str) -> "Divider":

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from arm_ext import npu_c_sources
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.payload import Payload
+from arm_ext.files.output_folder import OutputFolder
+from arm_ext.files.outputs import refuse_inside
 from arm_ext.package import AnyPackage, package_of
 
 SCHEMA_VERSION: Literal[1] = 1
@@ -36,17 +38,22 @@ class ExportReport(BaseModel):
     files: tuple[ExportedFile, ...]
 
 
-def export_payload(package: AnyPackage, output: str | Path) -> ExportReport:
+def export_payload(package: AnyPackage, output: str | Path, *, force: bool = False) -> ExportReport:
     """Write the payloads of a package for bare metal.
 
     Args:
         package: Folder, opened package, or what `compile` returned.
-        output: A folder, made if need be; files of these names in it are replaced.
+        output: A folder, made if need be; files that an export has written there are replaced.
+        force: Whether they are even if they were changed.
 
     Raises:
-        UsageError: There is no such package, it has no region for an NPU, or the folder cannot be written.
+        UsageError: There is no such package, it has no region for an NPU, the folder cannot be written, or has files
+            of the user's by these names.
+        EnvError: The disk is full.
     """
+    folder = OutputFolder(output, "-o", force=force)
     opened = package_of(package)
+    refuse_inside(Path(output), "-o", opened.path)
     npu = opened.manifest.npu
     if npu is None:
         raise UsageError(f"{opened.path}: was compiled without --npu; there is no payload in it")
@@ -62,19 +69,14 @@ def export_payload(package: AnyPackage, output: str | Path) -> ExportReport:
     for number, payload in enumerate(payloads):
         for part, content in npu_c_sources.parts(payload):
             contents[f"{npu_c_sources.region_name(model, number)}_{part}.bin"] = content
+    folder.check(contents)
+    for name, content in contents.items():
+        folder.write(name, content)
     return ExportReport(
         accelerator=npu.accelerator,
         regions=len(payloads),
-        files=tuple(_written(Path(output), name, content) for name, content in contents.items()),
+        files=tuple(
+            ExportedFile(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+            for name, content in contents.items()
+        ),
     )
-
-
-def _written(folder: Path, name: str, content: bytes) -> ExportedFile:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    except OSError as err:
-        raise UsageError(
-            f"{folder}: cannot be written ({err.strerror}); name another folder with -o"
-        ) from err
-    return ExportedFile(path=name, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())

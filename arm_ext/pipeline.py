@@ -18,6 +18,7 @@ from tvm import relax
 import relay_passes
 from arm_ext import codegen
 from arm_ext.control import split
+from arm_ext.files.output_folder import OutputFolder
 from arm_ext.loops import mark_loops
 from arm_ext.lower import lower
 from arm_ext.manifest import Precision
@@ -181,17 +182,35 @@ PHASES: tuple[Phase, ...] = (
 )
 
 
+@dataclass(frozen=True)
+class Dump:
+    """Where modules are written as TVMScript, by numbered names; of several models each has a folder."""
+
+    output: OutputFolder
+    folder: str = ""
+
+    def write(self, number: int, name: str, mod: tvm.IRModule) -> None:
+        """Write a phase's module."""
+        script = mod.script(show_meta=False) + "\n"
+        self.output.write(str(Path(self.folder, f"{number:02d}-{name}.py")), script.encode())
+
+
+SCRIPTS = "[0-9][0-9]-*.py"
+"""The names of what a `Dump` writes."""
+
+
 def run_phases(
-    mod: tvm.IRModule, context: Context, dump: Path | None = None
+    mod: tvm.IRModule, context: Context, dump: Dump | None = None
 ) -> Iterator[tuple[str, tvm.IRModule]]:
     """Run PHASES over an imported module, yielding each phase's name and result.
 
     Args:
         mod: As a front end returned it.
         context: The target; the phases write their records to it.
-        dump: Folder for numbered TVMScript, `00-import.py` the first.
+        dump: For numbered TVMScript, `00-import.py` the first.
     """
-    write_script(dump, 0, "import", mod)
+    if dump is not None:
+        dump.write(0, "import", mod)
     program = split(mod)
     pieces, contexts = program.pieces, dict.fromkeys(program.pieces, context)
     if program.control:
@@ -202,7 +221,8 @@ def run_phases(
         if program.control and phase is PHASES[-1]:
             context.gather(contexts, joined.names)
             context.kernels += program.decisions()
-        write_script(dump, number, phase.name, joined.mod)
+        if dump is not None:
+            dump.write(number, phase.name, joined.mod)
         yield phase.name, joined.mod
 
 
@@ -232,10 +252,3 @@ def build(
         return relax.build(
             lowered, target, relax_pipeline=None, tir_pipeline=codegen.registered(), exec_mode="compiled"
         )
-
-
-def write_script(folder: Path | None, number: int, name: str, mod: tvm.IRModule) -> None:
-    """Write a phase's module as TVMScript, if there is a folder for it."""
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number:02d}-{name}.py").write_text(mod.script(show_meta=False) + "\n")

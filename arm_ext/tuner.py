@@ -8,6 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 from arm_ext.errors import EnvError, UsageError
+from arm_ext.files.outputs import checked_folder
 from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.manifest import Method, Precision
@@ -83,6 +84,7 @@ def tune_model(
         UsageError: An argument is wrong, or no kernel of the model can be tuned.
         EnvError: A board or a tool is missing, the first candidate fails, or none can be measured.
     """
+    checked_folder(Path(db), "--db")
     profile = resolve(target, mattr)
     source = Source(
         trusted(model) if trust else model, preprocess, quantize=quantize, calibration=calibration

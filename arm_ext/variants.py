@@ -4,7 +4,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -12,13 +11,14 @@ import tvm
 
 from arm_ext.any_length import run_lengths
 from arm_ext.batch import SELFTEST_SAMPLES, with_samples
+from arm_ext.files.output_folder import OutputFolder
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.macs import count_macs
 from arm_ext.make_manifest import tensors
 from arm_ext.manifest import BucketInfo, Check, Memory
 from arm_ext.memory import memory_of, weight_bytes
 from arm_ext.package import SELFTEST
-from arm_ext.pipeline import PHASES, Context, run_phases
+from arm_ext.pipeline import PHASES, Context, Dump, run_phases
 from arm_ext.selftest import check_of
 from arm_ext.shapes import Bucket
 from relay_passes.choose import choose
@@ -75,13 +75,13 @@ class Variant:
             return bounded(mod, self.bucket.largest, f"the package was compiled for {taken}")
         return each_sample(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
-    def run(self, dump: Path | None, progress: Callable[[str], None]) -> None:
-        """Run the phases; with several buckets, each has a folder in `dump`."""
-        folder = dump and dump / self.bucket.label
+    def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
+        """Run the phases; with several buckets, each has a folder in `output`."""
+        dump = None if output is None else Dump(output, self.bucket.label)
         if self.bucket.length:
-            steps = run_lengths(self.model, self.bucket, self.context, folder)
+            steps = run_lengths(self.model, self.bucket, self.context, dump)
         else:
-            steps = run_phases(self.model.mod, self.context, folder)
+            steps = run_phases(self.model.mod, self.context, dump)
         for phase in PHASES:
             progress(phase.name)
             name, mod = next(steps)

@@ -12,14 +12,15 @@ from arm_ext.text import columns
 @click.command("export-payload")
 @click.argument("package", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.option("--force", is_flag=True, help="Replace files of an earlier export even if they were changed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def export_payload(package: Path, output: Path, as_json: bool) -> None:
+def export_payload(package: Path, output: Path, force: bool, as_json: bool) -> None:
     """Write the payloads of PACKAGE for an Ethos-U without Linux: raw files, and C that runs them.
 
     Of each region commands and weights; of the model a C header with sizes and the table of inputs and outputs, a C
     source that calls ethosu_invoke_v3 of Arm's ethos-u-core-driver, and an assembler source that takes in the files.
     """
-    report = export(package, output)
+    report = export(package, output, force=force)
     if as_json:
         click.echo(report.model_dump_json(indent=2))
         return

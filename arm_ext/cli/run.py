@@ -2,9 +2,11 @@
 """`arm-ext run`."""
 
 import dataclasses
+import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
@@ -13,6 +15,8 @@ import numpy.typing as npt
 from arm_ext.cli.console import columns
 from arm_ext.distance import Distance
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.files.output_folder import OutputFolder
+from arm_ext.files.outputs import refuse_inside
 from arm_ext.manifest import Calibration
 from arm_ext.npz import read_npy
 from arm_ext.package import load_package
@@ -24,19 +28,23 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 2
 
 
-class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
-    """NAME=x.npy → (NAME, array)."""
+class _Input(NamedTuple):
+    name: str
+    path: Path
+    value: npt.NDArray[Any]
+
+
+class _Array(click.ParamType[_Input]):
+    """NAME=x.npy → the name, the file and its array."""
 
     name = "array"
 
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, npt.NDArray[Any]]:
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> _Input:
         name, separator, path = value.partition("=")
         if not (separator and name and path):
             self.fail(f"{value!r} is not of the form NAME=x.npy", param, ctx)
         try:
-            return name, read_npy(Path(path))
+            return _Input(name, Path(path), read_npy(Path(path)))
         except UsageError as err:
             self.fail(str(err), param, ctx)
 
@@ -59,10 +67,11 @@ class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
     metavar="DIR",
     help="Write each output as .npy.",
 )
+@click.option("--force", is_flag=True, help="Replace files of --output even if they were changed.")
 @click.option(
     "--check", is_flag=True, help="Compare with the self-test; exit 1 if an output is out of bounds."
 )
@@ -82,8 +91,9 @@ class _Array(click.ParamType[tuple[str, npt.NDArray[Any]]]):
 def run(
     package: Path,
     board: str,
-    inputs: tuple[tuple[str, npt.NDArray[Any]], ...],
+    inputs: tuple[_Input, ...],
     output: Path | None,
+    force: bool,
     check: bool,
     accuracy: Path | None,
     steps: int | None,
@@ -92,9 +102,10 @@ def run(
     """Run PACKAGE on a board."""
     from arm_ext import runner  # not above: it loads TVM, for which --help need not wait
 
-    names = [name for name, _ in inputs]
+    names = [given.name for given in inputs]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise UsageError(f"--input {twice[0]} stands twice; an input has one file, with all its steps")
+    folder = None if output is None else _output(output, package, inputs, force)
     opened = load_package(package)
     if accuracy is not None:
         if given := [
@@ -104,9 +115,9 @@ def run(
         right, total = runner.accuracy(opened, board, accuracy)
         _print_accuracy(right, total, as_json)
         return
-    result = runner.run(opened, board, inputs=dict(inputs), check=check, steps=steps)
-    if output is not None:
-        _write(output, result)
+    result = runner.run(opened, board, inputs={i.name: i.value for i in inputs}, check=check, steps=steps)
+    if folder is not None:
+        _write(folder, result)
     calibration = opened.manifest.model.calibration
     for warning in result.warnings:
         click.echo(f"warning: {warning}", err=True)
@@ -128,15 +139,20 @@ def _print_accuracy(right: int, total: int, as_json: bool) -> None:
         click.echo(f"accuracy {100 * right / total:.2f} % ({right} of {total})")
 
 
-def _write(folder: Path, result: "RunResult") -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for index, (name, value) in enumerate(result.outputs.items()):
-            # An output's name may hold what a file's may not; its number tells two apart that end up alike.
-            safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
-            np.save(folder / f"{index}_{safe}.npy", value)
-    except OSError as err:
-        raise UsageError(f"--output {folder}: cannot be written ({err.strerror})") from err
+def _output(path: Path, package: Path, inputs: Sequence[_Input], force: bool) -> OutputFolder:
+    folder = OutputFolder(path, "--output", [given.path for given in inputs], force=force)
+    refuse_inside(path, "--output", package)
+    folder.check_like("[0-9]*_*.npy")
+    return folder
+
+
+def _write(folder: OutputFolder, result: "RunResult") -> None:
+    for index, (name, value) in enumerate(result.outputs.items()):
+        # An output's name may hold what a file's may not; its number tells two apart that end up alike.
+        safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+        file = io.BytesIO()
+        np.save(file, value)
+        folder.write(f"{index}_{safe}.npy", file.getvalue())
 
 
 def _table(result: "RunResult", calibration: Calibration | None) -> str:

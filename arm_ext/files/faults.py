@@ -61,14 +61,14 @@ def environment(error: OSError, *folders: Path) -> EnvError:
 
 
 def full_disk(*folders: Path) -> Path | None:
-    """Return the first of some folders that has no space left."""
+    """Return where the disk of the first of some folders that has no space left is mounted."""
     for folder in folders:
         try:
             disk = os.statvfs(folder)
         except OSError:
             continue
         if disk.f_bavail * disk.f_frsize < _NO_SPACE:
-            return folder
+            return next(each for each in (folder, *folder.absolute().parents) if each.is_mount())
     return None
 
 

@@ -7,12 +7,13 @@ Commands ask before they begin their work.
 import ctypes
 import errno
 import os
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
 from arm_ext.errors import ArmExtError, UsageError
 from arm_ext.files.faults import environment, is_full
-from arm_ext.files.scratch import OLD
+from arm_ext.files.scratch import NEW, OLD, scratch
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NOT_HERE = (errno.EINVAL, errno.ENOSYS)  # a file system or a kernel that has no such rename
@@ -24,10 +25,7 @@ def checked_folder(path: Path, option: str) -> Path:
     Raises:
         UsageError: A folder cannot be there.
     """
-    if path.is_symlink() and not path.exists():
-        raise UsageError(
-            f"{path}: is a link to {path.readlink()}, which does not exist; mend it, or name another {option}"
-        )
+    _refuse_dangling(path, option)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path}: exists and is a file; name a folder with {option}")
     place = path.resolve()
@@ -41,10 +39,7 @@ def checked_file(path: Path, option: str) -> Path:
     Raises:
         UsageError: A file cannot be there.
     """
-    if path.is_symlink() and not path.exists():
-        raise UsageError(
-            f"{path}: is a link to {path.readlink()}, which does not exist; mend it, or name another {option}"
-        )
+    _refuse_dangling(path, option)
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "a device"
         raise UsageError(f"{path}: is {kind}; name a file with {option}")
@@ -53,14 +48,17 @@ def checked_file(path: Path, option: str) -> Path:
     return place
 
 
-def refuse_inputs(output: Path, option: str, inputs: Iterable[Path], replaced: Iterable[Path] = ()) -> None:
+def refuse_inputs(
+    output: Path, option: str, inputs: Iterable[Path], replaced: Iterable[Path] = (), *, within: bool = True
+) -> None:
     """Refuse an output that is an input of the same command, whatever the two are called.
 
     Args:
-        output: A file, or a folder that must not hold an input either.
+        output: A file or a folder.
         option: What names it.
         inputs: Files and folders that are read.
-        replaced: Files that will be.
+        replaced: Files in it that will be written over.
+        within: Whether an input may not be anywhere in the folder either.
 
     Raises:
         UsageError: An input would be written over.
@@ -70,7 +68,7 @@ def refuse_inputs(output: Path, option: str, inputs: Iterable[Path], replaced: I
         return
     for given in inputs:
         path = given.resolve()
-        if any(_identity(place) in written for place in (path, *path.parents)):
+        if any(_identity(place) in written for place in (path, *(path.parents if within else ()))):
             raise UsageError(f"{output}: {given} would be written over, which is read; name another {option}")
 
 
@@ -92,6 +90,31 @@ def unwritable(error: OSError, output: Path, option: str) -> ArmExtError:
     return UsageError(
         f"{output}: cannot be written ({(error.strerror or '').lower()}); name another {option}"
     )
+
+
+def write_file(path: Path, content: bytes, option: str) -> None:
+    """Write a file in one step, links followed.
+
+    Raises:
+        UsageError: It cannot be written.
+        EnvError: The disk is full.
+    """
+    try:
+        replace_file(path.resolve(), content)
+    except OSError as err:
+        raise unwritable(err, path, option) from err
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in one step; what it says is on disk before it is there."""
+    with scratch(path.parent) as folder:
+        with (folder / NEW).open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, folder / NEW)
+        (folder / NEW).replace(path)
 
 
 def install(fresh: Path, output: Path) -> None:
@@ -138,6 +161,13 @@ def check_replaceable(folder: Path, path: Path, option: str) -> None:
         )
     if Path.cwd().is_relative_to(folder):
         raise UsageError(f"{path}: the current folder cannot be replaced; name one in it with {option}")
+
+
+def _refuse_dangling(path: Path, option: str) -> None:
+    if path.is_symlink() and not path.exists():
+        raise UsageError(
+            f"{path}: is a link to {path.readlink()}, which does not exist; mend it, or name another {option}"
+        )
 
 
 def _parent(path: Path, place: Path, option: str) -> Path:

@@ -20,7 +20,8 @@ from arm_ext.files.faults import environment, why
 
 BESIDE = ".arm-ext-"
 """How the name of a scratch folder beside an output begins."""
-_TEMPORARY = "arm-ext-"
+TEMPORARY = "arm-ext-"
+"""How the name of one in TMPDIR begins."""
 _SUFFIX = ".scratch"
 _PAGE = bytes(4096)
 
@@ -54,7 +55,7 @@ def temporary() -> Iterator[Path]:
     parent = _tmpdir()
     with ExitStack() as stack:
         try:
-            folder = stack.enter_context(scratch(parent, _TEMPORARY))
+            folder = stack.enter_context(scratch(parent, TEMPORARY))
         except OSError as error:
             raise environment(error, parent) from error
         yield folder

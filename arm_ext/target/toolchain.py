@@ -152,7 +152,9 @@ def link_shared(
         script.write_text(_DISCARD_DEBUG)
         # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.
         at = output.parent
-        args = [*_SHARED_FLAGS, f"-Wl,-T,{script}", "-o", output.name, *map(str, objects), "-lm"]
+        # Not -Wl,-T, which takes a comma in the name for an end.
+        given = ["-Xlinker", "-T", "-Xlinker", str(script)]
+        args = [*_SHARED_FLAGS, *given, "-o", output.name, *map(str, objects), "-lm"]
         if cc is None:
             zig(["cc", "-target", zig_target(triple), *args], cwd=at, outputs=[at])
             record = LinkerRecord("ziglang", importlib.metadata.version("ziglang"))

@@ -8,7 +8,6 @@ begins. A line that an end in the middle left torn is ignored. Writers take turn
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from arm_ext.errors import UsageError
+from arm_ext.files.faults import environment, is_full
+from arm_ext.files.outputs import replace_file
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.record import Record, book_of
 
@@ -80,12 +81,18 @@ class Database:
                 _append(self._book(book), _lines(of_book))
 
     def rewrite(self, keep: Callable[[list[Record]], Iterable[Record]]) -> None:
-        """Replaces the records of each book by those that `keep` returns of them; each file in one step."""
+        """Replaces the records of each book by those that `keep` returns of them; each file in one step.
+
+        Files without any record are somebody else's and stay; so do lines of other versions, but torn ones do not.
+        """
         with self._locked():
             for path in self._books():
-                kept = list(keep(self._read(path)))
-                if kept:
-                    _replace(path, _lines(kept))
+                records = self._read(path)
+                if not records:
+                    continue
+                data = _lines(keep(records)) + _lines_of_others(path.read_bytes())
+                if data:
+                    replace_file(path.resolve(), data)
                 else:
                     path.unlink()
 
@@ -116,6 +123,8 @@ class Database:
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield
         except OSError as error:
+            if is_full(error):
+                raise environment(error, self.folder) from error
             raise UsageError(f"tuning database {self.folder} cannot be written: {error.strerror}") from error
         finally:
             os.close(folder)  # and with it the lock
@@ -144,6 +153,27 @@ def _lines(records: Iterable[Record]) -> bytes:
     return b"".join(record.model_dump_json().encode() + b"\n" for record in records)
 
 
+def _lines_of_others(data: bytes) -> bytes:
+    """The lines that are whole, but no records of this version."""
+    return b"".join(line + b"\n" for line in data.split(b"\n") if _is_json(line) and not _is_record(line))
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_record(line: bytes) -> bool:
+    try:
+        Record.model_validate_json(line)
+    except ValidationError:
+        return False
+    return True
+
+
 def _append(path: Path, data: bytes) -> None:
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -155,13 +185,3 @@ def _append(path: Path, data: bytes) -> None:
         os.fsync(file)
     finally:
         os.close(file)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}", delete=False) as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside = Path(file.name)
-    aside.chmod(0o644)  # a temporary file is private
-    aside.replace(path)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from arm_ext.files.outputs import checked_folder
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.costs import BOUND
 from arm_ext.tune.database import Database, best_of
@@ -93,6 +94,7 @@ def merge(sources: Sequence[Database], output: Path) -> int:
     Returns:
         How many records were added.
     """
+    checked_folder(output, "-o")
     target = Database(output, create=True)
     known = {record.id for record in target.all()}
     added = {record.id: record for source in sources for record in source.all() if record.id not in known}

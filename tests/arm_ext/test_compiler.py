@@ -45,7 +45,7 @@ def test_manifest_lists_inputs_and_outputs_in_order(tmp_path: Path):
 
 def test_each_phase_is_dumped(tmp_path: Path):
     arm_ext.compile(mlp(), output=tmp_path / "p", dump_phases=tmp_path / "dump")
-    names = sorted(path.name for path in (tmp_path / "dump").iterdir())
+    names = sorted(path.name for path in (tmp_path / "dump").glob("*.py"))
     phases = ("import", *(phase.name for phase in PHASES))
     assert names == [f"{number:02d}-{phase}.py" for number, phase in enumerate(phases)]
     assert "R.matmul" in (tmp_path / "dump" / names[0]).read_text()

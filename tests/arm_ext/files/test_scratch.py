@@ -109,3 +109,12 @@ def test_a_tmpdir_that_is_missing_is_said(tmp_path: Path, monkeypatch: pytest.Mo
         temporary(),
     ):
         pass
+
+
+def test_imports_leave_no_files_of_telemetry(tmp_path: Path):
+    (tmp_path / "tmp").mkdir()
+    where = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "TMPDIR": str(tmp_path / "tmp")}
+    env = {**os.environ, **where, "PYTHONPATH": os.pathsep.join(sys.path)}
+    env.pop("ORT_DISABLE_TELEMETRY", None)
+    subprocess.run([sys.executable, "-c", "import arm_ext.frontends.load"], env=env, check=True)
+    assert [*tmp_path.rglob("*")] == [tmp_path / "tmp"]

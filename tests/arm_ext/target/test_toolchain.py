@@ -60,6 +60,12 @@ def test_two_links_in_different_folders_give_the_same_bytes(tmp_path):
     assert str(tmp_path).encode() not in first.read_bytes()
 
 
+def test_a_folder_with_a_comma_is_one_name(tmp_path, monkeypatch):
+    (tmp_path / "a, b").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "a, b"))
+    assert needed(export(tmp_path / "a, b")) == {"libm.so.6"}
+
+
 def test_keeps_local_kernel_symbols_and_drops_debug_sections(tmp_path):
     source = """__attribute__((noinline)) static int kernel(int *x) { return ++*x; }
                 int f(int *x) { return kernel(x); }"""

@@ -185,3 +185,22 @@ def _check_run(folder: Path, run: int, before: set[tuple[str, str]]) -> set[tupl
 
 def _trials_of(records: list[Record]) -> set[tuple[str, str]]:
     return {(record.task, Candidate.decode(record.candidate).text()) for record in records}
+
+
+def test_a_rewrite_leaves_the_files_and_lines_of_others(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text('{"text": "mine"}\n')
+    database = Database(tmp_path)
+    database.append([record(tasks()[0], cost=1.0), record(tasks()[0], cost=2.0)])
+    book = next(path for path in tmp_path.glob("*.jsonl") if path.name != "train.jsonl")
+    later = '{"format": "of a later version"}\n'
+    book.write_text(book.read_text() + later + '{"torn": ')
+    database.rewrite(lambda records: records[:1])
+    assert [r.cost for r in database.all()] == [1.0]
+    assert book.read_text().endswith("\n" + later)
+    database.rewrite(lambda _: [])
+    assert book.read_text() == later
+    book.unlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]
+    database.append([record(tasks()[0], cost=1.0)])
+    database.rewrite(lambda _: [])
+    assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]
