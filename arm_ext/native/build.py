@@ -183,7 +183,8 @@ def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) ->
     if _is_whole(folder):
         return folder
     native = folder.parent
-    _remove_leftovers(native)
+    for place in (native, native.parent):  # the latter holds zig's
+        _remove_leftovers(place)
     _LOG.info("building %s in %s", name, native)
     aside = Path(tempfile.mkdtemp(prefix=f"{_ASIDE}{name}-", dir=native))
     damaged = aside.with_name(f"{aside.name}-damaged")
@@ -245,9 +246,9 @@ def _hashes(folder: Path) -> dict[str, str]:
     return hashes
 
 
-def _remove_leftovers(native: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     """Removes what builds left that were killed long ago."""
-    for left in native.glob(f"{_ASIDE}*"):
+    for left in folder.glob(f"{_ASIDE}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
