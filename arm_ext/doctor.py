@@ -22,7 +22,8 @@ from arm_ext.board.confine import support
 from arm_ext.board.spec import parse_spec
 from arm_ext.errors import ArmExtError, EnvError
 from arm_ext.measure.mca import INSTALL_COMMAND, find_mca, output_of
-from arm_ext.target.toolchain import ZIGLANG, cache_folder
+from arm_ext.native.build import runtime_entry
+from arm_ext.target.toolchain import ZIGLANG
 
 OLDEST_PYTHON = (3, 11)
 # As in pyproject.toml, which says why: other versions break.
@@ -40,6 +41,9 @@ _SYSROOT_FILES = {
     "lib/ld-linux-aarch64.so.1": "libc6-arm64-cross",
     "lib/libstdc++.so.6": "libstdc++6-arm64-cross",
 }
+
+
+_ELF = b"\x7fELF"
 
 
 class Status(StrEnum):
@@ -235,10 +239,18 @@ def _sysroot() -> str:
     if platform.machine() == "aarch64":
         return "this machine's own"
     root = Path(os.environ.get("ARM_EXT_SYSROOT", "/usr/aarch64-linux-gnu"))
-    lacking = [package for file, package in _SYSROOT_FILES.items() if not (root / file).exists()]
+    lacking = [package for file, package in _SYSROOT_FILES.items() if not _is_library(root / file)]
     if lacking:
         raise _LackError(f"not all in {root}: no virtual board", f"apt-get install {' '.join(lacking)}")
     return str(root)
+
+
+def _is_library(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(_ELF)) == _ELF
+    except OSError:
+        return False
 
 
 def _confinement() -> str:
@@ -252,11 +264,14 @@ def _confinement() -> str:
 
 
 def _aarch64_runtime() -> str:
-    folders = sorted((cache_folder() / "native").glob("runtime-aarch64-*"))
-    if not folders:
-        fetch = "python -c 'from arm_ext.native.build import runtime_libs; runtime_libs()'"
+    entry = runtime_entry()
+    fetch = "python -c 'from arm_ext.native.build import runtime_libs; runtime_libs()'"
+    if entry is None:
         raise _LackError("not in the cache: the first start of a virtual board needs network", fetch)
-    return str(folders[-1])
+    place, is_whole = entry
+    if not is_whole:
+        raise _LackError(f"{place} is damaged: the next start of a virtual board needs network", fetch)
+    return str(place)
 
 
 def _llvm_mca() -> str:

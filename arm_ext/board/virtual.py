@@ -91,7 +91,8 @@ class VirtualServer:
             line += ["--tracker", tracker, "--key", key] if tracker else []
             # The runtime's version stands beside its libraries' folder.
             native = [server.parent, libs.parent.parent, *([plugin.parent] if plugin else [])]
-            read = [*map(Path, _SYSTEM), Path(qemu).parent, *([root] if root != Path("/") else []), *native]
+            own = [Path(qemu), Path(qemu).resolve(), Path(qemu).resolve().parent.parent / "lib"]
+            read = [*map(Path, _SYSTEM), *own, *([root] if root != Path("/") else []), *native]
             return confined(line, read=read, write=[folder, Path("/dev/null")], tracker_port=int(port or 0))
 
         inherited = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}

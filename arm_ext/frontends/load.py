@@ -5,7 +5,7 @@ import importlib.util
 import os
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +18,7 @@ from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.refuse import Shapes, reason_of
 from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
 from arm_ext.frontends.tflite.importer import IDENTIFIER, import_tflite
+from arm_ext.target.toolchain import cache_folder
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -164,6 +165,9 @@ def _import_torch(
 
 
 def _torch(why: str) -> AbstractContextManager[None]:
+    # Where torch's exporter makes a folder, and leaves it, when it is imported; in TMPDIR otherwise.
+    with suppress(EnvError):
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "torch"))
     return _loading("torch", f"{why}, and PyTorch", "pip install torch")
 
 

@@ -169,9 +169,9 @@ def _batches(blocks: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, tuple[
 def _read(store: Path) -> dict[str, tuple[float, int]]:
     try:
         entries = json.loads(store.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
+        return {key: (float(cycles), int(unmodelled)) for key, (cycles, unmodelled) in entries.items()}
+    except (OSError, ValueError, TypeError, AttributeError):  # missing or damaged: it is made again
         return {}
-    return {key: (float(cycles), int(unmodelled)) for key, (cycles, unmodelled) in entries.items()}
 
 
 def _write(store: Path, entries: Mapping[str, tuple[float, int]]) -> None:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the native parts once into the cache folder, by the pinned zig.
 
-Each result lies in a folder named by a hash of all that it is made from. It is built aside and moved there in
-one step, so that an interrupted build leaves nothing and builds at the same time do each other no harm.
+Each result lies in a folder named by a hash of all that it is made from, with the hashes of its own files, by which
+a damaged one is noticed and built again. It is built aside and moved there in one step, so that an interrupted build
+leaves nothing and builds at the same time do each other no harm.
 """
 
 import hashlib
 import importlib.metadata
+import json
 import logging
 import platform
 import shlex
@@ -15,8 +17,10 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from arm_ext.errors import EnvError
@@ -42,6 +46,11 @@ _CXX_FLAGS = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-nostdlib++")
 _NPU_FLAGS = ("-O2", "-g0", "-r", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", *_CXX_FLAGS)
 _SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc", "waiting.cc")
 _SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "waiting.h", "wire.h")
+# In each folder of the cache: path of each file → its hash.
+_CONTENTS = "contents.json"
+_ASIDE = ".aside-"
+_ABANDONED_SECONDS = 24 * 3600
+_whole: set[Path] = set()
 # npu_system.cc, the operating system's side, is chosen by the caller.
 _NPU_SOURCES = (
     "npu_device.cc",
@@ -146,7 +155,11 @@ def runtime_libs() -> Path:
             _download(versions, folder)
         (folder / "tvm_ffi/lib/libtvm_ffi.so").rename(folder / _LIB / "libtvm_ffi.so")
 
-    return cached("runtime-aarch64", [*versions, *_RUNTIME_FILES], fill) / _LIB
+    return cached(*_runtime_key(), fill) / _LIB
+
+
+def _runtime_key() -> tuple[str, Sequence[str]]:
+    return "runtime-aarch64", [*_wheel_versions(), *_RUNTIME_FILES]
 
 
 def _shared_library(name: str, machine: str) -> Path:
@@ -165,26 +178,80 @@ def _built(name: str, sources: Sequence[str], flags: Sequence[str], build: Calla
 
 
 def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) -> Path:
-    """The folder for `name`; `fill` is called on an empty one if there is none yet."""
-    digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]
-    native = cache_folder() / "native"
-    folder = native / f"{name}-{digest}"
-    if folder.is_dir():
+    """The folder for `name`; `fill` is called on an empty one if there is none yet, or if the one there is damaged."""
+    folder = _place(name, made_from)
+    if _is_whole(folder):
         return folder
-    native.mkdir(exist_ok=True)
+    native = folder.parent
+    for place in (native, native.parent):  # the latter holds zig's
+        _remove_leftovers(place)
     _LOG.info("building %s in %s", name, native)
-    aside = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=native))
+    aside = Path(tempfile.mkdtemp(prefix=f"{_ASIDE}{name}-", dir=native))
+    damaged = aside.with_name(f"{aside.name}-damaged")
     try:
         fill(aside)
+        (aside / _CONTENTS).write_text(json.dumps(_hashes(aside)))
         aside.chmod(0o755)  # mkdtemp makes it private; a cache may be shared
+        if folder.exists() and not _is_whole(folder):
+            _LOG.warning("%s was damaged, and is made again", folder)
+            folder.rename(damaged)
         aside.rename(folder)
     except OSError as error:
         # Another process may have been first: its result is as good as ours.
-        if not folder.is_dir():
+        if not _is_whole(folder):
             raise EnvError(f"cannot write {folder} ({error}); name another in ARM_EXT_CACHE") from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        for left in (aside, damaged):
+            shutil.rmtree(left, ignore_errors=True)
+    _whole.add(folder)
     return folder
+
+
+def runtime_entry() -> tuple[Path, bool] | None:
+    """The runtime's place in the cache, and whether all of it is there unharmed; None if it is not in the cache."""
+    place = _place(*_runtime_key())
+    return (place, _is_whole(place)) if place.is_dir() else None
+
+
+def _place(name: str, made_from: Sequence[str]) -> Path:
+    digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]
+    native = cache_folder() / "native"
+    native.mkdir(exist_ok=True)
+    return native / f"{name}-{digest}"
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a folder has what was put there; looked at once in each process."""
+    if folder in _whole and folder.is_dir():
+        return True
+    try:
+        is_whole = bool(json.loads((folder / _CONTENTS).read_text()) == _hashes(folder))
+    except (OSError, ValueError):
+        return False
+    if is_whole:
+        _whole.add(folder)
+    return is_whole
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    """Path in the folder → hash of the file, or where a link leads to."""
+    hashes = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_symlink():
+            hashes[name] = str(path.readlink())
+        elif path.is_file() and name != _CONTENTS:
+            with path.open("rb") as file:
+                hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashes
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Removes what builds left that were killed long ago."""
+    for left in folder.glob(f"{_ASIDE}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _download(versions: Sequence[str], folder: Path) -> None:

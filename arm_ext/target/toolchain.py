@@ -4,12 +4,14 @@
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,10 @@ _DISCARD_DEBUG = "SECTIONS { /DISCARD/ : { *(.debug_*) *(.comment) } } INSERT AF
 
 # Nothing reads a build id. -O2 keeps zig's debug-mode sanitizer runtime out.
 _SHARED_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,--build-id=none")
+
+
+# What zig says of a source, or of a full disk.
+_NOT_OF_THE_CACHE = re.compile(r"^\S+:\d+:\d+: (fatal )?error:|No space left|NoSpaceLeft", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -119,11 +125,27 @@ def zig(
     """
     if importlib.util.find_spec("ziglang") is None:
         raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}")
+    command = [sys.executable, "-m", "ziglang", *map(str, args)]
     cache = cache_folder() / "zig"
-    env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache / "local")}
-    return _run(
-        [sys.executable, "-m", "ziglang", *map(str, args)], cwd=cwd, env=env, outputs=[*outputs, cache]
-    )
+    try:
+        return _run(command, cwd=cwd, env=_with_cache(cache), outputs=[*outputs, cache])
+    except EnvError as error:
+        if _NOT_OF_THE_CACHE.search(str(error)) or not cache.is_dir():
+            raise
+    # Zig trusts what is in its cache. If an empty one mends it, that takes its place.
+    with tempfile.TemporaryDirectory(
+        prefix=".aside-zig-", dir=cache.parent, ignore_cleanup_errors=True
+    ) as aside:
+        fresh = Path(aside) / "zig"
+        done = _run(command, cwd=cwd, env=_with_cache(fresh), outputs=[*outputs, cache])
+        with suppress(OSError):  # another process may be doing the same
+            cache.rename(Path(aside) / "damaged")
+            fresh.rename(cache)
+    return done
+
+
+def _with_cache(folder: Path) -> dict[str, str]:
+    return {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder / "local")}
 
 
 def link_shared(

@@ -38,6 +38,27 @@ _UNROLLINGS = [0, 16, 64, 512]
 """Largest vectorized extent, tasks a core, steps to unroll: as upstream has them for LLVM."""
 
 
+# What rules and postprocessors for CPUs draw. Others of TVM's steps bring code along: the annotation
+# pragma_import_llvm, as one, links a module of LLVM into model.so.
+_ANNOTATING = ("Annotate", "Unannotate")
+_STEPS = """
+    Annotate Unannotate CacheRead CacheWrite ComputeAt ComputeInline DecomposeReduction EnterPostproc Fuse
+    GetChildBlocks GetConsumers GetLoops GetOutputBlocks GetProducers GetSBlock Parallel RFactor Reorder
+    ReverseComputeAt ReverseComputeInline SampleCategorical SampleComputeLocation SamplePerfectTile Split Unroll
+    Vectorize
+""".split()  # noqa: SIM905 - a list of words
+_ANNOTATIONS = (
+    "meta_schedule.parallel",
+    "meta_schedule.random_compute_producer",
+    "meta_schedule.tiling_structure",
+    "meta_schedule.unroll_explicit",
+    "meta_schedule.unroll_implicit",
+    "meta_schedule.vectorize",
+    "pragma_auto_unroll_max_step",
+    "pragma_unroll_explicit",
+)
+
+
 @dataclass(frozen=True)
 class Params:
     """How loops are scheduled.
@@ -89,13 +110,32 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         ValueError: The trace is not of this function.
     """
     schedule = Schedule(_module(loops.function_of(workload)))
+    trace = json.loads(params.trace)
+    _check(trace)
     try:
-        Trace.apply_json_to_schedule(json.loads(params.trace), schedule)
+        Trace.apply_json_to_schedule(trace, schedule)
     except Exception as error:  # TVM raises its own kinds for each primitive
         raise ValueError(
             f"the trace does not fit the function: {str(error).strip().splitlines()[-1]}"
         ) from error
     return schedule.mod[_MAIN].with_attr("global_symbol", NAME)
+
+
+def _check(trace: Any) -> None:
+    """Refuse a trace with what no rule draws; a database is a file like any other.
+
+    Raises:
+        ValueError: It has some, or is no trace.
+    """
+    try:
+        steps = [(str(kind), attributes) for kind, _, attributes, _ in trace[0]]
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise ValueError(f"it is no trace: {str(trace)[:100]}") from error
+    for kind, attributes in steps:
+        if kind not in _STEPS or (
+            kind in _ANNOTATING and attributes not in [[name] for name in _ANNOTATIONS]
+        ):
+            raise ValueError(f"the trace has {kind} {attributes}, which no rule draws")
 
 
 def _draw(func: tirx.PrimFunc, on: target.Target, parallel: bool, seed: int) -> Iterator[str]:

@@ -10,6 +10,7 @@ from arm_ext import cli, doctor
 from arm_ext.doctor import NPU_PINS, PINS, Diagnosis, Finding, Status, diagnose
 from arm_ext.errors import UsageError
 from arm_ext.measure import mca
+from arm_ext.native import build
 
 ROOT = Path(__file__).parents[2]
 
@@ -133,12 +134,17 @@ def test_arm64_libraries_and_runtime_are_looked_for(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "cache"))
     assert finding("arm64 libraries").mend == "apt-get install libc6-arm64-cross libstdc++6-arm64-cross"
     (tmp_path / "root/lib").mkdir(parents=True)
-    (tmp_path / "root/lib/ld-linux-aarch64.so.1").touch()
+    (tmp_path / "root/lib/ld-linux-aarch64.so.1").write_bytes(b"\x7fELF")
+    (tmp_path / "root/lib/libstdc++.so.6").touch()  # an empty file is no library
     assert finding("arm64 libraries").mend == "apt-get install libstdc++6-arm64-cross"
     runtime = finding("aarch64 runtime")
     assert runtime.status is Status.WARNING
     assert runtime.mend
     assert "runtime_libs()" in runtime.mend
+    place = build._place(*build._runtime_key())
+    place.mkdir(parents=True)
+    (place / "libtvm_runtime.so").write_bytes(b"truncated")
+    assert "is damaged" in finding("aarch64 runtime").detail
 
 
 def test_llvm_mca_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

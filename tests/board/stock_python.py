@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from arm_ext.target.toolchain import cache_folder
+from arm_ext.native.build import cached
 
 RUNTIME = ("apache-tvm", "apache-tvm-ffi")
 DEBIAN_PACKAGES = ("python3", "libstdc++6")  # the wheels need libstdc++; dependencies follow
@@ -55,13 +55,14 @@ def is_available() -> bool:
 def stock_python() -> StockPython:
     """Return the Python, made once into the cache folder."""
     pins = [f"{name}=={importlib.metadata.version(name)}" for name in RUNTIME]
-    folder = cache_folder() / "-".join(["stock-python", *pins])
-    if not folder.exists():
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            made = StockPython(Path(scratch) / "new/root", Path(scratch) / "new/site")
-            _unpack_debian(made.root, Path(scratch) / "apt")
-            _install_wheels(made, pins)
-            made.root.parent.rename(folder)
+
+    def fill(folder: Path) -> None:
+        made = StockPython(folder / "root", folder / "site")
+        with tempfile.TemporaryDirectory() as apt:
+            _unpack_debian(made.root, Path(apt))
+        _install_wheels(made, pins)
+
+    folder = cached("stock-python", [*pins, *DEBIAN_PACKAGES], fill)
     return StockPython(folder / "root", folder / "site")
 
 

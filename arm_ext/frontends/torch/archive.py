@@ -93,9 +93,10 @@ class _Members:
 
     def bytes(self, name: str) -> bytes:
         if name not in self._infos:
-            old = next((other for other in self._infos if other.endswith((".pt", ".pkl"))), None)
-            also = f"; {old} is there, a pickle of an older PyTorch's" if old and "config" in name else ""
-            raise ValueError(f"{name} is missing{also}")
+            pickled = f"{name.rpartition('/')[0]}/model.pt"
+            if pickled in self._infos:
+                raise UntrustedError(f"{pickled} in it is a pickle, as older versions of PyTorch write")
+            raise ValueError(f"{name} is missing")
         return self._archive.read(self._infos[name])
 
     def json(self, name: str) -> Any:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,53 @@ def test_builds_at_the_same_time_do_no_harm(fresh_cache: Path) -> None:
     assert [builder.returncode for builder in builders] == [0, 0, 0]
     assert len(paths) == 1
     assert [entry.name for entry in (fresh_cache / "native").iterdir()] == [Path(paths.pop()).parent.name]
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove", "change", "no record"])
+def test_a_damaged_entry_is_built_anew(fresh_cache: Path, damage: str) -> None:
+    whole = build.probe_module()
+    content = whole.read_bytes()
+    if damage == "truncate":
+        whole.write_bytes(content[:100])
+    elif damage == "remove":
+        whole.unlink()
+    elif damage == "change":
+        whole.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    else:  # as an earlier version left it
+        (whole.parent / "contents.json").unlink()
+    build._whole.clear()  # as in another process
+    assert build.probe_module() == whole
+    assert whole.read_bytes() == content
+    assert [entry.name for entry in (fresh_cache / "native").iterdir()] == [whole.parent.name]
+
+
+def test_processes_that_mend_at_the_same_time_do_no_harm(fresh_cache: Path) -> None:
+    call = (
+        "import sys, time\n"
+        "from arm_ext.native.build import cached\n"
+        "def fill(folder):\n"
+        "    time.sleep(0.2)\n"
+        "    for number in range(20): (folder / str(number)).write_text('whole')\n"
+        "for _ in range(5):\n"
+        "    folder = cached('entry', ['1'], fill)\n"
+        "    assert len(list(folder.iterdir())) == 21\n"
+    )
+    place = build._place("entry", ["1"])
+    place.mkdir(parents=True)
+    (place / "0").write_text("damaged")
+    menders = [subprocess.Popen([sys.executable, "-c", call]) for _ in range(3)]
+    assert [mender.wait() for mender in menders] == [0, 0, 0]
+    assert list((fresh_cache / "native").iterdir()) == [place]
+
+
+def test_what_a_killed_build_left_is_removed_a_day_later(fresh_cache: Path) -> None:
+    old, young = (fresh_cache / "native" / f".aside-{name}" for name in ("old", "young"))
+    for folder in (old, young):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    build.cached("entry", ["1"], lambda folder: None)
+    assert not old.exists()
+    assert young.exists()
 
 
 def test_a_failed_build_leaves_nothing(fresh_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

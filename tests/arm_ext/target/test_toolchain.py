@@ -172,3 +172,25 @@ def test_zig_keeps_its_caches_in_the_cache_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path))
     folders = re.findall(r'cache_dir\W+"(.*)"', zig(["env"]).stdout)
     assert folders == [str(tmp_path / "zig")]
+
+
+@pytest.mark.long  # zig makes libc's stubs anew
+def test_a_damaged_cache_of_zigs_is_replaced(tmp_path, monkeypatch):
+    shutil.copytree(cache_folder() / "zig", tmp_path / "zig")
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path))
+    for file in (tmp_path / "zig" / "o").rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes()[:100])
+    source = tmp_path / "sine.c"
+    source.write_text("#include <math.h>\ndouble sine(double x) { return sin(x); }\n")
+    link_shared([source], tmp_path / "sine.so", triple="aarch64-linux-gnu")
+    assert {path.name for path in tmp_path.iterdir()} == {"zig", "sine.c", "sine.so"}
+
+
+def test_an_error_in_a_source_costs_no_second_cache(tmp_path):
+    source = tmp_path / "wrong.c"
+    source.write_text("not C")
+    before = set(cache_folder().iterdir())
+    with pytest.raises(EnvError, match=r"wrong\.c:1:1: error"):
+        zig(["cc", "-c", source, "-o", tmp_path / "wrong.o"])
+    assert set(cache_folder().iterdir()) == before

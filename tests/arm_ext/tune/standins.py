@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
+from arm_ext.board import Board
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline import Context
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate, encode_workload
+from arm_ext.tune.chain import Chain
 from arm_ext.tune.measure import OnResult, Result, ignore
 from arm_ext.tune.record import Record, Unit
 from arm_ext.tune.task import Task, extract
@@ -62,6 +64,15 @@ class StandIn:
             results.append(self._cost(task, candidate))
             on_result(index, results[-1])
         return results
+
+
+class ChainOnEmulators(Chain):
+    """Takes the times of emulated boards, for tests of what boards do and not of how fast they are."""
+
+    def _open(self) -> Board:
+        board = super()._open()
+        board.require_real = lambda info: None  # type: ignore[method-assign]
+        return board
 
 
 def hashed(_task: Task, candidate: Candidate) -> Result:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that no kernel takes: their tasks, what MetaSchedule draws for them, and packages by its records."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -106,3 +107,27 @@ def test_candidates_compute_what_the_operator_does_and_packages_take_the_fastest
     assert kernel.tuned.startswith(f"record {chosen.id}: 1 cycles, by default 100 cycles")
     assert [tuned.record for tuned in result.package.manifest.tuned] == [chosen.id]
     arm_ext.run(tmp_path / "p", check=True)
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        (
+            ["Annotate", ["b0", '"define void @f()"'], ["pragma_import_llvm"], []],
+            "pragma_import_llvm.*no rule draws",
+        ),
+        (["Tensorize", ["b0", '"intrinsic"', 1], [], []], "Tensorize .*no rule draws"),
+        ([], "it is no trace"),
+        (7, "it is no trace"),
+    ],
+)
+def test_a_trace_that_no_rule_draws_is_refused(step: object, reason: str) -> None:
+    workload = task().workload
+    drawn = json.loads(space(task())[1].params.trace)
+    with pytest.raises(ValueError, match=reason):
+        metaschedule.build(workload, metaschedule.Params(json.dumps([[*drawn[0], step], drawn[1]])))
+
+
+def test_every_trace_that_rules_draw_is_taken() -> None:
+    for candidate in space(task())[1:]:
+        assert metaschedule.build(task().workload, candidate.params) is not None

@@ -100,6 +100,11 @@ def pickled_constant(files: Files, canary: Path) -> Files:
     return {**files, "data/constants/opaque_obj_0": pickle.dumps(Touch(canary))}
 
 
+def pickled_weights_of_old(files: Files, canary: Path) -> Files:
+    kept = {name: content for name, content in files.items() if name != _WEIGHTS}
+    return {**kept, "data/weights/model.pt": pickle.dumps(Touch(canary))}
+
+
 def expression(files: Files, canary: Path) -> Files:
     def edit(document: Any) -> None:
         x = document["graph_module"]["graph"]["tensor_values"]["x"]
@@ -160,6 +165,7 @@ _HOSTILE: dict[Callable[[Files, Path], Files], str | None] = {
     pickled_samples: None,
     pickled_weight: "'linear.bias' is a Python object, stored as a pickle",
     pickled_constant: "'lifted' is a Python object",
+    pickled_weights_of_old: "data/weights/model.pt in it is a pickle",
     expression: 'a size in it is no arithmetic of sizes: "open',
     name_of_a_value: 'a name in it is no identifier: "k=open',
     guard: None,

@@ -2,6 +2,9 @@
 """Modules of PyTorch that are exported here."""
 
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -120,3 +123,15 @@ def test_torch_s_log_is_kept_back_and_comes_again() -> None:
     assert heard
     assert not any(heard)
     assert logging.getLogger("torch").isEnabledFor(logging.ERROR)
+
+
+def test_torch_leaves_nothing_in_the_folder_for_temporary_files(tmp_path: Path) -> None:
+    script = (
+        "import torch\n"
+        "from arm_ext.frontends.load import export_module, import_model\n"
+        "import_model(export_module(torch.nn.ReLU().eval(), (torch.ones(3),)))\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    subprocess.run([sys.executable, "-c", script], env={**env, "TMPDIR": str(tmp_path)}, check=True)
+    # onnxruntime, which comes with other front ends, leaves a file with a number.
+    assert {path.name for path in tmp_path.iterdir()} <= {".ses"}
