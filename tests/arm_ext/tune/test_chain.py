@@ -3,6 +3,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has ever
 
 from arm_ext.tune import chain
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import Chain, Job, Site
+from arm_ext.tune.chain import Chain, FailedError, Job, Site
 from arm_ext.tune.reference import Sample, sample
 from schedules.select import kernel_named
 from tests.arm_ext.tune.standins import A72, A76, tasks
@@ -158,3 +159,16 @@ def test_the_intrinsic_that_reads_other_bytes_is_caught(
     result = measure(_job(folder / f"sdot-{depth}", Sample((a,), (b,), expected, 0.0), _TASK.default))
     assert result.failure == failure, result.detail
     assert (result.cost is None) == bool(failure)
+
+
+def test_a_board_that_is_away_is_waited_for_no_longer_than_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("arm_ext.tune.chain.sleep", waits.append)
+    site = Site(A76, "127.0.0.1:9", counting=False, seconds=30, folder=tmp_path, until=monotonic())
+    made = Chain(site)
+    with pytest.raises(FailedError, match="no RPC server") as failed:
+        made._connect()
+    made.close()
+    assert (failed.value.kind, waits) == ("board", [])
