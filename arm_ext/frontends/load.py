@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from arm_ext.errors import ArmExtError, EnvError, UsageError
+from arm_ext.frontends.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.refuse import Shapes, reason_of
@@ -33,6 +34,7 @@ _OTHERS = {
 _IR_VERSION = b"\x08"
 
 
+@ending_blocks_on_error()
 def import_model(
     model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
     shapes: Shapes | None = None,

@@ -17,6 +17,7 @@ from onnx import helper
 from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.empty import telling_of_empty
@@ -28,6 +29,7 @@ from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
 from arm_ext.frontends.refuse import Shapes
 
 
+@ending_blocks_on_error()
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
     """Import an ONNX model.
 
