@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def measure(folder: Path) -> Iterator[Chain]:
-    made = Chain(Site(A76, "virtual", counting=True, seconds=30, folder=folder))
+    made = Chain(Site(A76, "virtual", counting=True, seconds=300, folder=folder))
     yield made
     made.close()
 
@@ -68,7 +68,7 @@ def test_a_kernel_that_does_not_take_the_workload_fails_to_build(measure: Chain,
 def test_code_above_the_target_is_found_before_it_runs(
     job: Job, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Chain(Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 30, folder))
+    made = Chain(Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 300, folder))
     monkeypatch.setattr(chain, "build", lambda *_: (_product(16), ()))
     monkeypatch.setattr(made, "_target", A76.tvm_target())
     result = made(job)
@@ -78,7 +78,7 @@ def test_code_above_the_target_is_found_before_it_runs(
 
 
 def test_a_board_without_the_features_is_no_fault_of_the_candidate(job: Job, folder: Path) -> None:
-    made = Chain(Site(A76, f"virtual:{A72.qemu_cpu}", True, 30, folder))
+    made = Chain(Site(A76, f"virtual:{A72.qemu_cpu}", True, 300, folder))
     result = made(job)
     made.close()
     assert (result.failure, result.cost) == ("board", None)
@@ -166,7 +166,7 @@ def test_a_board_that_is_away_is_waited_for_no_longer_than_the_budget(
 ) -> None:
     waits: list[float] = []
     monkeypatch.setattr("arm_ext.tune.chain.sleep", waits.append)
-    site = Site(A76, "127.0.0.1:9", counting=False, seconds=30, folder=tmp_path, until=monotonic())
+    site = Site(A76, "127.0.0.1:9", counting=False, seconds=300, folder=tmp_path, until=monotonic())
     made = Chain(site)
     with pytest.raises(FailedError, match="no RPC server") as failed:
         made._connect()
