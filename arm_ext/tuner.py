@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.tune_model`: a model's kernels tried with other parameters on boards, and what was found recorded."""
 
+import logging
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
@@ -18,15 +20,18 @@ from arm_ext.source import Source
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import search
 from arm_ext.tune.database import Database
-from arm_ext.tune.fleet import Fleet
+from arm_ext.tune.fleet import Fleet, reach
 from arm_ext.tune.measure import Measurer
 from arm_ext.tune.progress import OnProgress, Progress, Watched, start
+from arm_ext.tune.record import Record, book_of
 from arm_ext.tune.recorded import Recorded
 from arm_ext.tune.report import Stopped, TuneReport, make_report
 from arm_ext.tune.rerank import rerank as measure_best
+from arm_ext.tune.soundness import sound, told
 from arm_ext.tune.task import Task, extract
 from arm_ext.tune.united import united
 
+_LOG = logging.getLogger(__name__)
 _MINUTE = 60
 
 
@@ -86,6 +91,7 @@ def tune_model(
     """
     checked_folder(Path(db), "--db")
     profile = resolve(target, mattr)
+    reach(rerank or board)
     source = Source(
         trusted(model) if trust else model, preprocess, quantize=quantize, calibration=calibration
     )
@@ -94,22 +100,25 @@ def tune_model(
     of_all = united([extract(each.mod, Context(profile, precision)) for each in buckets])
     found = _matching(of_all, tasks, imported.name)
     began = monotonic()
-    with Fleet(profile, rerank or board, jobs) as fleet:
+    left = _countdown(budget)
+    until = math.inf if budget is None else began + budget * _MINUTE
+    with Fleet(profile, rerank or board, jobs, until) as fleet:
         # Not before the board is there, so that a wrong name leaves no folder behind.
         database = Database(db, create=rerank is None)
+        records = _usable(database)
         recorded = Recorded(fleet, database, seed)
-        left = _countdown(budget)
         progress = start(found, recorded, left, trials)
         on_start(progress)
         watched = Watched(recorded, progress, on_progress)
 
         def work() -> None:
             if rerank is not None:
-                measure_best(found, watched, database, top, _over(left))
+                own = [record for record in records if record.book == book_of(profile)]
+                measure_best(found, watched, own, top, _over(left))
                 return
             _preflight(progress.rows[0].task, recorded)
             recorded.reused = 0  # the search begins with the same candidate
-            search.tune(found, watched, seed=seed, trials=trials, until=_over(left), records=database.all())
+            search.tune(found, watched, seed=seed, trials=trials, until=_over(left), records=records)
 
         stopped = _run(work, left)
     if rerank is not None and stopped == "done" and not progress.tried:
@@ -128,6 +137,14 @@ def tune_model(
         seconds=monotonic() - began,
         reused=recorded.reused,
     )
+
+
+def _usable(database: Database) -> list[Record]:
+    """The records that may be used; what may not is said once."""
+    records, faults = sound(database.all())
+    if sentence := told(database.folder, database.skipped + faults):
+        _LOG.warning(sentence)
+    return records
 
 
 def _matching(tasks: Sequence[Task], patterns: Sequence[str], model: str) -> list[Task]:

@@ -8,7 +8,7 @@ The model of one sample, which is what will run for each, is compared with that 
 and so is what does not depend on the number of samples.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tvm import IRModule, relax, tirx
 from tvm.ir import Call, Expr, GenericConst, Op, TupleGetItem, Var
@@ -29,7 +29,13 @@ _UNKNOWN = "how it reads its input is not known"
 _Places = Samples | None | list["_Places"]  # None: the same for all samples; a list is of a tuple's fields
 
 
-def samples_apart(one: IRModule, several: IRModule, batched: Iterable[int], count: int) -> Rejection | None:
+def samples_apart(
+    one: IRModule,
+    several: IRModule,
+    batched: Iterable[int],
+    count: int,
+    legalize: Mapping[str, Callable[..., Expr]] | None = None,
+) -> Rejection | None:
     """Return what keeps samples from being computed one by one; None if nothing does.
 
     Args:
@@ -37,11 +43,12 @@ def samples_apart(one: IRModule, several: IRModule, batched: Iterable[int], coun
         several: The same of several.
         batched: Indices of the parameters of `main` that have samples, along axis 0. All outputs must have them so.
         count: How many samples `several` has.
+        legalize: Operator → its loops, for LegalizeOps; TVM's own by default.
     """
     one, several = _plain(one), _plain(several)
     if different := _different(one["main"], several["main"], count):
         return different
-    lowered = run_upstream(several, relax.transform.LegalizeOps())
+    lowered = run_upstream(several, relax.transform.LegalizeOps(dict(legalize or {})))
     proof = _Proof(lowered, _grown_constants(one["main"], several["main"], count), count)
     for index, param in enumerate(lowered["main"].params):
         proof.places[param] = Samples(0) if index in batched else None

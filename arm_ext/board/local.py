@@ -12,7 +12,7 @@ from arm_ext.board.session import Address, Session
 from arm_ext.errors import EnvError
 
 # Imports all of TVM twice.
-_START_SECONDS = 60
+_START_SECONDS = 120
 # TVM's server takes the first free port of a range. Below Linux's ephemeral ports, 32768 and up.
 _PORTS = range(20000, 32000, 100)
 # What TVM's server says when a crash in a session ends it; the port stays open, but nobody answers.

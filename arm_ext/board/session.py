@@ -21,6 +21,7 @@ from arm_ext.errors import ArmExtError, EnvError, InternalError, ModelError
 
 # A board that is free answers in well under a second; tvm.exec.rpc_server starts a process a session.
 _CONNECT_SECONDS = 20
+_ENDING_SECONDS = 5
 # A board that lost its power or its cable is noticed after the first probe plus three unanswered ones.
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 _UNACKNOWLEDGED_MS = 25_000
@@ -141,6 +142,8 @@ class Session:
         ]
         if not outcome:
             self.close()
+            # Its connection is shut, so that it ends: a thread in TVM's C++ at our end would abort the process.
+            thread.join(_ENDING_SECONDS)
             raise BoardLostError(
                 f"board {address.board} gave no answer in {_CONNECT_SECONDS} s: it is busy with another session, "
                 "or off. Wait for the other one, or restart the server there."

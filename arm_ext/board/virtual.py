@@ -23,7 +23,7 @@ _QEMU = "qemu-aarch64"
 _LOADER = "lib/ld-linux-aarch64.so.1"
 _CXX_LIBRARY = "lib/libstdc++.so.6"
 # It takes half a second; the rest is for a machine under load.
-_START_SECONDS = 30
+_START_SECONDS = 120
 # What the emulator, its libraries and the server are of, the machine's and the arm64 ones; files of the kernel's that
 # they read; none of the user's.
 _SYSTEM = (
@@ -38,6 +38,8 @@ _SYSTEM = (
 )
 # What is no secret of the environment's, which the model sees.
 _ENVIRONMENT = ("PATH", "LANG", "LC_", "TVM_", "OMP_", "ARM_EXT_", "QEMU_")
+# TVM's affinity mode for the largest cores, of which an emulated machine has only such.
+_ALL_CORES = 1
 
 
 class VirtualServer:
@@ -145,15 +147,22 @@ class VirtualBoard(Board):
         super().__init__(f"virtual:{cpu}")
         self._server = VirtualServer(cpu, counting=counting, threads=threads, caches=caches)
         self._timeout = timeout
+        self._threads = threads
         self.dump = self._server.dump
 
     def connect(self) -> Session:
         """Opens a session; see `Board.connect`."""
         try:
             address = Address("127.0.0.1", self._server.port, "", self.name)
-            return Session(address, self._timeout, shared=self._server.folder)
+            session = Session(address, self._timeout, shared=self._server.folder)
         except EnvError as error:
             raise BoardLostError(f"board {self.name} was ended from outside; open it again") from error
+        if self._threads > 1:
+            # By itself the runtime takes no more threads than this machine has CPUs, whatever TVM_NUM_THREADS says.
+            configure = session.function("runtime.config_threadpool")
+            with session.guard():
+                configure(_ALL_CORES, self._threads)
+        return session
 
     def close(self) -> None:
         """Ends the session and the board."""

@@ -65,7 +65,8 @@ MAX_THREADS = 64
     type=Shape(),
     multiple=True,
     metavar="NAME=1,64",
-    help="Of a package with several shapes: which to measure.  [default: each]",
+    help="Of a package with several shapes: which to measure.  [default: each]  With --against: of an input of a "
+    "model file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def bench(
@@ -91,14 +92,21 @@ def bench(
     given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
     models = {name: file for name, file in given.items() if file is not None}
     report: Report | BucketReports | Comparison
-    if against is not None and (threads > 1 or shapes):
-        raise UsageError("--against compares on one thread, one shape; leave out --threads and --shape")
+    if against is not None and threads > 1:
+        raise UsageError("--against compares on one thread; leave out --threads")
     if against is not None:
         from arm_ext.peers.compare import compare, steps
 
         with progress("counting", steps(against)) as step:
             report = compare(
-                package, against, board, target=target, mattr=mattr, models=models, progress=step
+                package,
+                against,
+                board,
+                target=target,
+                mattr=mattr,
+                shapes=given_shapes(shapes),
+                models=models,
+                progress=step,
             )
     elif target or mattr or models:
         raise UsageError("--target, --mattr and a model for another runtime are for --against")

@@ -2,6 +2,7 @@
 """`arm-ext db`: look after tuning databases."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from arm_ext.cli.tune_view import aligned, amount, percent
 if TYPE_CHECKING:
     from arm_ext.tune.shelf import Book, Entry
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _HEAD = ("task", "trials", "failed", "default", "best", "less", "bound", "used", "measured")
 _MINUTES = len("2026-01-31T12:34")  # of a time in ISO 8601
@@ -30,13 +31,18 @@ def show(folder: Path, as_json: bool) -> None:
     """Show the tasks in FOLDER: trials, the best against the default, when and where they were measured."""
     from arm_ext.tune.database import Database
     from arm_ext.tune.shelf import contents
+    from arm_ext.tune.soundness import told
 
     found = contents(Database(folder))
     if as_json:
         click.echo(found.model_dump_json(indent=2))
         return
-    torn = f", and {found.torn} lines that are none" if found.torn else ""
-    parts = [f"{found.folder}: {found.records} records{torn}", *map(_book, found.books)]
+    sentence = told(folder, found.skipped)
+    parts = [
+        f"{found.folder}: {found.records} records",
+        *([sentence] * bool(sentence)),
+        *map(_book, found.books),
+    ]
     click.echo("\n\n".join(parts))
 
 
@@ -49,8 +55,8 @@ def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     from arm_ext.tune.database import Database
     from arm_ext.tune.shelf import merge as merge_all
 
-    added = merge_all([Database(folder) for folder in folders], output)
-    _tell(as_json, output, "added", added, f"{added} records added to {output}")
+    added, skipped = merge_all([Database(folder) for folder in folders], output)
+    _tell(as_json, folders, output, "added", added, skipped, f"{added} records added to {output}")
 
 
 @db.command(short_help="Remove all but the fastest records of each task.")
@@ -64,19 +70,33 @@ def prune(folder: Path, keep: int, as_json: bool) -> None:
     from arm_ext.tune.database import Database
     from arm_ext.tune.shelf import prune as prune_one
 
-    removed = prune_one(Database(folder), keep)
-    _tell(as_json, folder, "removed", removed, f"{removed} records removed from {folder}")
+    removed, skipped = prune_one(Database(folder), keep)
+    _tell(as_json, [folder], folder, "removed", removed, skipped, f"{removed} records removed from {folder}")
 
 
-def _tell(as_json: bool, folder: Path, change: str, count: int, text: str) -> None:
+def _tell(
+    as_json: bool,
+    read: Sequence[Path],
+    folder: Path,
+    change: str,
+    count: int,
+    skipped: Mapping[str, int],
+    text: str,
+) -> None:
     """Say what became of a database: as text, or with how many records there are now."""
-    if not as_json:
-        click.echo(text)
-        return
     from arm_ext.tune.database import Database
+    from arm_ext.tune.soundness import told
 
-    left = len(Database(folder).all())
-    document = {"schema_version": SCHEMA_VERSION, "folder": str(folder), change: count, "records": left}
+    if not as_json:
+        click.echo("\n".join(filter(None, (text, told(", ".join(map(str, read)), skipped)))))
+        return
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "folder": str(folder),
+        change: count,
+        "skipped": dict(skipped),
+        "records": len(Database(folder).all()),
+    }
     click.echo(json.dumps(document, indent=2))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import onnx
 
 from arm_ext.errors import ArmExtError, EnvError, UsageError
+from arm_ext.frontends.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.refuse import Shapes, reason_of
@@ -52,6 +53,7 @@ def trusted(model: _T) -> _T | TrustedFile:
     return model
 
 
+@ending_blocks_on_error()
 def import_model(
     model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
     shapes: Shapes | None = None,

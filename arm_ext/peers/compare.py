@@ -17,18 +17,20 @@ from arm_ext.compiler import compile as compile_model
 from arm_ext.distance import distance
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.load import import_model
+from arm_ext.frontends.refuse import Shapes
 from arm_ext.measure.bench import bench
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import runtime_libs
-from arm_ext.package import AnyPackage, Package, load_package, package_of
+from arm_ext.package import AnyPackage, Package, Selftest, load_package, package_of
 from arm_ext.peers import empty
 from arm_ext.peers.catalog import Peer, parse_peers
 from arm_ext.peers.comparison import Absent, Comparison, Counts, Row, row
 from arm_ext.peers.count import Guest, PeerRun, fetch
 from arm_ext.peers.files import model_format, weight_bytes
 from arm_ext.selftest import random_inputs
+from arm_ext.shapes import Given, static_shapes
 from arm_ext.target.profiles import PROFILES, resolve
 from schedules.cores import CORES, Core
 
@@ -52,6 +54,7 @@ def compare(
     *,
     target: str | None = None,
     mattr: str | None = None,
+    shapes: Given | None = None,
     models: Mapping[str, Path] | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> Comparison:
@@ -63,6 +66,7 @@ def compare(
         board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
         target: Profile to compile a file for; by default the board's, where its CPU names one.
         mattr: LLVM features to add and remove, such as "-sve,-sve2".
+        shapes: Input name → shape, for a file with inputs whose sizes are open; one an input.
         models: Peer → a file of its own, for a peer that does not take `model`.
         progress: Called with each of `steps` as it begins.
 
@@ -74,12 +78,15 @@ def compare(
     peers = parse_peers(against)
     source = Path(model) if isinstance(model, str | Path) else package_of(model).path
     given = _given(peers, source, models or {})
+    fixed = static_shapes(shapes, "bench --against")
+    if fixed and source.is_dir():
+        raise UsageError(f"{source} is compiled; --shape is for a model file")
     profile = _profile(source, board, target, mattr)
     mca = find_mca()
     progress("download")
     guests = {name: fetch(peer) for peer in peers if (name := peer.name) in given}
     progress("compile")
-    with _package(source, profile, mattr) as package:
+    with _package(source, profile, mattr, fixed) as package:
         info = package.manifest.target
         cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
         progress(OURS)
@@ -151,12 +158,13 @@ def _profile(source: Path, board: str, target: str | None, mattr: str | None) ->
 
 
 @contextmanager
-def _package(source: Path, profile: str, mattr: str | None) -> Iterator[Package]:
+def _package(source: Path, profile: str, mattr: str | None, shapes: Shapes) -> Iterator[Package]:
     if source.is_dir():
         yield load_package(source)
         return
     with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
-        yield compile_model(source, profile, Path(scratch) / f"{source.stem}.armpkg", mattr=mattr).package
+        folder = Path(scratch) / f"{source.stem}.armpkg"
+        yield compile_model(source, profile, folder, mattr=mattr, shapes=shapes).package
 
 
 def _our_row(package: Package, report: CountReport) -> Row:
@@ -194,7 +202,7 @@ def _row(
     selftest = package.selftest()
     own = model != source
     # A file of its own may hold its tensors in another layout and dtype.
-    inputs = random_inputs(import_model(model).inputs) if own else selftest.inputs
+    inputs = random_inputs(import_model(model).inputs) if own else _inputs_of(model, package, selftest)
     run = guest.count(model, inputs, cpu=cpu, core=core.name)
     with tempfile.TemporaryDirectory() as scratch:
         nothing = guest.count(
@@ -209,8 +217,15 @@ def _row(
         binary_bytes=run.library_bytes,
         weight_bytes=weight_bytes(model),
         empty_instructions=sum(block.instructions for block in nothing.blocks),
-        distance=None if own else _distance(run.outputs, selftest.expected),
+        # Of a model with states, runs to warm up move a runtime's own on.
+        distance=None if own or package.manifest.states else _distance(run.outputs, selftest.expected),
     )
+
+
+def _inputs_of(model: Path, package: Package, selftest: Selftest) -> list[npt.NDArray[Any]]:
+    """The self-test's inputs as a file takes them: states of a TFLite model are variables inside, and no inputs."""
+    states = len(package.manifest.states) if model_format(model) == "tflite" else 0
+    return selftest.inputs[: len(selftest.inputs) - states]
 
 
 def _counts(run: PeerRun, core: Core, mca: Mca) -> Counts:

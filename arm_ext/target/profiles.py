@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 AARCH64 = "aarch64-linux-gnu"
 
+NEON_BITS = 128
+"""Of a vector register without SVE."""
+
 # The instruction-set features that --mattr changes, a profile lists and the ISA gate tells apart, by LLVM's
 # names. What LLVM lists of a CPU beyond them (tuning, system registers) changes no instruction of a model.
 ISA_FEATURES = frozenset(
@@ -158,7 +161,7 @@ def host_profile(machine: str, cpu: str, features: Iterable[str]) -> Profile:
 def _with_features(profile: Profile, features: Iterable[str]) -> Profile:
     """The profile with other features, and the QEMU CPU for them."""
     ordered = tuple(sorted(features))
-    bits = profile.core.vector_bits if "sve" in ordered else 128
+    bits = profile.core.vector_bits if "sve" in ordered else NEON_BITS
     core = replace(profile.core, features=ordered, vector_bits=bits)
     return replace(profile, core=core, qemu_cpu=None if profile.name == "host" else _qemu_cpu(core))
 

@@ -125,7 +125,7 @@ def zig(
     """
     if importlib.util.find_spec("ziglang") is None:
         raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}")
-    command = [sys.executable, "-m", "ziglang", *map(str, args)]
+    command = [sys.executable, "-P", "-m", "ziglang", *map(str, args)]
     cache = cache_folder() / "zig"
     try:
         return _run(command, cwd=cwd, env=_with_cache(cache), outputs=[*outputs, cache])

@@ -60,7 +60,7 @@ class Candidate:
         try:
             kernel = kernel_named(data["kernel"])
             return cls(kernel.NAME, _decoded(kernel.Params, data["params"]))
-        except (StopIteration, KeyError, TypeError) as error:
+        except (StopIteration, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no kernel of this version has {json.dumps(data)}") from error
 
     def text(self) -> str:
@@ -119,7 +119,7 @@ def decode_workload(data: dict[str, Any]) -> Workload:
     """
     try:
         found = _decoded(Workload, data)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no workload of this version: {error}") from error
     return found  # type: ignore[no-any-return]  # _decoded gives what the hint says
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A candidate's way in a worker: build, check instructions, load, check values, measure."""
 
+import math
 import multiprocessing
 import pickle
 import shutil
@@ -50,6 +51,7 @@ class Site:
         seconds: That a session may last.
         folder: For files, removed by whoever made it.
         turns: A lock where there is one board for all workers that serves one at a time.
+        until: When a board that is away is waited for no longer, by the clock of `monotonic`.
     """
 
     profile: Profile
@@ -58,6 +60,7 @@ class Site:
     seconds: float
     folder: Path
     turns: AbstractContextManager[Any] | None = None
+    until: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ class Chain:
 
     def _connect(self) -> Session:
         """A session; a board that is away is waited for."""
-        deadline = monotonic() + AWAY_SECONDS
+        deadline = min(monotonic() + AWAY_SECONDS, self._site.until)
         while True:
             try:
                 with _failing("board"):

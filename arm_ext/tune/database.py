@@ -2,12 +2,14 @@
 """The tuning database: a folder of finished trials, a file for each core, set of features and TVM version.
 
 A file is lines of JSON that are only ever added to, all of a batch by one write that is on disk before the next
-begins. A line that an end in the middle left torn is ignored. Writers take turns by a lock on the folder.
+begins. Lines that are no records of the file's are counted, and otherwise ignored: those that an end in the middle left
+torn, those of other hands or versions, and those that are too long. Writers take turns by a lock on the folder.
 """
 
 import fcntl
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,13 +24,21 @@ from arm_ext.tune.record import Record, book_of
 
 _SUFFIX = ".jsonl"
 
+LONGEST = 2**20
+"""Bytes of a line at most. The longest that is written, a trace of MetaSchedule's, has some 20,000."""
+
+TORN = "on torn lines"
+TOO_LONG = f"on lines of more than {LONGEST:,} bytes"
+NO_RECORD = "without the fields of a record, or with impossible values"
+OTHER_BOOK = "of another core, features or TVM than their file is for"
+
 
 class Database:
     """A folder of records; several processes may use it at once.
 
     Attributes:
         folder: The folder.
-        torn: Lines that the last read passed over, as they are no records: torn, or of another version of the format.
+        skipped: How many lines the last read passed over, by reason.
     """
 
     def __init__(self, folder: str | Path, *, create: bool = False) -> None:
@@ -42,7 +52,7 @@ class Database:
             UsageError: There is no such folder, or it cannot be made.
         """
         self.folder = Path(folder)
-        self.torn = 0
+        self.skipped: Counter[str] = Counter()
         try:
             if create:
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -55,12 +65,12 @@ class Database:
 
     def all(self) -> list[Record]:
         """Every record, file by file in order of their names, oldest first."""
-        self.torn = 0
+        self.skipped = Counter()
         return [record for book in self._books() for record in self._read(book)]
 
     def records(self, profile: Profile) -> list[Record]:
         """Those that are valid for a profile: of its core, exactly its features and this TVM version; oldest first."""
-        self.torn = 0
+        self.skipped = Counter()
         return self._read(self._book(book_of(profile)))
 
     def best(self, profile: Profile, task: str) -> Record | None:
@@ -83,35 +93,57 @@ class Database:
     def rewrite(self, keep: Callable[[list[Record]], Iterable[Record]]) -> None:
         """Replaces the records of each book by those that `keep` returns of them; each file in one step.
 
-        Files without any record are somebody else's and stay; so do lines of other versions, but torn ones do not.
+        Files without any record are somebody else's and stay; so do lines that are no records, but for those that are
+        too long to be any.
         """
         with self._locked():
             for path in self._books():
-                records = self._read(path)
+                lines = list(_lines_of(path))
+                parsed = [self._parsed(line, path.stem) for line in lines]
+                records = [record for record in parsed if record is not None]
                 if not records:
                     continue
-                data = _lines(keep(records)) + _lines_of_others(path.read_bytes())
-                if data:
+                foreign = b"".join(
+                    line + b"\n"
+                    for line, record in zip(lines, parsed, strict=True)
+                    if line and record is None
+                )
+                if data := foreign + _lines(keep(records)):
                     replace_file(path.resolve(), data)
                 else:
                     path.unlink()
 
     def _books(self) -> list[Path]:
-        return sorted(self.folder.glob(f"*{_SUFFIX}"))
+        return sorted(path for path in self.folder.glob(f"*{_SUFFIX}") if path.is_file())
 
     def _book(self, name: str) -> Path:
         return self.folder / f"{name}{_SUFFIX}"
 
     def _read(self, path: Path) -> list[Record]:
-        return list(self._parse(path.read_bytes().split(b"\n"))) if path.exists() else []
+        if not path.is_file():
+            return []
+        try:
+            parsed = [self._parsed(line, path.stem) for line in _lines_of(path)]
+        except OSError as error:
+            raise UsageError(f"tuning database {path} cannot be read: {error.strerror}") from error
+        return [record for record in parsed if record is not None]
 
-    def _parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
-        for line in lines:
+    def _parsed(self, line: bytes | None, book: str) -> Record | None:
+        """The record on a line; None if there is none, which is counted unless the line is empty."""
+        if line == b"":
+            return None
+        fault = TOO_LONG
+        if line is not None:
             try:
-                if line:
-                    yield Record.model_validate_json(line)
-            except ValidationError:
-                self.torn += 1
+                record = Record.model_validate_json(line)
+            except ValidationError as error:
+                fault = TORN if error.errors()[0]["type"] == "json_invalid" else NO_RECORD
+            else:
+                if record.book == book:
+                    return record
+                fault = OTHER_BOOK
+        self.skipped[fault] += 1
+        return None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -149,29 +181,20 @@ def same_candidate(candidate: dict[str, object]) -> str:
     return json.dumps(candidate, sort_keys=True)
 
 
+def _lines_of(path: Path) -> Iterator[bytes | None]:
+    """The lines of a file; None for one that is too long."""
+    with path.open("rb") as file:
+        while line := file.readline(LONGEST + 1):
+            if len(line) <= LONGEST or line.endswith(b"\n"):
+                yield line.rstrip(b"\n")
+                continue
+            while (rest := file.readline(LONGEST)) and not rest.endswith(b"\n"):
+                pass
+            yield None
+
+
 def _lines(records: Iterable[Record]) -> bytes:
     return b"".join(record.model_dump_json().encode() + b"\n" for record in records)
-
-
-def _lines_of_others(data: bytes) -> bytes:
-    """The lines that are whole, but no records of this version."""
-    return b"".join(line + b"\n" for line in data.split(b"\n") if _is_json(line) and not _is_record(line))
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _is_record(line: bytes) -> bool:
-    try:
-        Record.model_validate_json(line)
-    except ValidationError:
-        return False
-    return True
 
 
 def _append(path: Path, data: bytes) -> None:

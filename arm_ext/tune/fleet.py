@@ -2,6 +2,7 @@
 """Measuring on boards: several emulated ones of our own, one that is there, or all that a tracker has of a kind."""
 
 import functools
+import math
 import multiprocessing
 import os
 import pickle
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from arm_ext.board import open_board
 from arm_ext.board.remote import TrackedBoard
 from arm_ext.board.spec import BoardSpec, parse_spec
 from arm_ext.errors import EnvError, UsageError
@@ -45,13 +47,16 @@ class Fleet:
         width: Candidates in work at once.
     """
 
-    def __init__(self, profile: Profile, board: str = "virtual", jobs: int | None = None) -> None:
+    def __init__(
+        self, profile: Profile, board: str = "virtual", jobs: int | None = None, until: float = math.inf
+    ) -> None:
         """Starts nothing but asks a tracker for its boards.
 
         Args:
             profile: What candidates are built for.
             board: As `open_board` takes it.
             jobs: Processes on this machine; as many as it has cores by default, or as the boards keep busy.
+            until: When a board that went away is waited for no longer, by the clock of `time.monotonic`.
 
         Raises:
             UsageError: No such board, or none that can run code for the profile.
@@ -66,7 +71,7 @@ class Fleet:
         self._folder = Path(self._files.name)
         alone = spec.kind in {"local", "remote"}
         turns = multiprocessing.get_context("spawn").Lock() if alone else None
-        site = Site(profile, board, counting, _SESSION_SECONDS, self._folder, turns)
+        site = Site(profile, board, counting, _SESSION_SECONDS, self._folder, turns, until)
         self._workers: Workers[Job, Result] = Workers(
             functools.partial(Chain, site), self.width, _JOB_SECONDS
         )
@@ -108,6 +113,21 @@ class Fleet:
         return self._samples[task.key]
 
 
+def reach(board: str) -> None:
+    """Refuse a board that is not there, before any work: one that goes away later is waited for.
+
+    Raises:
+        UsageError: No board has such a name.
+        EnvError: It does not answer, or a tracker has none of its key.
+    """
+    spec = parse_spec(board)
+    if spec.kind == "remote":
+        with open_board(board) as opened:
+            opened.connect().close()
+    elif spec.kind == "tracker" and not _tracked(spec).registered():
+        raise EnvError(f"no board is registered as {spec.key!r} at the tracker {spec.host}:{spec.port}")
+
+
 def _lost(lost: Lost) -> Result:
     if lost == "timeout":
         return Result(None, failure="timeout", detail=f"not built and measured in {_JOB_SECONDS} s")
@@ -133,5 +153,9 @@ def _jobs(spec: BoardSpec) -> int:
         return 1  # builds would disturb what is timed
     boards = 1
     if spec.kind == "tracker":
-        boards = TrackedBoard(spec.host, spec.port, spec.key, _SESSION_SECONDS).registered()
+        boards = _tracked(spec).registered()
     return min(2 * max(boards, 1), max(boards, 1) + cores)
+
+
+def _tracked(spec: BoardSpec) -> TrackedBoard:
+    return TrackedBoard(spec.host, spec.port, spec.key, _SESSION_SECONDS)

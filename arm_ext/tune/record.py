@@ -3,10 +3,11 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Literal, Self
 
 import tvm
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from arm_ext.target.profiles import Profile
 
@@ -55,13 +56,20 @@ class Record(BaseModel):
     tvm: str
     unit: Unit
     where: str
-    cost: float | None = Field(default=None, gt=0)
-    instructions: int | None = None
+    cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    instructions: int | None = Field(default=None, ge=0)
     failure: Failure = ""
     detail: str = ""
     when: str
     seed: int
     conditions: Mapping[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        datetime.fromisoformat(self.when)
+        if self.cost is not None and self.failure:
+            raise ValueError(f"it has a cost, and failed ({self.failure})")
+        return self
 
     @property
     def id(self) -> str:

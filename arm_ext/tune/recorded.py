@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measuring with a memory: what the database holds is not measured again, and what is measured goes there at once."""
 
-import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -12,8 +11,6 @@ from arm_ext.tune.database import Database, same_candidate
 from arm_ext.tune.measure import Measurer, OnResult, Result, ignore
 from arm_ext.tune.record import Record
 from arm_ext.tune.task import Task
-
-_LOG = logging.getLogger(__name__)
 
 
 class Recorded:
@@ -78,8 +75,6 @@ class Recorded:
                 if (record.unit, record.where) == (self.unit, self.where)
             }
             self._before = frozenset(self._known)
-            if self._database.torn:
-                _LOG.warning("%d lines of %s are no records", self._database.torn, self._database.folder)
         return self._known
 
     def _record(self, task: Task, candidate: Candidate, result: Result) -> Record:

@@ -4,27 +4,28 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.database import Database, same_candidate
+from arm_ext.tune.database import same_candidate
 from arm_ext.tune.measure import Measurer
 from arm_ext.tune.record import Record
 from arm_ext.tune.task import Task
 
 
 def rerank(
-    tasks: Sequence[Task], measurer: Measurer, database: Database, top: int, until: Callable[[], bool]
+    tasks: Sequence[Task],
+    measurer: Measurer,
+    records: Sequence[Record],
+    top: int,
+    until: Callable[[], bool],
 ) -> None:
     """Measures what is taken without tuning, and the best of each task.
 
     Args:
         tasks: Of which; one without records is passed over.
         measurer: Where; it records.
-        database: Has the candidates, with costs in another unit than the measurer's or from other places.
+        records: Of these tasks' target, with costs in another unit than the measurer's or from other places.
         top: How many of each.
         until: Whether to stop, asked before each task.
     """
-    if not tasks:
-        return
-    records = database.records(tasks[0].profile)
     for task in tasks:
         if until():
             return

@@ -2,6 +2,8 @@
 """Databases as a whole: what is in one, several put together, and the least that is worth keeping."""
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +15,7 @@ from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.costs import BOUND
 from arm_ext.tune.database import Database, best_of
 from arm_ext.tune.record import Record, Unit
+from arm_ext.tune.soundness import kept
 
 
 class _Report(BaseModel):
@@ -66,43 +69,53 @@ class Contents(_Report):
     Attributes:
         folder: Where it lies.
         records: How many it has.
-        torn: Lines that are none.
+        skipped: How many lines have none that is valid, by reason.
         books: By core.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     folder: str
     records: int
-    torn: int
+    skipped: dict[str, int]
     books: list[Book]
 
 
 def contents(database: Database) -> Contents:
     """What a database holds."""
-    records = database.all()
+    records, faults = kept(database.all())
     books = []
     for of_book in _groups(records, "core", "features", "tvm"):
         entries = [entry for of_task in _groups(of_book, "task") for entry in _entries(of_task)]
         first = of_book[0]
         books.append(Book(core=first.core, features=list(first.features), tvm=first.tvm, entries=entries))
-    return Contents(folder=str(database.folder), records=len(records), torn=database.torn, books=books)
+    return Contents(
+        folder=str(database.folder),
+        records=len(records),
+        skipped=dict(database.skipped + faults),
+        books=books,
+    )
 
 
-def merge(sources: Sequence[Database], output: Path) -> int:
+def merge(sources: Sequence[Database], output: Path) -> tuple[int, Counter[str]]:
     """Puts the records of several databases into one, which may be one of them; each record once.
 
     Returns:
-        How many records were added.
+        How many records were added, and how many were not as they are none, by reason.
     """
     checked_folder(output, "-o")
     target = Database(output, create=True)
     known = {record.id for record in target.all()}
-    added = {record.id: record for source in sources for record in source.all() if record.id not in known}
+    added: dict[str, Record] = {}
+    skipped: Counter[str] = Counter()
+    for source in sources:
+        records, faults = kept(source.all())
+        added |= {record.id: record for record in records if record.id not in known}
+        skipped += source.skipped + faults
     target.append(sorted(added.values(), key=lambda record: record.when))
-    return len(added)
+    return len(added), skipped
 
 
-def prune(database: Database, keep: int) -> int:
+def prune(database: Database, keep: int) -> tuple[int, Counter[str]]:
     """Removes all but the fastest of each task, and what it would be without tuning.
 
     A search that is repeated measures what was removed again.
@@ -112,11 +125,13 @@ def prune(database: Database, keep: int) -> int:
         keep: How many of each task, unit and place are kept.
 
     Returns:
-        How many records were removed.
+        How many records were removed, and how many there were that are none, by reason: lines that hold no record stay,
+        if they are not too long.
     """
-    before = len(database.all())
-    database.rewrite(lambda records: _kept(records, keep))
-    return before - len(database.all())
+    records = database.all()
+    skipped = database.skipped + kept(records)[1]
+    database.rewrite(lambda records: _kept(kept(records)[0], keep))
+    return len(records) - len(database.all()), skipped
 
 
 def _kept(records: Sequence[Record], keep: int) -> Iterator[Record]:
@@ -149,7 +164,11 @@ def _entries(records: Sequence[Record]) -> Iterator[Entry]:
 
 def _bound(record: Record | None) -> float | None:
     text = None if record is None else record.conditions.get(BOUND)
-    return None if text is None else float(text)
+    try:
+        share = math.nan if text is None else float(text)
+    except ValueError:
+        return None
+    return share if 0.0 <= share <= 1.0 else None
 
 
 def _groups(records: Iterable[Record], *fields: str) -> list[list[Record]]:

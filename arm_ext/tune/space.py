@@ -65,13 +65,18 @@ def space(task: Task) -> tuple[Candidate, ...]:
         kernel = kernel_named(name)
         points = {
             Candidate(name, params): kernel.estimate(task.workload, params, core)
-            for tile in WIDER.get(name, kernel.candidates)(task.workload, core)
-            for params in (tile, *_finer(task, tile), *_flipped(name, tile))
+            for params in parameters(name, task.workload, core)
         }
         if min(points.values(), default=0.0) <= HOPELESS * task.estimate:
             found |= points
     found[task.default] = 0.0
     return tuple(sorted(found, key=found.__getitem__))
+
+
+def parameters(kernel: str, workload: Workload, core: Core) -> Iterator[Any]:
+    """All that is tried of a kernel that takes the workload."""
+    for tile in WIDER.get(kernel, kernel_named(kernel).candidates)(workload, core):
+        yield from (tile, *_finer(workload, core, tile), *_flipped(kernel, tile))
 
 
 def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate | None:
@@ -95,16 +100,16 @@ def _flipped(kernel: str, params: Any) -> Iterator[Any]:
         yield replace(params, **{FLAGS[kernel]: not getattr(params, FLAGS[kernel])})
 
 
-def _finer(task: Task, params: Any) -> Iterator[Any]:
+def _finer(workload: Workload, core: Core, params: Any) -> Iterator[Any]:
     """The same tile in more blocks of columns, or of rows."""
-    weights = task.workload.operands[1:2]
+    weights = workload.operands[1:2]
     size = sum(math.prod(operand.shape) * np.dtype(operand.dtype).itemsize for operand in weights)
-    if size <= task.profile.core.l1d.size // 2:
+    if size <= core.l1d.size // 2:
         return
     for times in FINER:
         if hasattr(params, "column_blocks"):
             blocks = times * params.column_blocks
-            if blocks * params.tile.columns <= task.workload.output_shape[-1]:
+            if blocks * params.tile.columns <= workload.output_shape[-1]:
                 yield replace(params, column_blocks=blocks)
         elif hasattr(params, "row_block") and getattr(params, "depth_blocks", 1) == 1:
             tiles = params.row_block // params.rows // times

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tuning database says of the workloads of a model, for `select`.
 
-Only records of exactly the target's core, its features and this version of TVM count. A record of a kernel that is
-switched off, or whose parameters this version does not have, is passed over.
+Only records of exactly the target's core, its features and this version of TVM count, if they are sound; those of a
+kernel that is switched off are passed over.
 """
 
+import logging
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -12,14 +13,16 @@ from arm_ext.errors import UsageError
 from arm_ext.manifest import TunedKernel
 from arm_ext.report import KernelCall
 from arm_ext.target.profiles import Profile
+from arm_ext.tune import metaschedule
 from arm_ext.tune.candidate import Candidate, key_of
 from arm_ext.tune.database import Database, best_of
-from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.record import Record
+from arm_ext.tune.soundness import sound, told
 from schedules.cores import Core
-from schedules.kernel import Match
 from schedules.select import Known
 from schedules.workload import Workload
+
+_LOG = logging.getLogger(__name__)
 
 
 class Tuned:
@@ -38,23 +41,33 @@ class Tuned:
         """
         database, self._folder, self._without = Database(folder), folder, without
         self._records: dict[str, list[Record]] = {}
-        for record in database.records(profile):
+        records, faults = sound(database.records(profile))
+        for record in records:
             self._records.setdefault(record.task, []).append(record)
+        sentence = told(database.folder, database.skipped + faults)
+        if sentence:
+            _LOG.warning(sentence)
         self._told: dict[str, TunedKernel] = {}
         if not self._records:
             found = sorted({f"{r.core} ({', '.join(r.features)}; TVM {r.tvm})" for r in database.all()})
             raise UsageError(
                 f"{folder} has no record for {profile.name} with {', '.join(profile.features)} and this TVM; "
                 f"it has records for: {'; '.join(found) or 'nothing'}. Tune for this target first"
+                + (f". {sentence}" if sentence else "")
             )
 
     def __call__(self, workload: Workload, core: Core) -> Known | None:
         """The fastest parameters that were measured for a workload, or None."""
         key = key_of(workload)
-        record = best_of(self._usable(self._records.get(key, ()), workload, core))
-        if record is None:
+        usable = self._usable(self._records.get(key, ()))
+        while (record := best_of(usable)) is not None:
+            candidate = Candidate.decode(record.candidate)
+            if not (fault := _unfit(workload, candidate)):
+                break
+            _LOG.warning("record %s of %s is not used: %s", record.id, self._folder, fault)
+            usable.remove(record)
+        else:
             return None
-        candidate = Candidate.decode(record.candidate)
         source = f"record {record.id}: {_cost(record)}{self._against(record)}"
         self._told[source] = TunedKernel(record=record.id, task=key, candidate=record.candidate)
         return Known(candidate.params, source)
@@ -76,15 +89,8 @@ class Tuned:
             )
         return [self._told[source] for source in used]
 
-    def _usable(self, records: Collection[Record], workload: Workload, core: Core) -> list[Record]:
-        return [record for record in records if self._fits(record, workload, core)]
-
-    def _fits(self, record: Record, workload: Workload, core: Core) -> bool:
-        try:
-            kernel = kernel_named(Candidate.decode(record.candidate).kernel)
-        except ValueError:
-            return False
-        return kernel.NAME not in self._without and isinstance(kernel.matches(workload, core), Match)
+    def _usable(self, records: Collection[Record]) -> list[Record]:
+        return [record for record in records if record.candidate["kernel"] not in self._without]
 
     def _against(self, record: Record) -> str:
         """The default's cost in the same place; nothing if it is not there, or this is it."""
@@ -93,6 +99,17 @@ class Tuned:
         same = (r for r in self._records[record.task] if r.default and r.where == record.where)
         default = next((r for r in same if r.cost is not None), None)
         return "" if default is None else f", by default {_cost(default)}"
+
+
+def _unfit(workload: Workload, candidate: Candidate) -> str:
+    """Why a trace does not fit the loops that it is of; "" if it does, or there is none."""
+    if candidate.kernel != metaschedule.NAME:
+        return ""
+    try:
+        metaschedule.build(workload, candidate.params)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _cost(record: Record) -> str:

@@ -17,6 +17,7 @@ from onnx import helper
 from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.apart import run_apart
 from arm_ext.frontends.common.limits import check_inputs, check_values
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
@@ -32,6 +33,7 @@ from arm_ext.frontends.refuse import Shapes
 from relay_passes.define_division import divides_integers
 
 
+@ending_blocks_on_error()
 def import_onnx(model: str | Path | onnx.ModelProto, shapes: Shapes | None = None) -> ImportedModel:
     """Import an ONNX model.
 

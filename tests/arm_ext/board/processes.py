@@ -25,8 +25,8 @@ def group(leader: int) -> list[int]:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    """Whether it holds within five seconds."""
-    deadline = monotonic() + 5
+    """Whether it holds within a minute, which is for a machine under load."""
+    deadline = monotonic() + 60
     while not holds() and monotonic() < deadline:
         sleep(0.05)
     return holds()

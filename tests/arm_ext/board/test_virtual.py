@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arm_ext.board import open_board
-from arm_ext.board.virtual import VirtualServer
+from arm_ext.board import conditions, open_board
+from arm_ext.board.virtual import DEFAULT_CPU, VirtualServer, emulated_cpu
 from arm_ext.errors import EnvError, UsageError
 from tests.arm_ext.board.models import COLUMNS, ILLEGAL, ROWS, SPIN
 from tests.arm_ext.board.processes import eventually, group, processes_of
@@ -24,7 +24,7 @@ model = board.load(pathlib.Path(sys.argv[1]))
 threading.Thread(target=model.run, args=([np.array([2], np.float32)],), daemon=True).start()
 time.sleep(0.5)
 print("ready", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -98,6 +98,33 @@ def test_only_a_counting_board_counts_and_none_tells_times(add_relu: Path) -> No
             loaded.count(_INPUTS)
         with pytest.raises(UsageError, match="its times mean nothing"):
             loaded.time(_INPUTS, repeats=1, warmup=1)
+
+
+def test_the_runtime_has_as_many_threads_as_asked_for_whatever_this_machine_has() -> None:
+    with open_board("virtual", counting=True, threads=5) as board:
+        session = board.connect()
+        assert conditions.threads(session) == 5
+        session.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "own_cpu", "cpu"),
+    [
+        ("", "", None, DEFAULT_CPU),
+        ("", "arm", "cortex-a76", "cortex-a76"),
+        ("neoverse-n2", "arm", "cortex-a76", "max,sve128=on,sve256=off,sve512=off,sme=off"),
+        (
+            "neoverse-n2",
+            "neoverse-n2",
+            "max,sve=off,sme=off",
+            "max,sve=off,sme=off",
+        ),  # after --mattr=-sve,-sve2
+        ("cortex-a53", "", None, "cortex-a72"),  # QEMU's own has what the profile has not
+        ("max,sme=off", "arm", "cortex-a76", "max,sme=off"),
+    ],
+)
+def test_the_name_of_a_profile_is_its_emulator(name: str, own: str, own_cpu: str | None, cpu: str) -> None:
+    assert emulated_cpu(name, own, own_cpu) == cpu
 
 
 def test_an_unknown_cpu_is_a_usage_error() -> None:

@@ -67,7 +67,7 @@ def test_a_virtual_board_serves_until_it_is_interrupted(
         assert board.load(fault_model(tmp_path)).run(value) == value
     leader = processes_of(command.pid)[0]
     command.send_signal(number)
-    assert command.wait(10) == 0
+    assert command.wait(60) == 0
     assert not group(leader)
     assert list(temp.iterdir()) == []
 
@@ -75,10 +75,10 @@ def test_a_virtual_board_serves_until_it_is_interrupted(
 def test_a_killed_command_takes_the_board_from_a_client(
     command: subprocess.Popen[str], temp: Path, tmp_path: Path
 ) -> None:
-    with open_board(_name(command), timeout=20) as board:
+    with open_board(_name(command), timeout=600) as board:
         leader = processes_of(command.pid)[0]
         loaded = board.load(fault_model(tmp_path))
-        Timer(0.5, command.kill).start()
+        Timer(2, command.kill).start()
         with pytest.raises(EnvError, match="went away"):
             loaded.run([np.array([SPIN], np.float32)])
     assert eventually(lambda: not group(leader) and not list(temp.iterdir()))

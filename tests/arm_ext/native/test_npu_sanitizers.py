@@ -72,7 +72,7 @@ def run(built: Path, npu_device: Device, tmp_path: Path) -> Run:
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
 
 
 def _case(case: Case, payload: bytes) -> bytes:

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from arm_ext import digits
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import emulated_cpu
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.manifest import State
+from arm_ext.package import Selftest, load_package
 from arm_ext.peers.catalog import PEERS
-from arm_ext.peers.compare import OURS, _profile, compare
+from arm_ext.peers.compare import OURS, _inputs_of, _profile, compare
 from arm_ext.peers.count import fetch
 from arm_ext.peers.empty import write_empty
 from arm_ext.target.profiles import resolve
+from tests.arm_ext.models import mlp
 
 MODEL = digits.model_path()
 
@@ -105,3 +111,32 @@ def test_a_runtime_that_refuses_the_model_says_why(tmp_path: Path) -> None:
     broken.write_bytes(b"\x08\x08no model")
     with pytest.raises(ModelError, match=r"onnxruntime 1\.\S+ cannot run it: \S+"):
         fetch(PEERS["onnxruntime"]).count(broken, [], cpu="cortex-a76", core="cortex-a76")
+
+
+def test_a_file_with_open_sizes_is_compared_at_the_shape_given(tmp_path: Path) -> None:
+    path = tmp_path / "mlp.onnx"
+    onnx.save(mlp("n"), path)
+    with pytest.raises(UsageError, match="--shape"):
+        compare(path, "litert")
+    compared = compare(path, "litert", shapes={"x": (2, 31)})
+    assert [row.runtime for row in compared.rows] == [OURS]
+    assert compared.macs == 2 * (31 * 9 + 9 * 7)
+
+
+def test_a_shape_is_for_a_file(digits_package: Path) -> None:
+    with pytest.raises(UsageError, match="--shape is for a model file"):
+        compare(digits_package, "litert", shapes={"image": (1, 1, 8, 8)})
+    with pytest.raises(UsageError, match="takes one shape an input"):
+        compare(digits_package, "litert", shapes={"image": ((1, 2), 1, 8, 8)})
+
+
+def test_states_of_a_tflite_model_are_no_inputs_of_its_file(digits_package: Path, tmp_path: Path) -> None:
+    package = load_package(digits_package)
+    states = [State(input="s", output="t", shape=[1], dtype="float32", initial="zeros")]
+    stateful = replace(package, manifest=package.manifest.model_copy(update={"states": states}))
+    x, s = np.zeros(1), np.ones(1)
+    selftest = Selftest([x, s], [], [], "")
+    tflite, onnx_file = (write_empty(kind, tmp_path) for kind in ("tflite", "onnx"))
+    assert _inputs_of(tflite, stateful, selftest) == [x]
+    assert _inputs_of(onnx_file, stateful, selftest) == [x, s]
+    assert _inputs_of(tflite, package, selftest) == [x, s]

@@ -3,6 +3,7 @@ import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has ever
 
 from arm_ext.tune import chain
 from arm_ext.tune.candidate import Candidate
-from arm_ext.tune.chain import Chain, Job, Site
+from arm_ext.tune.chain import Chain, FailedError, Job, Site
 from arm_ext.tune.reference import Sample, sample
 from schedules.select import kernel_named
 from tests.arm_ext.tune.standins import A72, A76, tasks
@@ -27,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def measure(folder: Path) -> Iterator[Chain]:
-    made = Chain(Site(A76, "virtual", counting=True, seconds=30, folder=folder))
+    made = Chain(Site(A76, "virtual", counting=True, seconds=300, folder=folder))
     yield made
     made.close()
 
@@ -67,7 +68,7 @@ def test_a_kernel_that_does_not_take_the_workload_fails_to_build(measure: Chain,
 def test_code_above_the_target_is_found_before_it_runs(
     job: Job, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Chain(Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 30, folder))
+    made = Chain(Site(replace(A76, core=replace(A76.core, features=())), "virtual", True, 300, folder))
     monkeypatch.setattr(chain, "build", lambda *_: (_product(16), ()))
     monkeypatch.setattr(made, "_target", A76.tvm_target())
     result = made(job)
@@ -77,7 +78,7 @@ def test_code_above_the_target_is_found_before_it_runs(
 
 
 def test_a_board_without_the_features_is_no_fault_of_the_candidate(job: Job, folder: Path) -> None:
-    made = Chain(Site(A76, f"virtual:{A72.qemu_cpu}", True, 30, folder))
+    made = Chain(Site(A76, f"virtual:{A72.qemu_cpu}", True, 300, folder))
     result = made(job)
     made.close()
     assert (result.failure, result.cost) == ("board", None)
@@ -158,3 +159,16 @@ def test_the_intrinsic_that_reads_other_bytes_is_caught(
     result = measure(_job(folder / f"sdot-{depth}", Sample((a,), (b,), expected, 0.0), _TASK.default))
     assert result.failure == failure, result.detail
     assert (result.cost is None) == bool(failure)
+
+
+def test_a_board_that_is_away_is_waited_for_no_longer_than_the_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("arm_ext.tune.chain.sleep", waits.append)
+    site = Site(A76, "127.0.0.1:9", counting=False, seconds=300, folder=tmp_path, until=monotonic())
+    made = Chain(site)
+    with pytest.raises(FailedError, match="no RPC server") as failed:
+        made._connect()
+    made.close()
+    assert (failed.value.kind, waits) == ("board", [])

@@ -30,7 +30,7 @@ def _copy(size: int) -> tvm.tirx.PrimFunc:
 
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
-    made = Chain(Site(A76, "virtual", True, 30, tmp_path_factory.mktemp("costs")))
+    made = Chain(Site(A76, "virtual", True, 300, tmp_path_factory.mktemp("costs")))
     yield made
     made.close()
 

@@ -82,7 +82,7 @@ def test_a_candidate_whose_board_dies_gets_another_one_once(
         return Result(kernel.seconds(repeats=1)[0])
 
     (tmp_path / "sample").write_bytes(pickle.dumps(sample(task)))
-    chain = ChainOnEmulators(Site(A76, f"tracker-{tracker}/{_KEY}", False, 30, tmp_path), cost)
+    chain = ChainOnEmulators(Site(A76, f"tracker-{tracker}/{_KEY}", False, 300, tmp_path), cost)
     result = chain(Job(task.workload, task.default, tmp_path / "sample"))
     chain.close()
     boards[0].close()

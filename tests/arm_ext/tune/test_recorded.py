@@ -77,7 +77,7 @@ def test_the_best_are_measured_again_on_a_board_beside_the_default(tmp_path: Pat
     database = Database(tmp_path)
     results = Recorded(StandIn(hashed), database).measure(_BATCH)
     board = StandIn(lambda *_: Result(1e-6), unit="seconds", where="192.168.0.7:9090")
-    rerank(tasks(), Recorded(board, database), database, 2, lambda: False)
+    rerank(tasks(), Recorded(board, database), database.records(A76), 2, lambda: False)
     ranked = sorted(zip(results, _BATCH, strict=True), key=lambda pair: pair[0].cost or 0)
     expected = {_TASK.default, *(candidate for _, (_, candidate) in ranked[:2])}
     assert {candidate for _, candidate in board.seen} == expected

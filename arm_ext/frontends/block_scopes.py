@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Function scopes of TVM's BlockBuilder that an error leaves: their blocks are ended.
+
+TVM's leave them open, and each builder then prints "BlockBuilder destroyed with remaining blocks!" beside the message
+that the error becomes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tvm.relax.block_builder import FunctionScope
+
+
+@contextmanager
+def ending_blocks_on_error() -> Iterator[None]:
+    """Within it, whoever builds: upstream's importers too."""
+    upstream = FunctionScope.__exit__
+
+    def leave(scope: Any, kind: type[BaseException] | None, error: object, at: object) -> None:
+        if kind is not None and not scope._is_emit_func_output_called:
+            scope._bb._end_block()
+            scope._bb.end_scope()
+        upstream(scope, kind, error, at)
+
+    FunctionScope.__exit__ = leave
+    try:
+        yield
+    finally:
+        FunctionScope.__exit__ = upstream

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which records of a database may be used, and in one sentence how many are not and why.
+
+Databases come from other machines, versions and hands. A record is used if its workload is the one that its task is
+named after, a kernel of this version takes it, and its parameters are among those that a search would try.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from arm_ext.errors import EnvError
+from arm_ext.target.profiles import NEON_BITS, host
+from arm_ext.tune import metaschedule
+from arm_ext.tune.candidate import Candidate, decode_workload, key_of
+from arm_ext.tune.kernels import kernel_named
+from arm_ext.tune.record import Record
+from arm_ext.tune.space import parameters
+from schedules.cores import CORES, Core
+from schedules.kernel import Match
+from schedules.workload import Workload
+
+UNKNOWN_CORE = "of a core that this version does not know"
+WRONG_WORKLOAD = "of a workload that this version does not have, or of another than their task's"
+NO_KERNEL = "of a kernel that this version does not have, or with parameters that it cannot have"
+IMPOSSIBLE = "of a kernel or with parameters that are none for the workload"
+
+
+def sound(records: Iterable[Record]) -> tuple[list[Record], Counter[str]]:
+    """Return the records that may be used by this version, and how many may not, by reason."""
+    return _divided(records, fault_of)
+
+
+def kept(records: Iterable[Record]) -> tuple[list[Record], Counter[str]]:
+    """Return what a database may hold, and how much else there is: other versions and other machines may use more."""
+
+    def fault(record: Record) -> str:
+        found = fault_of(record) if record.tvm == tvm.__version__ else ""
+        return "" if found == UNKNOWN_CORE else found
+
+    return _divided(records, fault)
+
+
+def _divided(records: Iterable[Record], fault: Callable[[Record], str]) -> tuple[list[Record], Counter[str]]:
+    found, faults = [], Counter[str]()
+    for record in records:
+        if reason := fault(record):
+            faults[reason] += 1
+        else:
+            found.append(record)
+    return found, faults
+
+
+def told(folder: Path | str, skipped: Mapping[str, int]) -> str:
+    """Return the sentence that says how many records are not used, and why; "" if there are none."""
+    if not skipped:
+        return ""
+    count = sum(skipped.values())
+    reasons = "; ".join(f"{number} {reason}" for reason, number in sorted(skipped.items()))
+    return f"{count} record{'' if count == 1 else 's'} of {folder} {'is' if count == 1 else 'are'} not used: {reasons}"
+
+
+def fault_of(record: Record) -> str:
+    """Return why this version does not use a record; "" if it may."""
+    core = _core_of(record)
+    if core is None:
+        return UNKNOWN_CORE
+    try:
+        workload = decode_workload(record.workload)
+        if key_of(workload) != record.task:
+            return WRONG_WORKLOAD
+    except Exception:  # anything can stand in a workload that no version of ours wrote
+        return WRONG_WORKLOAD
+    try:
+        candidate = Candidate.decode(record.candidate)
+    except ValueError:
+        return NO_KERNEL
+    try:
+        return "" if _possible(workload, candidate, core) else IMPOSSIBLE
+    except Exception:  # likewise; the kernel is asked of a workload that was never its own
+        return IMPOSSIBLE
+
+
+def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
+    if candidate.kernel == metaschedule.NAME:
+        # Whether a trace fits shows when it is applied: listing those that could be takes seconds.
+        return isinstance(metaschedule.matches(workload, core), Match) and isinstance(
+            candidate.params.trace, str
+        )
+    return candidate.params in _parameters(candidate.kernel, workload, core)
+
+
+@lru_cache(maxsize=1024)
+def _parameters(kernel: str, workload: Workload, core: Core) -> frozenset[Any]:
+    """All that a search tries of a kernel, and its default; nothing if it does not take the workload."""
+    named = kernel_named(kernel)
+    if not isinstance(named.matches(workload, core), Match):
+        return frozenset()
+    return frozenset((*parameters(kernel, workload, core), named.default(workload, core)))
+
+
+def _core_of(record: Record) -> Core | None:
+    """The core that a record is of, with the features that it had; this machine's, if that has the name."""
+    core = CORES.get(record.core)
+    if core is None:
+        with suppress(EnvError):
+            core = host().core
+        if core is None or core.name != record.core:
+            return None
+    bits = core.vector_bits if "sve" in record.features or core.name not in CORES else NEON_BITS
+    return replace(core, features=record.features, vector_bits=bits)
