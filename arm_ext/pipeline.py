@@ -125,6 +125,7 @@ def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
     # Among them: int8 weights of float products stay int8, their scale goes where the epilogue finds it.
     mod = relay_passes.apply_rules(mod, PRODUCT_RULES)
+    mod = relay_passes.split_concat(mod)
     costs = Costs(context.profile.core)
     mod = relay_passes.combine_matmuls(mod, VOCABULARY, costs)
     return relay_passes.fuse(mod, VOCABULARY, costs)

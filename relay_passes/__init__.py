@@ -18,6 +18,7 @@ from relay_passes.outline import Part, outline
 from relay_passes.plan_arena import plan_arena
 from relay_passes.rule import Explanation, Match, Rejection, Rule, apply_rules, explain
 from relay_passes.sources import function_sources, name_bindings, sources_of, unnamed_calls, with_source
+from relay_passes.split_concat import split_concat
 from relay_passes.upstream import run_upstream
 from relay_passes.verify import verify
 
@@ -52,6 +53,7 @@ __all__ = [
     "plan_arena",
     "run_upstream",
     "sources_of",
+    "split_concat",
     "to_half_precision",
     "to_nhwc",
     "unnamed_calls",

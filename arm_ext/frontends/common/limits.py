@@ -31,6 +31,15 @@ MOST_BYTES = 2**40
 _SHARE = 4
 """Of this machine's memory, the part that a tensor can take: the self-test holds some, and copies of some."""
 
+MOST_NESTED = 64
+"""Branches, loops and calls of functions inside each other: each takes a share of the stack of what reads them."""
+
+MOST_CALLS = 50_000
+"""Nodes of a program, its functions and loops written out: beyond it, compiling takes hours."""
+
+MOST_ROUNDS = 2**24
+"""Of a loop whose number of them is known: the self-test, and each call of the package, go through them all."""
+
 ELEMENT_TYPES = frozenset(
     (
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),

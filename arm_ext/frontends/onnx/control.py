@@ -10,6 +10,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.limits import MOST_ROUNDS
 from arm_ext.frontends.onnx.cut import captures
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, ints, stack
@@ -40,6 +41,11 @@ def loop(e: Expansion) -> None:
     if begins is not None and not begins.all():
         count = np.array(0)
     scanned = list(e.node.output[len(states) :])
+    if begins is not None and begins.all() and not _may_end(e, body):
+        if count is None and not trips:
+            raise ModelError("it has no number of rounds, and its condition is always true: it has no end")
+        if count is not None and count.reshape(-1)[0] > MOST_ROUNDS:
+            raise ModelError(f"it has {count.reshape(-1)[0]} rounds, and {MOST_ROUNDS} can be compiled")
     if count is None or begins is None or _may_end(e, body):
         if scanned:
             raise ModelError(

@@ -25,6 +25,7 @@ from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_
 from arm_ext.frontends.onnx.empty import telling_of_empty
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.limits import check_attributes
+from arm_ext.frontends.onnx.nesting import check_nesting
 from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
@@ -84,6 +85,7 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
     """
     if isinstance(model, onnx.ModelProto):
         refuse_heavy(model, model.graph.name)
+        check_nesting(model)
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
         make_valid(copy)
@@ -99,9 +101,15 @@ def read_onnx(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str
         refuse_heavy(proto, path.name)
         onnx.external_data_helper.load_external_data_for_model(proto, str(path.parent))
     except DecodeError as err:
+        if "MaxDepth" in str(err):
+            raise ModelError(
+                f"{path}: its branches and loops stand deeper inside each other than protobuf reads, which is 100 "
+                "messages, some 30 of them"
+            ) from err
         raise UsageError(f"{path}: not an ONNX model, or a truncated one ({err})") from err
     except (onnx.checker.ValidationError, OSError) as err:
         raise UsageError(f"{path}: its external weights cannot be read: {err}") from err
+    check_nesting(proto)
     make_valid(proto)
     return proto, path.stem, hashlib.sha256(data).hexdigest()
 

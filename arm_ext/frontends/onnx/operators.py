@@ -50,6 +50,7 @@ _STANDARD: dict[str, Expand] = {
     "Celu": elementwise.celu,
     "Col2Im": rearrange.col2im,
     "Compress": rearrange.compress,
+    "ConvTranspose": rearrange.transposed_to_shape,
     "CumProd": rearrange.cumulative_product,
     "DFT": fourier.dft,
     "Dropout": elementwise.dropout,

@@ -167,3 +167,43 @@ def bound_boxes(e: Expansion) -> None:
         e.emit(
             "NonMaxSuppression", [boxes, scores, bound, *thresholds], e.node.output[0], copied=e.attributes()
         )
+
+
+def transposed_to_shape(e: Expansion) -> None:
+    """A ConvTranspose with output_shape by the padding that gives it; others stay.
+
+    What would be more than the wanted shape is cut off, half at each side; what is missing is added at the end.
+    """
+    wanted = [int(size) for size in e.numbers("output_shape")]
+    if not wanted:
+        return
+    data, weight, *_ = e.node.input
+    axes = len(e.dims(data)) - 2
+    wanted = wanted[-axes:]  # some exporters write batch and channels, too
+    strides, dilations = (
+        [int(n) for n in e.numbers(name)] or [1] * axes for name in ("strides", "dilations")
+    )
+    added = [int(n) for n in e.numbers("output_padding")] or [0] * axes
+    begins, ends, missing = [], [], []
+    for k, (size, window) in enumerate(zip(e.dims(data)[2:], e.dims(weight)[2:], strict=True)):
+        whole = strides[k] * (size - 1) + added[k] + (window - 1) * dilations[k] + 1
+        cut = max(whole - wanted[k], 0)
+        # The odd one is cut off the end with SAME_UPPER, else off the beginning.
+        first = cut // 2 if e.text("auto_pad", "NOTSET") == "SAME_UPPER" else cut - cut // 2
+        begins.append(first)
+        ends.append(cut - first)
+        missing.append(added[k] + max(wanted[k] - whole, 0))
+        if missing[-1] >= strides[k]:
+            raise ModelError(
+                f"its output_shape {wanted} is beyond what its data reach, by {missing[-1]} where less than the stride "
+                f"{strides[k]} can be added"
+            )
+    kept = e.attributes("output_shape", "output_padding", "pads", "auto_pad")
+    e.emit(
+        "ConvTranspose",
+        e.node.input,
+        e.node.output[0],
+        copied=kept,
+        pads=[*begins, *ends],
+        output_padding=missing,
+    )

@@ -9,6 +9,7 @@ from tvm import relax
 from tvm.ir import Expr, Var
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.limits import MOST_CALLS
 from arm_ext.frontends.onnx.block import Callee
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
 from arm_ext.frontends.stablehlo.expansions import known_functions
@@ -21,8 +22,6 @@ Convert = Callable[["Translator", Any, list[Held]], list[Held]]
 
 # Constants of up to so many elements are computed at once: loops count with them.
 _FOLDED_ELEMENTS = 64
-# Of a function with its loops unrolled; beyond it, compiling takes hours.
-_MAX_CALLS = 50_000
 
 
 class Translator(Values):
@@ -115,8 +114,8 @@ class Translator(Values):
     def _convert(self, op: Any, convert: Convert | None, arguments: Sequence[Any]) -> None:
         name = op.operation.name
         self.node = self._nodes.get(op.operation, self.node)
-        if len(self.names) > _MAX_CALLS:
-            raise ModelError(f"the program has more than {_MAX_CALLS} operators with its loops unrolled")
+        if len(self.names) > MOST_CALLS:
+            raise ModelError(f"the program has more than {MOST_CALLS} operators with its loops unrolled")
         if name == "stablehlo.constant":
             results = [self._kept(constant_of(op, self._resources))]
         elif (folded := self._folded(op, arguments)) is not None:

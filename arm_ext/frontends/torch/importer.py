@@ -19,6 +19,7 @@ from torch.export.graph_signature import ConstantArgument, OutputKind
 from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.limits import Site, check_inputs, check_tensor, check_values
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.naming import name_calls
 from arm_ext.frontends.refuse import (
@@ -71,12 +72,15 @@ def import_torch(
     drop_numbers(plain)
     promote(plain.graph_module)
     buffers = take_buffers(plain)
+    _check_sizes(plain)
     translator = Translator(plain)
     mod = name_calls(translator.translate(), translator.last_binding)
     mod = _static(mod, shapes or {})
     mod = with_branches(mod, [name for name, operator in nodes.items() if operator in DECIDING])
     given = {buffer.input: buffer.name for buffer in buffers}
     inputs = tuple(_spec(given.get(param.name, param.name), param.ty) for param in mod["main"].params)
+    check_values(mod, nodes)
+    check_inputs(inputs)
     imported = ImportedModel(
         mod=mod,
         name=name,
@@ -92,6 +96,17 @@ def import_torch(
         buffer.name: translator._convert_pytorch_tensor_to_tvm(buffer.value).numpy() for buffer in buffers
     }
     return with_states(imported, {buffer.name: buffer.output for buffer in buffers}, initial)
+
+
+def _check_sizes(program: ExportedProgram) -> None:
+    """Refuse values beyond memory: of constants the translation makes arrays."""
+    for node in program.graph.nodes:
+        for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(value, torch.Tensor):
+                # A size that is not known yet is a symbol.
+                shape = [size if isinstance(size, int) else 1 for size in value.shape]
+                operator = operator_of(node) if node.op == "call_function" else "the program's"
+                check_tensor(Site(operator, node.name), "its result", shape, value.element_size())
 
 
 def _read(model: str | Path | ExportedProgram | nn.Module, trust: bool) -> tuple[ExportedProgram, str, str]:

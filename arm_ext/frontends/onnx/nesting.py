@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How deep an ONNX model nests branches and loops, and what its functions call: onnx follows both by recursion."""
+
+from collections.abc import Iterator, Sequence
+
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
+from arm_ext.frontends.onnx.expansion import domain_of
+
+_Key = tuple[str, str]
+
+
+def check_nesting(model: ModelProto) -> None:
+    """Refuse functions that call themselves, and what is nested too deep or is too much once it is written out.
+
+    Raises:
+        ModelError: It names the function, or how deep or large the model is.
+    """
+    functions = {(_short(f.domain), f.name): f for f in model.functions}
+    sizes: dict[_Key, int] = {}
+    depths: dict[_Key, int] = {}
+    for key in _callees_first(functions):
+        depths[key] = 1 + max((depths[callee] for callee in _callees(functions, key)), default=0)
+        if depths[key] > MOST_NESTED:
+            raise ModelError(
+                f"function '{key[1]}' calls others inside each other, {depths[key]} of them, and {MOST_NESTED} can be "
+                "compiled"
+            )
+        sizes[key] = _size(functions[key].node, sizes)
+        _check_size(f"function '{key[1]}'", sizes[key])
+    _check_size("the model", _size(model.graph.node, sizes))
+
+
+def _short(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
+    """All nodes, those of branches and loops too.
+
+    Raises:
+        ModelError: They are nested too deep.
+    """
+    waiting = [(node, 0) for node in nodes]
+    while waiting:
+        node, depth = waiting.pop()
+        yield node
+        graphs: list[GraphProto] = []
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                graphs.append(attribute.g)
+            graphs.extend(attribute.graphs)
+        if graphs and depth >= MOST_NESTED:
+            raise ModelError(
+                f"{node.op_type} node '{node.name}' stands inside {depth} branches and loops, and "
+                f"{MOST_NESTED} inside each other can be compiled"
+            )
+        waiting += [(inner, depth + 1) for graph in graphs for inner in graph.node]
+
+
+def _callees_first(functions: dict[_Key, FunctionProto]) -> Iterator[_Key]:
+    """Each function after those that it calls.
+
+    Raises:
+        ModelError: One calls itself, directly or not.
+    """
+    done: set[_Key] = set()
+    for first in functions:
+        # The calls on the way to where we are: a function, and those of its callees that are left.
+        path = [(first, _callees(functions, first))] if first not in done else []
+        on_path = {first}
+        while path:
+            key, left = path[-1]
+            callee = next((other for other in left if other not in done), None)
+            if callee is None:
+                path.pop()
+                on_path.discard(key)
+                done.add(key)
+                yield key
+                continue
+            if callee in on_path:
+                raise ModelError(f"function '{callee[1]}' calls itself, directly or by others: it has no end")
+            path.append((callee, _callees(functions, callee)))
+            on_path.add(callee)
+
+
+def _callees(functions: dict[_Key, FunctionProto], key: _Key) -> Iterator[_Key]:
+    called = {(domain_of(node), node.op_type) for node in _nodes(functions[key].node)}
+    return iter(sorted(called & functions.keys()))
+
+
+def _size(nodes: Sequence[NodeProto], sizes: dict[_Key, int]) -> int:
+    return sum(sizes.get((domain_of(node), node.op_type), 1) for node in _nodes(nodes))
+
+
+def _check_size(what: str, size: int) -> None:
+    if size > MOST_CALLS:
+        raise ModelError(
+            f"{what} has {size} nodes with its functions written out, and {MOST_CALLS} can be compiled"
+        )
