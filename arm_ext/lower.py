@@ -14,6 +14,7 @@ from arm_ext.lower_fixed import FixedSizes
 from arm_ext.report import Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
+from relay_passes.bounds import IndexCheck, check_indices
 from relay_passes.sources import (
     function_sources,
     map_calls,
@@ -55,6 +56,7 @@ def lower(
     fused = fuse_loops(mod, profile, choose, sizes)
     mod, done = _schedule(fused.mod, fused.loops, choose, sizes)
     kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
+    kernels += [_checking(check) for check in fused.checks if check.symbol]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
 
 
@@ -69,6 +71,7 @@ class Fused:
         sources: By symbol which source nodes it computes.
         numerics: By symbol what it computes in.
         loops: Symbols of the loops.
+        checks: What became of the indices that are known at run time.
     """
 
     mod: tvm.IRModule
@@ -77,13 +80,19 @@ class Fused:
     sources: Mapping[str, Sequence[str]]
     numerics: Mapping[str, str]
     loops: frozenset[str]
+    checks: Sequence[IndexCheck]
 
 
 def fuse_loops(
     mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> Fused:
-    """The first half of `lower`, which see: what it does before it schedules loops."""
+    """The first half of `lower`, which see: what it does before it schedules loops.
+
+    Raises:
+        OutOfBoundsError: Indices of the model are out of bounds whatever its inputs are.
+    """
     mod, kernels, rejected = _lower_composites(mod, choose, sizes)
+    ours = {kernel.symbol for kernel in kernels}
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     with profile.tvm_target():
@@ -91,17 +100,19 @@ def fuse_loops(
             # Sorts and scans, for which LegalizeOps has nothing.
             relax.backend.DispatchSortScan(),
             relax.transform.LegalizeOps(generic.LEGALIZE),
-            relax.transform.AnnotateTIROpPattern(),
-            relax.transform.FuseOps(),
         ):
+            mod = run_upstream(mod, upstream)
+        # Before loops are fused: then all indices of one operator are still a tensor.
+        mod, checks = check_indices(mod, ours)
+        for upstream in (relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps()):
             mod = run_upstream(mod, upstream)
         sources = function_sources(mod)
         routines = numerics_of(mod)
         mod = run_upstream(mod, relax.transform.FuseTIR())
-    ours = {kernel.symbol for kernel in kernels}
+    ours |= {check.symbol for check in checks}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
-    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours))
+    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
 
 
 def _schedule(
@@ -131,6 +142,16 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
         rejected=(*alternatives, *_alternatives(done.rejected)),
         estimated_cycles=None if done.cycles is None else round(done.cycles),
         tuned=known,
+    )
+
+
+def _checking(check: IndexCheck) -> KernelCall:
+    return KernelCall(
+        symbol=check.symbol,
+        sources=check.sources,
+        kernel="check",
+        numerics="-",
+        reason=f"indices are checked at run time: 0 to less than {' and '.join(check.limits)}",
     )
 
 
