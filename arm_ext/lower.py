@@ -11,7 +11,7 @@ import schedules
 from arm_ext.computed_in import numerics_of, numerics_of_calls
 from arm_ext.lower_any_length import Lengths
 from arm_ext.lower_fixed import FixedSizes
-from arm_ext.report import Alternative, KernelCall, RunnerUp
+from arm_ext.report import CHECK, Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
@@ -56,6 +56,7 @@ def lower(
     fused = fuse_loops(mod, profile, choose, sizes)
     mod, done = _schedule(fused.mod, fused.loops, choose, sizes)
     kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
+    kernels = [_indexed(kernel, fused.checks) for kernel in kernels]
     kernels += [_checking(check) for check in fused.checks if check.symbol]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
 
@@ -145,13 +146,27 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
     )
 
 
+_SAID = {
+    "checked": "its indices are checked at run time",
+    "proven": "its indices are in bounds, whatever the inputs are",
+    "clamped": "indices that it makes itself are clamped",
+}
+
+
+def _indexed(kernel: KernelCall, checks: Sequence[IndexCheck]) -> KernelCall:
+    """The record of a kernel, with what keeps the indices of its nodes in bounds."""
+    said = {name: _SAID[check.how] for check in checks for name in check.sources if name in kernel.sources}
+    return kernel.model_copy(update={"indices": said}) if said else kernel
+
+
 def _checking(check: IndexCheck) -> KernelCall:
+    limits = " and ".join(f"less than {limit}" for limit in check.limits)
     return KernelCall(
         symbol=check.symbol,
         sources=check.sources,
-        kernel="check",
+        kernel=CHECK,
         numerics="-",
-        reason=f"indices are checked at run time: 0 to less than {' and '.join(check.limits)}",
+        reason=f"compares indices: 0 and more, {limits}",
     )
 
 

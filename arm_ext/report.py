@@ -14,6 +14,9 @@ from relay_passes import KeptLayout, LeftFloat
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
+CHECK = "check"
+"""The kernel of what compares indices before another kernel reads by them."""
+
 SCHEMA_VERSION: Literal[1] = 1
 
 
@@ -41,6 +44,7 @@ class KernelCall(BaseModel):
 
     A kernel of ours has parameters and an estimate: cycles of one call on one core, by a model of the kernel that
     compares what could run a workload. `tuned` names the record of a tuning database that its parameters are of.
+    `indices` says by node what keeps indices in bounds that are known at run time alone.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -55,6 +59,7 @@ class KernelCall(BaseModel):
     estimated_cycles: int | None = None
     runner_up: RunnerUp | None = None
     tuned: str = ""
+    indices: dict[str, str] = {}
 
     def next_best(self) -> str:
         """Return the runner-up: its name, or the parameters that it has other ones of, and its estimate."""
@@ -235,7 +240,10 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
         )
     # A node that spreads over several kernels (weights prepared in one, used in another) is described by the first
     # that a hand-written kernel serves, else by the first of a family, else by the first.
-    main = min(calls, key=lambda call: (call.kernel == GENERIC, call.kernel in families.NAMES))
+    main = min(
+        calls, key=lambda call: (call.kernel == CHECK, call.kernel == GENERIC, call.kernel in families.NAMES)
+    )
+    indices = dict.fromkeys(call.indices[name] for call in calls if name in call.indices)
     rejected = "; ".join(f"not {a.kernel}: {a.reason}" for a in main.rejected)
     return NodeRow(
         source=name,
@@ -245,7 +253,7 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
         kernel=main.kernel,
         numerics=main.numerics,
         mac_share=share,
-        reason="; ".join(filter(None, [why, main.reason, rejected])),
+        reason="; ".join(filter(None, [why, main.reason, *indices, rejected])),
     )
 
 

@@ -21,6 +21,7 @@ from tvm_ffi import structural_map
 
 from relay_passes.bounds import OutOfBoundsError, check_indices
 from relay_passes.sources import bindings_of, relax_functions
+from relay_passes.upstream import run_upstream
 
 QDQ_WEIGHTS = ("relax.dequantize",)
 
@@ -89,7 +90,7 @@ def _evaluate(
     alone[GlobalVar("main")] = main
     alone = relax.transform.DeadCodeElimination(["main"])(alone)
     # What is computed here is the compiler's own memory.
-    alone, _ = check_indices(relax.transform.LegalizeOps()(alone))
+    alone, _ = check_indices(run_upstream(alone, relax.transform.LegalizeOps()))
     try:
         values = relax.VirtualMachine(tvm.compile(alone, tvm.target.Target("llvm")), tvm.cpu())["main"]()
     except IndexError as err:

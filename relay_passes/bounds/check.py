@@ -230,7 +230,7 @@ def _message(names: Sequence[str], limits: Sequence[str]) -> str:
 
 def _run(checker: tirx.PrimFunc, constants: Sequence[GenericConst]) -> None:
     """Check constants at once."""
-    compiled = tvm.compile(checker, tvm.target.Target("llvm"))
+    compiled = tvm.compile(checker.with_attr("global_symbol", "check"), tvm.target.Target("llvm"))
     taken = [constant.value for constant in constants]
     try:
         compiled(*taken, *(tvm.runtime.empty(tensor.shape, tensor.dtype) for tensor in taken))

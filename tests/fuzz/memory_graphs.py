@@ -59,7 +59,7 @@ class Input:
 
 @dataclass
 class Graph:
-    """A graph in the making."""
+    """A graph in the making; outputs in `undefined` have values that runtimes differ in."""
 
     rng: np.random.Generator
     nodes: list[onnx.NodeProto] = field(default_factory=list)
@@ -67,6 +67,7 @@ class Graph:
     constants: list[onnx.TensorProto] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     operator: str = ""
+    undefined: set[str] = field(default_factory=set)
 
     def pick(self, options: Sequence[Any]) -> Any:
         """One of them."""

@@ -194,14 +194,18 @@ def grid_sample(g: Graph) -> None:
     places = g.data([1, g.size(3), g.size(3), 2])
     scale = g.pick([0.5, 3.0, 1e20, 3e38])
     grid = g.node("Mul", [places, g.constant(np.float32(scale))])
-    if g.flag():
+    endless = g.flag()
+    if endless:
         grid = g.node("Sub", [g.node("Mul", [grid, g.constant(np.float32(np.inf))]), grid])
     attributes = {
         "mode": g.pick(["bilinear", "nearest"]),
         "padding_mode": g.pick(["zeros", "border"]),
         "align_corners": int(g.flag()),
     }
-    g.give(g.node("GridSample", [g.data([1, 2, h, w]), grid], **attributes))
+    y = g.node("GridSample", [g.data([1, 2, h, w]), grid], **attributes)
+    if endless or scale > 1e9:
+        g.undefined.add(y)
+    g.give(y)
 
 
 def roi_align(g: Graph) -> None:
