@@ -82,7 +82,7 @@ def test_constants_are_compared_at_compile_time() -> None:
         return _checked(net, [x], lambda: net.emit("y", op.take(x, index, 0, "fast")))[1]
 
     assert [check.how for check in taken(6)] == ["proven"]
-    with pytest.raises(OutOfBoundsError, match="node 'y': .* whatever the inputs are"):
+    with pytest.raises(OutOfBoundsError, match=r"node 'y': .* whatever the inputs are"):
         taken(7)
 
 
