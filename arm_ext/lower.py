@@ -10,9 +10,10 @@ from tvm import relax, tirx
 from arm_ext.computed_in import numerics_of, numerics_of_calls
 from arm_ext.lower_any_length import Lengths
 from arm_ext.lower_fixed import FixedSizes
-from arm_ext.report import Alternative, KernelCall, RunnerUp
+from arm_ext.report import CHECK, Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
+from relay_passes.bounds import IndexCheck, check_indices
 from relay_passes.sources import (
     function_sources,
     map_calls,
@@ -56,6 +57,8 @@ def lower(
     fused = fuse_loops(mod, profile, choose, sizes)
     mod, done = _schedule(fused.mod, fused.loops, choose, sizes)
     kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
+    kernels = [_indexed(kernel, fused.checks) for kernel in kernels]
+    kernels += [_checking(check) for check in fused.checks if check.symbol]
     return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
 
 
@@ -70,6 +73,7 @@ class Fused:
         sources: By symbol which source nodes it computes.
         numerics: By symbol what it computes in.
         loops: Symbols of the loops.
+        checks: What became of the indices that are known at run time.
     """
 
     mod: tvm.IRModule
@@ -78,13 +82,19 @@ class Fused:
     sources: Mapping[str, Sequence[str]]
     numerics: Mapping[str, str]
     loops: frozenset[str]
+    checks: Sequence[IndexCheck]
 
 
 def fuse_loops(
     mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> Fused:
-    """The first half of `lower`, which see: what it does before it schedules loops."""
+    """The first half of `lower`, which see: what it does before it schedules loops.
+
+    Raises:
+        OutOfBoundsError: Indices of the model are out of bounds whatever its inputs are.
+    """
     mod, kernels, rejected = _lower_composites(mod, choose, sizes)
+    ours = {kernel.symbol for kernel in kernels}
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())
     with profile.tvm_target():
@@ -92,17 +102,19 @@ def fuse_loops(
             # Sorts and scans, for which LegalizeOps has nothing.
             relax.backend.DispatchSortScan(),
             relax.transform.LegalizeOps(generic.LEGALIZE),
-            relax.transform.AnnotateTIROpPattern(),
-            relax.transform.FuseOps(),
         ):
+            mod = run_upstream(mod, upstream)
+        # Before loops are fused: then all indices of one operator are still a tensor.
+        mod, checks = check_indices(mod, ours)
+        for upstream in (relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps()):
             mod = run_upstream(mod, upstream)
         sources = function_sources(mod)
         routines = numerics_of(mod)
         mod = run_upstream(mod, relax.transform.FuseTIR())
-    ours = {kernel.symbol for kernel in kernels}
+    ours |= {check.symbol for check in checks}
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
-    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours))
+    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
 
 
 def _schedule(
@@ -132,6 +144,30 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
         rejected=(*alternatives, *_alternatives(done.rejected)),
         selection_cost=None if done.cycles is None else round(done.cycles),
         tuned=known,
+    )
+
+
+_SAID = {
+    "checked": "its indices are checked at run time",
+    "proven": "its indices are in bounds, whatever the inputs are",
+    "clamped": "indices that it makes itself are clamped",
+}
+
+
+def _indexed(kernel: KernelCall, checks: Sequence[IndexCheck]) -> KernelCall:
+    """The record of a kernel, with what keeps the indices of its nodes in bounds."""
+    said = {name: _SAID[check.how] for check in checks for name in check.sources if name in kernel.sources}
+    return kernel.model_copy(update={"indices": said}) if said else kernel
+
+
+def _checking(check: IndexCheck) -> KernelCall:
+    limits = " and ".join(f"less than {limit}" for limit in check.limits)
+    return KernelCall(
+        symbol=check.symbol,
+        sources=check.sources,
+        kernel=CHECK,
+        numerics="-",
+        reason=f"compares indices: 0 and more, {limits}",
     )
 
 

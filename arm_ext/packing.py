@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from arm_ext import package
 from arm_ext.files.scratch import in_memory
@@ -18,7 +20,7 @@ from arm_ext.package import RegionValues, Selftest
 from arm_ext.pipeline import build
 from arm_ext.quant.accuracy import selftest_distances, warnings
 from arm_ext.report import CompileReport, build_report
-from arm_ext.selftest import make_selftest, make_steps
+from arm_ext.selftest import make_selftest, make_steps, with_fitting_inputs
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord
@@ -88,7 +90,14 @@ class Packing:
         self, variant: Variant, offloaded: "Offloaded | None"
     ) -> tuple[Selftest, list[RegionValues]]:
         """What the package's CPU should give, and what flows through its regions for an NPU."""
-        model, inputs, context = variant.model, variant.inputs, variant.context
+        return with_fitting_inputs(
+            lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
+        )
+
+    def _selftest_of(
+        self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
+    ) -> tuple[Selftest, list[RegionValues]]:
+        model, context = variant.model, variant.context
         values: list[RegionValues] = []
         if offloaded is not None:
             selftest, values = offloaded.selftest(model, inputs, context.without)

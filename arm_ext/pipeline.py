@@ -18,12 +18,14 @@ from tvm import relax
 import relay_passes
 from arm_ext import codegen
 from arm_ext.control import split
+from arm_ext.errors import ModelError
 from arm_ext.files.output_folder import OutputFolder
 from arm_ext.loops import mark_loops
 from arm_ext.lower import lower
 from arm_ext.manifest import Precision
 from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
+from relay_passes.bounds import OutOfBoundsError
 from relay_passes.rules import scale_after_product, sum_halves_in_full
 from relay_passes.sources import bindings_of, global_callees
 from schedules.costs import Costs
@@ -209,6 +211,9 @@ def run_phases(
         mod: As a front end returned it.
         context: The target; the phases write their records to it.
         dump: For numbered TVMScript, `00-import.py` the first.
+
+    Raises:
+        ModelError: Indices of the model are out of bounds whatever its inputs are.
     """
     if dump is not None:
         dump.write(0, "import", mod)
@@ -217,7 +222,10 @@ def run_phases(
     if program.control:
         contexts = {name: context.of_piece() for name in pieces}
     for number, phase in enumerate(PHASES, start=1):
-        pieces = {name: phase.run(piece, contexts[name]) for name, piece in pieces.items()}
+        try:
+            pieces = {name: phase.run(piece, contexts[name]) for name, piece in pieces.items()}
+        except OutOfBoundsError as err:
+            raise ModelError(str(err)) from err
         joined = program.join(pieces)
         if program.control and phase is PHASES[-1]:
             context.gather(contexts, joined.names)

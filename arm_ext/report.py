@@ -14,6 +14,9 @@ from relay_passes import KeptLayout, LeftFloat
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
+CHECK = "check"
+"""The kernel of what compares indices before another kernel reads by them."""
+
 _SELECTION_COST = (
     "Selection cost is what they are chosen by: cycles of one call on one core, by a formula over a kernel's "
     "instructions.\nIt compares kernels of one workload; `arm-ext bench` models cycles of what is executed."
@@ -47,6 +50,7 @@ class KernelCall(BaseModel):
     A kernel of ours has parameters and a selection cost, by which kernels are chosen: cycles of one call on one core,
     by a formula over the kernel's instructions. That is no measurement, and not what `bench` models of executed code.
     `tuned` names the record of a tuning database that its parameters are of.
+    `indices` says by node what keeps indices in bounds that are known at run time alone.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -61,6 +65,7 @@ class KernelCall(BaseModel):
     selection_cost: int | None = None
     runner_up: RunnerUp | None = None
     tuned: str = ""
+    indices: dict[str, str] = {}
 
     def next_best(self) -> str:
         """Return the runner-up: its name, or the parameters that it has other ones of, and its cost."""
@@ -270,7 +275,10 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
         )
     # A node that spreads over several kernels (weights prepared in one, used in another) is described by the first
     # that a hand-written kernel serves, else by the first of a family, else by the first.
-    main = min(calls, key=lambda call: (call.kernel == GENERIC, call.kernel in families.NAMES))
+    main = min(
+        calls, key=lambda call: (call.kernel == CHECK, call.kernel == GENERIC, call.kernel in families.NAMES)
+    )
+    indices = dict.fromkeys(call.indices[name] for call in calls if name in call.indices)
     rejected = "; ".join(f"not {a.kernel}: {a.reason}" for a in main.rejected)
     return NodeRow(
         source=name,
@@ -280,7 +288,7 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
         kernel=main.kernel,
         numerics=main.numerics,
         mac_share=share,
-        reason="; ".join(filter(None, [why, main.reason, rejected])),
+        reason="; ".join(filter(None, [why, main.reason, *indices, rejected])),
     )
 
 

@@ -3,14 +3,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import tvm
 from tvm import relax
 
-from arm_ext.errors import EnvError
+from arm_ext.errors import EnvError, ModelError
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.macs import count_macs
@@ -61,6 +61,38 @@ def _random(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generat
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     return rng.integers(0, 2, shape).astype(dtype)
+
+
+_T = TypeVar("_T")
+
+
+def with_fitting_inputs(
+    compute: Callable[[list[npt.NDArray[Any]]], _T], inputs: list[npt.NDArray[Any]], given: bool
+) -> _T:
+    """Return what is computed of the inputs, or of zeros if random ones hold an index that is out of bounds.
+
+    Args:
+        compute: Takes inputs.
+        inputs: The first to try.
+        given: Whether the user chose them: then no others are tried.
+
+    Raises:
+        ModelError: All of them hold an index that is out of bounds.
+    """
+    zeros = [np.zeros_like(value) for value in inputs]
+    for values in (inputs,) if given else (inputs, zeros):
+        try:
+            return compute(values)
+        except IndexError as err:
+            reason = _indexed(err)
+    what = "the inputs given" if given else "random inputs, and zeros"
+    raise ModelError(
+        f"the self-test fails with {what}: {reason}; pass others as the argument `inputs` of arm_ext.compile"
+    )
+
+
+def _indexed(error: IndexError) -> str:
+    return str(error).strip().splitlines()[-1]
 
 
 def make_selftest(

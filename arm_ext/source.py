@@ -69,7 +69,7 @@ class Source:
         for bucket, imported in models:
             _check_precision(context.precision, imported, context.profile)
             inputs = list(self.inputs) if self.inputs is not None else random_inputs(imported.inputs)
-            variants.append(Variant(bucket, imported, inputs, context.of_piece()))
+            variants.append(Variant(bucket, imported, inputs, context.of_piece(), self.inputs is not None))
         return variants, calibrated
 
     def models(

@@ -39,6 +39,7 @@ class Variant:
         model: As imported.
         inputs: Of the self-test.
         context: What the phases are told, and what they noted down.
+        given: Whether the user chose these inputs.
         lowered: As the phase of that name leaves it.
         planned: As the last phase leaves it.
         memory: Of one inference.
@@ -48,6 +49,7 @@ class Variant:
     model: ImportedModel
     inputs: list[npt.NDArray[Any]]
     context: Context
+    given: bool = False
     lowered: tvm.IRModule = field(init=False)
     planned: tvm.IRModule = field(init=False)
     memory: Memory = field(init=False)

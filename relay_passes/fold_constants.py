@@ -19,7 +19,9 @@ from tvm.relax.analysis import free_vars
 from tvm.tirx import IntImm
 from tvm_ffi import structural_map
 
+from relay_passes.bounds import OutOfBoundsError, check_indices
 from relay_passes.sources import bindings_of, relax_functions
+from relay_passes.upstream import run_upstream
 
 QDQ_WEIGHTS = ("relax.dequantize",)
 
@@ -32,6 +34,9 @@ def fold_constants(mod: IRModule, keep: tuple[str, ...] = QDQ_WEIGHTS) -> IRModu
     Args:
         mod: Its Relax functions are in A-normal form. What a function returns stays a call.
         keep: Operators that are left as calls, even of constants.
+
+    Raises:
+        OutOfBoundsError: Constants are indices that are out of bounds.
     """
     out = mod.clone()
     for gv, func in relax_functions(mod):
@@ -84,7 +89,12 @@ def _evaluate(
     alone = IRModule({gv: f for gv, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)})
     alone[GlobalVar("main")] = main
     alone = relax.transform.DeadCodeElimination(["main"])(alone)
-    values = relax.VirtualMachine(tvm.compile(alone, tvm.target.Target("llvm")), tvm.cpu())["main"]()
+    # What is computed here is the compiler's own memory.
+    alone, _ = check_indices(run_upstream(alone, relax.transform.LegalizeOps()))
+    try:
+        values = relax.VirtualMachine(tvm.compile(alone, tvm.target.Target("llvm")), tvm.cpu())["main"]()
+    except IndexError as err:
+        raise OutOfBoundsError.of(err) from err
     return dict(zip(used, (relax.const(value) for value in values), strict=True))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tvm import ir, relax, te, tirx
 
 from schedules import transposed
-from schedules.generic import extrema
+from schedules.generic import extrema, scatter
 from schedules.transposed import Geometry
 
 _CONV2D_TRANSPOSE = "relax.nn.conv2d_transpose"
@@ -151,6 +151,8 @@ LEGALIZE: dict[str, Callable[[relax.BlockBuilder, ir.Call], ir.Expr]] = {
     _MATMUL: _matmul,
     _MAX_POOL2D: _max_pool2d,
     _TAKE: _take,
+    "relax.scatter_elements": scatter.scatter_elements,
+    "relax.scatter_nd": scatter.scatter_nd,
     **dict.fromkeys(("relax.max", "relax.min"), extrema.extremum),
 }
 """For `relax.transform.LegalizeOps`: by operator."""

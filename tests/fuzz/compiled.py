@@ -95,6 +95,11 @@ def linked(executable: relax.VMExecutable, beside: Sequence[Path] = ()) -> relax
 def _library(code: tvm.runtime.Module, path: Path, beside: Sequence[Path]) -> tvm.runtime.Module:
     compiled, library = path.with_suffix(".o"), path.with_suffix(".so")
     code.write_to_file(str(compiled))
-    linker = [str(importlib.resources.files("ziglang") / "zig"), "ld.lld"]
-    subprocess.run([*linker, "-shared", "-o", library, compiled, *beside], check=True)
+    lld(library, [compiled, *beside])
     return tvm.runtime.load_module(str(library))
+
+
+def lld(library: str | Path, objects: Sequence[str | Path], **_: object) -> None:
+    """Link objects, as `fcompile` of export_library too."""
+    linker = [str(importlib.resources.files("ziglang") / "zig"), "ld.lld"]
+    subprocess.run([*linker, "-shared", "-o", library, *objects], check=True)

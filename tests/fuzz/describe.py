@@ -55,6 +55,6 @@ def _constant(array: np.ndarray) -> str:
 
 def _typed(value: onnx.ValueInfoProto) -> str:
     kind = value.type.tensor_type
-    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name
+    dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type).name if kind.elem_type else "any"
     shape = [dim.dim_value for dim in kind.shape.dim] if kind.HasField("shape") else ""
     return f"{value.name}: {dtype}{shape}"

@@ -101,10 +101,8 @@ def eye_like(e: Expansion) -> None:
 
 
 def one_hot(e: Expansion) -> None:
-    """A comparison with all indices; values that are constants stay with the operator, if the depth is a scalar."""
+    """A comparison with all indices: TVM's makes float64 of values that are float32."""
     indices, depth, values = e.inputs("indices depth values")
-    if e.value(values) is not None and not e.rank(depth):
-        return
     (count,), rank = _known(e, depth), e.rank(indices)
     axis = int(e.attribute("axis", -1)) % (rank + 1)
     index = e.emit("Cast", [indices], to=TensorProto.INT64)

@@ -108,7 +108,14 @@ def _along(counted: Any, axis: int, rank: int) -> Expr:
 def _vectors(t: Translator, indices: Held, vector: int) -> tuple[list[Expr], Shape]:
     """The numbers of the index vectors, each for all of the batch; the batch's shape."""
     x = t.full(indices)
-    if str(x.ty.dtype) != "int32":
+    dtype = str(x.ty.dtype)
+    if dtype != "int32":
+        # What does not fit is out of bounds, and stays so.
+        limits = np.iinfo(np.int32)
+        if np.iinfo(dtype).max > limits.max:
+            x = t.emit(R.minimum(x, relax.const(limits.max, dtype)))
+        if np.iinfo(dtype).min < limits.min:
+            x = t.emit(R.maximum(x, relax.const(limits.min, dtype)))
         x = t.emit(R.astype(x, "int32"))
     if vector == len(indices.shape):
         return [x], indices.shape
@@ -193,16 +200,12 @@ def _scatter(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
         x.shape, sizes, d.scattered_dims_to_operand_dims, d.input_batching_dims, batches, gone, batch
     )
     count, length = w.rows
-    numbers = w.numbers(t, starts)
+    most = [x.shape[axis] - sizes[axis] for axis in w.indexed]
+    inside = [t.emit(R.clip(start, 0, last)) for start, last in zip(starts, most, strict=True)]
+    numbers = w.numbers(t, inside)
     # Windows that are not wholly inside are left out: their rows go behind the last one.
-    for start, axis in zip(starts, w.indexed, strict=True):
-        most = x.shape[axis] - sizes[axis]
-        valid = t.emit(
-            R.logical_and(
-                t.emit(R.greater_equal(start, t.number(0, start))),
-                t.emit(R.less_equal(start, t.number(most, start))),
-            )
-        )
+    for start, place in zip(starts, inside, strict=True):
+        valid = t.emit(R.equal(start, place))
         valid = t.reshaped(valid, [*batch, *[1] * (len(w.places) - len(batch))])
         numbers = t.emit(R.where(valid, numbers, t.number(count, numbers)))
     order = [axis for axis in range(len(updates.shape)) if axis not in window] + window

@@ -37,7 +37,7 @@ def _gather(c: Any, op: Any) -> relax.Expr:
     batch += count if batch < 0 else 0
     value, at = data_of(c, x), relax.op.astype(data_of(c, places), "int64")
     if not batch:
-        return take(value, at, axis)
+        return relax.op.take(value, at, axis, "fast")
     # The axis moves behind those of the batch, and what lies between them behind the indices.
     between = range(batch, axis)
     value = relax.op.permute_dims(value, [*range(batch), axis, *between, *range(axis + 1, rank)])
@@ -122,7 +122,7 @@ def _select(c: Any, op: Any) -> relax.Expr:
 
 def _embedding_lookup(c: Any, op: Any) -> relax.Expr:
     places, table = c.get_input_tensors(op)
-    return take(data_of(c, table), data_of(c, places), 0)
+    return relax.op.take(data_of(c, table), data_of(c, places), 0, "fast")
 
 
 def _dynamic_update_slice(c: Any, op: Any) -> relax.Expr:

@@ -29,7 +29,7 @@ def index(emit: Any, data: relax.Expr, indices: Sequence[relax.Expr | None]) -> 
         positive(emit, place, int(data.ty.shape[axis])) for axis, place in zip(axes, given, strict=True)
     ]
     if len(axes) == 1:
-        return emit(R.take(data, places[0], axes[0], "clip"))
+        return emit(R.take(data, places[0], axes[0], "fast"))
     rank = len(data.ty.shape)
     others = [axis for axis in range(rank) if axis not in axes]
     found = emit(R.index_tensor(emit(R.permute_dims(data, [*axes, *others])), places))

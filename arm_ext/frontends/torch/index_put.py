@@ -32,18 +32,20 @@ def index_put(
     given = [index for index in indices if index is not None]
     if any(str(index.ty.dtype) == "bool" for index in given):
         return _masked(emit, data, given, values, accumulate)
-    places = [positive(emit, index, _dims(data)[axis]) for axis, index in zip(axes, given, strict=True)]
     if len(axes) > 1:
+        places = [positive(emit, index, _dims(data)[axis]) for axis, index in zip(axes, given, strict=True)]
         return _many(emit, data, axes, places, values, accumulate)
     axis, rank = axes[0], len(_dims(data))
-    shape = _dims(places[0])
+    shape = _dims(given[0])
     count = math.prod(shape)
     before, after = _dims(data)[:axis], _dims(data)[axis + 1 :]
     values = emit(R.broadcast_to(values, [*before, *shape, *after]))
     values = emit(R.reshape(values, [*before, count, *after]))
-    place = emit(R.reshape(places[0], [1] * axis + [count] + [1] * (rank - axis - 1)))
+    place = emit(R.reshape(given[0], [1] * axis + [count] + [1] * (rank - axis - 1)))
     if count == 1 and not accumulate:
+        place = positive(emit, place, _dims(data)[axis])
         return emit(R.where(emit(R.equal(_numbers(emit, data, axis), place)), values, data))
+    # Which takes -1 as the last place itself; taken twice, an index further out would be in bounds.
     spread = emit(R.broadcast_to(place, _dims(values)))
     return emit(R.scatter_elements(data, spread, values, axis, "add" if accumulate else "update"))
 

@@ -93,7 +93,7 @@ def _places(importer: "ExportedProgramImporter", length: Any, a: Arguments) -> r
 def _taken(importer: "ExportedProgramImporter", a: Arguments, places: relax.Expr) -> relax.Expr:
     emit, axis = importer.block_builder.emit, int(a["dim"])
     inside = positive(emit, places, int(a["self"].ty.shape[axis]))
-    return emit(R.take(a["self"], inside, axis, "clip"))
+    return emit(R.take(a["self"], inside, axis, "fast"))
 
 
 def _is_tensor(value: Any) -> bool:

@@ -8,7 +8,7 @@ import torch
 from tvm import relax
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from arm_ext.frontends.torch.index_put import index_put, positive
+from arm_ext.frontends.torch.index_put import index_put
 
 if TYPE_CHECKING:
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
@@ -38,8 +38,7 @@ def scatter_reduce(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Ar
 def _scattered(importer: "ExportedProgramImporter", a: _Arguments, reduction: str) -> relax.Expr:
     emit, data = importer.block_builder.emit, a["self"]
     axis = int(a["dim"]) % len(data.ty.shape)
-    places = positive(emit, a["index"], int(data.ty.shape[axis]))
-    return emit(R.scatter_elements(data, places, a["src"], axis, _REDUCTIONS[reduction]))
+    return emit(R.scatter_elements(data, a["index"], a["src"], axis, _REDUCTIONS[reduction]))
 
 
 def select_scatter(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:

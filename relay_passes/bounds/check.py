@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check indices that are known at run time, before anything is read or written by them.
+
+    y = call_tir(take, (x, t))    →    u = call_tir(check, (t,)); y = call_tir(take, (x, u))
+
+`check` copies t to u and ends the call with an error, which names the source node, if an element of t is no place in
+x. It is opaque: nothing is fused into it, and what follows reads the elements that were checked. Where the values that
+t can have are inside of x whatever the inputs are, nothing is added.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tvm
+from tvm import IRModule, ir, relax, tirx
+from tvm.ir import Call, Expr, GenericConst, StringImm, TupleGetItem, Var
+from tvm.ir.prim import expr as prim
+from tvm.s_tir.stmt import SBlock, SBlockRealize
+from tvm_ffi import structural_equal, structural_map
+
+from relay_passes.bounds.accesses import Access, Analysis, clamped
+from relay_passes.bounds.intervals import NOTHING, Interval, dtype_of, of_dtype
+from relay_passes.sources import relax_functions, sources_of, with_source
+
+_CALL_TIR = "relax.call_tir"
+_OPAQUE = 8  # TOpPattern kOpaque, which FuseOps leaves alone
+_ROOT = "root"
+_VIEWS = ("relax.reshape", "relax.memory.view")
+
+
+@dataclass(frozen=True)
+class IndexCheck:
+    """What became of the indices of one operator.
+
+    Attributes:
+        sources: Source nodes.
+        how: They are proven at compile time, checked at run time, or clamped: of an operator that makes its indices
+            itself.
+        limits: How many places there are, such as "8" or "n".
+        symbol: The function that checks them, if one does.
+    """
+
+    sources: tuple[str, ...]
+    how: Literal["proven", "checked", "clamped"]
+    limits: tuple[str, ...]
+    symbol: str = ""
+
+
+class OutOfBoundsError(ValueError):
+    """Constant indices that are no places of their tensor."""
+
+    @classmethod
+    def of(cls, raised: IndexError) -> "OutOfBoundsError":
+        """Of what a check raised at compile time."""
+        return cls(f"{str(raised).strip().splitlines()[-1]}, whatever the inputs are")
+
+
+def check_indices(mod: IRModule, trusted: Iterable[str] = ()) -> tuple[IRModule, list[IndexCheck]]:
+    """Check or prove every index that is read from a tensor.
+
+    Args:
+        mod: Its Relax functions are in A-normal form and call kernels by call_tir.
+        trusted: PrimFuncs that are not looked at.
+
+    Raises:
+        OutOfBoundsError: Constant indices are out of bounds.
+    """
+    out, checks, skipped = mod.clone(), [], frozenset(trusted)
+    for gvar, func in relax_functions(mod):
+        checker = _Checker(out, skipped)
+        out.update_func(gvar, checker.function(func))
+        checks += checker.checks
+    return relax.transform.Normalize()(out), checks
+
+
+class _Checker:
+    """Goes through one Relax function."""
+
+    def __init__(self, mod: IRModule, trusted: frozenset[str]) -> None:
+        self.checks: list[IndexCheck] = []
+        self._mod, self._trusted = mod, trusted
+        # By variable: the values of its elements; a list for a tuple.
+        self._values: dict[Var, Any] = {}
+
+    def function(self, func: relax.Function) -> relax.Function:
+        blocks = [self._block(block) for block in func.body.blocks]
+        body = relax.SeqExpr(blocks, func.body.body)
+        return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+
+    def _block(self, block: relax.BindingBlock) -> relax.BindingBlock:
+        bindings: list[relax.Binding] = []
+        self._var = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else Var
+        for binding in block.bindings:
+            if isinstance(binding, relax.VarBinding):
+                bindings += self._checked(binding)
+            else:
+                bindings.append(binding)
+        return type(block)(bindings, block.span)
+
+    def _checked(self, binding: relax.VarBinding) -> list[relax.Binding]:
+        call = binding.value
+        symbol = call.args[0].name_hint if _is_call_tir(call) else ""
+        if not symbol or symbol in self._trusted:
+            self._values[binding.var] = self._values_of(call)
+            return [binding]
+        func = self._mod[symbol]
+        args = list(call.args[1].fields)
+        given = {
+            param: values
+            for param, arg in zip(func.params, args, strict=False)
+            if isinstance(values := self._values_of(arg), Interval)
+        }
+        analysis = Analysis(func, given)
+        outputs = [analysis.values.get(param) for param in func.params[len(args) :]]
+        is_tuple = isinstance(binding.var.ty, relax.TupleType)
+        self._values[binding.var] = outputs if is_tuple else (outputs or [None])[0]
+        if not analysis.accesses:
+            return [binding]
+        unproven = [access for access in analysis.accesses if not access.proven]
+        names = sources_of(call)
+        limits = tuple(dict.fromkeys(_text(access.limit) for access in unproven or analysis.accesses))
+        if not unproven:
+            self.checks.append(IndexCheck(names, "proven", limits))
+            return [binding]
+        taken = set(func.params[: len(args)])
+        known = {*taken, *(var for param in taken for var in _sizes(param))}
+        first = [access for access in unproven if access.exact and access.reads <= known]
+        if len(first) < len(unproven):
+            self._mod.update_func(call.args[0], clamped(func))
+            self.checks.append(IndexCheck(names, "clamped", limits))
+        return self._with_check(binding, func, args, first, limits) if first else [binding]
+
+    def _with_check(
+        self,
+        binding: relax.VarBinding,
+        func: tirx.PrimFunc,
+        args: list[Expr],
+        unproven: Sequence[Access],
+        limits: tuple[str, ...],
+    ) -> list[relax.Binding]:
+        call, names = binding.value, sources_of(binding.value)
+        places = {param: place for place, param in enumerate(func.params[: len(args)])}
+        tensors = list(dict.fromkeys(t for access in unproven for t in access.tensors))
+        taken = [places[tensor] for tensor in tensors]
+        # What has the variables of sizes that limits are made of.
+        own = {var for tensor in tensors for var in _sizes(tensor)}
+        sized = [
+            place
+            for place, param in enumerate(func.params[: len(args)])
+            if place not in taken and any(var not in own for var in _sizes(param))
+        ]
+        checker = _check_function(func, taken, sized, unproven, _message(names, limits))
+        constants = [args[place] for place in taken]
+        if not sized and all(isinstance(arg, GenericConst) for arg in constants):
+            _run(checker, constants)
+            self.checks.append(IndexCheck(names, "proven", limits))
+            return [binding]
+        symbol = self._add(checker, call.args[0].name_hint)
+        ty = [relax.TensorType(args[place].ty.shape, args[place].ty.dtype) for place in taken]
+        checked = relax.call_tir(symbol, [args[place] for place in (*taken, *sized)], ty)
+        result = self._var(f"{binding.var.name}_indices", relax.TupleType(ty) if len(ty) > 1 else ty[0])
+        added: list[relax.Binding] = [relax.VarBinding(result, with_source(checked, names))]
+        for number, place in enumerate(taken):
+            field = result
+            if len(taken) > 1:
+                field = self._var(f"{result.name}_{number}", ty[number])
+                added.append(relax.VarBinding(field, TupleGetItem(result, number)))
+            args[place] = field
+        self.checks.append(IndexCheck(names, "checked", limits, symbol.name_hint))
+        fields = [call.args[0], relax.Tuple(args), *list(call.args)[2:]]
+        new = Call(call.op, fields, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+        return [*added, relax.VarBinding(binding.var, new, binding.span)]
+
+    def _add(self, func: tirx.PrimFunc, hint: str) -> ir.GlobalVar:
+        taken = {str(gvar.name_hint) for gvar in self._mod.get_global_vars()}
+        names = (f"check_{hint}" + (f"_{number}" if number else "") for number in itertools.count())
+        symbol = ir.GlobalVar(next(name for name in names if name not in taken))
+        relax.expr._update_type(symbol, func.ty)
+        self._mod[symbol] = func
+        return symbol
+
+    def _values_of(self, expr: Expr) -> Any:
+        match expr:
+            case GenericConst():
+                return _of_constant(expr)
+            case Var():
+                return self._values.get(expr)
+            case relax.Tuple():
+                return [self._values_of(field) for field in expr.fields]
+            case TupleGetItem():
+                fields = self._values_of(expr.tuple_value)
+                return fields[expr.index] if isinstance(fields, list) else None
+            case Call() if getattr(expr.op, "name", "") in _VIEWS and expr.args[0].ty.dtype == expr.ty.dtype:
+                return self._values_of(expr.args[0])
+        return None
+
+
+def _is_call_tir(expr: Expr) -> bool:
+    return isinstance(expr, Call) and getattr(expr.op, "name", "") == _CALL_TIR
+
+
+def _of_constant(constant: GenericConst) -> Interval | None:
+    dtype = str(getattr(constant.ty, "dtype", ""))
+    if of_dtype(dtype) is None:
+        return None
+    array = constant.value.numpy()
+    return Interval(int(array.min()), int(array.max())) if array.size else NOTHING
+
+
+def _text(size: Expr) -> str:
+    return str(int(size)) if isinstance(size, prim.IntImm) else str(size)
+
+
+def _sizes(buffer: Var) -> Iterator[Var]:
+    """The variables that are sizes of a buffer."""
+    for size in getattr(buffer.ty, "shape", ()):
+        if isinstance(size, Var):
+            yield size
+
+
+def _named(names: Sequence[str]) -> str:
+    return f"node '{', '.join(names)}'" if names else "an operator"
+
+
+def _message(names: Sequence[str], limits: Sequence[str]) -> str:
+    return f"{_named(names)}: an index is out of bounds for an axis of size {' or '.join(limits)}"
+
+
+def _run(checker: tirx.PrimFunc, constants: Sequence[GenericConst]) -> None:
+    """Check constants at once."""
+    compiled = tvm.compile(checker.with_attr("global_symbol", "check"), tvm.target.Target("llvm"))
+    taken = [constant.value for constant in constants]
+    try:
+        compiled(*taken, *(tvm.runtime.empty(tensor.shape, tensor.dtype) for tensor in taken))
+    except IndexError as err:
+        raise OutOfBoundsError.of(err) from err
+
+
+def _check_function(
+    func: tirx.PrimFunc, taken: Sequence[int], sized: Sequence[int], accesses: Sequence[Access], message: str
+) -> tirx.PrimFunc:
+    """A function of the tensors with indices that copies them, after all places were compared.
+
+    Args:
+        func: What accesses.
+        taken: Which of its parameters are the tensors.
+        sized: Further ones, for the variables in their shapes.
+        accesses: What is to be checked.
+        message: Of the error.
+    """
+    old = [func.params[place] for place in (*taken, *sized)]
+    sizes: dict[Var, Var] = {var: tirx.Var(var.name, str(var.ty.dtype)) for b in old for var in _sizes(b)}
+    params = [_buffer(buffer, sizes) for buffer in old]
+    copies = [_buffer(buffer, sizes, "_checked") for buffer in old[: len(taken)]]
+    new = {**sizes, **dict(zip(old, params, strict=True))}
+    bad = tirx.decl_buffer((1,), "int32", "bad", layout=None)
+    zero = tirx.IntImm("int64", 0)
+    steps: list[tirx.Stmt] = [tirx.AllocBuffer(bad), tirx.BufferStore(bad, tirx.IntImm("int32", 0), [zero])]
+    for access in accesses:
+        step = _comparison(access, new, bad)
+        # A scatter reads what it adds to.
+        if not any(structural_equal(step, other, map_free_vars=True) for other in steps):
+            steps.append(step)
+    good = prim.EQ(tirx.BufferLoad(bad, [zero]), tirx.IntImm("int32", 0))
+    # The constructor of TVM 0.27 names its first two parameters the other way round.
+    steps.append(tirx.AssertStmt(good, StringImm("IndexError"), [StringImm(message)]))
+    steps += [_copy(*pair) for pair in zip(params[: len(taken)], copies, strict=True)]
+    body = SBlockRealize([], True, SBlock([], [], [], _ROOT, tirx.SeqStmt(steps)))
+    made = tirx.PrimFunc([*params, *copies], body)
+    return made.with_attrs({"op_pattern": _OPAQUE, "tirx.noalias": True, "s_tir": True})
+
+
+def _buffer(like: Var, sizes: Mapping[Var, Var], suffix: str = "") -> Var:
+    shape = [structural_map(size, [(Var, lambda var: sizes.get(var, var))]) for size in like.ty.shape]
+    return tirx.decl_buffer(shape, dtype_of(like), f"{like.name}{suffix}", layout=None)
+
+
+def _comparison(access: Access, new: Mapping[Var, Var], bad: Var) -> tirx.Stmt:
+    """For each element: bad |= condition and not 0 <= index < limit."""
+    loops = [(tirx.Var(var.name, str(var.ty.dtype)), *steps) for var, *steps in access.loops]
+    renamed = dict(new) | {old: var for (old, *_), (var, *_) in zip(access.loops, loops, strict=True)}
+
+    def put(expr: Expr) -> Expr:
+        return structural_map(expr, [(Var, lambda var: renamed.get(var, var))])
+
+    index, limit = put(access.index), put(access.limit)
+    wrong = prim.Or(index < tirx.const(0, str(index.ty.dtype)), _int64(index) >= _int64(limit))
+    for condition in reversed(access.conditions):
+        wrong = prim.And(put(condition), wrong)
+    zero = tirx.IntImm("int64", 0)
+    found = tirx.Cast("int32", wrong) | tirx.BufferLoad(bad, [zero])
+    body: tirx.Stmt = tirx.BufferStore(bad, found, [zero])
+    for var, start, extent in reversed(loops):
+        body = tirx.For(var, put(start), put(extent), tirx.ForKind.SERIAL, body)
+    return body
+
+
+def _int64(value: Expr) -> Expr:
+    return value if str(value.ty.dtype) == "int64" else tirx.Cast("int64", value)
+
+
+def _copy(source: Var, target: Var) -> tirx.Stmt:
+    loops = [tirx.Var(f"i{axis}", "int64") for axis in range(len(source.ty.shape))]
+    body: tirx.Stmt = tirx.BufferStore(target, tirx.BufferLoad(source, loops), loops)
+    for var, extent in zip(reversed(loops), reversed(list(source.ty.shape)), strict=True):
+        start = tirx.const(0, str(var.ty.dtype))
+        body = tirx.For(var, start, _int64(extent), tirx.ForKind.SERIAL, body)
+    return body

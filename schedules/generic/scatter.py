@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plain loops of scatters, with an index for each axis: TVM's count all axes as one, where no index can be checked.
+
+y = x; for i: y[…, t[i], …] ∘= u[i]        in the order of i, as the front ends define it
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from tvm import ir, relax, te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.emit import i64
+
+_JOINS: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
+    "update": lambda _old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "min": tirx.min,
+    "max": tirx.max,
+    "mean": lambda old, new: (old + new) / 2,
+}
+_Place = Callable[[tirx.Buffer, Sequence[ir.Expr]], list[ir.Expr]]
+
+
+def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    """y[i, t[i, j], …] ∘= u[i, j, …]: along one axis. Negative indices count from the end."""
+    data, indices, _ = call.args
+    axis = int(call.attrs.axis) % len(data.ty.shape)
+    size = data.ty.shape[axis]
+
+    def place(places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+        index = _int64(places[tuple(at)])
+        index = tirx.Select(index < i64(0), index + _int64(size), index)
+        return [*at[:axis], index, *at[axis + 1 :]]
+
+    # torch lets updates be larger than the indices.
+    return _scatter(builder, call, indices.ty.shape, place)
+
+
+def scatter_nd(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
+    """y[t[i, 0], t[i, 1], …, j] ∘= u[i, j]: an index vector along the last axis."""
+    _, indices, updates = call.args
+    count, rank = int(indices.ty.shape[-1]), len(indices.ty.shape) - 1
+
+    def place(places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+        vector = [_int64(places[(*at[:rank], i64(k))]) for k in range(count)]
+        return [*vector, *at[rank:]]
+
+    return _scatter(builder, call, updates.ty.shape, place)
+
+
+def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: Sequence[ir.Expr], place: _Place) -> ir.Expr:
+    join = _JOINS[str(call.attrs.reduction)]
+
+    def emit(taken: Sequence[tirx.Buffer], result: tirx.Buffer) -> tirx.Stmt:
+        data, places, updates = taken
+        with IRBuilder() as ib:
+            with T.seq_scope():
+                with _loops(data.ty.shape) as at:
+                    T.buffer_store(result, data[tuple(at)], at)
+                with _loops(shape) as at:
+                    target = place(places, at)
+                    new = join(result[tuple(target)], updates[tuple(at)])
+                    T.buffer_store(result, new, target)
+            return ib.get()
+
+    def computed(*tensors: te.Tensor) -> te.Tensor:
+        return te.extern(
+            [tensors[0].shape],
+            list(tensors),
+            lambda taken, made: emit(taken, made[0]),
+            dtype=str(call.ty.dtype),
+            name="scatter",
+        )
+
+    return builder.call_te(computed, *call.args, primfunc_name_hint="scatter")
+
+
+@contextmanager
+def _loops(shape: Sequence[ir.Expr]) -> Iterator[list[ir.Expr]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(T.serial(_int64(size))) for size in shape]
+
+
+def _int64(value: ir.Expr) -> ir.Expr:
+    return value if str(value.ty.dtype) == "int64" else tirx.Cast("int64", value)

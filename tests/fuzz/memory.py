@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs with indices, sizes and offsets of run time, in a process where each tensor has guard pages.
+
+Graphs are compiled for this machine in turn as packages are, with all activations in one arena, and with each
+activation in memory of its own; and run with right and wrong indices. No access may be outside of a tensor's memory, no
+result may depend on what is beside one, results are onnxruntime's, and there is an error where onnxruntime has one.
+"""
+
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import onnxruntime
+from tvm import relax
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline import Context, build, run_phases
+from tests.fuzz.compiled import host_profile, lld
+from tests.fuzz.describe import listing
+from tests.fuzz.memory_graphs import BEYOND_INT32, FLOATS, Batch, Graph, batches
+from tests.fuzz.memory_operators import OPERATORS, SIZES
+
+GRAPH_OPERATORS = 3
+"""At most so many operators with indices a graph."""
+
+_BOUND = 1e-4
+"""Between float results here and of onnxruntime, relative to the largest."""
+
+
+class CrashedError(RuntimeError):
+    """The process that ran a model was ended by a signal."""
+
+
+class Worker:
+    """A process with guard pages around its tensors."""
+
+    def __init__(self, guard: Path) -> None:
+        """Start it.
+
+        Args:
+            guard: guard.c as a library.
+        """
+        self._environment = {**os.environ, "LD_PRELOAD": str(guard), "TVM_NUM_THREADS": "1"}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, library: Path, inputs: Sequence[Sequence[np.ndarray]]) -> Iterator[tuple[Any, ...]]:
+        """Run a model on each list of inputs: error, outputs, and what was wrong with the memory.
+
+        Raises:
+            CrashedError: It accessed what it must not.
+        """
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.fuzz.memory_worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environment,
+                cwd=Path(__file__).parents[2],
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            pickle.dump((str(library), [list(values) for values in inputs]), process.stdin)
+            process.stdin.flush()
+            for _ in inputs:
+                yield pickle.load(process.stdout)
+        except (EOFError, BrokenPipeError) as err:
+            self._process = None
+            raise CrashedError(f"the process ended with code {process.wait()}") from err
+
+    def close(self) -> None:
+        """End it."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = None
+
+
+def guard_library(folder: Path) -> Path:
+    """guard.c, compiled."""
+    library = folder / "guard.so"
+    source = Path(__file__).with_name("guard.c")
+    subprocess.run(["cc", "-O1", "-fPIC", "-shared", "-o", library, source], check=True)
+    return library
+
+
+@dataclass
+class Tally:
+    """What was covered.
+
+    Attributes:
+        graphs: How many ran.
+        runs: How many lists of inputs.
+        covered: (operator, form of the index, kind of the value, outcome).
+        refused: Operator → how many graphs with it were refused at compile time.
+        lenient: Operator → how often it gave a result where onnxruntime has an error.
+        findings: What went wrong, with the graph.
+    """
+
+    graphs: int = 0
+    runs: int = 0
+    covered: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    lenient: Counter[str] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+
+    def add(self, other: "Tally") -> None:
+        """Add another one."""
+        self.graphs += other.graphs
+        self.runs += other.runs
+        self.covered += other.covered
+        self.refused += other.refused
+        self.lenient += other.lenient
+        self.findings += other.findings
+
+    def table(self) -> str:
+        """Operators by kinds of values: how many runs gave a result and how many an error."""
+        kinds = sorted({kind for _, _, kind, _ in self.covered})
+        lines = ["operator: kind of index: results/errors"]
+        for operator in sorted({operator for operator, *_ in self.covered}):
+            cells = []
+            for kind in kinds:
+                counts = [
+                    sum(
+                        n
+                        for (o, _, k, outcome), n in self.covered.items()
+                        if (o, k, outcome) == (operator, kind, wanted)
+                    )
+                    for wanted in ("result", "error")
+                ]
+                if any(counts):
+                    cells.append(f"{kind or 'right'} {counts[0]}/{counts[1]}")
+            lines.append(f"{operator}: {', '.join(cells)}")
+        forms: Counter[str] = Counter()
+        for (_, form, _, _), n in self.covered.items():
+            forms[form or "right"] += n
+        lines.append("forms: " + ", ".join(f"{form} {n}" for form, n in sorted(forms.items())))
+        for title, counts in (("refused", self.refused), ("no error, unlike onnxruntime", self.lenient)):
+            lines.append(f"{title}: " + ", ".join(f"{name} {n}" for name, n in sorted(counts.items())))
+        return "\n".join(lines)
+
+
+def graph_of(seed: int, number: int) -> Graph:
+    """The graph of a number: some operators side by side; now and then one whose result has no fixed size."""
+    g = Graph(np.random.default_rng([seed, number]))
+    names = sorted(OPERATORS)
+    chosen = [names[number % len(names)]]
+    chosen += [g.pick(names) for _ in range(int(g.rng.integers(0, GRAPH_OPERATORS)))]
+    if g.rng.integers(50) == 0:
+        chosen = [g.pick(sorted(SIZES))]
+    for name in chosen:
+        g.operator = name
+        (OPERATORS | SIZES)[name](g)
+    return g
+
+
+def compiled(g: Graph, library: Path, *, arena: bool) -> None:
+    """Compile a graph to a library; without an arena each activation has memory of its own."""
+    profile = host_profile()
+    with contextlib.ExitStack() as stack:
+        if not arena:
+            stack.enter_context(mock.patch.object(relax.transform, "StaticPlanBlockMemory", _no_plan))
+        *_, (_, planned) = run_phases(import_onnx(g.model()).mod, Context(profile))
+    build(planned, profile).export_library(str(library), fcompile=lld)
+
+
+def _no_plan() -> Any:
+    return relax.transform.Normalize()
+
+
+def run_graph(seed: int, number: int, worker: Worker, tally: Tally) -> None:
+    """Draw, compile and run one graph."""
+    g = graph_of(seed, number)
+    operators = sorted({given.operator for given in g.inputs if given.operator} or {g.operator})
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "model.so"
+        try:
+            compiled(g, library, arena=number % 2 == 0)
+        except ModelError:
+            tally.refused.update(operators)
+            return
+        lists = batches(g)
+        fault = _held(g, lists, library, worker, tally)
+    tally.graphs += 1
+    if fault:
+        tally.findings.append(f"{fault}\nseed {seed}, graph {number}\n{listing(g.model())}")
+
+
+def _held(g: Graph, lists: Sequence[Batch], library: Path, worker: Worker, tally: Tally) -> str | None:
+    """What is wrong with the runs of a graph, or None."""
+    session = _session(g)
+    inputs = [batch.inputs for batch in lists]
+    ran: list[tuple[Any, ...]] = []
+    try:
+        for answer in worker.run(library, inputs):
+            ran.append(answer)  # noqa: PERF402 (those before a crash tell which it was)
+    except CrashedError as err:
+        return f"{err}: {lists[len(ran)]}"
+    for batch, (error, outputs, faults) in zip(lists, ran, strict=True):
+        tally.runs += 1
+        what = f"{batch.operator} {batch.wrong} {batch.form}"
+        tally.covered[batch.operator, batch.form, batch.wrong, "error" if error else "result"] += 1
+        if faults:
+            return f"{what}: {faults}\n{batch.inputs}"
+        if _undefined(batch):
+            continue
+        expected = _expected(session, g, batch)
+        if expected is None and not error:
+            tally.lenient[batch.operator] += 1
+        elif expected is not None and error:
+            return f"{what}: error '{error}', onnxruntime has none\n{batch.inputs}"
+        for name, actual, wanted in zip(g.outputs, outputs, expected or (), strict=False):
+            if name not in g.undefined and not _near(actual, wanted):
+                return f"{what}: {name} is {actual} instead of {wanted}\n{batch.inputs}"
+    return None
+
+
+def _undefined(batch: Batch) -> bool:
+    """Whether an index is what a processor makes of a float that no integer is near."""
+    return batch.form == "of a float" and batch.wrong in (*FLOATS, *BEYOND_INT32)
+
+
+def _session(g: Graph) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(g.model().SerializeToString(), options, ["CPUExecutionProvider"])
+
+
+def _expected(session: Any, g: Graph, batch: Batch) -> list[np.ndarray] | None:
+    """What onnxruntime gives; None for an error."""
+    given = {value.name: array for value, array in zip(g.inputs, batch.inputs, strict=True)}
+    try:
+        return list(session.run(None, given))
+    except Exception:  # its classes are not documented
+        return None
+
+
+def _near(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    scale = float(np.abs(b[np.isfinite(b)]).max(initial=1)) if b.dtype.kind == "f" else 0
+    return bool(np.allclose(a, b, rtol=0, atol=_BOUND * scale, equal_nan=True))
