@@ -11,6 +11,7 @@ import onnx
 
 from arm_ext import package
 from arm_ext.any_length import refuse_with_length
+from arm_ext.api.serial import serial
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module
@@ -52,6 +53,7 @@ class CompileResult:
     report: CompileReport
 
 
+@serial
 def compile(
     model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
     target: str = "arm",

@@ -11,11 +11,12 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 import arm_ext
-from arm_ext.errors import ArmExtError, InternalError
+from arm_ext.errors import ArmExtError, EnvError, InternalError
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {
@@ -62,6 +63,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):  # there is none where the descriptor is closed
             # A model's names may have characters that the locale's encoding lacks.
             stream.reconfigure(errors="backslashreplace")
+    try:
+        Path.cwd()
+    except OSError as err:  # libraries that are loaded below end the process
+        click.echo(f"error: the working folder cannot be used ({err.strerror}); change to another", err=True)
+        sys.exit(EnvError.exit_code)
     sys.exit(invoke(sys.argv[1:] if argv is None else argv))
 
 
@@ -84,6 +90,9 @@ def invoke(argv: Sequence[str]) -> int:
         return err.exit_code
     except BrokenPipeError:
         return 0
+    except MemoryError as err:
+        click.echo(f"error: there is not enough memory here{f': {err}' if str(err) else ''}", err=True)
+        return EnvError.exit_code
     except Exception as err:
         if os.environ.get("ARM_EXT_DEBUG"):
             traceback.print_exc()

@@ -34,7 +34,9 @@ class Case:
     says: str = ""  # regex, searched in stderr
     prints: str = ""  # regex, searched in stdout
     never: str = ""  # regex that neither may hold
-    writes: tuple[str, ...] = ()  # globs of what may be made or changed in the folder
+    writes: tuple[
+        str, ...
+    ] = ()  # globs of what may be made or changed in the folder; ../tmp is that of TMPDIR
     check: Callable[[Path], str | None] | None = None  # a further condition: what is wrong, or None
     env: Mapping[str, str | None] = field(default_factory=dict)
     limits: Mapping[int, int] = field(default_factory=dict)  # RLIMIT_* → soft and hard limit

@@ -410,7 +410,7 @@ def _listing(folder: Path) -> dict[str, str]:
 
 
 def _changes(case: Case, before: dict[str, str], after: dict[str, str]) -> list[str]:
-    allowed = [f"work/{pattern}" for pattern in case.writes]
+    allowed = [os.path.normpath(f"work/{pattern}") for pattern in case.writes]
     wrong = []
     for path in sorted(before.keys() | after.keys()):
         if before.get(path) == after.get(path) or any(fnmatch.fnmatchcase(path, glob) for glob in allowed):

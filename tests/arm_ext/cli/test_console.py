@@ -3,6 +3,7 @@
 
 import io
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -34,3 +35,24 @@ def test_closed_streams_are_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "invoke", lambda _argv: 0)
     with pytest.raises(SystemExit, match="0"):
         cli.main([])
+
+
+def test_too_little_memory_is_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(*_args: object, **_more: object) -> None:
+        raise MemoryError("Unable to allocate 3.00 GiB")
+
+    monkeypatch.setattr(cli.group, "main", main)
+    assert cli.invoke(["targets"]) == 3
+    assert capsys.readouterr().err == "error: there is not enough memory here: Unable to allocate 3.00 GiB\n"
+
+
+def test_a_working_folder_that_is_gone_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tmp_path.rmdir()
+    with pytest.raises(SystemExit, match="3"):
+        cli.main(["targets"])
+    assert "the working folder cannot be used" in capsys.readouterr().err
