@@ -59,6 +59,7 @@ def group() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its code; an error becomes a message, never a traceback."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # processes of ours import nothing from the working folder
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # there is none where the descriptor is closed
             # A model's names may have characters that the locale's encoding lacks.

@@ -30,6 +30,8 @@ _DISCARD_DEBUG = "SECTIONS { /DISCARD/ : { *(.debug_*) *(.comment) } } INSERT AF
 
 # Nothing reads a build id. -O2 keeps zig's debug-mode sanitizer runtime out.
 _SHARED_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,--build-id=none")
+# As words of their own: a comma in the path would end it.
+_LINKER_SCRIPT = ("-Xlinker", "-T", "-Xlinker")
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,8 @@ def zig(args: Sequence[str | Path], cwd: Path | None = None) -> subprocess.Compl
         raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}")
     cache = cache_folder() / "zig"
     env = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(cache), "ZIG_LOCAL_CACHE_DIR": str(cache / "local")}
-    return _run([sys.executable, "-m", "ziglang", *map(str, args)], cwd=cwd, env=env)
+    # -P: the working folder's modules are not to come before the libraries'.
+    return _run([sys.executable, "-P", "-m", "ziglang", *map(str, args)], cwd=cwd, env=env)
 
 
 def link_shared(
@@ -145,7 +148,7 @@ def link_shared(
         script.write_text(_DISCARD_DEBUG)
         # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.
         at = output.parent
-        args = [*_SHARED_FLAGS, f"-Wl,-T,{script}", "-o", output.name, *map(str, objects), "-lm"]
+        args = [*_SHARED_FLAGS, *_LINKER_SCRIPT, str(script), "-o", output.name, *map(str, objects), "-lm"]
         if cc is None:
             zig(["cc", "-target", zig_target(triple), *args], cwd=at)
             record = LinkerRecord("ziglang", importlib.metadata.version("ziglang"))

@@ -136,7 +136,7 @@ VARIABLES = cases(
         _env("python-optimized", PYTHONOPTIMIZE="2", fresh=True, seconds=120),
         _env("python-warnings", PYTHONWARNINGS="error", fresh=True),
         _env("python-dev", PYTHONDEVMODE="1", fresh=True, never=r"ResourceWarning|DeprecationWarning"),
-        _env("python-isolated-cwd", "", fresh=True, make=both(put("onnx.py", "raise SystemExit(77)"), put("json.py", "raise SystemExit(78)"), put("numpy.py", "raise SystemExit(79)"))),
+        _env("modules-in-cwd", "", fresh=True, make=both(put("subprocess.py", "raise SystemExit(76)"), put("ziglang.py", "raise SystemExit(75)"), put("onnx.py", "raise SystemExit(77)"), put("json.py", "raise SystemExit(78)"), put("numpy.py", "raise SystemExit(79)"))),
         _env("debug-nonsense", ARM_EXT_DEBUG="maybe"),
         _env("cc-variables", CC="/nope", CXX="/nope", LD="/nope", CFLAGS="-nope", LDFLAGS="-nope"),
         _env("ld-library-path", LD_LIBRARY_PATH="/nope:"),

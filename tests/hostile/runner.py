@@ -195,7 +195,7 @@ def _child(case: Case, folder: Path, port: int, number: int) -> int:
     _become_plain_user()
     if case.fresh or case.stdio:
         program = code or "from arm_ext.cli import main; main()"
-        os.execve(sys.executable, [sys.executable, "-c", program, *argv], environment)
+        os.execve(sys.executable, [sys.executable, "-P", "-c", program, *argv], environment)
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None
