@@ -66,9 +66,9 @@ class _Running:
     late: bool = False
 
 
-def prepare(assets: Path) -> None:
+def prepare(assets: Path, light: bool = False) -> None:
     """Make the shared inputs, in a process of its own, and tell cases where they and the cache are."""
-    command = [sys.executable, "-m", "tests.hostile.assets", str(assets)]
+    command = [sys.executable, "-m", "tests.hostile.assets", str(assets), *(["--light"] if light else [])]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     os.environ["HOSTILE_ASSETS"] = str(assets)
