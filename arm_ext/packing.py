@@ -115,8 +115,10 @@ class Packing:
             )
         )
         package.write_manifest(self.folder, manifest)
-        (self.folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n")
-        (self.folder / package.REPORT_TEXT).write_text(report.text())
+        (self.folder / package.REPORT_JSON).write_text(
+            report.model_dump_json(indent=2) + "\n", encoding="utf-8"
+        )
+        (self.folder / package.REPORT_TEXT).write_text(report.text(), encoding="utf-8")
         return manifest, report
 
     def _npu(self, values: list[RegionValues]) -> Npu | None:

@@ -237,4 +237,4 @@ def write_script(folder: Path | None, number: int, name: str, mod: tvm.IRModule)
     """Write a phase's module as TVMScript, if there is a folder for it."""
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number:02d}-{name}.py").write_text(mod.script(show_meta=False) + "\n")
+        (folder / f"{number:02d}-{name}.py").write_text(mod.script(show_meta=False) + "\n", encoding="utf-8")

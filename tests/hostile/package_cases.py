@@ -288,7 +288,7 @@ DOCTOR = [
             ("extra-argument", ("doctor", "x"), r"x"),
             ("no-path", ("doctor",), "", {"env": {"PATH": ""}, "exits": frozenset({DONE, ENVIRONMENT}), "prints": r"qemu", "terse": True}),
             ("path-unset", ("doctor",), "", {"env": {"PATH": None}, "exits": frozenset({DONE, ENVIRONMENT}), "prints": r"qemu", "terse": True}),
-            ("qemu-hangs", ("doctor",), "", {"make": lambda work: _tool(work, "qemu-aarch64", "sleep 1000"), "env": {"PATH": "{work}:/usr/bin:/bin"}, "exits": frozenset({DONE, ENVIRONMENT}), "prints": r"qemu", "terse": True, "seconds": 90}),
+            ("qemu-hangs", ("doctor",), "", {"make": lambda work: _tool(work, "qemu-aarch64", "exec sleep 1000"), "env": {"PATH": "{work}:/usr/bin:/bin"}, "exits": frozenset({DONE, ENVIRONMENT}), "prints": r"qemu", "terse": True, "seconds": 90}),
             ("qemu-fails", ("doctor",), "", {"make": lambda work: _tool(work, "qemu-aarch64", "exit 1"), "env": {"PATH": "{work}:/usr/bin:/bin"}, "exits": frozenset({DONE, ENVIRONMENT}), "prints": r"qemu", "terse": True}),
             ("qemu-prints-noise", ("doctor",), "", {"make": lambda work: _tool(work, "qemu-aarch64", "head -c 100000 /dev/urandom"), "env": {"PATH": "{work}:/usr/bin:/bin"}, "exits": frozenset({DONE, ENVIRONMENT}), "prints": r"qemu", "terse": True}),
             ("mca-noise", ("doctor",), "", {"make": both(*(lambda work, name=name: _tool(work, name, "head -c 100000 /dev/urandom") for name in ("llvm-mca-19", "llvm-mca"))), "env": {"PATH": "{work}:/usr/bin:/bin"}, "exits": frozenset({DONE, ENVIRONMENT}), "prints": r"llvm-mca", "terse": True}),

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -256,6 +257,7 @@ def _become_plain_user() -> None:
 
 def _in_this_process(argv: list[str], code: str) -> int:
     """Run a command or a program as an interpreter would, from its start to its atexit functions."""
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]  # the parent's temporary folders are not ours
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.argv = ["arm-ext", *argv]
     try:
