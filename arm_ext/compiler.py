@@ -10,6 +10,7 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.any_length import refuse_with_length
+from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
@@ -54,6 +55,7 @@ class CompileResult:
     report: CompileReport
 
 
+@serial
 def compile(
     model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
     target: str = "arm",

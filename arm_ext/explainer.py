@@ -11,6 +11,7 @@ import onnx
 import tvm
 
 import relay_passes
+from arm_ext.api.serial import serial
 from arm_ext.control import split
 from arm_ext.errors import UsageError
 from arm_ext.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
@@ -58,6 +59,7 @@ NAMES: tuple[str, ...] = (
 _NOT_TRIED = "changes last bits of float results, which could move an integer, and the model quantises"
 
 
+@serial
 def explain(
     model: "str | Path | onnx.ModelProto | ExportedProgram | Exported",
     rule: str | None = None,

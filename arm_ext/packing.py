@@ -123,8 +123,10 @@ class Packing:
         calibrated = calibrated and _with_selftest(calibrated, main, linked.selftest)
         report = self._report(calibrated)
         npu = self._npu(linked.region_values)
-        (self.folder / package.REPORT_JSON).write_text(report.model_dump_json(indent=2) + "\n")
-        (self.folder / package.REPORT_TEXT).write_text(report.text())
+        (self.folder / package.REPORT_JSON).write_text(
+            report.model_dump_json(indent=2) + "\n", encoding="utf-8"
+        )
+        (self.folder / package.REPORT_TEXT).write_text(report.text(), encoding="utf-8")
         manifest = make_manifest(
             Compiled(
                 main.model,

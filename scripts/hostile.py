@@ -30,7 +30,7 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests is no installed package
 
 from tests.hostile.runner import Outcome, prepare, run
-from tests.hostile.table import CASES
+from tests.hostile.table import CASES, is_fast
 
 _LINES, _COLUMNS = 25, 300  # of a case's output
 
@@ -56,12 +56,12 @@ def main(
     selected = [
         case for case in CASES if not only or any(fnmatch.fnmatchcase(case.id, glob) for glob in only)
     ]
-    selected = [case for case in selected if case.fast or not fast]
+    selected = [case for case in selected if is_fast(case) or not fast]
     if only_list:
         click.echo("\n".join(case.id for case in selected))
         return
     with tempfile.TemporaryDirectory(prefix="hostile-assets-") as made:
-        prepare((assets or Path(made)).resolve())
+        prepare((assets or Path(made)).resolve(), light=fast)
         with Progress(console=Console(stderr=True)) as progress:
             task = progress.add_task("cases", total=len(selected))
             outcomes = []

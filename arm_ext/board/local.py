@@ -53,7 +53,8 @@ class LocalBoard(Board):
 def _start() -> tuple[ServerProcess, int]:
     first = random.choice(_PORTS)
     ports = ["--port", str(first), "--port-end", str(first + _PORTS.step)]
-    server = [sys.executable, "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", *ports]
+    # -P: nothing of the working folder is imported.
+    server = [sys.executable, "-P", "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", *ports]
     process = ServerProcess(lambda _folder: guarded(server), {})
     try:
         return process, int(process.wait_for(_bound, _START_SECONDS))

@@ -17,7 +17,7 @@ import click
 
 import arm_ext
 from arm_ext.cli import process
-from arm_ext.errors import ArmExtError, InternalError
+from arm_ext.errors import ArmExtError, EnvError, InternalError
 from arm_ext.files.faults import environment, is_environment
 from arm_ext.files.scratch import temporary_files
 
@@ -68,7 +68,13 @@ def group() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run a command line and exit with its code; an error becomes a message, never a traceback."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # processes of ours import nothing from the working folder
     process.prepare()
+    try:
+        Path.cwd()
+    except OSError as err:  # libraries that are loaded below end the process
+        click.echo(f"error: the working folder cannot be used ({err.strerror}); change to another", err=True)
+        process.leave(EnvError.exit_code)
     process.leave(invoke(sys.argv[1:] if argv is None else argv))
 
 
@@ -88,6 +94,9 @@ def invoke(argv: Sequence[str]) -> int:
         return process.code_of_end()
     except ArmExtError as err:
         return _told(err)
+    except MemoryError as err:
+        click.echo(f"error: there is not enough memory here{f': {err}' if str(err) else ''}", err=True)
+        return EnvError.exit_code
     except Exception as err:
         if process.was_ended():
             click.echo("aborted", err=True)

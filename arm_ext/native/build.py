@@ -260,7 +260,10 @@ def _download(versions: Sequence[str], folder: Path) -> None:
         options = ["--no-deps", "--only-binary=:all:", f"--platform={_WHEEL_PLATFORM}"]
         command = ["-m", "pip", "download", *options, *versions]
         quiet = ["--quiet", "--disable-pip-version-check", "--dest", wheels]
-        done = subprocess.run([sys.executable, *command, *quiet], capture_output=True, text=True, check=False)
+        # -P: nothing of the working folder is imported.
+        done = subprocess.run(
+            [sys.executable, "-P", *command, *quiet], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
             raise EnvError(

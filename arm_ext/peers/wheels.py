@@ -28,7 +28,18 @@ def wheels(peer: Peer, python: str) -> Path:
         tags = [f"--platform={platform}" for platform in _PLATFORMS]
         # Without dependencies: what an inference imports is pinned, and nothing else comes along.
         options = ["--quiet", "--no-deps", "--only-binary=:all:", f"--python-version={python}", *tags]
-        command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), *peer.pins]
+        # -P: nothing of the working folder is imported.
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "pip",
+            "install",
+            *options,
+            "--target",
+            str(folder),
+            *peer.pins,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]

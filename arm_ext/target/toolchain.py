@@ -34,6 +34,8 @@ _DISCARD_DEBUG = "SECTIONS { /DISCARD/ : { *(.debug_*) *(.comment) } } INSERT AF
 
 # Nothing reads a build id. -O2 keeps zig's debug-mode sanitizer runtime out.
 _SHARED_FLAGS = ("-shared", "-fPIC", "-O2", "-Wl,--build-id=none")
+# As words of their own: a comma in the path would end it.
+_LINKER_SCRIPT = ("-Xlinker", "-T", "-Xlinker")
 
 
 # What zig says of a source, or of a full disk.
@@ -125,6 +127,7 @@ def zig(
     """
     if importlib.util.find_spec("ziglang") is None:
         raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}")
+    # -P: the working folder's modules are not to come before the libraries'.
     command = [sys.executable, "-P", "-m", "ziglang", *map(str, args)]
     cache = cache_folder() / "zig"
     try:
@@ -174,9 +177,7 @@ def link_shared(
         script.write_text(_DISCARD_DEBUG)
         # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.
         at = output.parent
-        # Not -Wl,-T, which takes a comma in the name for an end.
-        given = ["-Xlinker", "-T", "-Xlinker", str(script)]
-        args = [*_SHARED_FLAGS, *given, "-o", output.name, *map(str, objects), "-lm"]
+        args = [*_SHARED_FLAGS, *_LINKER_SCRIPT, str(script), "-o", output.name, *map(str, objects), "-lm"]
         if cc is None:
             zig(["cc", "-target", zig_target(triple), *args], cwd=at, outputs=[at])
             record = LinkerRecord("ziglang", importlib.metadata.version("ziglang"))

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared inputs of the cases: a small model in every format, packages for three kinds of machine, a database.
 
-python -m tests.hostile.assets FOLDER
+python -m tests.hostile.assets FOLDER [--light]
+
+--light makes the ONNX models and arrays alone, which is all that the fast cases use.
 """
 
 import shutil
@@ -12,7 +14,7 @@ import numpy as np
 import onnx
 
 
-def make_assets(folder: Path) -> None:
+def make_assets(folder: Path, light: bool) -> None:
     """Write all of them; a folder that is complete is left as it is."""
     done = folder / "complete"
     if done.exists():
@@ -20,6 +22,8 @@ def make_assets(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     _onnx(folder)
+    if light:
+        return
     _tflite(folder)
     _torch(folder)
     _stablehlo(folder)
@@ -88,4 +92,4 @@ def _packages(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    make_assets(Path(sys.argv[1]))
+    make_assets(Path(sys.argv[1]), light="--light" in sys.argv)

@@ -5,7 +5,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,9 @@ class Case:
     says: str = ""  # regex, searched in stderr
     prints: str = ""  # regex, searched in stdout
     never: str = ""  # regex that neither may hold
-    writes: tuple[str, ...] = ()  # globs of what may be made or changed in the folder
+    writes: tuple[
+        str, ...
+    ] = ()  # globs of what may be made or changed in the folder; ../tmp is that of TMPDIR
     check: Callable[[Path], str | None] | None = None  # a further condition: what is wrong, or None
     env: Mapping[str, str | None] = field(default_factory=dict)
     limits: Mapping[int, int] = field(default_factory=dict)  # RLIMIT_* → soft and hard limit
@@ -48,7 +50,6 @@ class Case:
     server: Callable[[], AbstractContextManager[int]] | None = None
     times: int = 1  # how many run at once, in one folder
     fresh: bool = False  # in an interpreter of its own, as a user starts it
-    fast: bool = False  # belongs to the subset that every test run takes
     needs: str = ""  # what the machine must have: root, or a module
     terse: bool = False  # no message is expected to begin with "error:"
 
@@ -86,8 +87,3 @@ def both(*steps: Callable[[Path], object]) -> Callable[[Path], None]:
             step(folder)
 
     return make
-
-
-def fast(items: list[Case]) -> list[Case]:
-    """Mark cases as members of the fast subset."""
-    return [replace(item, fast=True) for item in items]

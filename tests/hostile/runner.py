@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -66,9 +67,9 @@ class _Running:
     late: bool = False
 
 
-def prepare(assets: Path) -> None:
+def prepare(assets: Path, light: bool = False) -> None:
     """Make the shared inputs, in a process of its own, and tell cases where they and the cache are."""
-    command = [sys.executable, "-m", "tests.hostile.assets", str(assets)]
+    command = [sys.executable, "-m", "tests.hostile.assets", str(assets), *(["--light"] if light else [])]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
     os.environ["HOSTILE_ASSETS"] = str(assets)
@@ -195,7 +196,7 @@ def _child(case: Case, folder: Path, port: int, number: int) -> int:
     _become_plain_user()
     if case.fresh or case.stdio:
         program = code or "from arm_ext.cli import main; main()"
-        os.execve(sys.executable, [sys.executable, "-c", program, *argv], environment)
+        os.execve(sys.executable, [sys.executable, "-P", "-c", program, *argv], environment)
     os.environ.clear()
     os.environ.update(environment)
     tempfile.tempdir = None
@@ -256,6 +257,7 @@ def _become_plain_user() -> None:
 
 def _in_this_process(argv: list[str], code: str) -> int:
     """Run a command or a program as an interpreter would, from its start to its atexit functions."""
+    weakref.finalize._registry.clear()  # type: ignore[attr-defined]  # the parent's temporary folders are not ours
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.argv = ["arm-ext", *argv]
     try:
@@ -410,7 +412,7 @@ def _listing(folder: Path) -> dict[str, str]:
 
 
 def _changes(case: Case, before: dict[str, str], after: dict[str, str]) -> list[str]:
-    allowed = [f"work/{pattern}" for pattern in case.writes]
+    allowed = [os.path.normpath(f"work/{pattern}") for pattern in case.writes]
     wrong = []
     for path in sorted(before.keys() | after.keys()):
         if before.get(path) == after.get(path) or any(fnmatch.fnmatchcase(path, glob) for glob in allowed):

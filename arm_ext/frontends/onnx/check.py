@@ -9,7 +9,7 @@ import onnx
 from onnx import defs, helper, numpy_helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from arm_ext.errors import ArmExtError, UsageError
+from arm_ext.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.onnx.advice import advice
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of
 from arm_ext.frontends.onnx.fused import NORMS
@@ -26,6 +26,14 @@ from arm_ext.frontends.refuse import (
     refuse_unknown_inputs,
 )
 
+_UNCOMPUTED = {
+    number
+    for name, number in onnx.TensorProto.DataType.items()
+    if name.startswith(("FLOAT8", "FLOAT4", "FLOAT6", "COMPLEX", "STRING"))
+}
+# Of Cast, QuantizeLinear and those that fill: the type that they give.
+_TYPE_ATTRIBUTES = ("to", "output_dtype", "dtype")
+
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -39,6 +47,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
         raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
     # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
     _check_names(proto.graph, name)
+    _check_types(proto.graph)
     _check_splits(proto.graph, name)
     _check_scales(proto.graph, name)
     check_attributes(proto.graph)
@@ -50,8 +59,10 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
         onnx.checker.check_model(light)
     except onnx.checker.ValidationError as err:
         if not _unsupported(light.graph.node):
-            first = str(err).strip().splitlines()[0]
-            raise UsageError(f"{name}: not a valid ONNX model: {first}") from err
+            first, *rest = str(err).strip().splitlines()
+            # The checker says below which node it was at.
+            where = [line.removeprefix("==> Context: ") for line in rest if "Name: " in line]
+            raise UsageError(f"{name}: not a valid ONNX model: {' '.join([first, *where[:1]])}") from err
 
 
 def _check_names(graph: onnx.GraphProto, name: str) -> None:
@@ -59,6 +70,24 @@ def _check_names(graph: onnx.GraphProto, name: str) -> None:
         for text in (node.name, *node.input, *node.output):
             if isinstance(text, bytes):  # as protobuf returns what is no UTF-8
                 raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
+
+
+def _check_types(graph: onnx.GraphProto) -> None:
+    """Refuse tensors of types that nothing computes in: TVM ends the process at operators of 8-bit floats."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        _check_type(f"'{value.name}'", value.type.tensor_type.elem_type)
+    for tensor in graph.initializer:
+        _check_type(f"the weight '{tensor.name}'", tensor.data_type)
+    for node in nodes_within(graph):
+        for attribute in node.attribute:
+            if attribute.name in _TYPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INT:
+                _check_type(f"{node.op_type} node '{name_of(node)}'", attribute.i)
+
+
+def _check_type(what: str, number: int) -> None:
+    if number in _UNCOMPUTED:
+        kind = onnx.TensorProto.DataType.Name(number).lower()
+        raise ModelError(f"{what} is of {kind}, which is not supported; make it float32, float16 or int8")
 
 
 def _check_splits(graph: onnx.GraphProto, name: str) -> None:

@@ -5,9 +5,11 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from arm_ext import cli
 from arm_ext.cli.console import columns, prose
 
 
@@ -19,6 +21,7 @@ def test_columns_keep_long_cells_on_one_line_and_brackets_as_they_are() -> None:
 
 
 _PRINTED = """
+from arm_ext import cli
 from arm_ext.cli.console import columns, prose
 print(columns([("count", "name"), ("1", "a"), ("1,234", "k" * 100)], "><"))
 print(prose("others  " + "scalar 1.0 %, " * 9, indent=8))
@@ -50,3 +53,28 @@ def test_a_name_that_the_locale_cannot_encode_is_escaped() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment, check=True)
     assert done.stdout == b"x \\u2603\n"
+
+
+def test_too_little_memory_is_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(*_args: object, **_more: object) -> None:
+        raise MemoryError("Unable to allocate 3.00 GiB")
+
+    monkeypatch.setattr(cli.group, "main", main)
+    assert cli.invoke(["targets"]) == 3
+    assert capsys.readouterr().err == "error: there is not enough memory here: Unable to allocate 3.00 GiB\n"
+
+
+def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:
+    gone = 'rmdir "$PWD" && exec "$0" -P -c "from arm_ext.cli import main; main()" targets'
+    done = subprocess.run(
+        ["sh", "-c", gone, sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the working folder cannot be used" in done.stderr

@@ -3,6 +3,7 @@ import importlib.util
 import re
 import shutil
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -123,6 +124,26 @@ def test_a_percent_sign_in_a_path_is_no_wildcard(tmp_path):
     folder.mkdir()
     link_shared([c_object(tmp_path, "int f(void) { return 7; }")], folder / "x.so", triple=TRIPLE)
     assert "f" in symbols(folder / "x.so")
+
+
+def test_a_comma_in_the_temporary_folder_is_part_of_its_name(tmp_path, monkeypatch):
+    folder = tmp_path / "a;b,c d"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    obj = c_object(tmp_path, "int f(void) { return 7; }")
+    for cc in (None, "gcc"):
+        link_shared([obj] if cc is None else [tmp_path / "x.c"], tmp_path / "x.so", triple=TRIPLE, cc=cc)
+        assert "f" in symbols(tmp_path / "x.so")
+
+
+def test_nothing_of_the_working_folder_is_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("ziglang", "subprocess", "os"):
+        (tmp_path / f"{name}.py").write_text("import pathlib; pathlib.Path('pwned').touch()")
+    (tmp_path / "out").mkdir()
+    link_shared([c_object(tmp_path, "int x;")], tmp_path / "out/x.so", triple=TRIPLE)
+    zig(["version"])
+    assert not list(tmp_path.rglob("pwned"))
 
 
 def test_a_linker_that_writes_nothing_is_told(tmp_path):

@@ -70,3 +70,27 @@ def test_a_scale_that_is_not_finite_is_named():
         UsageError, match=r"QuantizeLinear node 'quantise' has the scale 'scale', which is not finite"
     ):
         import_onnx(model)
+
+
+@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2", "FLOAT4E2M1", "COMPLEX64", "STRING"])
+def test_a_type_that_nothing_computes_in_is_refused_by_the_tensor(kind: str):
+    number = TensorProto.DataType.Value(kind)
+    node = helper.make_node("Relu", ["x"], ["y"], name="relu")
+    graph = helper.make_graph([node], "model", [value("x", ROW, number)], [value("y", ROW, number)])
+    with pytest.raises(ModelError, match=f"'x' is of {kind.lower()}, which is not supported"):
+        import_onnx(helper.make_model(graph, ir_version=9))
+
+
+def test_a_cast_to_such_a_type_is_refused_by_its_node():
+    cast = helper.make_node("Cast", ["x"], ["z"], name="narrow", to=TensorProto.FLOAT8E4M3FN)
+    back = helper.make_node("Cast", ["z"], ["y"], name="back", to=TensorProto.FLOAT)
+    with pytest.raises(ModelError, match="Cast node 'narrow' is of float8e4m3fn"):
+        import_onnx(wrapped([cast, back], ROW))
+
+
+def test_what_the_checker_finds_is_told_with_its_node():
+    concat = helper.make_node("Concat", ["x", "x"], ["y"], name="joined")
+    with pytest.raises(
+        UsageError, match=r"Required attribute 'axis' is missing.*Name: joined OpType: Concat"
+    ):
+        import_onnx(wrapped([concat], ROW))
