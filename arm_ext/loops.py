@@ -17,7 +17,7 @@ from tvm.ir import Call, Expr, StringImm, Var
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has)
 from tvm_ffi import structural_map
 
-from relay_passes.sources import relax_functions
+from relay_passes.ir.sources import relax_functions
 from schedules.emit import i64, in_root_block, kernel_function
 
 _AGAIN = "arm_ext.again"

@@ -14,14 +14,8 @@ from arm_ext.lower_fixed import FixedSizes
 from arm_ext.report import Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
-from relay_passes.sources import (
-    function_sources,
-    map_calls,
-    relax_functions,
-    sources_of,
-    with_source,
-)
-from relay_passes.upstream import run_upstream
+from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
 from schedules import generic
 from schedules.generic.families import GENERIC
 from schedules.select import Choose

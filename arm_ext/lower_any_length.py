@@ -18,12 +18,12 @@ from tvm_ffi import structural_map
 
 import schedules
 from arm_ext.target.profiles import Profile
-from relay_passes.follow_samples import Samples
-from relay_passes.lengths.fix import dims_of, fixed, fixed_composite, length_of, takes_length, value_of
-from relay_passes.lengths.graphs import DifferentError
-from relay_passes.lengths.unite import united
-from relay_passes.samples_apart import follow_rows
-from relay_passes.sources import bindings_of
+from relay_passes.batching.batch_axes import Samples
+from relay_passes.batching.batch_independence import find_row_axes
+from relay_passes.ir.sources import bindings_of
+from relay_passes.lengths.fix_length import dims_of, fixed, fixed_composite, length_of, takes_length, value_of
+from relay_passes.lengths.merge_functions import DifferentError
+from relay_passes.lengths.merge_lengths import united
 from schedules import generic
 from schedules.chunks import Argument, in_chunks
 from schedules.cores import Core
@@ -206,7 +206,7 @@ class Lengths:
         func = self.mod[name]
         shapes = [dims_of(param.ty) for param in func.params]
         places = [_place(shape) for shape in shapes]
-        found = follow_rows(fixed_composite(self.mod, name, _PROOF_ROWS), places, _PROOF_ROWS)
+        found = find_row_axes(fixed_composite(self.mod, name, _PROOF_ROWS), places, _PROOF_ROWS)
         if not isinstance(found, Samples):
             return getattr(found, "reason", "its result has no rows")
         result = dims_of(func.ret_ty)

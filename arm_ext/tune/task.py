@@ -21,7 +21,7 @@ from arm_ext.pipeline import Context, run_phases
 from arm_ext.target.profiles import Profile
 from arm_ext.tune import as_lowered, loops, metaschedule
 from arm_ext.tune.candidate import Candidate, key_of
-from relay_passes.sources import bindings_of, function_sources, global_callees, relax_functions
+from relay_passes.ir.sources import bindings_of, function_sources, global_callees, relax_functions
 from schedules.generic.families import GENERIC
 from schedules.kernel import Array, Rejection
 from schedules.lower import read
