@@ -16,7 +16,7 @@ from tvm_ffi import structural_map
 
 from arm_ext.loops import close_loops
 from relay_passes.programs.add_step import KEEP
-from schedules.emit import EXACT
+from schedules.tir.emit import EXACT
 
 _PIPELINE = "arm_ext"
 

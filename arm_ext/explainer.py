@@ -30,7 +30,7 @@ from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.rewriter.recording import Record, recording
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
-from schedules.specs import CompositeSpec
+from schedules.composites.specs import CompositeSpec
 
 if TYPE_CHECKING:
     from jax.export import Exported

@@ -25,13 +25,13 @@ from relay_passes.lengths.fix_length import dims_of, fixed, fixed_composite, len
 from relay_passes.lengths.merge_functions import DifferentError
 from relay_passes.lengths.merge_lengths import united
 from schedules import generic
-from schedules.chunks import Argument, in_chunks
+from schedules.composites.one_axis import widened
+from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernels.threads import PARALLEL_CYCLES
-from schedules.lower import read
-from schedules.one_axis import widened
+from schedules.kernels.common.row_chunks import Argument, in_chunks
+from schedules.kernels.common.threads import PARALLEL_CYCLES
+from schedules.lowering.lower import read
 from schedules.select import Choice, Choose, Known, select
-from schedules.workload import Workload
 
 PROBES = (3, 7, 42)
 """Lengths whose kernels are compared: with and without a tail of most register tiles, short and long."""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorIR schedules for Arm: `lower` turns a composite of `VOCABULARY` into a PrimFunc for one of `CORES`."""
 
+from schedules.composites.vocabulary import VOCABULARY
 from schedules.cores import CORES
-from schedules.costs import Costs
-from schedules.kernel import Rejection
-from schedules.lower import Lowered, lower
+from schedules.kernels.common.contract import Rejection
+from schedules.lowering.lower import Lowered, lower
+from schedules.lowering.rewrite_costs import Costs
 from schedules.select import Choice, Option, Rejected, select
-from schedules.vocabulary import VOCABULARY
 
 __all__ = [
     "CORES",

@@ -16,10 +16,10 @@ from arm_ext.tune.candidate import Candidate, key_of
 from arm_ext.tune.database import Database, best_of
 from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.record import Record
+from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernel import Match
+from schedules.kernels.common.contract import Match
 from schedules.select import Known
-from schedules.workload import Workload
 
 
 class Tuned:

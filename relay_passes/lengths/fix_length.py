@@ -15,7 +15,7 @@ from relay_passes.programs.merge_modules import add_functions
 def length_of(func: BaseFunc) -> Var | None:
     """Return the variable in the shapes of a function's arguments; None where they are fixed.
 
-    As `unite` leaves it, one argument has a size that is the variable alone.
+    As `merge_lengths` leaves it, one argument has a size that is the variable alone.
     """
     found: list[Var] = []
     for dims in shapes_of(func):

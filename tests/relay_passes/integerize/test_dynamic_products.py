@@ -13,9 +13,9 @@ from relay_passes import dynamic_products, fuse
 from relay_passes.integerize.dynamic_products import NAME
 from relay_passes.ir.sources import relax_functions, sources_of
 from relay_passes.rewriter.recording import recording
-from schedules.lower import read
+from schedules.composites.workload import Composite
+from schedules.lowering.lower import read
 from schedules.numerics.qdq import linear_dynamic_routine
-from schedules.workload import Composite
 from tests.relay_passes.graphs import Net, tensor
 
 ROWS, DEPTH, COLUMNS = 5, 31, 9
