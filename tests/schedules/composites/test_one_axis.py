@@ -10,7 +10,7 @@ from schedules.cores import CORES
 from schedules.lowering.lower import Lowered, lower
 from schedules.lowering.parse import parse
 from schedules.select import Rejected
-from tests.schedules.composites import composite, constant, tensor
+from tests.schedules.composite_functions import composite, constant, tensor
 from tests.schedules.programs import Array, host, run_on_host
 
 SPEC = next(spec for spec in CONV1D if spec.name == "arm.conv1d")

@@ -13,7 +13,7 @@ from schedules.lowering.parse import parse
 from schedules.numerics.qdq.matmul import matmul_routine
 from schedules.numerics.qdq.requantize import requantize_routine
 from schedules.select import Known
-from tests.schedules.composites import composite, constant, tensor
+from tests.schedules.composite_functions import composite, constant, tensor
 from tests.schedules.numerics.routines import Per
 from tests.schedules.programs import NEON_CORE, host, run_on_host
 

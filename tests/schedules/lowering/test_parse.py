@@ -12,7 +12,7 @@ from schedules.kernels.gemm import gemm_s8_sdot
 from schedules.lowering.parse import parse
 from schedules.numerics.qdq import NUMERICS
 from schedules.numerics.qdq.binary import binary_routine
-from tests.schedules.composites import composite, constant, tensor
+from tests.schedules.composite_functions import composite, constant, tensor
 from tests.schedules.numerics.routines import Per
 
 X, Y = tensor((2, 7, 9)), tensor((2, 7, 5))

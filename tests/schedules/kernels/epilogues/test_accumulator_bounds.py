@@ -16,7 +16,7 @@ from schedules.kernels.epilogues.accumulator_bounds import (
     magnitude_of_transposed,
 )
 from schedules.numerics.qdq.conv2d_transpose import accumulators
-from tests.schedules.composites import constant, tensor
+from tests.schedules.composite_functions import constant, tensor
 
 
 def _brute_force(w: np.ndarray, dtype: str, offset: np.ndarray, m: np.ndarray) -> tuple[float, float]:

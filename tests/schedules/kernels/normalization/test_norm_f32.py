@@ -17,7 +17,7 @@ from schedules.kernels.common.contract import Match, Rejection
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params
 from schedules.lowering.parse import parse
-from tests.schedules.composites import constant, tensor
+from tests.schedules.composite_functions import constant, tensor
 from tests.schedules.float_data import FULL, HALF, around, rounded
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
 

@@ -16,7 +16,7 @@ from schedules.kernels.common.contract import Match, Rejection
 from schedules.kernels.softmax import softmax_f32 as kernel
 from schedules.kernels.softmax.softmax_f32 import Params
 from schedules.lowering.parse import parse
-from tests.schedules.composites import tensor
+from tests.schedules.composite_functions import tensor
 from tests.schedules.float_data import FULL, HALF, around, rounded
 from tests.schedules.programs import BASELINE, NEON, Array, assembly, loops, model_so
 
