@@ -8,7 +8,7 @@ from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.refuse import Shapes
 from arm_ext.shapes import Bucket
-from relay_passes.samples_apart import samples_apart
+from relay_passes.batching.batch_independence import check_batch_independence
 from schedules.generic.legalize import LEGALIZE
 
 SELFTEST_SAMPLES = 3
@@ -35,7 +35,9 @@ def batched(
     inputs = tuple(
         replace(spec, batch=bucket.batch) if spec.name in bucket.batched else spec for spec in several.inputs
     )
-    if reason := samples_apart(one.mod, several.mod, with_samples(inputs), SELFTEST_SAMPLES, LEGALIZE):
+    if reason := check_batch_independence(
+        one.mod, several.mod, with_samples(inputs), SELFTEST_SAMPLES, LEGALIZE
+    ):
         raise _not_apart(bucket, str(reason))
     outputs = tuple(replace(spec, batch=bucket.batch) for spec in several.outputs)
     return replace(

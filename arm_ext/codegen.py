@@ -15,8 +15,8 @@ from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_
 from tvm_ffi import structural_map
 
 from arm_ext.loops import close_loops
-from relay_passes.add_step import KEEP
-from schedules.emit import EXACT
+from relay_passes.programs.add_step import KEEP
+from schedules.tir.emit import EXACT
 
 _PIPELINE = "arm_ext"
 

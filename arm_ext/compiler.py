@@ -30,7 +30,7 @@ from arm_ext.source import Source
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.tuned import Tuned
 from arm_ext.variants import Variant, unite
-from schedules.kernels import winograd_f32
+from schedules.kernels.winograd import winograd_f32
 from schedules.numerics import qdq, tosa
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import tvm
 from tvm import relax
 from tvm.relax.analysis import free_vars
 
-from relay_passes.sources import bindings_of, global_callees, relax_functions
+from relay_passes.ir.sources import bindings_of, global_callees, relax_functions
 
 
 def numerics_of(mod: tvm.IRModule) -> dict[str, str]:

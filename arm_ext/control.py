@@ -14,8 +14,8 @@ from tvm import relax, tirx
 from tvm.ir import Call, GlobalVar
 
 from arm_ext.report import KernelCall
-from relay_passes.merge_modules import MAIN, Merged, add_functions, merge_modules
-from relay_passes.sources import bindings_of, relax_functions, sources_of, union
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, union
+from relay_passes.programs.merge_modules import MAIN, Merged, add_functions, merge_modules
 
 
 @dataclass(frozen=True)

@@ -20,19 +20,19 @@ from arm_ext.frontends.preprocess import Preprocess, read_preprocess
 from arm_ext.frontends.wrap import preprocessed
 from arm_ext.manifest import Method
 from arm_ext.names import near
-from arm_ext.pipeline import PHASES, PRODUCT_RULES, Context
+from arm_ext.pipeline import PHASES, Context
 from arm_ext.quant.frontend import import_given
 from arm_ext.shapes import Given, static_shapes
 from arm_ext.target.profiles import resolve
 from relay_passes import Explanation, Rejection
-from relay_passes.canonicalize import RULES
-from relay_passes.combine_matmuls import NAME as COMBINE_MATMULS
-from relay_passes.dynamic_products import NAME as DYNAMIC_PRODUCTS
-from relay_passes.fuse import pass_name, routines_of
-from relay_passes.record import Record, recording
-from relay_passes.sources import Names, bindings_of, global_callees, relax_functions, sources_of
-from schedules.specs import CompositeSpec
-from schedules.vocabulary import VOCABULARY
+from relay_passes.fusion.combine_matmuls import NAME as COMBINE_MATMULS
+from relay_passes.fusion.fuse import pass_name, routines_of
+from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
+from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
+from relay_passes.rewriter.recording import Record, recording
+from relay_passes.rules.registry import PRODUCT_RULES, RULES
+from schedules.composites.specs import CompositeSpec
+from schedules.composites.vocabulary import VOCABULARY
 
 if TYPE_CHECKING:
     from jax.export import Exported

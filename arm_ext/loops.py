@@ -17,8 +17,8 @@ from tvm.ir import Call, Expr, StringImm, Var
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has)
 from tvm_ffi import structural_map
 
-from relay_passes.sources import relax_functions
-from schedules.emit import i64, in_root_block, kernel_function
+from relay_passes.ir.sources import relax_functions
+from schedules.tir.emit import i64, in_root_block, kernel_function
 
 _AGAIN = "arm_ext.again"
 _PACKED = tvm.ir.Op.get("tirx.tvm_call_packed")

@@ -14,18 +14,12 @@ from arm_ext.report import CHECK, Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
-from relay_passes.sources import (
-    function_sources,
-    map_calls,
-    relax_functions,
-    sources_of,
-    with_source,
-)
-from relay_passes.upstream import run_upstream
+from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
 from schedules import generic
 from schedules.generic.families import GENERIC
-from schedules.kernel import Rejection
-from schedules.lower import Lowered
+from schedules.kernels.common.contract import Rejection
+from schedules.lowering.lower import Lowered
 from schedules.select import Choice, Choose, Option
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.

@@ -17,21 +17,21 @@ from tvm.ir import Call, Expr, PrimType, Var
 from tvm_ffi import structural_map
 
 from arm_ext.target.profiles import Profile
-from relay_passes.follow_samples import Samples
-from relay_passes.lengths.fix import dims_of, fixed, fixed_composite, length_of, takes_length, value_of
-from relay_passes.lengths.graphs import DifferentError
-from relay_passes.lengths.unite import united
-from relay_passes.samples_apart import follow_rows
-from relay_passes.sources import bindings_of
+from relay_passes.batching.batch_axes import Samples
+from relay_passes.batching.batch_independence import find_row_axes
+from relay_passes.ir.sources import bindings_of
+from relay_passes.lengths.fix_length import dims_of, fixed, fixed_composite, length_of, takes_length, value_of
+from relay_passes.lengths.merge_functions import DifferentError
+from relay_passes.lengths.merge_lengths import united
 from schedules import generic
-from schedules.chunks import Argument, in_chunks
+from schedules.composites.one_axis import widened
+from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernel import Rejection
-from schedules.kernels.threads import PARALLEL_CYCLES
-from schedules.lower import Lowered, lower, read
-from schedules.one_axis import widened
+from schedules.kernels.common.contract import Rejection
+from schedules.kernels.common.row_chunks import Argument, in_chunks
+from schedules.kernels.common.threads import PARALLEL_CYCLES
+from schedules.lowering.lower import Lowered, lower, read
 from schedules.select import Choice, Choose, Known, Rejected, select
-from schedules.workload import Workload
 
 PROBES = (3, 7, 42)
 """Lengths whose kernels are compared: with and without a tail of most register tiles, short and long."""
@@ -202,7 +202,7 @@ class Lengths:
         func = self.mod[name]
         shapes = [dims_of(param.ty) for param in func.params]
         places = [_place(shape) for shape in shapes]
-        found = follow_rows(fixed_composite(self.mod, name, _PROOF_ROWS), places, _PROOF_ROWS)
+        found = find_row_axes(fixed_composite(self.mod, name, _PROOF_ROWS), places, _PROOF_ROWS)
         if not isinstance(found, Samples):
             return getattr(found, "reason", "its result has no rows")
         result = dims_of(func.ret_ty)

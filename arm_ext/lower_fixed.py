@@ -10,7 +10,7 @@ from arm_ext.target.profiles import Profile
 from arm_ext.tune.retraced import retraced
 from schedules import generic
 from schedules.generic.families import GENERIC
-from schedules.lower import Lowered, lower
+from schedules.lowering.lower import Lowered, lower
 from schedules.select import Choose, Rejected
 
 

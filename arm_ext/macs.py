@@ -6,7 +6,7 @@ import math
 import tvm
 from tvm import relax
 
-from relay_passes.sources import bindings_of, relax_functions, sources_of
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")

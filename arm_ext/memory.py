@@ -12,7 +12,7 @@ from tvm.ir import GenericConst
 from arm_ext.codegen import allocations
 from arm_ext.errors import ModelError
 from arm_ext.manifest import Memory, WideLayer
-from relay_passes.sources import bindings_of, relax_functions, sources_of
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _WIDEST = 5
 

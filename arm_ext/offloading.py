@@ -28,7 +28,7 @@ from arm_ext.npu_report import Fallback, NpuBorder, NpuLayer, NpuMemoryUse, NpuR
 from arm_ext.pipeline import Context
 from arm_ext.report import FloatCall
 from arm_ext.target.npu import resolve_npu
-from relay_passes.sources import union
+from relay_passes.ir.sources import union
 
 # What stands between float and integers; at the ends of a model they are no operators that an NPU could take over.
 _BORDERS = ("quantize", "dequantize")

@@ -26,15 +26,12 @@ from arm_ext.manifest import Precision
 from arm_ext.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
-from relay_passes.rules import scale_after_product, sum_halves_in_full
-from relay_passes.sources import bindings_of, global_callees
-from schedules.costs import Costs
+from relay_passes.ir.sources import bindings_of, global_callees
+from relay_passes.rules.registry import PRODUCT_RULES
+from schedules.composites.vocabulary import VOCABULARY
+from schedules.lowering.rewrite_costs import Costs
 from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
 from schedules.select import Choose
-from schedules.vocabulary import VOCABULARY
-
-PRODUCT_RULES = (sum_halves_in_full.RULE, scale_after_product.RULE)
-"""Rules that bring products into the form of kernels; the phase `fuse` begins with them."""
 
 
 @dataclass
@@ -151,7 +148,7 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     with context.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
-        mod = relay_passes.inline_marked(relay_passes.lend_workspaces(mod), list(context.offers))
+        mod = relay_passes.inline_marked(relay_passes.hoist_workspaces(mod), list(context.offers))
         mod = relay_passes.run_upstream(mod, relax.transform.StaticPlanBlockMemory())
     mod = relay_passes.accept_offsets(relay_passes.plan_arena(mod))
     mod = relay_passes.copy_constants(relay_passes.dispatch(mod, context.offers))

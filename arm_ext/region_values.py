@@ -14,7 +14,7 @@ from arm_ext.ethosu.reading import variables
 from arm_ext.package import RegionValues
 from arm_ext.pipeline import PHASES, Context
 from arm_ext.selftest import run_planned
-from relay_passes.sources import bindings_of
+from relay_passes.ir.sources import bindings_of
 
 Arrays = list[npt.NDArray[Any]]
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from arm_ext.manifest import Calibration, json_schema
 from arm_ext.npu_report import NpuReport, Where
 from arm_ext.text import columns
-from relay_passes import KeptLayout, LeftFloat
+from relay_passes import KeptLayout, RemainingFloat
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
@@ -89,7 +89,7 @@ class FloatCall(BaseModel):
     actual: str = ""
 
     @classmethod
-    def of(cls, left: LeftFloat) -> "FloatCall":
+    def of(cls, left: RemainingFloat) -> "FloatCall":
         """Return the record of what the pass noted."""
         compared = {} if left.limit is None else {"limit": str(left.limit), "actual": str(left.actual)}
         return cls(sources=left.nodes, operator=left.operator, reason=left.reason, **compared)

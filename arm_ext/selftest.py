@@ -19,7 +19,7 @@ from arm_ext.package import Selftest
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.report import FloatCall
 from arm_ext.target.profiles import Profile, baseline_host
-from relay_passes.sources import bindings_of, relax_functions
+from relay_passes.ir.sources import bindings_of, relax_functions
 from schedules.numerics.qdq import NUMERICS, Qdq
 
 _SEED = 0

@@ -21,11 +21,11 @@ from arm_ext.package import SELFTEST
 from arm_ext.pipeline import PHASES, Context, Dump, run_phases
 from arm_ext.selftest import check_of
 from arm_ext.shapes import Bucket
-from relay_passes.choose import choose
-from relay_passes.each_sample import each_sample
-from relay_passes.lengths.bound import at_length, bounded
-from relay_passes.merge_modules import merge_modules
-from relay_passes.share_arena import share_arena
+from relay_passes.batching.batch_loop import batch_loop
+from relay_passes.lengths.bounded_main import at_length, bounded
+from relay_passes.memory.plan_arena import share_arena
+from relay_passes.programs.merge_modules import merge_modules
+from relay_passes.programs.shape_dispatch import choose
 
 _MAIN = "main"
 
@@ -75,7 +75,7 @@ class Variant:
         if self.bucket.length:
             taken = ", ".join(spec.describe() for spec in self.model.inputs)
             return bounded(mod, self.bucket.largest, f"the package was compiled for {taken}")
-        return each_sample(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
+        return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
         """Run the phases; with several buckets, each has a folder in `output`."""

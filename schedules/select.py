@@ -15,7 +15,7 @@ but for those at its ends. Depthwise layers were not measured. Of a line they ne
 (int8) at a time; the four int8 rows of a 3 x 3 kernel at 112 x 96 are 43 KB, which L1 keeps until all is read.
 
 Sums over k in blocks that caches keep are no default, as no estimate here knows memory beyond L2; tuning tries them
-where L1 does not keep a panel (see `depth_blocks`). Of 64 x 4096 x 384 in float32 on Cortex-A55, with the caches of the
+where L1 does not keep a panel (see `k_blocking`). Of 64 x 4096 x 384 in float32 on Cortex-A55, with the caches of the
 virtual board, they take 24.9 M cycles instead of 41.3, of which 46 % were for caches, and 2 % fewer instructions.
 
 Two more are declined.
@@ -31,16 +31,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernel import Kernel, Match, Rejection
-from schedules.kernels import (
-    attention_f32,
-    broadcast_s8,
-    depthwise_f32,
-    depthwise_s8,
-    depthwise_s8_mlal,
-    depthwise_s8_patch,
-    elementwise_s8,
+from schedules.kernels.attention import attention_f32
+from schedules.kernels.common.contract import Kernel, Match, Rejection
+from schedules.kernels.depthwise import depthwise_f32, depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch
+from schedules.kernels.elementwise import broadcast_s8, elementwise_s8
+from schedules.kernels.gemm import (
     gemm_bf16,
     gemm_f16,
     gemm_f32,
@@ -49,13 +46,10 @@ from schedules.kernels import (
     gemm_s8_sdot,
     gemm_w8,
     matmul_s8,
-    norm_f32,
-    norm_s8,
-    softmax_f32,
-    softmax_s8,
-    winograd_f32,
 )
-from schedules.workload import Workload
+from schedules.kernels.normalization import norm_f32, norm_s8
+from schedules.kernels.softmax import softmax_f32, softmax_s8
+from schedules.kernels.winograd import winograd_f32
 
 KERNELS: tuple[Kernel, ...] = (
     gemm_f32,

@@ -24,7 +24,7 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.report import FloatCall
 from arm_ext.target.profiles import resolve
-from relay_passes.sources import bindings_of, relax_functions
+from relay_passes.ir.sources import bindings_of, relax_functions
 
 LAST = "fuse"  # the last phase that is a pass over the graph
 COLUMNS = ("model", "nodes", "operators", "after", "transposes", "QDQ left", "float left", "seconds")

@@ -14,7 +14,7 @@ from arm_ext.measure.cycles import BlockCost
 from arm_ext.measure.mca_text import mca_text
 from arm_ext.measure.pipes import ON_PIPES, PIPES
 from schedules.cores import Core
-from schedules.kernels.cost import VECTOR_PIPES
+from schedules.kernels.common.cost_model import VECTOR_PIPES
 
 # Software optimization guides of the Neoverse cores, section 2.1: pipes that compute the addresses of loads. N1's two
 # serve stores too, and of the three of N2 and V2 two do.

@@ -17,7 +17,7 @@ from tvm import IRModule, relax
 
 from arm_ext.ethosu.operators import Operator
 from arm_ext.report import KernelCall
-from relay_passes.sources import Names, bindings_of, global_callees, sources_of
+from relay_passes.ir.sources import Names, bindings_of, global_callees, sources_of
 
 UNSCHEDULED_CYCLES = 1.0
 """Of one multiply-accumulate, or one element, in plain loops: a load, a multiply-add and a step, on two pipes."""

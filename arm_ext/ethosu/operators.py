@@ -40,7 +40,7 @@ from typing import Any
 
 from tvm.ir import Call, Var
 
-from relay_passes.sources import Names
+from relay_passes.ir.sources import Names
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from arm_ext.ethosu.ranges import COMPUTED, Range, range_of
 from arm_ext.ethosu.reading import Array, read_by, shape_of, variables
 from arm_ext.ethosu.sums import average_of, counts_padding, over_windows, sum_of
 from arm_ext.ethosu.unread import unread
-from relay_passes.sources import bindings_of, sources_of, union
+from relay_passes.ir.sources import bindings_of, sources_of, union
 
 _BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.minimum")
 

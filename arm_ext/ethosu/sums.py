@@ -11,8 +11,8 @@ from tvm.ir import Call, GenericConst
 
 from arm_ext.ethosu.convolutions import convolution
 from arm_ext.ethosu.reading import Array, Reader, Sum, farthest, integers, reach_of, shape_of
+from schedules.composites.transposed_convolution import Geometry
 from schedules.numerics.tosa.requantize import divisors
-from schedules.transposed import Geometry
 
 
 def sum_of(call: Call, reader: Reader) -> Sum | None:

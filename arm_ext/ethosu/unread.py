@@ -9,7 +9,7 @@ from tvm.ir import Call, Expr, Var
 from arm_ext.ethosu.operators import Unread
 from arm_ext.ethosu.plain import IN_64_BITS, LONG, name_of
 from arm_ext.ethosu.reading import read_by
-from relay_passes.sources import sources_of
+from relay_passes.ir.sources import sources_of
 
 NO_FORM, KNOWN = "no TOSA form of its kind is known here", "one of the kinds listed in README.md"
 LEAVE = "leave it to the CPU"

@@ -5,8 +5,8 @@ from itertools import chain, count
 
 import tvm
 
-from relay_passes.merge_modules import MAIN, add_functions, merge_modules
-from relay_passes.sources import identifier
+from relay_passes.ir.sources import identifier
+from relay_passes.programs.merge_modules import MAIN, add_functions, merge_modules
 
 
 class Functions:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import tvm
 from tvm import relax
 
-from relay_passes.sources import name_bindings
+from relay_passes.ir.sources import name_bindings
 
 
 def name_calls(mod: tvm.IRModule, last_binding: Mapping[relax.Var, str]) -> tvm.IRModule:

@@ -17,7 +17,7 @@ from tvm.ir import TupleGetItem, Var
 from arm_ext.errors import UsageError
 from arm_ext.frontends.imported import ImportedModel, Reference, State, TensorSpec
 from arm_ext.npz import read_npz
-from relay_passes.upstream import run_upstream
+from relay_passes.ir.upstream import run_upstream
 
 Array = npt.NDArray[Any]
 _T = TypeVar("_T")

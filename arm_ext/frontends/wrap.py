@@ -19,9 +19,9 @@ from arm_ext.frontends.imported import ImportedModel, Reference, TensorSpec
 from arm_ext.frontends.postprocess_plan import plan_output
 from arm_ext.frontends.preprocess import Preprocess
 from arm_ext.frontends.preprocess_plan import Chain, plan_input
-from relay_passes.merge_modules import add_functions
-from relay_passes.sources import bindings_of, identifier, name_bindings, with_source
-from relay_passes.upstream import run_upstream
+from relay_passes.ir.sources import bindings_of, identifier, name_bindings, with_source
+from relay_passes.ir.upstream import run_upstream
+from relay_passes.programs.merge_modules import add_functions
 
 Array = npt.NDArray[Any]
 

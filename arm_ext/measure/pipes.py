@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify
 from arm_ext.measure.cycles import BlockCost
 from schedules.cores import Core
-from schedules.kernels.cost import VECTOR_PIPES
+from schedules.kernels.common.cost_model import VECTOR_PIPES
 
 PIPES = {"cortex-a53": 1, "cortex-a55": 1, "neoverse-v1": 4, "neoverse-v2": 4}
 """128-bit vector instructions a cycle where they are not `VECTOR_PIPES`, by scheduling model (the cores' software

@@ -8,10 +8,10 @@ from tvm import target, tirx
 
 from arm_ext.tune import loops
 from schedules import generic
+from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.generic.families import GENERIC
-from schedules.kernel import Array, Match, Rejection
-from schedules.workload import Workload
+from schedules.kernels.common.contract import Array, Match, Rejection
 
 NAME = GENERIC
 

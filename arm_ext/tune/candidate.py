@@ -16,10 +16,10 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from tvm import target, tirx
 
 from arm_ext.tune.kernels import kernel_named
-from schedules.emit import in_root_block
-from schedules.kernel import Array
+from schedules.composites.workload import Workload
+from schedules.kernels.common.contract import Array
 from schedules.select import Choice
-from schedules.workload import Workload
+from schedules.tir.emit import in_root_block
 
 KEY_DIGITS = 16
 """Hex digits of a workload's key: 64 bits, for databases of millions."""

@@ -29,7 +29,7 @@ from arm_ext.tune.costs import Cost, Cycles, Loaded, seconds
 from arm_ext.tune.measure import Result
 from arm_ext.tune.record import Failure
 from arm_ext.tune.reference import Sample
-from schedules.workload import Workload
+from schedules.composites.workload import Workload
 
 # A board that is started again takes a minute.
 AWAY_SECONDS = 90

@@ -20,8 +20,8 @@ import xgboost
 
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.kernels import KERNELS, kernel_named
+from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.workload import Workload
 
 LEAST_SAMPLES = 24
 """Before there are as many, candidates rank by the kernels' estimates."""

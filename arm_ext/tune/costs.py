@@ -17,8 +17,8 @@ from arm_ext.measure.pipes import least_cycles, vector_share
 from arm_ext.measure.trace import MODEL_IMAGE, Trace
 from arm_ext.tune.measure import Result
 from schedules.cores import Core
-from schedules.costs import BYTES_PER_CYCLE
-from schedules.kernels.cost import L2_BYTES_PER_CYCLE
+from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
+from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE
 
 ESTIMATE = 3
 """Raised when the same candidate would come out with other cycles; those of another number are no measure of them."""

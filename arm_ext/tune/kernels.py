@@ -2,7 +2,7 @@
 """What candidates are of: our kernels, and for the loops that none takes how they are and what MetaSchedule makes."""
 
 from arm_ext.tune import as_lowered, metaschedule
-from schedules.kernel import Kernel
+from schedules.kernels.common.contract import Kernel
 from schedules.select import KERNELS as OURS
 
 KERNELS: tuple[Kernel, ...] = (*OURS, as_lowered, metaschedule)

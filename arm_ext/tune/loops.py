@@ -14,8 +14,8 @@ import tvm
 from tvm import tirx
 from tvm.ir.prim import expr as prim
 
-from schedules.kernel import Match, Rejection
-from schedules.workload import Operand, Workload
+from schedules.composites.workload import Operand, Workload
+from schedules.kernels.common.contract import Match, Rejection
 
 COMPOSITE = "loops"
 

@@ -20,10 +20,10 @@ from tvm.s_tir.meta_schedule import _ffi_api
 from tvm.s_tir.schedule import Trace
 
 from arm_ext.tune import as_lowered, loops
+from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernel import Array, Match, Rejection
-from schedules.kernels.threads import PARALLEL_CYCLES
-from schedules.workload import Workload
+from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.threads import PARALLEL_CYCLES
 
 NAME = "metaschedule"
 

@@ -22,9 +22,9 @@ from arm_ext.tune.candidate import Candidate, decode_workload, key_of
 from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.record import Record
 from arm_ext.tune.space import parameters
+from schedules.composites.workload import Workload
 from schedules.cores import CORES, Core
-from schedules.kernel import Match
-from schedules.workload import Workload
+from schedules.kernels.common.contract import Match
 
 UNKNOWN_CORE = "of a core that this version does not know"
 WRONG_WORKLOAD = "of a workload that this version does not have, or of another than their task's"

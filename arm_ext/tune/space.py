@@ -12,7 +12,7 @@ more blocks than threads need are points, where weights take more than half of L
 Kernels that compute a workload in different ways (Winograd's transforms or the sums, SMMLA or SDOT) are points of one
 space. The order of the loops over rows and columns is that of blocks: a block of one tile of rows, or of all columns,
 has all columns inside, and a block of one panel, or of all rows, has all rows inside. float32 products have blocks of
-k, too, where L1 does not keep a panel (see `schedules.kernels.depth_blocks`); int8 ones have none, as more blocks of
+k, too, where L1 does not keep a panel (see `schedules.kernels.gemm.k_blocking`); int8 ones have none, as more blocks of
 columns do nearly as well: of 64 x 4096 x 384 on Neoverse N2 without SVE four take 2.37 M cycles and one 3.68, and what
 still comes from L2 is 0.47 M of them. One order is none: packing the rows of an int8 product once for all blocks of
 columns, instead of for each. Estimates put that at 1.4 to 5.8 % of MobileNetV2's 7 x 7 layers, and 0.45 % of the model,
@@ -33,9 +33,10 @@ import numpy as np
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.task import Task
+from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernels import depthwise_s8, depthwise_s8_patch, gemm_f32, gemm_s8_mmla
-from schedules.workload import Workload
+from schedules.kernels.depthwise import depthwise_s8, depthwise_s8_patch
+from schedules.kernels.gemm import gemm_f32, gemm_s8_mmla
 
 HOPELESS = 3.0
 """Kernels whose best estimate is this many times the default's are left out: estimates are right to 1.6 or so."""

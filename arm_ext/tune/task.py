@@ -21,13 +21,13 @@ from arm_ext.pipeline import Context, run_phases
 from arm_ext.target.profiles import Profile
 from arm_ext.tune import as_lowered, loops, metaschedule
 from arm_ext.tune.candidate import Candidate, key_of
-from relay_passes.sources import bindings_of, function_sources, global_callees, relax_functions
+from relay_passes.ir.sources import bindings_of, function_sources, global_callees, relax_functions
+from schedules.composites.one_axis import widened
+from schedules.composites.workload import Workload
 from schedules.generic.families import GENERIC
-from schedules.kernel import Array, Rejection
-from schedules.lower import read
-from schedules.one_axis import widened
+from schedules.kernels.common.contract import Array, Rejection
+from schedules.lowering.lower import read
 from schedules.select import KERNELS, Rejected, select
-from schedules.workload import Workload
 
 
 @dataclass(frozen=True)

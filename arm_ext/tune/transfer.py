@@ -9,8 +9,8 @@ from arm_ext.tune.candidate import Candidate, decode_workload
 from arm_ext.tune.cost_model import Point
 from arm_ext.tune.record import Record
 from arm_ext.tune.task import Task
+from schedules.composites.workload import Workload
 from schedules.cores import CORES
-from schedules.workload import Workload
 
 NEIGHBOURS = 4
 """Records that a task starts from."""

@@ -18,9 +18,9 @@ from arm_ext.tune.candidate import Candidate, key_of
 from arm_ext.tune.database import Database, best_of
 from arm_ext.tune.record import Record
 from arm_ext.tune.soundness import sound, told
+from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.select import Known
-from schedules.workload import Workload
 
 _LOG = logging.getLogger(__name__)
 

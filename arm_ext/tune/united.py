@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from arm_ext.tune.task import Task
-from schedules.workload import Workload
+from schedules.composites.workload import Workload
 
 
 def united(buckets: Iterable[Sequence[Task]]) -> list[Task]:

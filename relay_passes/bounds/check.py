@@ -22,7 +22,7 @@ from tvm_ffi import structural_equal, structural_map
 
 from relay_passes.bounds.accesses import Access, Analysis, clamped
 from relay_passes.bounds.intervals import NOTHING, Interval, dtype_of, of_dtype
-from relay_passes.sources import relax_functions, sources_of, with_source
+from relay_passes.ir.sources import relax_functions, sources_of, with_source
 
 _CALL_TIR = "relax.call_tir"
 _OPAQUE = 8  # TOpPattern kOpaque, which FuseOps leaves alone

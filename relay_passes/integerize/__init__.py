@@ -3,6 +3,6 @@
 
 from relay_passes.integerize.integerize import integerize
 from relay_passes.integerize.numerics import Numerics
-from relay_passes.integerize.values import LeftFloat
+from relay_passes.integerize.values import RemainingFloat
 
-__all__ = ["LeftFloat", "Numerics", "integerize"]
+__all__ = ["Numerics", "RemainingFloat", "integerize"]

@@ -20,7 +20,7 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.values import Quantization, Quantized, Refusal
-from relay_passes.sources import sources_of
+from relay_passes.ir.sources import sources_of
 
 _Floats = npt.NDArray[np.float32]
 _COMPARISONS: Mapping[str, Callable[[_Floats, np.float32], npt.NDArray[np.bool_]]] = {

@@ -12,7 +12,7 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.numerics import Floats, Numerics, Routine
 from relay_passes.integerize.values import Quantized, Refusal, Sum, static_shape
-from relay_passes.sources import Names, union, with_source
+from relay_passes.ir.sources import Names, union, with_source
 
 _INT32_MAX = 2**31 - 1
 

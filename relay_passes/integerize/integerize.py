@@ -11,8 +11,10 @@ Float calls that nobody needs any more die; those that stay are reported, each w
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
@@ -20,23 +22,60 @@ from tvm.relax.analysis import remove_all_unused
 
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
-from relay_passes.integerize.dequantized import dequantized
 from relay_passes.integerize.elementwise import clamp_of
-from relay_passes.integerize.left import left_float
+from relay_passes.integerize.float_calls import remaining_float
 from relay_passes.integerize.numerics import Numerics
 from relay_passes.integerize.outputs import Outputs
 from relay_passes.integerize.products import biased, convolution, matmul
-from relay_passes.integerize.totals import average_pool, global_pool, reduction
+from relay_passes.integerize.reductions import average_pool, global_pool, reduction
 from relay_passes.integerize.values import (
-    LeftFloat,
+    UNBOUNDED,
     Quantization,
     Quantized,
     Refusal,
+    RemainingFloat,
     Sum,
     clamped,
 )
-from relay_passes.sources import bindings_of, relax_functions, sources_of, union
-from relay_passes.upstream import name_equals, run_upstream
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, union
+from relay_passes.ir.upstream import name_equals, run_upstream
+
+
+def dequantized(context: Context, call: Call) -> Quantized | Sum | Refusal:
+    """The integers that stand for what a dequantize gives."""
+    data, scale, zero_point = call.args
+    if not (isinstance(scale, GenericConst) and isinstance(zero_point, GenericConst)):
+        return Refusal("its scale or zero point is not a constant")
+    data = context.constants.get(data, data) if isinstance(data, Var) else data
+    shape = [1] * len(data.ty.shape)
+    s, z = scale.value.numpy(), zero_point.value.numpy().astype(np.int64)
+    # One number, or one for each element of an axis.
+    s, z = (a.reshape(()) if a.size == 1 else a.reshape(_along(shape, call.attrs.axis)) for a in (s, z))
+    if str(data.ty.dtype) == "int32" and not isinstance(data, GenericConst):
+        return _accumulators(call, s, z)
+    return Quantized(data, s.astype(np.float32), z, sources_of(call))
+
+
+def _accumulators(call: Call, scale: npt.NDArray[Any], zero_point: npt.NDArray[Any]) -> Sum:
+    rank = (1,) * len(call.ty.shape)
+    return Sum(
+        value=call.args[0],
+        offset=-zero_point * np.ones(rank, np.int64),
+        magnitude=-int(np.iinfo(np.int32).min),
+        input_scale=1.0,
+        weight_scale=(scale * np.ones(rank)).astype(np.float32),
+        count=np.ones(rank, np.float32),
+        bounds=UNBOUNDED,
+        names=sources_of(call),
+        data_dtype="int32",
+    )
+
+
+def _along(shape: list[int], axis: int) -> list[int]:
+    shape = list(shape)
+    shape[axis] = -1
+    return shape
+
 
 _PRODUCTS: Mapping[str, Callable[[Context, Call], Sum | Refusal]] = {
     "nn.conv1d": convolution,
@@ -59,7 +98,7 @@ _TOTALS: Mapping[str, Callable[[Context, Call], Sum | Refusal]] = {
 _ORDER = ("argmax", "argmin")
 
 
-def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[LeftFloat, ...]]:
+def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[RemainingFloat, ...]]:
     """Compute in integers what stands between dequantize and quantize.
 
     Args:
@@ -73,12 +112,12 @@ def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[LeftF
     if not functions:
         return mod, ()
     builder = relax.BlockBuilder(mod)
-    left: list[LeftFloat] = []
+    left: list[RemainingFloat] = []
     for gv, func in functions:
         context = Context(builder, numerics)
         new = _Walk(context).function(func)
         builder.update_func(gv, new)
-        left += left_float(new, context)
+        left += remaining_float(new, context)
     out = run_upstream(builder.get(), relax.transform.CanonicalizeBindings())
     out = run_upstream(name_equals(out), relax.transform.EliminateCommonSubexpr())
     out = run_upstream(out, relax.transform.DeadCodeElimination())

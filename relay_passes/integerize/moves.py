@@ -6,6 +6,8 @@
 
 Quantising keeps the order, so the greatest of some values is the greatest of their quantised values. Padding needs the
 quantised padding value, and resizing must not interpolate.
+
+A resize that interpolates computes new values; its integers come from the numerics' own resize.
 """
 
 from typing import Any
@@ -17,9 +19,31 @@ from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.context import Context, integers, operator
-from relay_passes.integerize.resizes import RESIZE
 from relay_passes.integerize.values import Quantization, Quantized, Refusal, narrow, static_shape
-from relay_passes.sources import Names, sources_of
+from relay_passes.ir.sources import Names, sources_of
+
+RESIZE = "image.resize2d"
+_BILINEAR = "linear"
+
+
+def interpolated(context: Context, call: Call, names: Names) -> Quantized | Refusal:
+    """A bilinear resize of a quantised tensor, quantised as that one is."""
+    x, attrs = context.known(call.args[0]), call.attrs
+    quantization = None if x is None else x.per_tensor
+    if x is None or quantization is None:
+        return Refusal("its input is not quantised per tensor")
+    if attrs.method != _BILINEAR:
+        return Refusal("it interpolates otherwise than by neighbours", _BILINEAR, str(attrs.method))
+    layout, mode = str(attrs.layout), str(attrs.coordinate_transformation_mode)
+    shape = static_shape(call)
+    size = [shape[layout.index(axis)] for axis in "HW"]
+    try:
+        routine = context.numerics.resize(x.shape, size, mode, quantization, layout)
+    except ValueError as err:
+        return Refusal(str(err))
+    value = context.call(routine, [x.value], call, quantization.dtype, x.names, names)
+    return Quantized(value, x.scale, x.zero_point, names)
+
 
 # Of these, argument 0 is the data and all else stays as it is.
 _PLAIN = (

@@ -10,7 +10,7 @@ from tvm.ir import Expr, GenericConst
 from tvm.tirx import IntImm
 
 from relay_passes.integerize.numerics import Array, Bounds, Floats
-from relay_passes.sources import Names
+from relay_passes.ir.sources import Names
 
 UNBOUNDED: Bounds = (None, None)
 
@@ -124,7 +124,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class LeftFloat:
+class RemainingFloat:
     """A call that computes in float in the module that `integerize` returned.
 
     Attributes:

@@ -16,10 +16,10 @@ import numpy as np
 from tvm import relax
 from tvm.ir import Attrs, Call, Expr, GenericConst, Op, Var
 
-from relay_passes.layout.calls import SHAPE_ONLY, name_of, with_attrs
+from relay_passes.ir.calls import SHAPE_ONLY, name_of, with_attrs
+from relay_passes.ir.shapes import axes_of, static_shape
+from relay_passes.ir.sources import Names, sources_of, union
 from relay_passes.layout.form import Form
-from relay_passes.shapes import axes_of, static_shape
-from relay_passes.sources import Names, sources_of, union
 
 Array = np.ndarray[Any, Any]
 

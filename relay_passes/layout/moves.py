@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from tvm import relax
 from tvm.ir import Expr, Var
 
-from relay_passes.layout.calls import Node
+from relay_passes.ir.calls import Node
+from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.layout.form import Flat, Form
-from relay_passes.shapes import axes_of, static_shape
 
 Forms = Mapping[Var, Form]
 """The channels-last form of each value that is computed at run time."""

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from tvm import IRModule, relax
 from tvm.ir import Var
 
-from relay_passes.layout.calls import Node, nodes_of
+from relay_passes.ir.calls import Node, nodes_of
+from relay_passes.ir.sources import Names, relax_functions, sources_of
+from relay_passes.layout.choose_layouts import forms_of, moved_or_why, operator_of, staying
 from relay_passes.layout.constants import Static, static_call
-from relay_passes.layout.emit import Plan, emit
-from relay_passes.layout.labels import forms_of, moved_or_why, operator_of, staying
 from relay_passes.layout.moves import Moved
-from relay_passes.sources import Names, relax_functions, sources_of
+from relay_passes.layout.write_function import Plan, emit
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from tvm.ir import Var
 
+from relay_passes.ir.calls import SHAPE_ONLY, Node
+from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.layout import moves
-from relay_passes.layout.calls import SHAPE_ONLY, Node
 from relay_passes.layout.form import Role
 from relay_passes.layout.roles import Relations, blocks
-from relay_passes.shapes import axes_of, static_shape
 
 _LETTERS: dict[str, Role] = {"N": "N", "C": "C", "H": "S", "W": "S"}
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from tvm.ir import Expr, Var
 
+from relay_passes.ir.shapes import static_shape
 from relay_passes.layout.form import Flat, Role, channels_last
-from relay_passes.shapes import static_shape
 
 Axis = tuple[Var, int]
 

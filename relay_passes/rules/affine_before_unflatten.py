@@ -16,8 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import static_shape
+from relay_passes.ir.shapes import static_shape
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x, _constant = wildcard(), is_const()
 _split = is_op("relax.reshape")(_x, wildcard())

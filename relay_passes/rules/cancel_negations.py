@@ -13,11 +13,11 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.peek import peek
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.patterns import non_consuming
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _NEGATIONS = ("relax.negative", "relax.logical_not", "relax.bitwise_not")
-_inner = peek(reduce(or_, (is_op(name)(wildcard()) for name in _NEGATIONS)))
+_inner = non_consuming(reduce(or_, (is_op(name)(wildcard()) for name in _NEGATIONS)))
 _outer = reduce(or_, (is_op(name)(_inner) for name in _NEGATIONS))
 
 

@@ -17,8 +17,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
 
-from relay_passes.anchors import along
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import along
 
 _data = wildcard()
 _gamma, _beta, _mean, _variance = wildcard(), wildcard(), wildcard(), wildcard()

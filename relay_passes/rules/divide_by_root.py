@@ -15,9 +15,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import uniform_value
-from relay_passes.shapes import static_shape
+from relay_passes.ir.shapes import static_shape
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import uniform_value
 
 _x, _y = wildcard(), wildcard()
 _root = is_op("relax.sqrt")(_y)

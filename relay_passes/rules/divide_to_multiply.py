@@ -15,9 +15,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.anchors import is_float
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import all_normal
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import is_float
+from relay_passes.rules.common.scalars import all_normal
 
 _x, _divisor = wildcard(), wildcard()
 _quotient = is_op("relax.divide")(_x, _divisor)

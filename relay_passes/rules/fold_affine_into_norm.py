@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x, _gamma, _beta, _factor, _shift = wildcard(), is_const(), is_const(), is_const(), is_const()
 _layer_norm = is_op("relax.nn.layer_norm")(_x, _gamma, _beta)

@@ -17,7 +17,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
 
-from relay_passes.anchors import (
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import (
     along,
     anchor,
     channels_of,
@@ -26,7 +27,6 @@ from relay_passes.anchors import (
     scale_outputs,
     with_weight,
 )
-from relay_passes.rule import Match, Rejection, Rule
 
 _data, _weight, _bias = wildcard(), wildcard(), wildcard()
 _gamma, _beta, _mean, _variance = wildcard(), wildcard(), wildcard(), wildcard()

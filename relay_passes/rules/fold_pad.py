@@ -18,7 +18,7 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x, _weight = wildcard(), wildcard()
 _pad = is_op("relax.nn.pad")(_x)

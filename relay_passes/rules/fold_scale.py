@@ -16,7 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.anchors import (
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import (
     along,
     anchor,
     channels_of,
@@ -27,7 +28,6 @@ from relay_passes.anchors import (
     scale_outputs,
     with_weight,
 )
-from relay_passes.rule import Match, Rejection, Rule
 
 _data, _weight, _bias, _scale = wildcard(), wildcard(), wildcard(), wildcard()
 _anchor = anchor(_data, _weight)

@@ -23,7 +23,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.anchors import (
+from relay_passes.ir.shapes import shape_of
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import (
     anchor,
     channels_of,
     factors,
@@ -33,8 +35,6 @@ from relay_passes.anchors import (
     scale_inputs,
     with_weight,
 )
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import shape_of
 
 _data, _weight, _scale, _shift = wildcard(), wildcard(), is_const(), is_const()
 _scaled = is_op("relax.multiply")(_data, _scale) | is_op("relax.divide")(_data, _scale)

@@ -25,7 +25,10 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.anchors import (
+from relay_passes.ir.shapes import element_count, shape_of
+from relay_passes.rewriter.patterns import non_consuming
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import (
     along,
     anchor,
     channels_of,
@@ -36,14 +39,11 @@ from relay_passes.anchors import (
     per_channel,
     response,
 )
-from relay_passes.peek import peek
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import element_count, shape_of
 
 _data, _weight, _shift = wildcard(), wildcard(), is_const()
 _add = is_op("relax.add")
-_biased = _add(_data & peek(anchor(wildcard(), wildcard())), _shift)
-_computed = _add(_data & peek(wildcard()(varg_default_wildcard=True)), _shift)
+_biased = _add(_data & non_consuming(anchor(wildcard(), wildcard())), _shift)
+_computed = _add(_data & non_consuming(wildcard()(varg_default_wildcard=True)), _shift)
 _anchor = anchor(_biased | _computed | _add(_data, _shift), _weight)
 
 # Attributes of a convolution besides its padding.

@@ -12,7 +12,7 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _MOST = 8
 _x = wildcard()

@@ -11,11 +11,11 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.peek import including, peek
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import static_shape
+from relay_passes.ir.shapes import static_shape
+from relay_passes.rewriter.patterns import including, non_consuming
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
-_inner = peek(is_op("relax.reshape")(wildcard(), wildcard()))
+_inner = non_consuming(is_op("relax.reshape")(wildcard(), wildcard()))
 _outer = is_op("relax.reshape")(_inner, wildcard())
 
 

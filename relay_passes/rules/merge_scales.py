@@ -16,9 +16,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.anchors import factors, is_float
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import all_normal
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import factors, is_float
+from relay_passes.rules.common.scalars import all_normal
 
 _x, _a, _b = wildcard(), is_const(), is_const()
 _multiply, _divide = is_op("relax.multiply"), is_op("relax.divide")

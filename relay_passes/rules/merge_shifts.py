@@ -13,8 +13,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.anchors import is_float
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import is_float
 
 _x, _a, _b = wildcard(), is_const(), is_const()
 _sum = is_op("relax.add")(is_op("relax.add")(_x, _a), _b)

@@ -17,9 +17,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.pattern import either_order
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import enlarged, uniform_value
+from relay_passes.rewriter.patterns import either_order
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import enlarged, uniform_value
 
 _x, _bound = wildcard(), is_const()
 _lower = either_order(is_op("relax.maximum"), _x, _bound)

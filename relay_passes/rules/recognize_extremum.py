@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.ir import Expr, Tuple
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _tensors = wildcard()
 _stack = is_op("relax.stack")(_tensors)

@@ -18,9 +18,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.gated_half import check_gated_half, gated_half
-from relay_passes.rules.scalars import is_number, uniform_value
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.gated_half import check_gated_half, gated_half
+from relay_passes.rules.common.scalars import is_number, uniform_value
 
 _CUBIC = 0.044715  # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
 _SCALE = math.sqrt(2 / math.pi)

@@ -19,8 +19,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import bounds, has_bounds, is_number, uniform_value
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import bounds, has_bounds, is_number, uniform_value
 
 _SHIFT, _WIDTH = 3.0, 6.0
 

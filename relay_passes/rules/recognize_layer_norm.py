@@ -16,8 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.norms import (
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.norms import (
     OTHER_MEAN,
     check_mean,
     check_over_rms,
@@ -28,7 +28,7 @@ from relay_passes.rules.norms import (
     squares_mean,
     with_gain,
 )
-from relay_passes.rules.scalars import is_number, uniform_value
+from relay_passes.rules.common.scalars import is_number, uniform_value
 
 _x = wildcard()
 _subtract, _two, _zero = is_op("relax.subtract"), is_const(), is_const()

@@ -14,9 +14,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.pattern import any_of, either_order
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import enlarged, is_number, uniform_value
+from relay_passes.rewriter.patterns import any_of, either_order
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
 
 _x, _slope, _zero = wildcard(), is_const(), is_const()
 _where = is_op("relax.where")

@@ -12,8 +12,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import bounds, has_bounds
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import bounds, has_bounds
 
 _RELU = (0.0, math.inf)
 

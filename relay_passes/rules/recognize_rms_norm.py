@@ -15,9 +15,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.norms import check_over_rms, normalized_shape, over_rms, with_gain
-from relay_passes.rules.scalars import uniform_value
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.norms import check_over_rms, normalized_shape, over_rms, with_gain
+from relay_passes.rules.common.scalars import uniform_value
 
 _x = wildcard()
 _norm = over_rms(_x)

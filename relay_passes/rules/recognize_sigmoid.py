@@ -12,8 +12,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import is_number, uniform_value
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import is_number, uniform_value
 
 _x, _one, _unit = wildcard(), is_const(), is_const()
 _exp = is_op("relax.exp")(is_op("relax.negative")(_x))

@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x = wildcard()
 _product = is_op("relax.multiply")(_x, is_op("relax.sigmoid")(_x))  # matches the operands in either order

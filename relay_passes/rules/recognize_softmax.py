@@ -16,7 +16,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x = wildcard()
 _maximum = is_op("relax.max")(_x)

@@ -16,8 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import enlarged, is_number, uniform_value
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
 
 _x, _one = wildcard(), is_const()
 _add = is_op("relax.add")

@@ -11,7 +11,7 @@ Quantised: in float between `dequantize` and `quantize` as elsewhere; integers l
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x, _constant = wildcard(), is_const()
 # Operator → its neutral second operand.

@@ -16,8 +16,8 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import axes_of
+from relay_passes.ir.shapes import axes_of
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x = wildcard()
 # Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.

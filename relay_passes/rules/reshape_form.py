@@ -15,8 +15,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import axes_of, static_shape
+from relay_passes.ir.shapes import axes_of, static_shape
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x = wildcard()
 _RESHAPES = ("relax.squeeze", "relax.expand_dims", "relax.flatten", "relax.nn.batch_flatten")

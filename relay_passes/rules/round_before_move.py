@@ -15,7 +15,7 @@ from tvm import DataType, relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x = wildcard()
 _MOVES = ("permute_dims", "reshape", "expand_dims", "squeeze", "flatten")

@@ -17,8 +17,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.shapes import shape_of
+from relay_passes.ir.shapes import shape_of
+from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _data, _weight, _scale, _zero = wildcard(), wildcard(), wildcard(), wildcard()
 _dequantized = is_op("relax.dequantize")(_weight, _scale, _zero)

@@ -17,9 +17,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.pattern import any_of
-from relay_passes.rule import Match, Rejection, Rule
-from relay_passes.rules.scalars import uniform_value
+from relay_passes.rewriter.patterns import any_of
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.scalars import uniform_value
 
 _DTYPES = ("float32", "float64")
 

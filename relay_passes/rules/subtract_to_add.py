@@ -11,8 +11,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.anchors import is_float
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import is_float
 
 _x, _constant = wildcard(), wildcard()
 _difference = is_op("relax.subtract")(_x, _constant)

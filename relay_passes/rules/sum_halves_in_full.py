@@ -14,9 +14,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import wildcard
 
-from relay_passes.anchors import anchor
-from relay_passes.layout.calls import with_attrs
-from relay_passes.rule import Match, Rejection, Rule
+from relay_passes.ir.calls import with_attrs
+from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rules.common.linear_calls import anchor
 
 _HALF, _FULL = "float16", "float32"
 

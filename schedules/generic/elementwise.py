@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 from tvm import ir
 
-from schedules.emit import i64
 from schedules.generic.expressions import step_of
 from schedules.generic.fusion import FUNCTION_COST, cost
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import transposed_blocks, transposition
 from schedules.generic.vector import Place, compute, store
+from schedules.tir.emit import i64
 
 LANES = 16
 """Elements of one step: a register of bytes, four of binary32, which also hides the latency of chains."""

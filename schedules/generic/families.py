@@ -36,7 +36,7 @@ from schedules.generic.loops import lanes_for
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import INTERLEAVED, transposition
 from schedules.generic.vector import table_index
-from schedules.kernel import Match, Rejection
+from schedules.kernels.common.contract import Match, Rejection
 
 GENERIC = "generic"
 

@@ -14,7 +14,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.generic.expressions import lanes_of
 from schedules.intrinsics.exp_f32 import reduced
 from schedules.intrinsics.vector_f32 import EXPONENT, Vector
-from schedules.kernels import activation_f32
+from schedules.kernels.epilogues import activation_f32
 
 
 def exp(v: Vector, x: ir.Expr) -> ir.Expr:

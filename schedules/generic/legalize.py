@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tvm import ir, relax, te, tirx
 
-from schedules import transposed
+from schedules.composites import transposed_convolution
+from schedules.composites.transposed_convolution import Geometry
 from schedules.generic import extrema, scatter
-from schedules.transposed import Geometry
 
 _CONV2D_TRANSPOSE = "relax.nn.conv2d_transpose"
 _LAYOUTS = ("NHWC", "OHWI")
@@ -36,7 +36,9 @@ def _conv2d_transpose(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     dtype = str(call.ty.dtype)
 
     def value(data: te.Tensor, kernel: te.Tensor) -> te.Tensor:
-        return transposed.compute(data, kernel, geometry, dtype, lambda element: tirx.Cast(dtype, element))
+        return transposed_convolution.compute(
+            data, kernel, geometry, dtype, lambda element: tirx.Cast(dtype, element)
+        )
 
     return builder.call_te(value, x, w, primfunc_name_hint="conv2d_transpose")
 

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64
 from schedules.generic.stages import Axis
-from schedules.kernels.threads import PARALLEL_TASKS, each_of
+from schedules.kernels.common.threads import PARALLEL_TASKS, each_of
+from schedules.tir.emit import i64
 
 
 @contextmanager

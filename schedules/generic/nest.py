@@ -16,7 +16,7 @@ from tvm import ir, sym, tirx
 from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 
-from schedules.generic.cuts import parts
+from schedules.generic.decreasing_indices import truncated
 from schedules.generic.expressions import (
     CONDITIONAL,
     call_name,
@@ -26,7 +26,7 @@ from schedules.generic.expressions import (
     substitute,
     walk,
 )
-from schedules.generic.falling import truncated
+from schedules.generic.split_at_conditions import parts
 from schedules.generic.stages import (
     Axis,
     Stage,

@@ -14,12 +14,12 @@ from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, take
 from schedules.generic import functions_f32
 from schedules.generic.expressions import element, lanes_of, loads, step_of
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Kind, Reduction, Stage
 from schedules.generic.vector import Place, compute, splat, store
+from schedules.tir.emit import i64, take
 
 LANES = 16
 """Elements of one step: see `elementwise`."""

@@ -11,7 +11,7 @@ from tvm import ir, relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64
+from schedules.tir.emit import i64
 
 _JOINS: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "update": lambda _old, new: new,

@@ -10,7 +10,6 @@ from tvm.ir.expr import TensorLoad
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm_ffi import structural_equal
 
-from schedules.emit import i64, in_root_block, kernel_function
 from schedules.generic import elementwise, families, reduce
 from schedules.generic.expressions import UnsupportedError, element, loads
 from schedules.generic.fusion import cost, fuse, values_of
@@ -19,8 +18,9 @@ from schedules.generic.parse import parse
 from schedules.generic.rows import Rows, share_rows
 from schedules.generic.stages import Program, Stage, shape_of
 from schedules.generic.vector import Place
-from schedules.kernel import Rejection
-from schedules.kernels.threads import PARALLEL_CYCLES, each_of
+from schedules.kernels.common.contract import Rejection
+from schedules.kernels.common.threads import PARALLEL_CYCLES, each_of
+from schedules.tir.emit import i64, in_root_block, kernel_function
 
 _AARCH64 = "aarch64"
 

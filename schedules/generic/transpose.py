@@ -11,11 +11,11 @@ from dataclasses import replace
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64
 from schedules.generic.expressions import element, lanes_of, loads, step_of
 from schedules.generic.loops import cover, lanes_for, loops, spread
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.vector import Place, compute, splat, store
+from schedules.tir.emit import i64
 
 REGISTER_BITS = 128
 

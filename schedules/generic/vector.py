@@ -10,7 +10,6 @@ from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, load
 from schedules.generic import functions_f32, quotient
 from schedules.generic.expressions import (
     BINARY,
@@ -25,7 +24,8 @@ from schedules.generic.expressions import (
     with_children,
 )
 from schedules.intrinsics.vector_f32 import Vector
-from schedules.kernels import table_tile
+from schedules.kernels.epilogues import table_lookup
+from schedules.tir.emit import i64, load
 
 _LIMITS = {prim.Max: "maximum", prim.Min: "minimum"}
 
@@ -168,9 +168,9 @@ def _load(expr: TensorLoad, place: Place) -> ir.Expr:
 def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | None:
     """A load from a table of 256 bytes by a byte: TBL; None if it is something else."""
     byte = table_index(expr)
-    if not place.neon or byte is None or place.lanes != table_tile.VECTOR or not place.bind:
+    if not place.neon or byte is None or place.lanes != table_lookup.VECTOR or not place.bind:
         return None
-    table = table_tile.registers(buffer)
+    table = table_lookup.registers(buffer)
     value = _bound(compute(byte, place), place)
     if lanes_of(value) == 1:
         return None
@@ -178,13 +178,13 @@ def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | N
         # Entry 0 belongs to -128: as bits, the index is the value with its sign bit flipped.
         flip = tirx.Broadcast(tirx.IntImm("uint8", 128), place.lanes)
         value = tirx.reinterpret(f"uint8x{place.lanes}", value) ^ flip
-    return T.Bind(table_tile.look_up16(table, value))
+    return T.Bind(table_lookup.look_up16(table, value))
 
 
 def table_index(load: TensorLoad) -> ir.Expr | None:
     """The byte by which a load looks up a table of 256 bytes, or None."""
     tensor = load.source.ty
-    is_table = math.prod(int(d) for d in tensor.shape) == table_tile.SIZE
+    is_table = math.prod(int(d) for d in tensor.shape) == table_lookup.SIZE
     return _byte_index(load.indices[0]) if is_table and str(tensor.dtype) in {"int8", "uint8"} else None
 
 

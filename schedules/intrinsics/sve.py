@@ -26,8 +26,8 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.cores import Core
-from schedules.emit import i64
 from schedules.intrinsics.operands import check, check_flat
+from schedules.tir.emit import i64
 
 FEATURE = "sve"
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import splat
 from schedules.intrinsics import sve
 from schedules.intrinsics.fmla import LANES
+from schedules.tir.emit import splat
 
 EXPONENT = 23
 """Bits below the exponent of a float32."""

@@ -5,10 +5,10 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has ever
 
 from arm_ext import codegen
 from arm_ext.target.profiles import resolve
-from schedules.emit import EXACT
-from schedules.kernels import depthwise_f32
-from schedules.lower import in_root_block
-from tests.schedules.kernels.test_depthwise_f32 import CASES, CORE
+from schedules.kernels.depthwise import depthwise_f32
+from schedules.lowering.lower import in_root_block
+from schedules.tir.emit import EXACT
+from tests.schedules.kernels.depthwise.test_depthwise_f32 import CASES, CORE
 
 
 @T.prim_func(s_tir=True)

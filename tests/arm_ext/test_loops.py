@@ -11,7 +11,7 @@ from tvm.script import relax as R
 from arm_ext.loops import mark_loops, row_writer
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.target.profiles import baseline_host
-from relay_passes.sources import map_calls, relax_functions, with_source
+from relay_passes.ir.sources import map_calls, relax_functions, with_source
 
 # A tensor of a round, of which none may be kept for another one.
 FLOATS = 4096

@@ -11,9 +11,9 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.lower import lower
 from arm_ext.target.profiles import resolve
 from relay_passes import canonicalize, fuse
+from schedules.composites.vocabulary import LINEAR, VOCABULARY
 from schedules.generic import families
-from schedules.kernels import gemm_f32
-from schedules.vocabulary import LINEAR, VOCABULARY
+from schedules.kernels.gemm import gemm_f32
 from tests.arm_ext.models import model
 
 

@@ -10,7 +10,7 @@ from arm_ext.memory import memory_of
 from arm_ext.offloading import Divider
 from arm_ext.partitioner import RUN, Partitioner
 from arm_ext.pipeline import Context, run_phases
-from relay_passes.sources import bindings_of, unnamed_calls
+from relay_passes.ir.sources import bindings_of, unnamed_calls
 from schedules.numerics import tosa
 from tests.arm_ext.ethosu.divided import Prepared, prepared
 

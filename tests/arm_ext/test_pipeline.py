@@ -10,8 +10,9 @@ from arm_ext.macs import count_macs
 from arm_ext.memory import memory_of
 from arm_ext.pipeline import PHASES, Context, run_phases
 from arm_ext.target.profiles import resolve
-from relay_passes.sources import bindings_of, unnamed_calls
-from schedules.kernels import gemm_f32, winograd_f32
+from relay_passes.ir.sources import bindings_of, unnamed_calls
+from schedules.kernels.gemm import gemm_f32
+from schedules.kernels.winograd import winograd_f32
 from schedules.numerics import qdq, tosa
 from tests.arm_ext.models import mlp, model, residual_cnn
 

@@ -11,7 +11,7 @@ import arm_ext
 from arm_ext import digits
 from arm_ext.package import REPORT_JSON, REPORT_TEXT
 from arm_ext.report import FloatCall, build_report, report_schema
-from relay_passes import LeftFloat
+from relay_passes import RemainingFloat
 from tests.arm_ext.models import mlp, model
 from tests.board.qdq_models import QdqModel
 
@@ -91,8 +91,10 @@ def test_what_keeps_its_layout_stands_in_the_report(tmp_path: Path):
 
 
 def test_record_of_a_float_call_names_limit_and_actual():
-    call = FloatCall.of(LeftFloat(("up",), "image.resize2d", "it interpolates", "nearest_neighbor", "linear"))
+    call = FloatCall.of(
+        RemainingFloat(("up",), "image.resize2d", "it interpolates", "nearest_neighbor", "linear")
+    )
     assert call.why() == "it interpolates: linear (limit nearest_neighbor)"
-    assert FloatCall.of(LeftFloat(("n",), "nn.layer_norm", "none")).why() == "none"
+    assert FloatCall.of(RemainingFloat(("n",), "nn.layer_norm", "none")).why() == "none"
     report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
     assert "2 operators left in float:\n" in report.text()

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from relay_passes.canonicalize import RULES
-from relay_passes.combine_matmuls import NAME as COMBINE_MATMULS
+from relay_passes.canonicalize.canonicalize import RULES
+from relay_passes.fusion.combine_matmuls import NAME as COMBINE_MATMULS
 from relay_passes.rules import scale_after_product
 from tests.fuzz.compiled import Outcome, outcome_of
 from tests.fuzz.describe import features, listing

@@ -19,7 +19,7 @@ from tvm import relax
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline import Context, build, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
-from relay_passes.record import recording
+from relay_passes.rewriter.recording import recording
 from tests.fuzz.graphs import Case
 from tests.fuzz.groups import UndefinedError
 from tests.fuzz.oracle import check_float, check_quantized

@@ -15,10 +15,11 @@ from onnx import helper, numpy_helper
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 
-from relay_passes.fold_constants import fold_constants
-from relay_passes.recognize_tir import recognize_tir
-from relay_passes.rule import Rule, apply_rule, explain
-from relay_passes.sources import bindings_of, name_bindings, unnamed_calls
+from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.canonicalize.recognize_kernels import recognize_kernels
+from relay_passes.ir.sources import bindings_of, name_bindings, unnamed_calls
+from relay_passes.rewriter.engine import apply_rule, explain
+from relay_passes.rewriter.rule import Rule
 from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor
 
 EPS = float(np.finfo(np.float32).eps)
@@ -77,7 +78,7 @@ def imported(
     mod = relax.transform.CanonicalizeBindings()(mod)
     names = {b.var: str(b.var.name) for b in bindings_of(mod["main"])}
     mod["main"] = name_bindings(mod["main"], names)
-    return recognize_tir(fold_constants(mod))
+    return recognize_kernels(fold_constants(mod))
 
 
 def check_rewrite(

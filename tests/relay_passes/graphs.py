@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
-from relay_passes.sources import bindings_of, name_bindings
+from relay_passes.ir.sources import bindings_of, name_bindings
 from schedules.generic import LEGALIZE
 
 

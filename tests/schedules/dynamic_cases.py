@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from schedules.kernel import Array
+from schedules.composites.workload import Operand, Step, Workload
+from schedules.kernels.common.contract import Array
 from schedules.numerics.qdq import dynamic
-from schedules.workload import Operand, Step, Workload
 
 # Steps that are computed to the bit: sums and limits.
 STEPS = ("bias", "relu", "residual", "clip")

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
-from schedules.kernels import product_f32
-from schedules.vocabulary import CONV2D
-from schedules.workload import Operand, Pad, Workload
+from schedules.composites.vocabulary import CONV2D
+from schedules.composites.workload import Operand, Pad, Workload
+from schedules.kernels.gemm import product_f32
 from tests.schedules.programs import Array, float_step, run_on_host
 
 # What an FMLA chain may be off by: k + steps roundings of at most 2**-24 each, of the sum of magnitudes.

@@ -7,7 +7,7 @@ import numpy as np
 from tvm import ir, relax
 from tvm.relax import op
 
-from tests.schedules.composites import composite
+from tests.schedules.composite_functions import composite
 from tests.schedules.programs import Array
 
 HALF = "float16"

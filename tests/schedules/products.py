@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from arm_ext.board import Board
-from schedules.kernel import Array, Kernel
-from schedules.magnitude import magnitude
+from schedules.composites.workload import Operand, Pad, Step, Workload
+from schedules.kernels.common.contract import Array, Kernel
+from schedules.kernels.epilogues.accumulator_bounds import magnitude
 from schedules.numerics.qdq import requantize
 from schedules.numerics.tosa import requantize as tosa_requantize
 from schedules.numerics.tosa import scales_of
-from schedules.workload import Operand, Pad, Step, Workload
 from tests.schedules.programs import BASELINE, model_so
 
 I8MM = {**BASELINE, "mattr": ["+dotprod", "+i8mm"]}

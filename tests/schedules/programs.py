@@ -11,9 +11,9 @@ from tvm import relax, tirx
 
 from arm_ext.target.profiles import resolve
 from arm_ext.target.toolchain import Linker
+from schedules.composites.vocabulary import LINEAR
+from schedules.composites.workload import Operand, Step, Workload
 from schedules.cores import CORES
-from schedules.vocabulary import LINEAR
-from schedules.workload import Operand, Step, Workload
 from tests.schedules.innermost import loops as loops  # those of `assembly`
 
 Array = np.ndarray[Any, Any]

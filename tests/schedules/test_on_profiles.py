@@ -11,9 +11,9 @@ import pytest
 
 from arm_ext.board import open_board
 from arm_ext.target.profiles import resolve
-from schedules.kernels import product_f32
+from schedules.composites.workload import Workload
+from schedules.kernels.gemm import product_f32
 from schedules.select import Choice, kernel_named, select
-from schedules.workload import Workload
 from tests.schedules import float_cases, half_cases, products
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only

@@ -19,19 +19,13 @@ from schedules.select import KERNELS, kernel_named
 from tests.schedules import float_cases, half_cases, products
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only
-from tests.schedules.kernels import (
-    test_attention_f32,
-    test_broadcast_s8,
-    test_elementwise_s8,
-    test_matmul_s8,
-    test_norm_f32,
-    test_norm_s8,
-    test_softmax_f32,
-    test_softmax_rescaled,
-    test_softmax_s8,
-)
-from tests.schedules.kernels import test_winograd_f32 as winograd
-from tests.schedules.kernels.test_binary_forms import A, B, Y
+from tests.schedules.kernels.attention import test_attention_f32
+from tests.schedules.kernels.elementwise import test_broadcast_s8, test_elementwise_s8
+from tests.schedules.kernels.elementwise.test_binary_forms import A, B, Y
+from tests.schedules.kernels.gemm import test_matmul_s8
+from tests.schedules.kernels.normalization import test_norm_f32, test_norm_s8
+from tests.schedules.kernels.softmax import test_quotient_tosa, test_softmax_f32, test_softmax_s8
+from tests.schedules.kernels.winograd import test_winograd_f32 as winograd
 from tests.schedules.products import MIXED, UNSIGNED, WIDE, conv
 from tests.schedules.programs import SVE_PROFILE, linear, model_so
 
@@ -106,7 +100,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "gemm_s8_mlal": _products,
     "matmul_s8": lambda: test_matmul_s8.CASES[2:4],
     "attention_f32": lambda: [test_attention_f32.CASES[name] for name in ("tails", "causal")],
-    "softmax_s8": lambda: [*test_softmax_s8.CASES[3:5], test_softmax_rescaled.CASES[4]],
+    "softmax_s8": lambda: [*test_softmax_s8.CASES[3:5], test_quotient_tosa.CASES[4]],
     "depthwise_s8_patch": _depthwise,
     "norm_s8": lambda: test_norm_s8.CASES[5:7],
     "norm_f32": lambda: [_rows(case, case.constants) for case in test_norm_f32.CASES[5:8]],

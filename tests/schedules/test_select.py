@@ -4,7 +4,7 @@ import dataclasses
 import pytest
 
 from schedules.cores import CORES
-from schedules.kernels import gemm_f32
+from schedules.kernels.gemm import gemm_f32
 from schedules.select import KERNELS, Choice, Known, Rejected, kernel_named, select
 from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from schedules.kernel import Array
-from schedules.magnitude import magnitude_of_transposed
+from schedules.composites.transposed_convolution import Geometry
+from schedules.composites.workload import Operand, Step, Workload
+from schedules.kernels.common.contract import Array
+from schedules.kernels.epilogues.accumulator_bounds import magnitude_of_transposed
 from schedules.numerics.qdq.conv2d_transpose import accumulators
-from schedules.transposed import Geometry
-from schedules.workload import Operand, Step, Workload
 from tests.schedules.products import SIGNED, Case, Quant, requantized
 
 # As upsampling networks have them: a kernel of the stride's size, of twice that, of odd size; and all at once.

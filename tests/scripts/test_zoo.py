@@ -17,7 +17,7 @@ from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.selftest import check_of, run_on_host
 from arm_ext.target.profiles import resolve
-from relay_passes.sources import bindings_of, sources_of
+from relay_passes.ir.sources import bindings_of, sources_of
 from tests.fuzz.oracle import check_quantized
 
 pytest.importorskip("torch", reason="the zoo is made with torch; pip install -e .[torch]")

@@ -2,6 +2,6 @@
 """A functional model of Ethos-U55, U65 and U85: what a payload computes, from the payload's bytes alone."""
 
 from arm_ext.ethosu.model.errors import StreamError
-from arm_ext.ethosu.model.machine import run
+from arm_ext.ethosu.model.interpreter import run
 
 __all__ = ["StreamError", "run"]

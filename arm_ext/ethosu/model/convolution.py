@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """NPU_OP_CONV and NPU_OP_DEPTHWISE."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import Integers, element
 from arm_ext.ethosu.model.output import ofm_shape, per_channel, scale_output, store
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.model.weights import read_scales, read_weights
 from arm_ext.ethosu.model.window import Window, read_input, read_window
-
-if TYPE_CHECKING:
-    from arm_ext.ethosu.model.machine import Machine
 
 _RESET, _KEEP, _IFM2 = 0, 1, 2  # what U85's accumulators begin with
 _U55_BITS = (32, 40)  # accumulator widths by NPU_SET_ACC_FORMAT
@@ -22,7 +18,7 @@ _U85_BITS = (32, 48)
 _WIDEST = 2  # bytes of an element that the MAC engine takes
 
 
-def conv(machine: "Machine") -> None:
+def conv(machine: Machine) -> None:
     """A convolution, or a matrix product with weights that are the second input (U85)."""
     registers = machine.registers
     depth = registers.size("ifm_depth")
@@ -44,7 +40,7 @@ def conv(machine: "Machine") -> None:
     accumulate(machine, total.reshape(rows, columns, channels).astype(np.int64))
 
 
-def depthwise(machine: "Machine") -> None:
+def depthwise(machine: Machine) -> None:
     """A depthwise convolution; each output channel sees the input channel of its number."""
     registers = machine.registers
     depth = registers.size("ofm_depth")
@@ -54,7 +50,7 @@ def depthwise(machine: "Machine") -> None:
     accumulate(machine, total)
 
 
-def _input(machine: "Machine", depth: int) -> Window:
+def _input(machine: Machine, depth: int) -> Window:
     dtype, _ = element(machine.registers, "ifm")
     if dtype.itemsize > _WIDEST:
         raise StreamError(f"a convolution's input is {dtype}")
@@ -68,13 +64,13 @@ def _depthwise_sum(window: Window, taps: Integers) -> Integers:
     return total
 
 
-def _run_time_weights(machine: "Machine", depth: int) -> Integers:
+def _run_time_weights(machine: Machine, depth: int) -> Integers:
     """The second input as weights: rows are output channels, columns input channels."""
     values = read_input(machine, "ifm2", (1, machine.registers.size("ofm_depth"), depth))
     return values.reshape(-1, 1, 1, depth)
 
 
-def accumulate(machine: "Machine", total: Integers, joined: np.ufunc = np.add) -> None:
+def accumulate(machine: Machine, total: Integers, joined: np.ufunc = np.add) -> None:
     """Joins to what U85's accumulators hold, and hands on what comes out unless it is kept for the next operation.
 
     Args:

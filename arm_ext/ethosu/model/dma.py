@@ -2,22 +2,19 @@
 """NPU_OP_DMA_START: copies of one run, of rows at strides, and by indices (U85)."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import Memory
 from arm_ext.ethosu.model.registers import Registers
-
-if TYPE_CHECKING:
-    from arm_ext.ethosu.model.machine import Machine
 
 _UNIT = 16  # bytes that U55, and the NPU's own memory, are written in
 
 
-def dma(machine: "Machine") -> None:
+def dma(machine: Machine) -> None:
     """Copies bytes between regions, or into the table memory."""
     memory, registers = machine.memory, machine.registers
     source = registers.get("dma0_src_region")

@@ -2,19 +2,16 @@
 """NPU_OP_ELEMENTWISE."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import Integers, element
 from arm_ext.ethosu.model.output import ofm_rounding, ofm_shape, scale_output, store
 from arm_ext.ethosu.model.registers import Input, Registers, signed
 from arm_ext.ethosu.model.scaling import U55_ROUNDING, U85_IFM_ROUNDING, Rounding, rescale
 from arm_ext.ethosu.model.window import read_input
-
-if TYPE_CHECKING:
-    from arm_ext.ethosu.model.machine import Machine
 
 _MUL, _ADD, _SUB, _MIN, _MAX, _LRELU, _ABS, _CLZ, _SHR, _SHL, _LSR, _DIV = range(12)
 _CMP_EQ, _CMP_NE, _CMP_GE, _CMP_GT = range(16, 20)
@@ -49,7 +46,7 @@ _BINARY: dict[int, Callable[[Integers, Integers], Integers]] = {
 }
 
 
-def elementwise(machine: "Machine") -> None:
+def elementwise(machine: Machine) -> None:
     """One operation on each element, or each two."""
     registers, mode = machine.registers, machine.running.operand
     if registers.family != "u85" and mode > _U55_LAST:
@@ -88,7 +85,7 @@ def _compute(registers: Registers, mode: int, a: Integers, b: Integers) -> Integ
     raise StreamError(f"elementwise mode {mode} is unknown")
 
 
-def _operands(machine: "Machine", mode: int) -> tuple[Integers, Integers]:
+def _operands(machine: Machine, mode: int) -> tuple[Integers, Integers]:
     """Both operands less zero points, in the order that the operation takes them; the second is 0 of a unary one."""
     shape = ofm_shape(machine.registers)
     if machine.registers.family == "u85":
@@ -103,7 +100,7 @@ def _operands(machine: "Machine", mode: int) -> tuple[Integers, Integers]:
     return (second, first) if machine.registers.get("ifm2_broadcast", "reversed") else (first, second)
 
 
-def _u55_second(machine: "Machine", shape: tuple[int, int, int]) -> Integers:
+def _u55_second(machine: Machine, shape: tuple[int, int, int]) -> Integers:
     registers = machine.registers
     if registers.get("ifm2_broadcast", "scalar"):
         dtype, zero_point = element(registers, "ifm2")
@@ -117,7 +114,7 @@ def _u55_second(machine: "Machine", shape: tuple[int, int, int]) -> Integers:
     return read_input(machine, "ifm2", (narrowed[0], narrowed[1], narrowed[2]))
 
 
-def _u85_operand(machine: "Machine", name: Input, shape: tuple[int, int, int]) -> Integers:
+def _u85_operand(machine: Machine, name: Input, shape: tuple[int, int, int]) -> Integers:
     registers = machine.registers
     broadcast = registers.get(f"{name}_broadcast")
     if broadcast >= _SCALAR:

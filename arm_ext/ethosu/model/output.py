@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last stage of an operation: rescaling, zero point, clamp, look-up table, transpose, store."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import FeatureMap, Integers, Memory, element
 from arm_ext.ethosu.model.registers import Registers, signed
 from arm_ext.ethosu.model.scaling import U55_ROUNDING, U85_OFM_ROUNDING, Rounding, rescale
 from arm_ext.ethosu.model.weights import Scales
-
-if TYPE_CHECKING:
-    from arm_ext.ethosu.model.machine import Machine
 
 _TABLE_BYTES = 2048  # at the end of a core's shared RAM
 _SLOT_BYTES = 256
@@ -64,7 +60,7 @@ def scale_output(registers: Registers, accumulators: Integers, scales: Scales | 
     )
 
 
-def store(machine: "Machine", values: Integers) -> None:
+def store(machine: Machine, values: Integers) -> None:
     """Adds the zero point, clamps, looks up and writes what an operation has computed.
 
     Args:

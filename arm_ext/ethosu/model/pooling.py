@@ -2,19 +2,16 @@
 """NPU_OP_POOL: maximum, average, sums, positions of maxima, and copies."""
 
 import functools
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arm_ext.ethosu.model.convolution import accumulate
 from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import Integers
 from arm_ext.ethosu.model.output import ofm_rounding, ofm_shape, scale_output, store
 from arm_ext.ethosu.model.scaling import rescale
 from arm_ext.ethosu.model.window import Window, read_window
-
-if TYPE_CHECKING:
-    from arm_ext.ethosu.model.machine import Machine
 
 _MAX, _AVERAGE, _REDUCE_SUM, _SUM, _NONE, _MIN, _ARGMAX_X, _ARGMAX_Y = range(8)
 _FAR = 1 << 62  # beyond every value
@@ -22,7 +19,7 @@ _VALUE_BITS = 16
 _RECIPROCAL_BITS = {"u55": 31, "u65": 31, "u85": 30}  # width of a scale register less one
 
 
-def pool(machine: "Machine") -> None:
+def pool(machine: Machine) -> None:
     """A pooling operation; U55 and U65 have the first three."""
     registers, mode = machine.registers, machine.running.operand
     if registers.family != "u85" and mode > _REDUCE_SUM:
@@ -54,7 +51,7 @@ def _extreme(window: Window, sign: int) -> Integers:
     return functools.reduce(np.maximum if sign > 0 else np.minimum, taps)
 
 
-def _positions(machine: "Machine", window: Window) -> None:
+def _positions(machine: Machine, window: Window) -> None:
     """Where the first maximum of each kernel lies, above 16 bits of the maximum itself."""
     _, width = window.kernel.size
     best: Integers = np.full((*window.steps, window.values.shape[2]), -_FAR)
@@ -65,7 +62,7 @@ def _positions(machine: "Machine", window: Window) -> None:
     accumulate(machine, found << _VALUE_BITS | best & (1 << _VALUE_BITS) - 1)
 
 
-def _average(machine: "Machine", window: Window) -> None:
+def _average(machine: Machine, window: Window) -> None:
     """An average: by NPU_SET_OFM_SCALE (U55 and U65 without padding), else over what the kernel sees of the input.
 
     The division is a multiplication by a reciprocal, TOSA's `reciprocal_scale`.

@@ -2,19 +2,16 @@
 """NPU_OP_RESIZE of U85: bilinear, nearest, and the sample before."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import Integers
 from arm_ext.ethosu.model.output import ofm_rounding, ofm_shape, store
 from arm_ext.ethosu.model.registers import Registers, signed
 from arm_ext.ethosu.model.scaling import rescale
 from arm_ext.ethosu.model.window import read_input
-
-if TYPE_CHECKING:
-    from arm_ext.ethosu.model.machine import Machine
 
 _BILINEAR, _REPLICATE, _NEAREST = range(3)
 _OFFSET_BITS = 12
@@ -46,7 +43,7 @@ class _Axis:
         return np.where(2 * self.fraction >= self.scale, self.after, self.before)
 
 
-def resize(machine: "Machine") -> None:
+def resize(machine: Machine) -> None:
     """Samples the input at steps of a fraction."""
     registers, mode = machine.registers, machine.running.operand
     rows, columns, depth = ofm_shape(registers)

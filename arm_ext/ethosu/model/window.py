@@ -4,19 +4,17 @@
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arm_ext.ethosu.model.errors import StreamError
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.memory import FeatureMap, Integers, element
 from arm_ext.ethosu.model.output import ofm_shape
 from arm_ext.ethosu.model.registers import Input, Registers
 from arm_ext.ethosu.model.weights import Kernel
-
-if TYPE_CHECKING:
-    from arm_ext.ethosu.model.machine import Machine
 
 _NEAREST, _ZEROS = 1, 2
 _CHAINED = 2
@@ -68,7 +66,7 @@ class Window:
         return functools.reduce(np.add, (tap for *_, tap in ones.taps(ones.padded())))
 
 
-def read_window(machine: "Machine", depth: int) -> Window:
+def read_window(machine: Machine, depth: int) -> Window:
     """The input of a convolution or pooling.
 
     The registers give no height and width of an input; they follow from the output's, the kernel's and the padding.
@@ -99,7 +97,7 @@ def read_window(machine: "Machine", depth: int) -> Window:
     return Window(values, kernel, (pad[0], pad[1]), (rows, columns))
 
 
-def read_input(machine: "Machine", name: Input, shape: tuple[int, int, int]) -> Integers:
+def read_input(machine: Machine, name: Input, shape: tuple[int, int, int]) -> Integers:
     """An input less its zero point, out of memory or of the chain buffer that an earlier operation has filled."""
     registers = machine.registers
     if registers.family == "u85" and registers.get(f"{name}_precision", "storage") == _CHAINED:
@@ -108,7 +106,7 @@ def read_input(machine: "Machine", name: Input, shape: tuple[int, int, int]) -> 
     return feature_map.read(machine.memory) - feature_map.zero_point
 
 
-def _chained(machine: "Machine", registers: Registers, name: Input, shape: tuple[int, int, int]) -> Integers:
+def _chained(machine: Machine, registers: Registers, name: Input, shape: tuple[int, int, int]) -> Integers:
     buffer = registers.get(f"{name}_region")
     if buffer not in machine.chained:
         raise StreamError(f"chain buffer {buffer} is read, and no operation has filled it")

@@ -17,7 +17,7 @@ from tvm import relax, tirx
 from tvm.ir import Expr, GenericConst, Type
 
 from arm_ext.errors import ModelError
-from relay_passes.sources import bindings_of, relax_functions, sources_of
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 if TYPE_CHECKING:
     from arm_ext.frontends.imported import TensorSpec

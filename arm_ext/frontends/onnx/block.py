@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tvm import relax
 from tvm.ir import Call, Expr, GlobalVar, TupleGetItem, Type, Var
 
-from relay_passes.sources import with_source
+from relay_passes.ir.sources import with_source
 
 
 def call(symbol: str, args: Sequence[Expr], ret_ty: Type, sources: Iterable[str]) -> Call:

@@ -22,7 +22,7 @@ from arm_ext.frontends.onnx.cut import Cut, Surroundings, captures, reads, subgr
 from arm_ext.frontends.onnx.rounds import SCALAR, Rounds
 from arm_ext.frontends.onnx.while_loop import While, while_of
 from arm_ext.loops import row_writer
-from relay_passes.merge_modules import MAIN
+from relay_passes.programs.merge_modules import MAIN
 
 _BRANCHES = {"then": "then_branch", "else": "else_branch"}
 

@@ -10,7 +10,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from relay_passes.define_division import quotient, remainder
+from relay_passes.canonicalize.define_division import quotient, remainder
 
 _Array = npt.NDArray[Any]
 

@@ -31,7 +31,7 @@ from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
 from arm_ext.frontends.refuse import Shapes
-from relay_passes.define_division import divides_integers
+from relay_passes.canonicalize.define_division import divides_integers
 
 
 @ending_blocks_on_error()

@@ -25,7 +25,7 @@ from arm_ext.frontends.onnx.cut import cut
 from arm_ext.frontends.onnx.int4 import widen_int4
 from arm_ext.frontends.onnx.nested import name_of
 from arm_ext.frontends.onnx.operators import expand_operators
-from relay_passes.merge_modules import MAIN
+from relay_passes.programs.merge_modules import MAIN
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from arm_ext.frontends.stablehlo.operators import (
 from arm_ext.frontends.stablehlo.reference import reference
 from arm_ext.frontends.stablehlo.translator import Translator, functions_of
 from arm_ext.frontends.stablehlo.values import Held
-from relay_passes.merge_modules import MAIN
+from relay_passes.programs.merge_modules import MAIN
 
 
 def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> ImportedModel:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.frontends.stablehlo.attributes import constant_of, tensor_of, word
-from relay_passes.define_division import quotient, remainder
+from relay_passes.canonicalize.define_division import quotient, remainder
 
 Array = npt.NDArray[Any]
 

@@ -15,9 +15,9 @@ from tvm_ffi import structural_map
 
 from arm_ext.frontends.functions import Functions
 from arm_ext.frontends.onnx.block import Block, Callee, call
-from relay_passes.merge_modules import MAIN
-from relay_passes.outline import Part, function_of
-from relay_passes.sources import bindings_of, sources_of, union
+from relay_passes.ir.sources import bindings_of, sources_of, union
+from relay_passes.programs.merge_modules import MAIN
+from relay_passes.programs.outline import Part, function_of
 
 _Kernels = Mapping[GlobalVar, tirx.PrimFunc]
 

@@ -16,7 +16,7 @@ from arm_ext.frontends.stablehlo.expansions import known_functions
 from arm_ext.frontends.stablehlo.scalars import computable, compute
 from arm_ext.frontends.stablehlo.stages import Stages
 from arm_ext.frontends.stablehlo.values import Array, Complex, Held, Values
-from relay_passes.sources import name_bindings
+from relay_passes.ir.sources import name_bindings
 
 Convert = Callable[["Translator", Any, list[Held]], list[Held]]
 

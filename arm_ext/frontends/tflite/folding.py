@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
-from relay_passes.define_division import quotient, remainder
+from relay_passes.canonicalize.define_division import quotient, remainder
 
 _Array = npt.NDArray[Any]
 _Fold = Callable[[Any, Any, Sequence[_Array]], Any]

@@ -37,7 +37,7 @@ from arm_ext.frontends.tflite.specs import as_computed, check_shapes, is_quantiz
 from arm_ext.frontends.tflite.supported import check_supported, named_operators
 from arm_ext.frontends.tflite.tensors import constant, signature_of
 from arm_ext.frontends.tflite.variables import Variable, numbers_of, variables_of
-from relay_passes.define_division import divides_integers
+from relay_passes.canonicalize.define_division import divides_integers
 
 IDENTIFIER = b"TFL3"
 """What a TFLite file has after its first four bytes."""

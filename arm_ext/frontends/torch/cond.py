@@ -15,10 +15,10 @@ from tvm.relax.analysis import free_vars
 from tvm_ffi import structural_map
 
 from arm_ext.frontends.refuse import refuse_operators
-from relay_passes.merge_modules import MAIN, add_functions
-from relay_passes.outline import Part, function_of, results_of
-from relay_passes.sources import map_calls, relax_functions, sources_of, union, with_source
-from relay_passes.upstream import run_upstream
+from relay_passes.ir.sources import map_calls, relax_functions, sources_of, union, with_source
+from relay_passes.ir.upstream import run_upstream
+from relay_passes.programs.merge_modules import MAIN, add_functions
+from relay_passes.programs.outline import Part, function_of, results_of
 
 _Functions = dict[str, relax.Function]
 

@@ -2,7 +2,7 @@
 """PT2E's dynamic quantisation: data get scale and zero point at run time, from their own range.
 
 A linear layer of such data with quantised weights becomes a product of integers, in the form in which other front ends
-give it (`relay_passes.dynamic_products`); elsewhere data are floats again, cut to 8 bits.
+give it (`relay_passes.integerize.dynamic_products`); elsewhere data are floats again, cut to 8 bits.
 
     linear(dequantize(q, s, z), dequantize(w, c), b)    →    astype((q - z) · w^T) · (s · c) + b
 """

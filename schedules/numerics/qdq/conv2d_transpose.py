@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from tvm import te, tirx
 
+from schedules.composites.transposed_convolution import Geometry, compute
 from schedules.numerics.qdq.values import Array, Quantization
 from schedules.numerics.routine import PRODUCT, Routine, routine
-from schedules.transposed import Geometry, compute
 
 
 def accumulators(x: Array, w: npt.NDArray[np.integer[Any]], x_zero: int, geometry: Geometry) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from schedules.composites.transposed_convolution import Geometry
 from schedules.numerics.qdq.binary import Op, binary_routine
 from schedules.numerics.qdq.conv2d_transpose import conv2d_transpose_routine
 from schedules.numerics.qdq.matmul import matmul_routine
@@ -16,7 +17,6 @@ from schedules.numerics.qdq.softmax import softmax_routine
 from schedules.numerics.qdq.table import Real, table, table_routine
 from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization, quantize
 from schedules.numerics.routine import Routine
-from schedules.transposed import Geometry
 
 
 class Qdq:

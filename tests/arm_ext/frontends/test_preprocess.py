@@ -24,7 +24,7 @@ from arm_ext.pipeline import Context, run_phases
 from arm_ext.quant.static import quantize
 from arm_ext.selftest import run_on_host
 from arm_ext.target.profiles import resolve
-from relay_passes.sources import bindings_of, unnamed_calls
+from relay_passes.ir.sources import bindings_of, unnamed_calls
 from tests.arm_ext.models import model, residual_cnn
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

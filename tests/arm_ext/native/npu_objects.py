@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from arm_ext.ethosu.model.interpreter import step
 from arm_ext.ethosu.model.machine import Machine
 from arm_ext.ethosu.model.stream import Stream, steps
 from arm_ext.ethosu.payload import Payload, Region
@@ -82,7 +83,7 @@ def execute(npu: Accelerator, stream: Stream, sram: int, buffers: dict[int, Buff
         assert buffer.path is not None
         machine.memory.writable(i, 0, buffer.size)[...] = np.fromfile(buffer.path, np.uint8)
     for command in steps(stream, npu.family):
-        machine.step(command)
+        step(machine, command)
     for i, buffer in buffers.items():
         assert buffer.path is not None
         with buffer.path.open("r+b") as file:

@@ -12,10 +12,10 @@ from arm_ext.tune.candidate import (
     encode_workload,
     key_of,
 )
+from schedules.composites.workload import Magnitude, Operand, Pad, Step, Workload
 from schedules.cores import CORES
-from schedules.kernels import gemm_f32, gemm_s8_mmla, gemm_w8
-from schedules.lower import Lowered, lower
-from schedules.workload import Magnitude, Operand, Pad, Step, Workload
+from schedules.kernels.gemm import gemm_f32, gemm_s8_mmla, gemm_w8
+from schedules.lowering.lower import Lowered, lower
 from tests.arm_ext.tune.standins import A76, tasks
 
 WORKLOAD = Workload(

@@ -11,7 +11,8 @@ from arm_ext.target.profiles import resolve
 from arm_ext.tune.candidate import Candidate, build
 from arm_ext.tune.space import FOLLOWING, HOPELESS, counterpart, space
 from arm_ext.tune.task import Task, extract
-from schedules.kernels import depthwise_s8, gemm_f32, gemm_s8_mmla
+from schedules.kernels.depthwise import depthwise_s8
+from schedules.kernels.gemm import gemm_f32, gemm_s8_mmla
 from schedules.select import kernel_named
 from tests.arm_ext.tune.standins import tasks
 

@@ -7,8 +7,8 @@ from tvm.ir import Expr
 from tvm.relax import op
 
 from relay_passes.bounds import IndexCheck, OutOfBoundsError, check_indices
-from relay_passes.fold_constants import fold_constants
-from relay_passes.upstream import run_upstream
+from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.ir.upstream import run_upstream
 from tests.relay_passes.graphs import Net, tensor
 
 

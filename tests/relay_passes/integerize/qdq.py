@@ -11,9 +11,9 @@ from tvm import relax
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
-from relay_passes.integerize import LeftFloat, integerize
-from relay_passes.sources import bindings_of, unnamed_calls
-from relay_passes.verify import verify
+from relay_passes.integerize import RemainingFloat, integerize
+from relay_passes.ir.sources import bindings_of, unnamed_calls
+from relay_passes.ir.verify import verify
 from schedules.numerics.qdq import NUMERICS
 from tests.relay_passes.graphs import Net
 from tests.schedules.numerics.routines import Per
@@ -77,7 +77,7 @@ def qdq(body: Body, inputs: Sequence[Input], y: Per | None) -> tvm.IRModule:
     return graph.module(params, whole)
 
 
-def made_integer(mod: tvm.IRModule) -> tuple[tvm.IRModule, tuple[LeftFloat, ...]]:
+def made_integer(mod: tvm.IRModule) -> tuple[tvm.IRModule, tuple[RemainingFloat, ...]]:
     """The module after the pass, verified."""
     out, left = integerize(mod, NUMERICS)
     verify(out, after="integerize")
@@ -115,7 +115,7 @@ def computed(body: Body, inputs: Sequence[Input], y: Per | None) -> tuple[Array,
     return output, values
 
 
-def refused(body: Body, inputs: Sequence[Input], y: Per | None) -> tuple[LeftFloat, ...]:
+def refused(body: Body, inputs: Sequence[Input], y: Per | None) -> tuple[RemainingFloat, ...]:
     """What stays float; the module must still compute the same as before."""
     before = qdq(body, inputs, y)
     mod, left = made_integer(before)

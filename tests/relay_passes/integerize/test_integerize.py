@@ -6,7 +6,7 @@ from tvm.ir import Call, Expr, Var
 from tvm.relax import op
 
 from relay_passes.integerize import integerize
-from relay_passes.sources import bindings_of, sources_of
+from relay_passes.ir.sources import bindings_of, sources_of
 from schedules.numerics.qdq import NUMERICS, multiplier, requantize
 from tests.relay_passes.graphs import GRAPHS, Net, operators, tensor
 from tests.relay_passes.integerize.qdq import (

@@ -4,9 +4,9 @@ import pytest
 from tvm import relax
 from tvm.relax import op
 
+from relay_passes.ir.sources import with_source
 from relay_passes.layout.constants import Static, static_call, static_of
 from relay_passes.layout.form import Flat, Form
-from relay_passes.sources import with_source
 
 DATA = np.arange(8 * 3 * 5 * 2, dtype="int8").reshape(8, 3, 5, 2)
 SCALE = np.linspace(0.5, 2, 8, dtype="float32")

@@ -10,9 +10,9 @@ from tvm import relax
 from tvm.relax import op
 
 from relay_passes import integerize, sources_of, to_nhwc
-from relay_passes.layout.calls import name_of
-from relay_passes.sources import bindings_of
-from relay_passes.verify import verify
+from relay_passes.ir.calls import name_of
+from relay_passes.ir.sources import bindings_of
+from relay_passes.ir.verify import verify
 from schedules.numerics import qdq
 from tests.relay_passes.graphs import GRAPHS, inputs_of, operators, run
 from tests.relay_passes.layout.nets import SHAPE, Body, Cnn, net, pixels

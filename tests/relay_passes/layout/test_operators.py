@@ -9,9 +9,9 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
+from relay_passes.ir.verify import verify
 from relay_passes.layout import to_nhwc
 from relay_passes.layout.operators import OPERATORS
-from relay_passes.verify import verify
 from tests.relay_passes.graphs import operators, run
 from tests.relay_passes.layout.nets import SHAPE, Cnn, net, pixels, run_all
 

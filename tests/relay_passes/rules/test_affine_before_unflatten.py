@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tvm.ir import Expr
 
-from relay_passes.canonicalize import canonicalize
+from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.rules.affine_before_unflatten import RULE
 from tests.relay_passes.forms import Ops, check_rewrite, form, refusal
 from tests.relay_passes.graphs import operators

@@ -11,9 +11,9 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.script import relax as R
 
-from relay_passes.rule import apply_rule, explain
+from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
+from relay_passes.rewriter.engine import apply_rule, explain
 from relay_passes.rules.fold_batch_norm import RULE
-from relay_passes.sources import bindings_of, sources_of, unnamed_calls
 from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor
 from tests.relay_passes.rules.anchor_cases import ANCHORS
 from tests.relay_passes.rules.rewrites import graph, relative_error, rewritten

@@ -6,9 +6,9 @@ import pytest
 from onnx import helper
 from tvm.ir import Expr
 
-from relay_passes.rule import apply_rule, explain
+from relay_passes.ir.sources import bindings_of
+from relay_passes.rewriter.engine import apply_rule, explain
 from relay_passes.rules.fold_pad import RULE
-from relay_passes.sources import bindings_of
 from tests.relay_passes.forms import Ops, check_rewrite, form, imported, refusal
 from tests.relay_passes.graphs import run
 

@@ -9,7 +9,7 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.tirx import Var
 
-from relay_passes.rule import explain
+from relay_passes.rewriter.engine import explain
 from relay_passes.rules.fold_scale import RULE
 from tests.relay_passes.graphs import Net, operators, tensor
 from tests.relay_passes.rules.anchor_cases import ANCHORS, AnchorCase

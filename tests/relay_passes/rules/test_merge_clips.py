@@ -7,11 +7,11 @@ import tvm
 from onnx import helper
 from tvm.ir import Expr
 
-from relay_passes.canonicalize import canonicalize
-from relay_passes.rule import apply_rule
+from relay_passes.canonicalize.canonicalize import canonicalize
+from relay_passes.ir.sources import bindings_of
+from relay_passes.rewriter.engine import apply_rule
+from relay_passes.rules.common.scalars import bounds
 from relay_passes.rules.merge_clips import RULE
-from relay_passes.rules.scalars import bounds
-from relay_passes.sources import bindings_of
 from tests.relay_passes.forms import Ops, check_rewrite, form, imported, refusal
 from tests.relay_passes.graphs import operators
 

@@ -4,7 +4,7 @@ from itertools import permutations
 import pytest
 from tvm.relax import op
 
-from relay_passes.rule import explain
+from relay_passes.rewriter.engine import explain
 from relay_passes.rules.merge_transposes import RULE
 from tests.relay_passes.graphs import operators, tensor
 from tests.relay_passes.rules.rewrites import assert_equal, graph, names, rewritten

@@ -6,10 +6,10 @@ import pytest
 import tvm
 from tvm.ir import Expr
 
-from relay_passes.rule import apply_rule
+from relay_passes.ir.sources import bindings_of
+from relay_passes.rewriter.engine import apply_rule
+from relay_passes.rules.common.scalars import bounds
 from relay_passes.rules.recognize_clip import RULE
-from relay_passes.rules.scalars import bounds
-from relay_passes.sources import bindings_of
 from tests.relay_passes.forms import Ops, check_rewrite, form, refusal
 
 INF = float("inf")

@@ -6,12 +6,12 @@ import pytest
 from onnx import helper
 from tvm.ir import Expr
 
-from relay_passes.canonicalize import canonicalize
-from relay_passes.rule import apply_rule, explain
-from relay_passes.rules.recognize import RECOGNIZE
+from relay_passes.canonicalize.canonicalize import canonicalize
+from relay_passes.ir.sources import bindings_of
+from relay_passes.rewriter.engine import apply_rule, explain
 from relay_passes.rules.recognize_layer_norm import RULE
 from relay_passes.rules.recognize_rms_norm import RULE as RMS_NORM
-from relay_passes.sources import bindings_of
+from relay_passes.rules.registry import RECOGNIZE
 from tests.relay_passes.forms import EPS, Ops, check_rewrite, form, imported, refusal
 from tests.relay_passes.graphs import operators
 

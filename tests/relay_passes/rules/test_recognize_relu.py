@@ -6,7 +6,7 @@ from onnx import helper
 from tvm import relax
 from tvm.ir import Expr
 
-from relay_passes.canonicalize import canonicalize
+from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.rules.recognize_relu import RULE
 from tests.relay_passes.forms import Ops, check_rewrite, form, imported, refusal
 from tests.relay_passes.graphs import operators

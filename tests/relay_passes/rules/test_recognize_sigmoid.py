@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 from tvm.ir import Expr
 
-from relay_passes.canonicalize import canonicalize
+from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.rules.recognize_sigmoid import RULE
 from tests.relay_passes.forms import EPS, Ops, check_rewrite, form, refusal
 from tests.relay_passes.graphs import operators

@@ -7,7 +7,7 @@ from onnx import helper
 from tvm import relax
 from tvm.ir import Expr
 
-from relay_passes.rule import explain
+from relay_passes.rewriter.engine import explain
 from relay_passes.rules.recognize_silu import RULE
 from tests.relay_passes.forms import Ops, check_rewrite, form, imported, refusal
 

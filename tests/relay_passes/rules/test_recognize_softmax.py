@@ -7,9 +7,9 @@ from onnx import helper
 from tvm import relax
 from tvm.ir import Expr
 
-from relay_passes.rule import apply_rule, explain
+from relay_passes.ir.sources import bindings_of
+from relay_passes.rewriter.engine import apply_rule, explain
 from relay_passes.rules.recognize_softmax import RULE
-from relay_passes.sources import bindings_of
 from tests.relay_passes.forms import EPS, Ops, check_rewrite, form, imported, refusal
 from tests.relay_passes.graphs import run
 

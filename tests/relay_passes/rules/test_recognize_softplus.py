@@ -7,8 +7,8 @@ import tvm
 from onnx import helper
 from tvm.ir import Expr
 
-from relay_passes.canonicalize import canonicalize
-from relay_passes.rule import apply_rule
+from relay_passes.canonicalize.canonicalize import canonicalize
+from relay_passes.rewriter.engine import apply_rule
 from relay_passes.rules.recognize_softplus import RULE
 from tests.relay_passes.forms import EPS, Ops, check_rewrite, form, imported, refusal
 from tests.relay_passes.graphs import operators, run

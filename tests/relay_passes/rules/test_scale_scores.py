@@ -7,9 +7,9 @@ import tvm
 from tvm import relax
 from tvm.ir import Expr
 
-from relay_passes.rule import apply_rule, explain
+from relay_passes.ir.sources import bindings_of
+from relay_passes.rewriter.engine import apply_rule, explain
 from relay_passes.rules.scale_scores import RULE
-from relay_passes.sources import bindings_of
 from tests.relay_passes.forms import EPS, Ops, check_rewrite, form, refusal
 from tests.relay_passes.graphs import operators
 

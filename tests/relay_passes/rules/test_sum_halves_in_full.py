@@ -9,9 +9,9 @@ from tvm.ir import Expr
 from tvm.relax import op
 
 from relay_passes import fuse
+from relay_passes.ir.sources import relax_functions
 from relay_passes.rules.sum_halves_in_full import RULE
-from relay_passes.sources import relax_functions
-from schedules.vocabulary import VOCABULARY
+from schedules.composites.vocabulary import VOCABULARY
 from tests.relay_passes.graphs import Net, operators, run, tensor
 from tests.relay_passes.rules.rewrites import graph, rejection, rewritten
 

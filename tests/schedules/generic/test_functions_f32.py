@@ -8,9 +8,9 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm_ffi import structural_walk
 
-from schedules.emit import i64, kernel_function, load, store
 from schedules.generic.functions_f32 import FUNCTIONS, LOG
 from schedules.intrinsics.vector_f32 import Vector
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import run_on_host
 
 LANES = 8

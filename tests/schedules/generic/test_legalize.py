@@ -8,9 +8,9 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
+from schedules.composites.transposed_convolution import Geometry
 from schedules.generic import LEGALIZE, schedule
 from schedules.numerics.qdq.conv2d_transpose import accumulators
-from schedules.transposed import Geometry
 from tests.schedules.generic.operators import lowered, run
 from tests.schedules.programs import host
 from tests.schedules.transposed_cases import SINGLE

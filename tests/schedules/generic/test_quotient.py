@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from schedules.emit import i64, kernel_function, load, store
 from schedules.generic import quotient
 from schedules.intrinsics.vector_f32 import Vector
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import NEON, model_so
 
 LANES = 16

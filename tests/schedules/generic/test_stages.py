@@ -5,11 +5,11 @@ import math
 
 from tvm import tirx
 
-from schedules.generic.cuts import parts
 from schedules.generic.fusion import fuse
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
 from schedules.generic.rows import share_rows
+from schedules.generic.split_at_conditions import parts
 from schedules.generic.stages import shape_of, without_units
 from tests.schedules.generic.operators import CASES, lowered
 

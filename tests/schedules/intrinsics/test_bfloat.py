@@ -7,8 +7,8 @@ import pytest
 from tvm import tirx
 
 from arm_ext.board import Board
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import bfloat
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import NEON, assembly, model_so
 
 BF16 = ml_dtypes.bfloat16

@@ -3,9 +3,9 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.exp_f32 import ERROR, EXPM1, FINE, power
 from schedules.intrinsics.vector_f32 import Vector
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.kernels import fits
 from tests.schedules.programs import NEON, Array, assembly, run_on_host
 

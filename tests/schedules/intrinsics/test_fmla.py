@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from tvm import tirx
 
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.fmla import fmla_lane
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import NEON, assembly, run_on_host
 
 

@@ -6,8 +6,8 @@ import pytest
 from tvm import tirx
 
 from arm_ext.board import Board
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.fmla_f16 import fmla_lane, fmlal, fmul_lane, widened
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import NEON, assembly, model_so
 
 

@@ -2,9 +2,9 @@
 import numpy as np
 import pytest
 
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.interleave import interleaved
 from schedules.intrinsics.vector import lanes_of
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import NEON, assembly, run_on_host
 
 

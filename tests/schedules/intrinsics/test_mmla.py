@@ -6,8 +6,8 @@ import pytest
 from tvm import tirx
 
 from arm_ext.board import Board
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import mmla
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.products import I8MM
 from tests.schedules.programs import assembly, model_so
 

@@ -7,8 +7,8 @@ import pytest
 from tvm import ir, tirx
 
 from arm_ext.board import Board
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import narrow
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import BASELINE, assembly, model_so
 
 FLOATS = np.array([0.5, 1.5, -0.5, -2.5, 3e9, -3e9, 2.0**24 + 2, -0.0], np.float32)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from tvm import ir, tirx
 
-from schedules.emit import i64
 from schedules.intrinsics import bfloat, fmla, fmla_f16, mmla, narrow, pin, reload, sdot, smull, sve, table
+from schedules.tir.emit import i64
 
 # Of each intrinsic that takes vectors: how it is called, and the dtype of each.
 ON_VECTORS: dict[str, tuple[Callable[..., ir.Expr], str]] = {

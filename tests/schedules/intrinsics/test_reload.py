@@ -7,8 +7,8 @@ from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.board import Board
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.reload import COUNTS, reloaded, reloads
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import BASELINE, assembly, loops, model_so
 
 ROWS = 31

@@ -8,8 +8,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule, ScheduleError
 
 from arm_ext.board import Board
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import sdot
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.products import I8MM
 from tests.schedules.programs import DOTPROD, assembly, model_so
 

@@ -8,10 +8,10 @@ import pytest
 from tvm import ir, tirx
 
 from arm_ext.board import Board
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import smull
 from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.vector import high, low
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import BASELINE, assembly, model_so
 
 # A core that issues in order: its scheduler moves code the most.

@@ -10,9 +10,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from arm_ext.board import Board, open_board
 from schedules.cores import CORES
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics import exp_f32, sve
 from schedules.intrinsics.vector_f32 import Vector
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import NEON_CORE, SVE_PROFILE, Array, assembly, model_so
 
 COUNT = 1024

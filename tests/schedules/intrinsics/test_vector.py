@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from tvm import ir, tirx
 
-from schedules.emit import i64, kernel_function, load, store
 from schedules.intrinsics.vector import combine, high, lanes_of, low, unzip, zip_halves
+from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import BASELINE, assembly, run_on_host
 
 A, B = np.arange(16, dtype=np.int8), np.arange(16, 32, dtype=np.int8)

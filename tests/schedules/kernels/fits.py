@@ -6,7 +6,7 @@ import math
 import numpy as np
 from numpy.polynomial import chebyshev, polynomial
 
-from schedules.kernels.activation_f32 import ERF_LIMIT
+from schedules.kernels.epilogues.activation_f32 import ERF_LIMIT
 from tests.schedules.programs import Array
 
 SQUARES = 4000

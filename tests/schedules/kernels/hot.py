@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A large call of each kernel, and its hottest loop as text: what golden assembly and counts of threads are of."""
+"""A large call of each kernel, with its hottest loop: what histograms and counts of threads are made of."""
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 from tvm import tirx
 
+from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.select import kernel_named
-from schedules.workload import Workload
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only
-from tests.schedules.kernels import test_attention_f32 as attention
-from tests.schedules.kernels import test_broadcast_s8 as broadcast
-from tests.schedules.kernels import test_elementwise_s8 as elementwise
-from tests.schedules.kernels import test_matmul_s8 as matmul
-from tests.schedules.kernels import test_norm_f32 as norm_f32
-from tests.schedules.kernels import test_norm_s8 as norm_s8
-from tests.schedules.kernels import test_softmax_f32 as softmax_f32
-from tests.schedules.kernels import test_softmax_s8 as softmax
+from tests.schedules.kernels.attention import test_attention_f32 as attention
+from tests.schedules.kernels.elementwise import test_broadcast_s8 as broadcast
+from tests.schedules.kernels.elementwise import test_elementwise_s8 as elementwise
+from tests.schedules.kernels.gemm import test_matmul_s8 as matmul
+from tests.schedules.kernels.normalization import test_norm_f32 as norm_f32
+from tests.schedules.kernels.normalization import test_norm_s8 as norm_s8
+from tests.schedules.kernels.softmax import test_softmax_f32 as softmax_f32
+from tests.schedules.kernels.softmax import test_softmax_s8 as softmax
 from tests.schedules.products import SHAPES, Quant, conv
 from tests.schedules.programs import BASELINE, NEON, NEON_CORES, assembly, linear, loops
 
@@ -87,13 +88,11 @@ class Hot:
         return max(self.loops(core), key=lambda loop: self.share(loop) * len(loop))
 
 
-def normalised(loop: list[str]) -> str:
-    """Its text without numbers that depend on the code around it: those of labels."""
-    text = "\n".join(f"\t{line}" for line in loop) + "\n"
-    numbers: dict[str, str] = {}
-    return re.sub(
-        r"\.L[A-Za-z_]+\d+_\d+", lambda label: numbers.setdefault(label[0], f".L{len(numbers)}"), text
-    )
+def histogram(loop: list[str]) -> str:
+    """Its instructions by mnemonic, the most frequent first, such as "3: 2 fmla, b.ne"."""
+    counts = Counter(line.split()[0] for line in loop)
+    kinds = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return f"{len(loop)}: " + ", ".join(name if count == 1 else f"{count} {name}" for name, count in kinds)
 
 
 N2, A76, OLD = ("neoverse-n2",), ("cortex-a76",), ("cortex-a53", "cortex-a72")

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from arm_ext.ethosu.model import convolution, machine, run, window
+from arm_ext.ethosu.model import convolution, interpreter, run, window
 from arm_ext.ethosu.model.machine import Executed, Machine
 from arm_ext.ethosu.model.memory import FeatureMap, Integers, Memory, element
 from arm_ext.ethosu.model.registers import Registers
@@ -44,8 +44,8 @@ def before(payload: Payload, values: Sequence[Array], number: int) -> Machine:
 
         return call
 
-    operations = {name: counted(real) for name, real in machine._OPERATIONS.items()}
-    with patch.dict(machine._OPERATIONS, operations):
+    operations = {name: counted(real) for name, real in interpreter._OPERATIONS.items()}
+    with patch.dict(interpreter._OPERATIONS, operations):
         try:
             run(payload, values)
         except _ReachedError as reached:
@@ -76,7 +76,7 @@ def computed(at: Machine, payload: Payload, made: Maker) -> list[Integers]:
         patch.object(FeatureMap, "write", write),
         patch.object(window, "_chained", chained),
     ):
-        machine._OPERATIONS[at.running.name](at)
+        interpreter._OPERATIONS[at.running.name](at)
     written += [values for buffer, values in at.chained.items() if values is not kept[1].get(buffer)]
     if not written and at.accumulators is not None:
         written.append(at.accumulators)

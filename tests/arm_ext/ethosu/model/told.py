@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from arm_ext.ethosu.model import convolution, machine, output, run
+from arm_ext.ethosu.model import convolution, interpreter, machine, output, run
 from arm_ext.ethosu.model.dma import dma
 from arm_ext.ethosu.model.machine import Executed
 from arm_ext.ethosu.model.memory import Bytes, Integers, Memory
@@ -73,6 +73,6 @@ def _watched(told: Told) -> Iterator[None]:
         patch.object(convolution, "read_weights", unwatched(convolution.read_weights)),
         patch.object(convolution, "read_scales", unwatched(convolution.read_scales)),
         patch.object(output, "_entries", entries),
-        patch.dict(machine._OPERATIONS, op_dma_start=unwatched(dma)),
+        patch.dict(interpreter._OPERATIONS, op_dma_start=unwatched(dma)),
     ):
         yield

@@ -14,12 +14,12 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.selftest import run_on_host
-from relay_passes.define_division import quotient, remainder
+from relay_passes.canonicalize.define_division import quotient, remainder
 from tests.arm_ext.frontends.onnx.one_node import OneNode, set_output_shapes
 from tests.arm_ext.frontends.stablehlo.models import text
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.frontends.torch import compared
-from tests.relay_passes.test_define_division import pairs
+from tests.relay_passes.canonicalize.test_define_division import pairs
 
 Define = Callable[[np.ndarray, np.ndarray], np.ndarray]
 

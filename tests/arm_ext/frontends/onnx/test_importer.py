@@ -9,7 +9,7 @@ from onnx import helper
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends import TensorSpec
 from arm_ext.frontends.onnx.importer import import_onnx
-from relay_passes.sources import bindings_of, sources_of, unnamed_calls
+from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from tests.arm_ext.models import mlp, model, residual_cnn
 
 

@@ -12,7 +12,7 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.quantized import EXPANSIONS
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.selftest import run_on_host
-from relay_passes.sources import bindings_of, sources_of, unnamed_calls
+from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from tests.arm_ext.frontends.onnx.one_node import MS, OneNode, set_output_shapes
 from tests.arm_ext.frontends.onnx.quantized_cases import CASES, SCALES, Case, Scales
 

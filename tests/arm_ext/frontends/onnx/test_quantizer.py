@@ -12,7 +12,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.selftest import run_on_host
-from relay_passes.sources import bindings_of, sources_of
+from relay_passes.ir.sources import bindings_of, sources_of
 from tests.arm_ext.models import model
 
 

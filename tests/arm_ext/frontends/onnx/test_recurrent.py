@@ -10,7 +10,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.selftest import run_on_host
-from relay_passes.sources import unnamed_calls
+from relay_passes.ir.sources import unnamed_calls
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 INPUT, HIDDEN = 5, 7

@@ -10,7 +10,7 @@ from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.weights import SMALL_ELEMENTS
 from arm_ext.selftest import random_inputs, run_on_host
-from relay_passes.sources import bindings_of, sources_of
+from relay_passes.ir.sources import bindings_of, sources_of
 from tests.arm_ext.models import model
 from tests.relay_passes.graphs import operators
 

@@ -21,8 +21,8 @@ from arm_ext.frontends.load import import_model
 from arm_ext.frontends.stablehlo import module
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
 from arm_ext.selftest import random_inputs, run_on_host
-from relay_passes.canonicalize import canonicalize
-from relay_passes.sources import unnamed_calls
+from relay_passes.canonicalize.canonicalize import canonicalize
+from relay_passes.ir.sources import unnamed_calls
 from tests.arm_ext.frontends.stablehlo.cases import CASES
 from tests.arm_ext.frontends.stablehlo.models import bytecode, exported, text
 from tests.fuzz.stablehlo_files import QUANTIZED

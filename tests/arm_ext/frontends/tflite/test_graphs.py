@@ -15,7 +15,7 @@ from arm_ext.frontends.imported import ImportedModel
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
 from arm_ext.selftest import run_on_host
-from relay_passes.sources import unnamed_calls
+from relay_passes.ir.sources import unnamed_calls
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, pack
 
 # Of a handful of operators in binary32.

@@ -12,7 +12,7 @@ from arm_ext.frontends.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
 from arm_ext.selftest import run_on_host
-from relay_passes.sources import bindings_of, sources_of, unnamed_calls
+from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES, WITHIN_ONE, Case, Scales
 

@@ -15,7 +15,7 @@ from arm_ext.frontends.torch.importer import import_torch
 from arm_ext.pipeline import Context, run_phases
 from arm_ext.selftest import random_inputs, run_on_host
 from arm_ext.target.profiles import baseline_host
-from relay_passes.sources import unnamed_calls
+from relay_passes.ir.sources import unnamed_calls
 from tests.arm_ext.frontends.torch.models import MODELS, exported
 
 # One of each kind; all are run on a board with -m long.

@@ -2,8 +2,8 @@
 import numpy as np
 import pytest
 
+from schedules.composites.transposed_convolution import Geometry
 from schedules.numerics.qdq.conv2d_transpose import accumulators, conv2d_transpose_routine
-from schedules.transposed import Geometry
 from tests.schedules.numerics.routines import BELOW_POWER, ODD_POWER, UNSIGNED, WIDE, Per, run
 from tests.schedules.transposed_cases import GEOMETRIES, GROUPED, SINGLE, SPARSE
 

@@ -6,10 +6,10 @@ import pytest
 from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, kernel_function
 from schedules.numerics import qdq
 from schedules.numerics.qdq.requantize import requantize_routine
 from schedules.numerics.qdq.values import integer_bounds
+from schedules.tir.emit import i64, kernel_function
 from tests.schedules.numerics.routines import ANY, DECIMAL, ODD_POWER, POWER, WIDE, Per, binary32, run
 from tests.schedules.programs import NEON, assembly, run_on_host
 

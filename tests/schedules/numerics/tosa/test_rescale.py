@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.emit import i64, kernel_function
 from schedules.numerics.tosa.rescale import (
     WIDE_MULTIPLIER_BITS,
     Scale,
@@ -17,6 +16,7 @@ from schedules.numerics.tosa.rescale import (
     scale_of,
     scales_of,
 )
+from schedules.tir.emit import i64, kernel_function
 from tests.schedules.programs import run_on_host
 
 SCALES = [2.0**-1, 2.0**-4, 2.0**-9, 0.1, 0.05, 0.003921569, 0.7, 1.3, 0.00031717264]

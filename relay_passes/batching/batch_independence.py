@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a model computes each sample by itself: a proof over every loop that it is made of.
+
+    y[s, f] = sum_k x[s, k] * w[f, k]      sample s of y reads sample s of x alone     apart
+    y[s, f] = x[s, f] - x[0, f]            it reads another one                        not apart
+
+The model of one sample, which is what will run for each, is compared with that of several: their calls are the same,
+and so is what does not depend on the number of samples.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tvm import IRModule, relax, tirx
+from tvm.ir import Call, Expr, GenericConst, Op, TupleGetItem, Var
+from tvm.relax import ShapeExpr
+from tvm_ffi import structural_equal
+
+from relay_passes.batching.batch_axes import MixedError, Samples, find_batch_axes
+from relay_passes.canonicalize.recognize_kernels import recognize_kernels
+from relay_passes.ir.sources import bindings_of, sources_of
+from relay_passes.ir.upstream import run_upstream
+from relay_passes.rewriter.rule import Rejection
+
+# They work along one axis, and each place beside it is by itself.
+_ALONG_AXIS = ("relax.topk", "relax.sort", "relax.argsort", "relax.cumsum", "relax.cumprod")
+
+_UNKNOWN = "how it reads its input is not known"
+
+_Places = Samples | None | list["_Places"]  # None: the same for all samples; a list is of a tuple's fields
+
+
+def check_batch_independence(
+    one: IRModule,
+    several: IRModule,
+    batched: Iterable[int],
+    count: int,
+    legalize: Mapping[str, Callable[..., Expr]] | None = None,
+) -> Rejection | None:
+    """Return what keeps samples from being computed one by one; None if nothing does.
+
+    Args:
+        one: A module as imported, of one sample.
+        several: The same of several.
+        batched: Indices of the parameters of `main` that have samples, along axis 0. All outputs must have them so.
+        count: How many samples `several` has.
+        legalize: Operator → its loops, for LegalizeOps; TVM's own by default.
+    """
+    one, several = _plain(one), _plain(several)
+    if different := _different(one["main"], several["main"], count):
+        return different
+    lowered = run_upstream(several, relax.transform.LegalizeOps(dict(legalize or {})))
+    proof = _Proof(lowered, _grown_constants(one["main"], several["main"], count), count)
+    for index, param in enumerate(lowered["main"].params):
+        proof.places[param] = Samples(0) if index in batched else None
+    for binding in bindings_of(lowered["main"]):
+        if getattr(getattr(binding.value, "op", None), "name", "") == "relax.shape_of":
+            continue  # importers leave some that nothing reads; what does is refused
+        try:
+            proof.places[binding.var] = proof.place(binding.value)
+        except MixedError as err:
+            return Rejection(str(err), sources_of(binding.value))
+    result = proof.place(lowered["main"].body.body)
+    if any(place != Samples(0) for place in (result if isinstance(result, list) else [result])):
+        return Rejection("an output has no samples along its first axis", ())
+    return None
+
+
+def find_row_axes(
+    mod: IRModule, operands: Iterable[Samples | None], count: int
+) -> Samples | Rejection | None:
+    """Return where the result of a function has its rows, if each is computed from the same rows of the operands.
+
+    Args:
+        mod: `main` is the function, of one result; it may call routines of the module by call_tir.
+        operands: Where its parameters have rows; None for what is the same for all.
+        count: How many rows there are.
+    """
+    lowered = run_upstream(mod, relax.transform.LegalizeOps())
+    proof = _Proof(lowered, {}, count)
+    proof.places |= dict(zip(lowered["main"].params, operands, strict=True))
+    for binding in bindings_of(lowered["main"]):
+        try:
+            proof.places[binding.var] = proof.place(binding.value)
+        except MixedError as err:
+            return Rejection(str(err), sources_of(binding.value))
+    result = proof.place(lowered["main"].body.body)
+    return Rejection(_UNKNOWN, ()) if isinstance(result, list) else result
+
+
+class _Proof:
+    """Where values have their samples."""
+
+    def __init__(self, mod: IRModule, grown: dict[bytes, Samples], count: int) -> None:
+        self.places: dict[Var, _Places] = {}
+        self._mod, self._grown, self._count = mod, grown, count
+
+    def place(self, value: Expr) -> _Places:
+        match value:
+            case Var() if value in self.places:
+                return self.places[value]
+            case relax.Tuple():
+                return [self.place(field) for field in value.fields]
+            case TupleGetItem():
+                fields = self.place(value.tuple_value)
+                return fields[value.index] if isinstance(fields, list) else fields
+            case GenericConst():
+                return self._of_constant(value)
+            case Call():
+                return self._of_call(value)
+            case ShapeExpr() | relax.DataTypeImm() | relax.StringImm() | tirx.IntImm() | tirx.FloatImm():
+                return None
+        raise MixedError(_UNKNOWN)
+
+    def _of_tensor(self, value: Expr) -> Samples | None:
+        place = self.place(value)
+        if isinstance(place, list):
+            raise MixedError(_UNKNOWN)
+        return place
+
+    def _of_constant(self, constant: GenericConst) -> Samples | None:
+        return self._grown.get(_bytes(constant)) if isinstance(constant.ty, relax.TensorType) else None
+
+    def _of_call(self, call: Call) -> _Places:
+        name = getattr(call.op, "name", "")
+        if name == "relax.call_tir":
+            operands = [self._of_tensor(arg) for arg in call.args[1].fields]
+            outputs = find_batch_axes(self._mod[call.args[0].name_hint], operands, self._count)
+            return list(outputs) if isinstance(call.ty, relax.TupleType) else outputs[0]
+        places = [self.place(arg) for arg in call.args]
+        if all(place is None for place in places):
+            return None
+        if name in _ALONG_AXIS and isinstance(places[0], Samples):
+            axis = int(call.attrs.axis) % len(call.args[0].ty.shape.values)
+            if axis == places[0].axis:
+                raise MixedError("it works along the axis of the samples")
+            return [places[0]] * len(call.ty.fields) if isinstance(call.ty, relax.TupleType) else places[0]
+        raise MixedError(_UNKNOWN)
+
+
+def _plain(mod: IRModule) -> IRModule:
+    """Without what nothing reads, and with operators for kernels that an importer wrote itself."""
+    return relax.transform.DeadCodeElimination(["main"])(recognize_kernels(mod))
+
+
+def _different(one: relax.Function, several: relax.Function, count: int) -> Rejection | None:
+    """Where the two are more than the number of samples apart."""
+    mine, others = bindings_of(one), bindings_of(several)
+    for a, b in zip(mine, others, strict=False):
+        if not _alike(a.value, b.value, count):
+            return Rejection("for one sample it is another one than for several", sources_of(b.value))
+    if len(mine) != len(others):
+        return Rejection("for one sample the graph is another one than for several", ())
+    return None
+
+
+def _alike(one: Expr, other: Expr, count: int) -> bool:
+    match one, other:
+        case Call(), Call():
+            operators = not isinstance(one.op, Op) or one.op.same_as(other.op)
+            attributes = structural_equal(one.attrs, other.attrs)
+            return operators and attributes and _all_alike(one.args, other.args, count)
+        case relax.Tuple(), relax.Tuple():
+            return _all_alike(one.fields, other.fields, count)
+        case ShapeExpr(), ShapeExpr():
+            return _all_alike(one.values, other.values, count)
+        case tirx.IntImm(), tirx.IntImm():
+            return int(other) in (int(one), int(one) * count)
+        case GenericConst(), GenericConst():
+            return structural_equal(one, other) or _grown_axis(one, other, count) is not None
+    is_name = isinstance(one, Var | TupleGetItem)
+    return type(one) is type(other) and (is_name or structural_equal(one, other))
+
+
+def _all_alike(mine: Iterable[Expr], others: Iterable[Expr], count: int) -> bool:
+    mine, others = list(mine), list(others)
+    return len(mine) == len(others) and all(_alike(a, b, count) for a, b in zip(mine, others, strict=True))
+
+
+def _grown_axis(one: GenericConst, other: GenericConst, count: int) -> int | None:
+    """The axis along which a constant is another one of one sample, `count` times; None if it is not."""
+    if not (isinstance(one.ty, relax.TensorType) and isinstance(other.ty, relax.TensorType)):
+        return None
+    a, b = one.value.numpy(), other.value.numpy()
+    axes = [k for k, (m, n) in enumerate(zip(a.shape, b.shape, strict=False)) if m != n]
+    if a.ndim != b.ndim or a.dtype != b.dtype or len(axes) != 1:
+        return None
+    (axis,) = axes
+    return axis if (a.shape[axis], b.shape[axis]) == (1, count) and (a == b).all() else None
+
+
+def _grown_constants(one: relax.Function, several: relax.Function, count: int) -> dict[bytes, Samples]:
+    """The constants that have a part for each sample."""
+    found: dict[bytes, Samples] = {}
+    for a, b in zip(bindings_of(one), bindings_of(several), strict=True):
+        if isinstance(a.value, Call):
+            for mine, other in zip(_constants(a.value.args), _constants(b.value.args), strict=True):
+                axis = None if structural_equal(mine, other) else _grown_axis(mine, other, count)
+                if axis is not None:
+                    found[_bytes(other)] = Samples(axis)
+    return found
+
+
+def _constants(args: Iterable[Expr]) -> list[GenericConst]:
+    return [
+        constant
+        for arg in args
+        for constant in (_constants(arg.fields) if isinstance(arg, relax.Tuple) else [arg])
+        if isinstance(constant, GenericConst)
+    ]
+
+
+def _bytes(constant: GenericConst) -> bytes:
+    value = constant.value.numpy()
+    content: bytes = value.tobytes()
+    return f"{value.dtype}{value.shape}".encode() + content

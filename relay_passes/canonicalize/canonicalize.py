@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first phase: one form for what importers write in many, with nothing in it that need not run.
+
+QDQ is kept: quantise / dequantise pairs of activations and the integer constants under `dequantize` are what the
+partitioner and integer arithmetic read.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import IRModule, relax
+from tvm.ir import Op
+from tvm.relax import transform
+
+from relay_passes.canonicalize.define_division import define_division
+from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.canonicalize.merge_constants import merge_constants
+from relay_passes.canonicalize.recognize_kernels import recognize_kernels
+from relay_passes.ir.sources import bindings_of, relax_functions
+from relay_passes.ir.upstream import name_equals, run_upstream
+from relay_passes.ir.verify import verify
+from relay_passes.rewriter.engine import apply_rules
+from relay_passes.rewriter.rule import Rule
+from relay_passes.rules.registry import NOT_IF_QUANTIZED, RULES, TIDY
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the phase.
+
+    Attributes:
+        name: By its effect.
+        run: Module to module.
+        needs: Steps that must have run before, directly or not.
+        has_rules: Whether `run` takes `debug`, to verify the module after each rule.
+    """
+
+    name: str
+    run: Callable[..., IRModule]
+    needs: tuple[str, ...] = ()
+    has_rules: bool = False
+
+
+def _remove_aliases(mod: IRModule) -> IRModule:
+    return run_upstream(mod, transform.CanonicalizeBindings())
+
+
+def _remove_dead_code(mod: IRModule) -> IRModule:
+    return run_upstream(mod, transform.DeadCodeElimination())
+
+
+def _merge_equal_calls(mod: IRModule) -> IRModule:
+    return run_upstream(name_equals(mod), transform.EliminateCommonSubexpr())
+
+
+def rules_for(mod: IRModule) -> tuple[Rule, ...]:
+    """The rules that keep what `mod` computes: all, but where it quantises none that changes last bits."""
+    return tuple(rule for rule in RULES if rule not in NOT_IF_QUANTIZED) if _quantises(mod) else RULES
+
+
+def _quantises(mod: IRModule) -> bool:
+    quantize = Op.get("relax.quantize")
+    calls = (b.value for _, func in relax_functions(mod) for b in bindings_of(func))
+    return any(isinstance(call, relax.Call) and call.op.same_as(quantize) for call in calls)
+
+
+def _tidy(mod: IRModule, *, debug: bool) -> IRModule:
+    return _to_fixed_point(mod, TIDY, debug)
+
+
+def _apply_rules(mod: IRModule, *, debug: bool) -> IRModule:
+    return _to_fixed_point(mod, rules_for(mod), debug)
+
+
+def _to_fixed_point(mod: IRModule, rules: Sequence[Rule], debug: bool) -> IRModule:
+    """Apply rules until none applies, without the aliases that rules leave where a value replaces a call."""
+    while True:
+        after = apply_rules(mod, rules, debug=debug)
+        if after.same_as(mod):
+            return mod
+        mod = _remove_aliases(after)
+
+
+STEPS: tuple[Step, ...] = (
+    Step("remove_aliases", _remove_aliases),
+    # A value that only dead code shares (BatchNorm's running mean) would keep rules from it.
+    Step("remove_dead_code", _remove_dead_code),
+    # Folding divides, too.
+    Step("define_division", define_division),
+    # Rules look for constants where importers leave calls of constants.
+    Step("fold_constants", fold_constants, needs=("define_division",)),
+    # Rules look for operators where importers write kernels; their constants must be known.
+    Step("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
+    # An alias of a value that only a removed call needed would count as a second consumer of it.
+    Step("tidy", _tidy, needs=("remove_aliases",), has_rules=True),
+    Step(
+        "apply_rules",
+        _apply_rules,
+        needs=("remove_aliases", "remove_dead_code", "fold_constants", "recognize_kernels", "tidy"),
+        has_rules=True,
+    ),
+    # Calls on equal constants are equal.
+    Step("merge_constants", merge_constants, needs=("apply_rules",)),
+    # Equal convolutions with different norms are no longer equal, and equal weights no longer shared.
+    Step("merge_equal_calls", _merge_equal_calls, needs=("merge_constants",)),
+    Step("remove_merged", _remove_dead_code, needs=("merge_equal_calls",)),
+)
+
+
+def canonicalize(mod: IRModule, *, debug: bool = False) -> IRModule:
+    """Run all steps in order.
+
+    Args:
+        mod: As a front end returns it: A-normal form, every call named.
+        debug: Verify the module after each rule and each step.
+
+    Raises:
+        ValueError: With `debug`, a rule or a step broke the module; the message names it.
+    """
+    for step in STEPS:
+        mod = step.run(mod, debug=debug) if step.has_rules else step.run(mod)
+        if debug:
+            verify(mod, after=step.name)
+    return mod

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer division and remainder with a value for every divisor: that of AArch64's SDIV, UDIV and MSUB.
+
+    a / 0      =  0            least / -1     =  least
+    a mod 0    =  a            least mod -1   =  0
+
+LLVM defines neither and x86 ends the process (SIGFPE), at folding, in the self-test and in a package for the host.
+onnxruntime, LiteRT and PyTorch raise an error for 0, where a package goes on with these values; for the least integer
+by -1 they have what the processor has, and so these values on a board. XLA gives -1 for a / 0, which the front end of
+StableHLO selects, and all else as here.
+
+    a / b    →    where(b = 0, 0, where(b = -1, -a, a / where(b = 0 or b = -1, 1, b)))
+
+A divisor that is constant, and neither 0 nor -1, costs nothing. Quantised: integers alone, QDQ is left as it is.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GenericConst, Op, Var
+
+from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
+
+Array = npt.NDArray[Any]
+
+_QUOTIENTS = tuple(map(Op.get, ("relax.divide", "relax.floor_divide")))
+_REMAINDERS = tuple(map(Op.get, ("relax.mod", "relax.floor_mod")))
+
+
+def _defined(a: Array, b: Array, divide: Callable[[Array, Array], Array]) -> tuple[Array, Array]:
+    """What a division gives where it is defined everywhere, and the divisor with 1 for 0."""
+    safe = np.where(b == 0, b.dtype.type(1), b)
+    with np.errstate(all="ignore"):
+        return divide(a, safe), safe
+
+
+def _truncated(a: Array, b: Array) -> Array:
+    floored = a // b
+    return np.asarray(floored + ((floored < 0) & (floored * b != a)).astype(a.dtype), a.dtype)
+
+
+def quotient(a: Array, b: Array, *, floor: bool = False) -> Array:
+    """Return a / b of integers of one type, towards zero or the floor."""
+    divided, _ = _defined(a, b, np.floor_divide if floor else _truncated)
+    return np.asarray(np.where(b == 0, a.dtype.type(0), divided), a.dtype)
+
+
+def remainder(a: Array, b: Array, *, floor: bool = False) -> Array:
+    """Return what `quotient` leaves: of the dividend's sign, or of the divisor's with `floor`."""
+    divided, _ = _defined(a, b, np.remainder if floor else np.fmod)
+    return np.asarray(np.where(b == 0, a, divided), a.dtype)
+
+
+def divides_integers(mod: IRModule) -> bool:
+    """Whether a module divides integers by what may be 0 or -1."""
+    return any(_is_open(b.value) for _, func in relax_functions(mod) for b in bindings_of(func))
+
+
+def define_division(mod: IRModule) -> IRModule:
+    """Write the divisions of integers whose divisor may be 0 or -1 in the form that is defined for both.
+
+    Args:
+        mod: Its Relax functions are in A-normal form.
+    """
+    changed = {gv: f for gv, f in relax_functions(mod) if any(_is_open(b.value) for b in bindings_of(f))}
+    if not changed:
+        return mod
+    out = mod.clone()
+    for gv, func in changed.items():
+        out.update_func(gv, map_calls(func, lambda var, call: _rewritten(var, call)))
+    return run_upstream(out, relax.transform.Normalize())
+
+
+def _is_open(value: Expr) -> bool:
+    """Whether a division's divisor may be 0 or -1."""
+    if not isinstance(value, Call) or not any(value.op.same_as(op) for op in (*_QUOTIENTS, *_REMAINDERS)):
+        return False
+    divisor = value.args[1]
+    dtype = str(divisor.ty.dtype)
+    if not dtype.startswith(("int", "uint")):
+        return False
+    if not isinstance(divisor, GenericConst):
+        return True
+    held = divisor.value.numpy()
+    return bool((held == 0).any() or (dtype.startswith("int") and (held == -1).any()))
+
+
+def _rewritten(_: Var, call: Call) -> Call:
+    if not _is_open(call):
+        return call
+    names = sources_of(call)
+
+    def emit(expr: Call) -> Call:
+        return with_source(expr, names)
+
+    a, b = call.args
+    dtype = str(b.ty.dtype)
+    zero, one = (relax.const(np.array(number, dtype), dtype) for number in (0, 1))
+    is_zero = unsafe = emit(relax.op.equal(b, zero))
+    if signed := dtype.startswith("int"):
+        is_minus_one = emit(relax.op.equal(b, relax.const(np.array(-1, dtype), dtype)))
+        unsafe = emit(relax.op.logical_or(is_zero, is_minus_one))
+    divided = emit(Call(call.op, [a, emit(relax.op.where(unsafe, one, b))], call.attrs))
+    if any(call.op.same_as(op) for op in _REMAINDERS):
+        return emit(relax.op.where(is_zero, a, divided))
+    if signed:
+        # Of unsigned numbers: -least is none of the type's, and LLVM takes for granted that no signed one overflows.
+        # (TVM takes 0 - x of unsigned ones for 0.)
+        turned = emit(relax.op.bitwise_not(emit(relax.op.astype(a, unsigned := f"u{dtype}"))))
+        added = emit(relax.op.add(turned, relax.const(np.array(1, unsigned), unsigned)))
+        negated = emit(relax.op.astype(added, dtype))
+        divided = emit(relax.op.where(is_minus_one, negated, divided))
+    return emit(relax.op.where(is_zero, zero, divided))

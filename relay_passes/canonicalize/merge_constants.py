@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Equal constants become one.
+
+    f(x, c1), g(y, c2) with c1 = c2 bit for bit    →    f(x, c1), g(y, c1)
+
+A constant is stored once for all that read it, and calls on equal constants are equal to all that compare them.
+Exact; quantised parameters likewise.
+"""
+
+import hashlib
+
+from tvm import IRModule
+from tvm.ir import GenericConst
+from tvm.runtime import Tensor
+from tvm_ffi import structural_map
+
+from relay_passes.ir.sources import relax_functions
+
+_Key = tuple[str, tuple[int, ...], bytes]
+
+
+def merge_constants(mod: IRModule) -> IRModule:
+    """Replace each constant of the Relax functions by the first that is equal to it."""
+    out = mod.clone()
+    first: dict[_Key, GenericConst] = {}
+
+    def merged(constant: GenericConst) -> GenericConst:
+        if not isinstance(constant.value, Tensor):  # a planned function has strings and element types, too
+            return constant
+        value = constant.value.numpy()
+        digest = hashlib.sha256(value.tobytes()).digest()
+        return first.setdefault((str(value.dtype), value.shape, digest), constant)
+
+    for gv, func in relax_functions(mod):
+        out.update_func(gv, structural_map(func, [(GenericConst, merged)]))
+    return out

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matmuls of one value with constants become one matmul, whose result is split: attention's Q, K and V.
+
+    q = x · Wq + bq, k = x · Wk + bk, v = x · Wv + bv
+    →    q, k, v = split(x · [Wq Wk Wv] + [bq bk bv]) along the last axis
+
+Only where each composite is a float32 matmul with its bias or without, and all alike: a further step, such as relu,
+would no longer be inside of it. Exact: each element is the same sum. Upstream's CombineParallelMatmul does not see
+constants.
+
+And only where it wins, by the estimate that the caller brings: the split is a copy, and it pays where columns are not
+whole tiles, or where the data of all products would come from beyond the cache each time. Where the combined value
+itself leaves the cache before it is split, the estimate says so.
+
+Quantised: integers are left, for each result is requantised to its own zero point inside of its composite.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Protocol
+
+import numpy as np
+from tvm import IRModule, relax
+from tvm.ir import Constant, Expr, TupleGetItem, Var
+
+from relay_passes.fusion.composites import CompositeSpec
+from relay_passes.fusion.epilogue_steps import operator_of
+from relay_passes.fusion.grouping import Group, group
+from relay_passes.ir.shapes import static_shape
+from relay_passes.ir.sources import Names, relax_functions, sources_of, union, with_source
+from relay_passes.rewriter.recording import note_pass
+from relay_passes.rewriter.rule import Explanation, Rejection
+
+NAME = "combine_matmuls"
+
+Array = np.ndarray[Any, Any]
+
+_MATRIX = 2
+_FLOAT_BYTES = 4
+
+
+class Costs(Protocol):
+    """Estimates for one core, in cycles."""
+
+    @property
+    def cache(self) -> int:
+        """Bytes of the last cache that is the core's own."""
+
+    def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
+        """Of a float32 linear layer with constant weights, by the shape of its data; None if unknown."""
+
+    def split(self, shape: Sequence[int]) -> float:
+        """Of splitting a float32 value along its last axis."""
+
+
+@dataclass(frozen=True)
+class _Parallel:
+    """Matmuls of one value, each with its bias or none of them."""
+
+    members: tuple[Group, ...]
+
+    @property
+    def roots(self) -> list[Var]:
+        return [member.bindings[-1].var for member in self.members]
+
+    @property
+    def nodes(self) -> Names:
+        return union(member.nodes for member in self.members)
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns of each."""
+        return [int(member.bindings[0].value.args[1].ty.shape[1]) for member in self.members]
+
+
+def combine_matmuls(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs) -> IRModule:
+    """Combine what `fuse` with this vocabulary would make composites of that read one value, where it wins.
+
+    Args:
+        mod: As for `fuse`, before it.
+        vocabulary: As for `fuse`.
+        costs: What decides.
+    """
+    out = mod.clone()
+    applied: list[Names] = []
+    rejected: list[Rejection] = []
+    for gv, func in relax_functions(mod):
+        if func.attrs and "Primitive" in func.attrs:
+            continue
+        found: list[_Parallel] = []
+        for parallel in _parallel(group(func, vocabulary).groups):
+            why = _no_gain(parallel, costs)
+            if why is None:
+                found.append(parallel)
+                applied.append(parallel.nodes)
+            else:
+                rejected.append(why)
+        if found:
+            out.update_func(gv, _combined(func, found))
+    note_pass(NAME, Explanation(tuple(applied), tuple(rejected)))
+    return out
+
+
+def _parallel(groups: Sequence[Group]) -> list[_Parallel]:
+    alike: dict[tuple[Var, int], list[Group]] = {}
+    for candidate in groups:
+        if _is_linear(candidate):
+            x, _ = candidate.bindings[0].value.args
+            alike.setdefault((x, len(candidate.bindings)), []).append(candidate)
+    return [_Parallel(tuple(members)) for members in alike.values() if len(members) > 1]
+
+
+def _no_gain(parallel: _Parallel, costs: Costs) -> Rejection | None:
+    """Why the matmuls are better apart, or None."""
+    first = parallel.members[0].bindings
+    data, widths, bias = static_shape(first[0].value.args[0]), parallel.widths, len(first) > 1
+    if data is None:
+        return Rejection("shape is not static", parallel.nodes)
+    apart = [costs.linear(data, width, bias=bias) for width in widths]
+    together = costs.linear(data, sum(widths), bias=bias)
+    if together is None or None in apart:
+        return Rejection("there is no estimate", parallel.nodes)
+    value = (*data[:-1], sum(widths))
+    limit, actual = sum(filter(None, apart)), together + costs.split(value)
+    if actual < limit:
+        return None
+    size = math.prod(value) * _FLOAT_BYTES
+    where = (
+        f", of a value of {size} bytes that leaves the cache of {costs.cache}" if size > costs.cache else ""
+    )
+    cost = f"{together:.0f} cycles of the product, {actual - together:.0f} of its split{where}"
+    return Rejection("takes more cycles than apart", parallel.nodes, round(limit), round(actual), cost)
+
+
+def _is_linear(candidate: Group) -> bool:
+    """Whether it is a float32 matmul of a variable with a constant matrix, with at most a bias after it."""
+    anchor, *steps = (binding.value for binding in candidate.bindings)
+    if operator_of(anchor) != "relax.matmul" or len(steps) > 1:
+        return False
+    x, weight = anchor.args
+    if not isinstance(x, Var) or not isinstance(weight, Constant) or len(weight.ty.shape) != _MATRIX:
+        return False
+    if {str(x.ty.dtype), str(weight.ty.dtype), str(anchor.ty.dtype)} != {"float32"}:
+        return False
+    return all(operator_of(step) == "relax.add" and _constant(step) is not None for step in steps)
+
+
+def _constant(call: relax.Call) -> Constant | None:
+    return next((arg for arg in call.args if isinstance(arg, Constant)), None)
+
+
+def _values(constant: Constant) -> Array:
+    value: Array = constant.value.numpy()
+    return value
+
+
+def _combined(func: relax.Function, found: Sequence[_Parallel]) -> relax.Function:
+    before = {parallel.members[0].bindings[0].var: parallel for parallel in found}
+    replaced: dict[Var, Expr] = {}
+    gone = {binding.var for parallel in found for member in parallel.members for binding in member.bindings}
+    blocks = []
+    for block in func.body.blocks:
+        bindings: list[relax.Binding] = []
+        for binding in block.bindings:
+            if binding.var in before:
+                parallel = before[binding.var]
+                new = list(_emitted(parallel))
+                bindings += new
+                items = (TupleGetItem(new[-1].var, index) for index in range(len(parallel.members)))
+                replaced |= dict(zip(parallel.roots, items, strict=True))
+            if binding.var in replaced:
+                bindings.append(relax.VarBinding(binding.var, replaced[binding.var]))
+            elif binding.var not in gone:
+                bindings.append(binding)
+        blocks.append(type(block)(bindings))
+    body = relax.SeqExpr(blocks, func.body.body)
+    func = relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs)
+    return relax.BlockBuilder().normalize(func)
+
+
+def _emitted(parallel: _Parallel) -> Iterator[relax.VarBinding]:
+    """The matmul, the bias and the split."""
+    anchors = [member.bindings[0] for member in parallel.members]
+    weights = [_values(anchor.value.args[1]) for anchor in anchors]
+    first = anchors[0].value
+    product = relax.op.matmul(
+        first.args[0], relax.const(np.concatenate(weights, axis=1)), first.attrs.out_dtype
+    )
+    yield (value := _bound(product, anchors))
+    if len(parallel.members[0].bindings) > 1:
+        adds = [member.bindings[1] for member in parallel.members]
+        # That they have one element a column is what makes them a step of a composite.
+        biases = [_values(_constant(add.value)).reshape(-1) for add in adds]
+        yield (value := _bound(relax.op.add(value.var, relax.const(np.concatenate(biases))), adds))
+    parts = relax.op.split(value.var, list(accumulate(parallel.widths))[:-1], axis=-1)
+    yield _bound(parts, [member.bindings[-1] for member in parallel.members])
+
+
+def _bound(call: relax.Call, origins: Sequence[relax.VarBinding]) -> relax.VarBinding:
+    """`call`, bound to a variable that is named after the first of its origins and carries the names of all."""
+    call = with_source(relax.BlockBuilder().normalize(call), union(sources_of(b.value) for b in origins))
+    return relax.VarBinding(relax.DataflowVar(f"{origins[0].var.name}_combined", call.ty), call)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a call is no anchor of a composite, or not the step that would come next."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tvm import relax
+from tvm.ir import Call, Constant, Expr, Op, Var
+
+from relay_passes.fusion.composites import CompositeSpec, EpilogueStep
+from relay_passes.ir.shapes import static_shape
+from relay_passes.ir.sources import sources_of
+from relay_passes.rewriter.rule import Rejection
+
+# Operators that take the value as either operand.
+_COMMUTATIVE = ("relax.add", "relax.multiply", "qdq.add", "tosa.add")
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Why something does not fit, with what would and what there is."""
+
+    reason: str
+    limit: object = None
+    actual: object = None
+
+    def at(self, binding: relax.Binding) -> Rejection:
+        """That, with the source nodes of a call."""
+        return Rejection(self.reason, sources_of(binding.value), self.limit, self.actual)
+
+
+def operator_of(expr: Expr, routines: Mapping[str, str] = MappingProxyType({})) -> str | None:
+    """Name of the operator, or of the routine, that `expr` calls; None if it is no such call."""
+    if not isinstance(expr, Call) or not isinstance(expr.op, Op):
+        return None
+    if expr.op.name == "relax.call_tir":
+        return routines.get(expr.args[0].name_hint, "relax.call_tir")
+    return str(expr.op.name)
+
+
+def tensors_of(call: Call) -> list[Expr]:
+    """The tensors that a call reads; those of a call_tir stand in its tuple."""
+    flat = [e for arg in call.args for e in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
+    return [arg for arg in flat if isinstance(arg.ty, relax.TensorType)]
+
+
+def no_anchor(spec: CompositeSpec, call: Call) -> Misfit | None:
+    """Why a call of the anchor's operator is no anchor, or None."""
+    tensors = tensors_of(call)
+    dtype = str(tensors[0].ty.dtype)
+    if dtype not in spec.dtypes:
+        return Misfit(f"no {spec.name}: dtype is not allowed", ", ".join(spec.dtypes), dtype)
+    if spec.anchor_dtype and str(call.ty.dtype) != spec.anchor_dtype:
+        return Misfit(f"no {spec.name}: its value has another dtype", spec.anchor_dtype, str(call.ty.dtype))
+    for index in spec.constant_operands:
+        if not isinstance(tensors[index], Constant):
+            return Misfit(f"no {spec.name}: operand {index} is not a constant")
+        if spec.constant_dtype not in ("", actual := str(tensors[index].ty.dtype)):
+            return Misfit(f"no {spec.name}: operand {index} has another dtype", spec.constant_dtype, actual)
+    return None
+
+
+def reachable(steps: Sequence[EpilogueStep]) -> Iterator[EpilogueStep]:
+    """The steps that may be next: none is behind a required one."""
+    for step in steps:
+        yield step
+        if step.required:
+            return
+
+
+def no_step(
+    spec: CompositeSpec,
+    op: str | None,
+    follower: relax.Binding,
+    steps: Sequence[EpilogueStep],
+    misfits: Sequence[Misfit | None],
+) -> Misfit:
+    """Why `follower` is none of `steps`."""
+    for step, misfit in zip(steps, misfits, strict=True):
+        if _is_of(step, op) and misfit is not None:
+            return Misfit(f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual)
+    known = any(_is_of(step, op) for step in spec.epilogue)
+    what = "may not follow here, or not again" if known else f"is no step of {spec.name}"
+    return Misfit(f"{label(follower)}: {op} {what}")
+
+
+def _is_of(step: EpilogueStep, op: str | None) -> bool:
+    return op == step.op or op in step.also
+
+
+def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Misfit | None:
+    """Why `follower`, a call of `op`, is not this step on `value`, or None."""
+    call, shape = follower.value, static_shape(value)
+    if not _is_of(step, op):
+        return Misfit("is another operator", step.op, op)
+    if shape is None:
+        return Misfit("shape is not static")
+    tensors = tensors_of(call)
+    if step.op not in _COMMUTATIVE and not tensors[0].same_as(value):
+        return Misfit("the value is not its first operand")
+    axis = getattr(call.attrs, "axis", None)
+    if axis is not None and int(axis) % len(shape) != len(shape) - 1:
+        return Misfit("goes along another axis than the last", len(shape) - 1, int(axis))
+    kept = static_shape(follower.var) == shape if step.retypes else follower.var.ty == value.ty
+    if step.to and (dtype := str(follower.var.ty.dtype)) not in step.to:
+        return Misfit("changes to another dtype", ", ".join(step.to), dtype)
+    if step.broadcast != "contracted" and not kept:
+        return Misfit("changes shape or dtype", str(value.ty), str(follower.var.ty))
+    others = [arg for arg in tensors if not arg.same_as(value)]
+    if len(others) != (step.operand is not None):
+        return Misfit("number of other tensors", int(step.operand is not None), len(others))
+    return _operand_misfit(step, others[0], shape) if others else None
+
+
+def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -> Misfit | None:
+    kind = "constant" if isinstance(operand, Constant) else "tensor"
+    if step.operand not in (kind, "any"):
+        return Misfit("other operand is of another kind", step.operand, kind)
+    shape = static_shape(operand)
+    if shape is None:
+        return Misfit("shape is not static")
+    last_axis = bool(shape) and shape[-1] == math.prod(shape) == value[-1]
+    fits = {
+        "same-shape": shape == value,
+        "last-axis": last_axis,
+        "scalar": math.prod(shape) == 1,
+        "per-channel": last_axis or math.prod(shape) == 1,
+        "per-row": math.prod(shape) == 1 or shape == (*value[:-1], 1),
+        "any": True,
+        # One right side for each left side: a vector, or what is broadcast, would change the shape in other ways.
+        "contracted": shape[:-2] == value[:-2] and len(shape) == len(value),
+    }
+    return None if fits[str(step.broadcast)] else Misfit("other operand's shape", step.broadcast, shape)
+
+
+def label(binding: relax.Binding) -> str:
+    """What a reason calls a binding."""
+    return ", ".join(sources_of(binding.value)) or str(binding.var.name)

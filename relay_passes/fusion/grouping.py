@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find composites in a function: an anchor, the longest chain of epilogue steps, and why the chain ends there.
+
+A value that more than one call needs, or the caller of the function, ends its composite. A step that goes along an
+axis goes along the last one. A step that needs more registers than the kernel's tile leaves ends it, too, and one that
+is weighed and found dearer than by itself.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+
+from tvm import relax
+from tvm.ir import Call, Expr, Var
+from tvm.relax.analysis import free_vars
+
+from relay_passes.fusion.composites import CompositeSpec
+from relay_passes.fusion.epilogue_steps import (
+    Misfit,
+    label,
+    misfit_of,
+    no_anchor,
+    no_step,
+    operator_of,
+    reachable,
+    tensors_of,
+)
+from relay_passes.ir.sources import Names, bindings_of, sources_of, union
+from relay_passes.rewriter.rule import Rejection
+
+
+@dataclass(frozen=True)
+class Group:
+    """One composite.
+
+    Attributes:
+        spec: Which.
+        bindings: Its calls, the anchor first.
+        end: Why it takes in no more.
+    """
+
+    spec: CompositeSpec
+    bindings: tuple[relax.VarBinding, ...]
+    end: Rejection
+
+    @property
+    def nodes(self) -> Names:
+        """Source nodes of its calls."""
+        return union(sources_of(binding.value) for binding in self.bindings)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The composites of one function, and the anchors that no composite could be formed around, with which."""
+
+    groups: tuple[Group, ...]
+    left: tuple[tuple[CompositeSpec, Rejection], ...]
+
+
+Weigh = Callable[[Group], Misfit | None]
+"""Why the last call of a composite is better left to a kernel of its own, or None."""
+
+
+def group(
+    func: relax.Function,
+    vocabulary: Sequence[CompositeSpec],
+    routines: Mapping[str, str] = MappingProxyType({}),
+    weigh: Weigh | None = None,
+) -> Grouping:
+    """The composites of `func`, in program order; of specs with one anchor, the first that can be formed.
+
+    Args:
+        func: In A-normal form.
+        vocabulary: The composites.
+        routines: For each function that is called by call_tir what it computes, such as "qdq.requantize".
+        weigh: Decides on steps that are weighed; without it none is taken.
+    """
+    finder = _Finder(func, vocabulary, routines, weigh)
+    groups: list[Group] = []
+    left: list[tuple[CompositeSpec, Rejection]] = []
+    for binding in bindings_of(func):
+        answers = finder.around(binding)
+        found = next((answer for _, answer in answers if isinstance(answer, Group)), None)
+        if found is None:
+            left += ((spec, answer) for spec, answer in answers if isinstance(answer, Rejection))
+            continue
+        finder.taken.update(b.var for b in found.bindings)
+        groups.append(found)
+    return Grouping(tuple(groups), tuple(left))
+
+
+class _Finder:
+    """Composites of one function; `taken` are the variables that belong to one already."""
+
+    def __init__(
+        self,
+        func: relax.Function,
+        vocabulary: Sequence[CompositeSpec],
+        routines: Mapping[str, str],
+        weigh: Weigh | None,
+    ) -> None:
+        self._vocabulary, self._routines, self._weigh = vocabulary, routines, weigh
+        self._bindings = {binding.var: binding for binding in bindings_of(func)}
+        self._consumers: dict[Var, list[relax.Binding]] = {}
+        for binding in bindings_of(func):
+            for operand in free_vars(binding.value):
+                self._consumers.setdefault(operand, []).append(binding)
+        self.taken: set[Var] = set()
+
+    def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, Group | Rejection]]:
+        """A composite, or why there is none, for each spec whose anchor `binding` is."""
+        operator = operator_of(binding.value, self._routines)
+        if binding.var in self.taken:
+            return []
+        return [(spec, self._grouped(spec, binding)) for spec in self._vocabulary if spec.anchor == operator]
+
+    def _grouped(self, spec: CompositeSpec, anchor: relax.VarBinding) -> Group | Rejection:
+        misfit = no_anchor(spec, anchor.value)
+        if misfit is not None:
+            return misfit.at(anchor)
+        chain, remaining, spare = [anchor], list(spec.epilogue), spec.spare_registers
+        while (end := self._end(chain[-1].var)) is None:
+            follower = self._consumers[chain[-1].var][0]
+            next_ones = list(reachable(remaining))
+            op = operator_of(follower.value, self._routines)
+            misfits = [misfit_of(step, op, follower, chain[-1].var) for step in next_ones]
+            if None not in misfits:
+                end = no_step(spec, op, follower, next_ones, misfits)
+                break
+            step = next_ones[misfits.index(None)]
+            spare -= step.registers
+            if spare < 0:
+                reason = (
+                    f"{label(follower)}: {op} would spill: vector registers that it needs beside the tile's"
+                )
+                end = Misfit(reason, spare + step.registers, step.registers)
+                break
+            if step.weighed and (dearer := self._dearer(spec, [*chain, follower])) is not None:
+                end = Misfit(f"{label(follower)}: {dearer.reason}", dearer.limit, dearer.actual)
+                break
+            # Steps keep their order and occur once.
+            remaining = remaining[misfits.index(None) + 1 :]
+            chain.append(follower)
+        missing = next((step.op for step in remaining if step.required), None)
+        if missing is not None:
+            reason = f"no {spec.name}: {missing} is missing; {end.reason}"
+            return Misfit(reason, end.limit, end.actual).at(anchor)
+        return self._group(spec, chain, end)
+
+    def _group(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding], end: Misfit) -> Group:
+        bindings = (*self._pad(spec, chain[0]), *self._before(spec, chain), *chain)
+        return Group(spec, bindings, end.at(chain[-1]))
+
+    def _dearer(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Misfit | None:
+        """Why the last call of a chain is better left alone, or None."""
+        if self._weigh is None:
+            return Misfit("there is no estimate to weigh it")
+        return self._weigh(self._group(spec, chain, Misfit("it is weighed")))
+
+    def _pad(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
+        """The constant pad of operand 0 that nothing else needs, if the composite takes one."""
+        pad = self._bindings.get(anchor.value.args[0])
+        if not spec.pad or pad is None or operator_of(pad.value) != "relax.nn.pad":
+            return ()
+        if str(pad.value.attrs.pad_mode) != "constant" or self._end(pad.var) is not None:
+            return ()
+        return (pad,)
+
+    def _before(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Iterable[relax.VarBinding]:
+        """The permutations and casts of operands that nothing else needs and that the composite takes."""
+        found = []
+        for index, tensor in enumerate(tensors_of(chain[0].value)):
+            found += self._moves(spec, tensor, dict(spec.permuted).get(index, 0))
+        for value, follower in pairwise(chain):
+            others = (tensor for tensor in tensors_of(follower.value) if not tensor.same_as(value.var))
+            found += (binding for tensor in others for binding in self._moves(spec, tensor, 0))
+        # One tensor may be both operands.
+        return {binding.var: binding for binding in found}.values()
+
+    def _moves(self, spec: CompositeSpec, value: Expr, among: int) -> list[relax.VarBinding]:
+        """Those of one operand; a permutation of it must leave the axis in place that is contiguous: among the last."""
+        found: list[relax.VarBinding] = []
+        while (binding := self._bindings.get(value)) is not None and self._end(binding.var) is None:
+            operator = operator_of(binding.value)
+            if operator == "relax.permute_dims" and _contiguous(binding.value) <= among:
+                among = 0
+            elif operator != "relax.astype" or str(binding.value.args[0].ty.dtype) != spec.widened:
+                break
+            found.append(binding)
+            value = binding.value.args[0]
+        return found[::-1]
+
+    def _end(self, value: Var) -> Misfit | None:
+        """Why nothing may follow `value` at all, or None."""
+        users = self._consumers.get(value, [])
+        if not isinstance(value, relax.DataflowVar):
+            return Misfit("its value is an output")
+        if len(users) != 1:
+            return Misfit("its value is needed more than once", 1, ", ".join(map(label, users)))
+        if users[0].var in self.taken:
+            return Misfit(f"{label(users[0])} belongs to another composite")
+        return None
+
+
+def _contiguous(permutation: Call) -> int:
+    """Which axis from the end is the one that was last before the permutation, counted from 1."""
+    rank, axes = len(permutation.ty.shape), permutation.attrs.axes
+    return rank - (0 if axes is None else [int(axis) % rank for axis in axes].index(rank - 1))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Join many tensors in groups, and then the groups: kernels of hundreds of operands take TVM minutes to lower.
+
+    concat(a, b, …)    →    concat(concat(a, b, …), concat(…), …)        of more than WIDEST operands
+
+Quantised: it moves integers once more, after `integerize`; what a model of some dozens of operands computes stays.
+"""
+
+from collections.abc import Sequence
+
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, Op, Tuple
+
+from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
+
+WIDEST = 32
+"""Operands of a kernel. Lowering time grows with their square: some seconds for 64 of them, minutes for 500."""
+
+_CONCAT = Op.get("relax.concat")
+
+
+def split_concat(mod: IRModule) -> IRModule:
+    """Write concatenations of many tensors as such of few.
+
+    Args:
+        mod: Its Relax functions are in A-normal form.
+    """
+    wide = {
+        gv: func for gv, func in relax_functions(mod) if any(_is_wide(b.value) for b in bindings_of(func))
+    }
+    if not wide:
+        return mod
+    out = mod.clone()
+    for gv, func in wide.items():
+        out.update_func(gv, map_calls(func, lambda _, call: _split(call) if _is_wide(call) else call))
+    return run_upstream(out, relax.transform.Normalize())
+
+
+def _is_wide(value: Expr) -> bool:
+    return (
+        isinstance(value, Call)
+        and value.op.same_as(_CONCAT)
+        and isinstance(value.args[0], Tuple)
+        and len(value.args[0].fields) > WIDEST
+    )
+
+
+def _split(call: Call) -> Call:
+    parts: Sequence[Expr] = call.args[0].fields
+    while len(parts) > WIDEST:
+        groups = [parts[first : first + WIDEST] for first in range(0, len(parts), WIDEST)]
+        parts = [_joined(call, group) if len(group) > 1 else group[0] for group in groups]
+    return _joined(call, parts)
+
+
+def _joined(call: Call, parts: Sequence[Expr]) -> Call:
+    return with_source(Call(_CONCAT, [Tuple(parts)], call.attrs), sources_of(call))

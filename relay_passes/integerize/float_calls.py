@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls of a quantised function still compute in float, and why."""
+
+from collections.abc import Iterator, Mapping
+
+from tvm import relax
+from tvm.ir import Call, Var
+from tvm.relax.analysis import free_vars
+
+from relay_passes.integerize.context import Context, operator
+from relay_passes.integerize.values import Refusal, RemainingFloat
+from relay_passes.ir.sources import bindings_of, sources_of
+
+# The borders between float and integers, which the definition has.
+_BORDERS = ("quantize", "dequantize")
+_OUTPUT = "the model's output"
+
+
+def remaining_float(func: relax.Function, context: Context) -> Iterator[RemainingFloat]:
+    """The float calls of `func` that `context` did not compute from integers."""
+    bindings = bindings_of(func)
+    quantized = {
+        operand for b in bindings if operator(b.value) == "quantize" for operand in free_vars(b.value)
+    }
+    readers = _readers(func)
+    for binding in bindings:
+        call = binding.value
+        if not isinstance(call, Call) or operator(call) in _BORDERS:
+            continue
+        # A comparison reads floats and returns none.
+        if not any(_is_float(var.ty) for var in (binding.var, *free_vars(call))):
+            continue
+        if binding.var in context.created:
+            continue
+        why = context.refusals.get(binding.var) or _default(binding.var, quantized, readers)
+        yield RemainingFloat(sources_of(call), operator(call), why.reason, why.limit, why.actual)
+
+
+def _readers(func: relax.Function) -> Mapping[Var, list[str]]:
+    """What reads each variable: operators, or the function's result."""
+    found: dict[Var, list[str]] = {var: [_OUTPUT] for var in free_vars(func.body.body)}
+    results = set(found)
+    for binding in bindings_of(func):
+        reader = operator(binding.value) or (_OUTPUT if binding.var in results else "a tuple")
+        for operand in free_vars(binding.value):
+            found.setdefault(operand, []).append(reader)
+    return found
+
+
+def _default(var: Var, quantized: set[Var], readers: Mapping[Var, list[str]]) -> Refusal:
+    if var not in quantized:
+        actual = ", ".join(sorted(set(readers.get(var, ()))))
+        return Refusal(
+            "its result is not quantised", "read by quantize", f"read by {actual}" if actual else None
+        )
+    return Refusal("it has no integer form")
+
+
+def _is_float(ty: relax.Type) -> bool:
+    if isinstance(ty, relax.TupleType):
+        return any(_is_float(field) for field in ty.fields)
+    return isinstance(ty, relax.TensorType) and str(ty.dtype).startswith("float")

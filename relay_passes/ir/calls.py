@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading calls, and writing them with other operands and attributes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import relax
+from tvm.ir import Attrs, Call, Expr, Op, Tuple, TupleGetItem, Var, make_node
+from tvm.relax.analysis import free_vars
+
+from relay_passes.ir.sources import bindings_of
+
+# These give another shape to the same elements in the same order.
+SHAPE_ONLY = (
+    "relax.reshape",
+    "relax.squeeze",
+    "relax.expand_dims",
+    "relax.flatten",
+    "relax.nn.batch_flatten",
+)
+
+
+def name_of(expr: Expr) -> str:
+    """The operator's full name; empty for what is no call of an operator."""
+    return str(expr.op.name) if isinstance(expr, Call) and isinstance(expr.op, Op) else ""
+
+
+def with_attrs(call: Call, args: Sequence[Expr] | None = None, **changes: Any) -> Call:
+    """A new call with some attributes, and maybe all operands, replaced. It has no type and no source yet."""
+    return Call(call.op, call.args if args is None else args, _changed(call.attrs, changes), call.ty_args)
+
+
+def _changed(attrs: Attrs | None, changes: dict[str, Any]) -> Attrs | None:
+    if attrs is None or not changes:
+        return attrs
+    info = type(attrs).__tvm_ffi_type_info__
+    fields = {field.name: getattr(attrs, field.name) for field in info.fields}
+    return make_node(info.type_key, **(fields | changes))
+
+
+@dataclass(frozen=True)
+class Node:
+    """A bound call, with its tensors in a row.
+
+    Attributes:
+        var: What it is bound to: a tensor, or a tuple.
+        call: The call.
+        operands: The tensors it takes, those inside tuples one by one.
+        outputs: The tensors it gives, with the index in its tuple; None for a call that gives one tensor. Empty
+            if its tuple is used whole.
+    """
+
+    var: Var
+    call: Call
+    operands: tuple[Expr, ...]
+    outputs: tuple[tuple[int | None, Var], ...]
+
+    @property
+    def name(self) -> str:
+        """The operator's full name."""
+        return name_of(self.call)
+
+    def put(self, tensors: Sequence[Expr], **attrs: Any) -> Call:
+        """The call on other tensors, given in the order of `operands`."""
+        left = iter(tensors)
+
+        def take(arg: Expr) -> Expr:
+            if isinstance(arg, Tuple) and _is_tensors(arg):
+                return Tuple([next(left) for _ in arg.fields])
+            return next(left) if isinstance(arg.ty, relax.TensorType) else arg
+
+        return with_attrs(self.call, [take(arg) for arg in self.call.args], **attrs)
+
+
+def nodes_of(func: relax.Function) -> list[Node]:
+    """The calls of a function in program order."""
+    bindings = bindings_of(func)
+    items: dict[Var, list[tuple[int | None, Var]]] = {}
+    whole = set(free_vars(func.body.body))
+    for b in bindings:
+        if isinstance(b.value, TupleGetItem) and isinstance(b.value.tuple_value, Var):
+            items.setdefault(b.value.tuple_value, []).append((int(b.value.index), b.var))
+        else:
+            whole.update(free_vars(b.value))
+    for var in whole:
+        items.pop(var, None)
+    return [
+        Node(
+            b.var,
+            b.value,
+            tuple(_tensors(b.value.args)),
+            ((None, b.var),) if isinstance(b.var.ty, relax.TensorType) else tuple(items.get(b.var, ())),
+        )
+        for b in bindings
+        if isinstance(b.value, Call)
+    ]
+
+
+def _is_tensors(value: Tuple) -> bool:
+    return bool(value.fields) and all(isinstance(field.ty, relax.TensorType) for field in value.fields)
+
+
+def _tensors(args: Sequence[Expr]) -> Iterator[Expr]:
+    for arg in args:
+        if isinstance(arg, Tuple) and _is_tensors(arg):
+            yield from arg.fields
+        elif isinstance(arg.ty, relax.TensorType):
+            yield arg

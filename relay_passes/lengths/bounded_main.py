@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A `main` of any length up to a greatest one: it refuses others, and its memory is planned for that one.
+
+    main(x: [1, n, 8]) = k(x)    →    main(x: [1, n, 8]): check(n); copy(k(copy(x)))
+
+Kernels that go over rows in chunks read and write a whole chunk where there are fewer rows. The memory plan has room
+for it behind each activation; behind an argument there may be none, nor behind a result: these are copied.
+"""
+
+from collections.abc import Iterator
+
+from tvm import IRModule, relax, tirx
+from tvm.ir import Call, Expr, PrimType, Type, Var
+from tvm.s_tir.stmt import SBlock, SBlockRealize
+from tvm_ffi import structural_map
+
+from relay_passes.ir.sources import sources_of, with_source
+from relay_passes.lengths.fix_length import dims_of, fixed, length_of
+from relay_passes.programs.shape_dispatch import checking
+
+CHECK, COPY = "check_length", "copy"
+
+
+def copy_ends(mod: IRModule) -> IRModule:
+    """Copy what `main` takes and returns, as far as its size is known at run time.
+
+    Args:
+        mod: Its `main` is one dataflow block of calls by call_tir; it returns a tensor or a tuple of them.
+    """
+    builder = relax.BlockBuilder(mod)
+    main = mod["main"]
+    (block,) = main.body.blocks
+    sources = [sources_of(binding.value) for binding in block.bindings]
+
+    def copied(value: Var, name: str, names: tuple[str, ...]) -> relax.VarBinding:
+        kernel = builder.add_func(_copy(value.ty), COPY)
+        call = with_source(relax.call_tir(kernel, [value], value.ty), names)
+        return relax.VarBinding(Var(name, value.ty), call)
+
+    before = [copied(p, f"{p.name}_copy", sources[0]) for p in main.params if _is_open(p.ty)]
+    inside = {binding.value.args[1].fields[0]: binding.var for binding in before}
+    body = structural_map(block, [(Var, lambda var: inside.get(var, var))])
+    results = _results(main.body.body)
+    after = [
+        copied(var, f"{var.name}_copy", sources[-1]) for var in dict.fromkeys(results) if _is_open(var.ty)
+    ]
+    outside = {binding.value.args[1].fields[0]: binding.var for binding in after}
+    result = structural_map(main.body.body, [(Var, lambda var: outside.get(var, var))])
+    blocks = [relax.DataflowBlock([*before, *body.bindings, *after])]
+    new = relax.Function(main.params, relax.SeqExpr(blocks, result), main.ret_ty, main.is_pure, main.attrs)
+    builder.update_func(mod.get_global_var("main"), new)
+    return relax.transform.Normalize()(builder.get())
+
+
+def _results(value: Expr) -> Iterator[Var]:
+    if isinstance(value, relax.Tuple):
+        for field in value.fields:
+            yield from _results(field)
+    else:
+        yield value
+
+
+def _is_open(ty: Type) -> bool:
+    return any(not isinstance(dim, tirx.IntImm) for dim in dims_of(ty))
+
+
+def _copy(ty: relax.TensorType) -> tirx.PrimFunc:
+    """Element by element, in a loop that no pass takes for a reshape, which it would make a view."""
+    dims = dims_of(ty)
+    buffers = [tirx.decl_buffer(dims, str(ty.dtype), name) for name in ("x", "y")]
+    loops = [tirx.Var(f"i{axis}", "int64") for axis in range(len(dims))]
+    stmt: tirx.Stmt = tirx.BufferStore(buffers[1], tirx.BufferLoad(buffers[0], loops), loops)
+    for var, dim in reversed(list(zip(loops, dims, strict=True))):
+        stmt = tirx.For(var, tirx.IntImm("int64", 0), dim, tirx.ForKind.SERIAL, stmt)
+    root = SBlockRealize([], True, SBlock([], [], [], "root", stmt))
+    return tirx.PrimFunc(buffers, root, attrs=None).with_attr("tirx.noalias", True)
+
+
+def bounded(mod: IRModule, largest: int, refusal: str) -> IRModule:
+    """Make `main` refuse lengths that are less than 1 or greater than the greatest, and say so to the memory planner.
+
+    Args:
+        mod: Its `main` has a length that is known at run time.
+        largest: The greatest length.
+        refusal: What the error says.
+    """
+    main = mod["main"]
+    variable = length_of(main)
+    if variable is None:
+        return mod
+    fits = tirx.And(variable >= tirx.IntImm("int64", 1), variable <= tirx.IntImm("int64", largest))
+    argument = tirx.Var(variable.name, "int64")
+    fits = structural_map(fits, [(Var, lambda var: argument if var.same_as(variable) else var)])
+    builder = relax.BlockBuilder(mod)
+    check = builder.add_func(checking([argument], fits, refusal), CHECK)
+    checked = Call(check, [relax.prim_value(variable)], ret_ty=PrimType("bool"))
+    first = relax.BindingBlock([relax.VarBinding(Var("checked", checked.ty), checked)])
+    body = relax.SeqExpr([first, *main.body.blocks], main.body.body)
+    new = relax.Function(main.params, body, main.ret_ty, is_pure=False, attrs=main.attrs)
+    builder.update_func(mod.get_global_var("main"), new)
+    return builder.get()
+
+
+def at_length(mod: IRModule, length: int) -> IRModule:
+    """Return the module with a number for each function's length."""
+    out = mod.clone()
+    for gv, func in mod.functions_items():
+        out.update_func(gv, fixed(func, length))
+    return out

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A number for the length of a function: of a kernel, or of a composite with the routines that it calls."""
+
+from collections.abc import Iterator, Mapping
+
+from tvm import IRModule, relax, sym, tirx
+from tvm.ir import BaseFunc, Expr, PrimType, Type, Var
+from tvm.ir.prim import expr as prim
+from tvm_ffi import structural_map, structural_walk
+
+from relay_passes.ir.sources import bindings_of, global_callees
+from relay_passes.programs.merge_modules import add_functions
+
+
+def length_of(func: BaseFunc) -> Var | None:
+    """Return the variable in the shapes of a function's arguments; None where they are fixed.
+
+    As `merge_lengths` leaves it, one argument has a size that is the variable alone.
+    """
+    found: list[Var] = []
+    for dims in shapes_of(func):
+        for dim in dims:
+            structural_walk(dim, [(Var, found.append)])
+    return found[0] if found else None
+
+
+def shapes_of(func: BaseFunc) -> Iterator[list[Expr]]:
+    """Yield the shape of each argument."""
+    for param in func.params:
+        yield dims_of(param.ty)
+
+
+def dims_of(ty: Type) -> list[Expr]:
+    """Return the sizes of a tensor's type, of a buffer's; none of another one's."""
+    if isinstance(ty, relax.TensorType):
+        return list(ty.shape.values) if ty.shape is not None else []
+    return list(ty.shape) if hasattr(ty, "shape") else []
+
+
+def value_of(dim: Expr, length: int) -> int:
+    """Return a size for a length."""
+    fixed = structural_map(dim, [(Var, lambda _var: tirx.IntImm("int64", length))])
+    return int(sym.Analyzer().simplify(fixed))
+
+
+def takes_length(func: BaseFunc) -> bool:
+    """Whether a kernel has the length as an argument, since no size of its tensors is the length alone."""
+    return any(isinstance(param.ty, PrimType) for param in func.params)
+
+
+def fixed(func: BaseFunc, length: int) -> BaseFunc:
+    """Return the function for one length, which is no argument any more where it was one."""
+    variable = length_of(func)
+    if variable is None:
+        return func
+    if takes_length(func):
+        params = [param for param in func.params if not param.same_as(variable)]
+        func = tirx.PrimFunc(params, func.body, func.ret_type, attrs=func.attrs)
+    return _folded(func, {variable: tirx.IntImm("int64", length)})
+
+
+def fixed_composite(mod: IRModule, name: str, length: int) -> IRModule:
+    """Return a composite as `main`, for one length, with the routines that it calls."""
+    func = fixed(mod[name], length)
+    functions: dict[str, BaseFunc] = {}
+    for binding in bindings_of(func):
+        call = binding.value
+        for routine in global_callees(call) if isinstance(call, relax.Call) else ():
+            operands = [*call.args[1].fields, binding.var]
+            functions[routine] = fixed(mod[routine], _length_for(mod[routine], operands))
+    out = IRModule()
+    add_functions(out, {**functions, "main": func})
+    return out
+
+
+def _length_for(routine: BaseFunc, operands: list[Expr]) -> int:
+    """The length that gives a routine's arguments the operands' shapes."""
+    for dims, operand in zip(shapes_of(routine), operands, strict=False):
+        for dim, size in zip(dims, dims_of(operand.ty), strict=True):
+            if isinstance(dim, Var):
+                return int(size)
+    return 0
+
+
+def _folded(func: BaseFunc, values: Mapping[Var, Expr]) -> BaseFunc:
+    changed = structural_map(func, [(Var, lambda var: values.get(var, var))])
+    return structural_map(changed, [(_ARITHMETIC, _number)])
+
+
+_ARITHMETIC = (prim.Add, prim.Sub, prim.Mul, prim.FloorDiv)
+
+
+def _number(expr: prim.BinaryOpExpr) -> Expr:
+    """What is computed of numbers alone, which static functions do not have, is a number."""
+    both = isinstance(expr.a, tirx.IntImm) and isinstance(expr.b, tirx.IntImm)
+    return sym.Analyzer().simplify(expr) if both else expr

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants that grow with the length become the beginning of the longest one.
+
+    length 40: x + positions[40, 8], length 48: x + positions[48, 8]
+        →    length 40: x + strided_slice(positions[48, 8], end = 40), length 48: x + strided_slice(…, end = 48)
+
+So are embeddings of positions, and masks of what comes later. Exact.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GenericConst, Var
+from tvm.runtime import Tensor
+from tvm_ffi import structural_map
+
+from relay_passes.ir.sources import bindings_of, sources_of, with_source
+
+
+def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:
+    """Return the modules of some lengths with what grows taken from that of the greatest length.
+
+    Args:
+        modules: Length → module, whose `main` is one dataflow block. What differs otherwise stays as it is.
+    """
+    largest = max(modules)
+    grown: dict[int, dict[tuple[int, int], Expr]] = {length: {} for length in modules}
+    each = {length: bindings_of(mod["main"]) for length, mod in modules.items()}
+    for at, group in enumerate(zip(*each.values(), strict=False)):
+        found = [tensors_of(binding.value) for binding in group]
+        if len({len(constants) for constants in found}) > 1:
+            break
+        for position, values in enumerate(zip(*found, strict=True)):
+            by_length = dict(zip(each, values, strict=True))
+            if _grows(by_length, by_length[largest]):
+                for length, value in by_length.items():
+                    grown[length][at, position] = _beginning(by_length[largest], value)
+    return {length: _replaced(mod, grown[length]) for length, mod in modules.items()}
+
+
+def tensors_of(value: Expr) -> list[GenericConst]:
+    """Return the constant tensors among the arguments of a call, in their order."""
+    if not isinstance(value, Call):
+        return []
+    fields = [
+        field for arg in value.args for field in (arg.fields if isinstance(arg, relax.Tuple) else [arg])
+    ]
+    return [field for field in fields if isinstance(field, GenericConst) and isinstance(field.value, Tensor)]
+
+
+def equal_tensors(mine: Sequence[GenericConst], others: Sequence[GenericConst]) -> bool:
+    """Whether tensors are equal, bit for bit."""
+    pairs = [(a.value.numpy(), b.value.numpy()) for a, b in zip(mine, others, strict=False)]
+    return len(mine) == len(others) and all(
+        a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs
+    )
+
+
+def _grows(values: Mapping[int, GenericConst], longest: GenericConst) -> bool:
+    arrays = [value.value.numpy() for value in values.values()]
+    whole = longest.value.numpy()
+    if all(array.shape == whole.shape for array in arrays):
+        return False
+    return all(
+        array.ndim == whole.ndim
+        and array.dtype == whole.dtype
+        and all(mine <= most for mine, most in zip(array.shape, whole.shape, strict=True))
+        and np.array_equal(array, whole[tuple(map(slice, array.shape))], equal_nan=array.dtype.kind == "f")
+        for array in arrays
+    )
+
+
+def _beginning(longest: GenericConst, value: GenericConst) -> Call:
+    sizes = [int(size) for size in value.ty.shape.values]
+    call = relax.op.strided_slice(
+        longest, list(range(len(sizes))), [0] * len(sizes), sizes, assume_inbound=True
+    )
+    return relax.BlockBuilder().normalize(call)
+
+
+def _replaced(mod: IRModule, grown: Mapping[tuple[int, int], Expr]) -> IRModule:
+    if not grown:
+        return mod
+    main = mod["main"]
+    (block,) = main.body.blocks
+    bindings: list[relax.Binding] = []
+    for at, binding in enumerate(block.bindings):
+        constants = tensors_of(binding.value)
+        inside: list[tuple[GenericConst, Var]] = []
+        for position, constant in enumerate(constants):
+            if (at, position) in grown:
+                part = grown[at, position]
+                var = relax.DataflowVar("beginning", part.ty)
+                bindings.append(relax.VarBinding(var, with_source(part, sources_of(binding.value))))
+                inside.append((constant, var))
+        bindings.append(_reading(binding, inside) if inside else binding)
+    body = relax.SeqExpr([relax.DataflowBlock(bindings)], main.body.body)
+    out = mod.clone()
+    new = relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
+    out.update_func(mod.get_global_var("main"), new)
+    return out
+
+
+def _reading(binding: relax.VarBinding, inside: Sequence[tuple[GenericConst, Var]]) -> relax.VarBinding:
+    def read(constant: GenericConst) -> Expr:
+        return next((var for old, var in inside if constant.same_as(old)), constant)
+
+    value = structural_map(binding.value, [(GenericConst, read)])
+    return relax.VarBinding(binding.var, value, binding.span)

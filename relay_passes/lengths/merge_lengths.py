@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of one model for several lengths become one, in which the length is a variable.
+
+    length 40: f(x: [1, 40, 8]) = pool(x): [1, 20, 8]
+    length 48: f(x: [1, 48, 8]) = pool(x): [1, 24, 8]    →    f(x: [1, n, 8]) = pool(x): [1, n // 2, 8]
+
+The modules must be equal but for integers, and each integer that differs a linear function of the length, or its
+quotient by a small number. Two lengths decide which, the others have to agree.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import IRModule, relax, tirx
+from tvm.ir import BaseFunc, Expr, Var
+from tvm_ffi import structural_map
+
+from relay_passes.ir.sources import bindings_of, sources_of
+from relay_passes.lengths.fix_length import dims_of
+from relay_passes.lengths.growing_constants import equal_tensors, tensors_of
+from relay_passes.lengths.merge_functions import DifferentError, Graphs, Numbers
+from relay_passes.programs.merge_modules import add_functions
+from relay_passes.rewriter.rule import Rejection
+
+_DIVISORS = (1, 2, 3, 4, 8)
+"""Strides of convolutions and pools, alone and multiplied, that lengths are divided by."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """(times * length + plus) // by."""
+
+    times: int
+    plus: int
+    by: int = 1
+
+    def of(self, length: Expr) -> Expr:
+        """Return it as an expression."""
+        value = length * tirx.IntImm("int64", self.times) if self.times != 1 else length
+        value = value + tirx.IntImm("int64", self.plus) if self.plus else value
+        return tirx.floordiv(value, tirx.IntImm("int64", self.by)) if self.by != 1 else value
+
+
+def form_of(numbers: Numbers, lengths: Numbers) -> Form | None:
+    """Return the one form that has these numbers for these lengths; None if there is none, or there are several."""
+    rise, run = numbers[1] - numbers[0], lengths[1] - lengths[0]
+    if run and rise % run == 0:
+        linear = Form(rise // run, numbers[0] - rise // run * lengths[0])
+        if all(linear.times * n + linear.plus == number for n, number in zip(lengths, numbers, strict=True)):
+            return linear
+    for by in _DIVISORS[1:]:
+        first = numbers[0] * by - lengths[0]
+        fits = [
+            Form(1, plus, by)
+            for plus in range(first, first + by)
+            if all((n + plus) // by == number for n, number in zip(lengths, numbers, strict=True))
+        ]
+        if fits:
+            return fits[0] if len(fits) == 1 else None
+    return None
+
+
+def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule | Rejection:
+    """Return the module of any length.
+
+    Args:
+        modules: For each length, the same phases' result.
+        lengths: Two at least.
+        name: Of the variable.
+    """
+    symbols = [{str(gv.name_hint) for gv in mod.get_global_vars()} for mod in modules]
+    if any(each != symbols[0] for each in symbols):
+        return first_difference(modules) or Rejection("its parts are others for another length", ())
+    functions: dict[str, BaseFunc] = {}
+    for symbol in sorted(symbols[0]):
+        try:
+            functions[symbol] = united([mod[symbol] for mod in modules], lengths, name)
+        except DifferentError as err:
+            where = first_difference(modules, symbol)
+            return where or Rejection(f"{symbol} is another one for another length: {err}", ())
+    out = IRModule()
+    add_functions(out, functions)
+    return out
+
+
+def united(functions: Sequence[BaseFunc], lengths: Numbers, name: str) -> BaseFunc:
+    """Return the function of any length, in which a size of an argument is the variable.
+
+    Raises:
+        DifferentError: There is none.
+    """
+    graphs = Graphs(functions)
+    differing = graphs.differing()
+    if not differing:
+        return functions[0]
+    sizes = [numbers for numbers in _sizes(functions) if len(set(numbers)) > 1]
+    for base in sorted(sizes, key=lambda numbers: numbers != lengths):
+        length = tirx.Var(name, "int64")
+        forms = {numbers: form.of(length) for numbers in differing if (form := form_of(numbers, base))}
+        if len(forms) == len(differing):
+            return _with_whole_sizes(graphs.united(forms))
+    odd = " or ".join(map(str, min(differing)))
+    raise DifferentError(f"a size of {odd} for a length of {' or '.join(map(str, lengths))}")
+
+
+def _with_whole_sizes(func: BaseFunc) -> BaseFunc:
+    """Sizes of a kernel's arguments are not cast to what a number there had: a call finds the length in them."""
+    if not isinstance(func, tirx.PrimFunc):
+        return func
+    new = {param: whole for param in func.params if (whole := _whole(param)) is not None}
+    body = structural_map(func.body, [(Var, lambda var: new.get(var, var))])
+    params = [new.get(param, param) for param in func.params]
+    return tirx.PrimFunc(params, body, func.ret_type, attrs=func.attrs)
+
+
+def _whole(param: Var) -> Var | None:
+    dims = dims_of(param.ty)
+    if not any(isinstance(dim, tirx.Cast) for dim in dims):
+        return None
+    shape = [dim.value if isinstance(dim, tirx.Cast) else tirx.IntImm("int64", int(dim)) for dim in dims]
+    ty = param.ty
+    return tirx.decl_buffer(
+        shape, str(ty.dtype), param.name, elem_offset=ty.elem_offset, offset_factor=1, layout=None
+    )
+
+
+def _sizes(functions: Sequence[BaseFunc]) -> list[Numbers]:
+    """The sizes of the arguments, of each in all functions."""
+    shapes = [[int(dim) for param in func.params for dim in dims_of(param.ty)] for func in functions]
+    return sorted(set(zip(*shapes, strict=True)))
+
+
+def first_difference(modules: Sequence[IRModule], symbol: str = "main") -> Rejection | None:
+    """Return the first call that is another one, with its source nodes."""
+    each = [bindings_of(mod[symbol]) if isinstance(mod[symbol], relax.Function) else [] for mod in modules]
+    for group in zip(*each, strict=False):
+        operators = {str(getattr(b.value, "op", type(b.value))) for b in group}
+        kinds = {str(getattr(b.value, "attrs", None)) for b in group}
+        if len(operators) > 1 or len(kinds) > 1:
+            return Rejection("the graph is another one for another length", sources_of(group[0].value))
+        first, *others = [tensors_of(binding.value) for binding in group]
+        if any(not equal_tensors(first, other) for other in others):
+            return Rejection("a constant is another one for another length", sources_of(group[0].value))
+    if len({len(bindings) for bindings in each}) > 1:
+        longest = max(each, key=len)
+        extra = longest[min(map(len, each))]
+        return Rejection("the graph is another one for another length", sources_of(extra.value))
+    return None

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let kernels borrow the buffers of a whole call, so that the memory plan places them beside the activations.
+
+    k(x, out) { w = alloc(n); ... }    →    w = alloc_tensor(n); k(x, out, w)
+
+TVM's runtime takes such a buffer from a pool of its own. A padded copy or a transform's numbers are alive for one call
+only, and where fewer activations are alive than elsewhere there is room for them in the arena. What is allocated in a
+parallel loop stays, since each thread has its own there.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tvm import DataType, IRModule, relax, tirx
+from tvm.ir import Call, Expr, GlobalVar, Var
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+from tvm.s_tir.stmt import SBlockRealize
+from tvm_ffi import structural_map
+
+from relay_passes.ir.sources import global_callees, relax_functions
+
+STACK_BYTES = 1024
+"""TVM puts buffers of at most as many bytes on the stack (kMaxStackAlloca)."""
+
+
+@dataclass(frozen=True)
+class _Borrower:
+    """A kernel that borrows: under which name the module has it now, and what."""
+
+    gvar: GlobalVar
+    buffers: tuple[tirx.Buffer, ...]
+
+
+def hoist_workspaces(mod: IRModule) -> IRModule:
+    """Make what a kernel allocates outside of its parallel loops arguments behind its others.
+
+    Args:
+        mod: As CallTIRRewrite returns it: Relax functions alone call PrimFuncs, by name.
+    """
+    kernels = [(gv, func) for gv, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)]
+    held = [(gv, func, tuple(_of_the_call(func.body))) for gv, func in kernels]
+    found = [each for each in held if each[2]]
+    out = mod.clone()
+    for gv, _, _ in found:
+        del out[gv]
+    # A variable of its own each: its type has the arguments.
+    builder = relax.BlockBuilder(out)
+    borrowers = {
+        gv.name_hint: _Borrower(builder.add_func(_with_arguments(func, buffers), gv.name_hint), buffers)
+        for gv, func, buffers in found
+    }
+    out = builder.get()
+    for gv, func in relax_functions(out):
+        out.update_func(gv, _lending(func, borrowers))
+    return out
+
+
+def _of_the_call(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:
+    """Buffers that are allocated outside of parallel loops, and that the stack is too small for."""
+    if isinstance(stmt, tirx.SeqStmt):
+        for each in stmt.seq:
+            yield from _of_the_call(each)
+    elif isinstance(stmt, SBlockRealize):
+        yield from _of_the_call(stmt.block.body)
+    elif isinstance(stmt, tirx.AttrStmt) or (isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.SERIAL):
+        yield from _of_the_call(stmt.body)
+    elif isinstance(stmt, tirx.AllocBuffer) and _is_static(stmt.buffer) and _bytes(stmt.buffer) > STACK_BYTES:
+        yield stmt.buffer
+
+
+def _is_static(buffer: tirx.Buffer) -> bool:
+    """Whether its size is a number: one that is known at run time stays the runtime's."""
+    return all(isinstance(dim, tirx.IntImm) for dim in buffer.shape)
+
+
+def _bytes(buffer: tirx.Buffer) -> int:
+    return math.prod(int(dim) for dim in buffer.shape) * int(DataType(str(buffer.dtype)).itemsize)
+
+
+def _with_arguments(func: tirx.PrimFunc, buffers: tuple[tirx.Buffer, ...]) -> tirx.PrimFunc:
+    def kept(stmt: tirx.AllocBuffer) -> tirx.Stmt:
+        is_borrowed = any(stmt.buffer.same_as(buffer) for buffer in buffers)
+        return tirx.Evaluate(0) if is_borrowed else stmt
+
+    body = structural_map(func.body, [(tirx.AllocBuffer, kept)])
+    return tirx.PrimFunc([*func.params, *buffers], body, func.ret_type, attrs=func.attrs)
+
+
+def _lending(func: relax.Function, borrowers: Mapping[str, _Borrower]) -> relax.Function:
+    """A function that allocates what the kernels that it calls borrow."""
+    blocks = []
+    for block in func.body.blocks:
+        bindings: list[relax.Binding] = []
+        for binding in block.bindings:
+            borrower = _borrower(binding.value, borrowers)
+            if borrower is None:
+                bindings.append(binding)
+                continue
+            lent = [relax.VarBinding(*_allocation(buffer)) for buffer in borrower.buffers]
+            call = binding.value
+            args = [*call.args, *(each.var for each in lent)]
+            new = Call(borrower.gvar, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+            bindings += [*lent, relax.VarBinding(binding.var, new, binding.span)]
+        blocks.append(relax.BindingBlock(bindings))
+    body = relax.SeqExpr(blocks, func.body.body)
+    return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs)
+
+
+def _allocation(buffer: tirx.Buffer) -> tuple[Var, Call]:
+    shape = relax.ShapeExpr([int(dim) for dim in buffer.shape])
+    call = relax.BlockBuilder().normalize(R.builtin.alloc_tensor(shape, str(buffer.dtype), 0))
+    return Var("workspace", call.ty), call
+
+
+def _borrower(value: Expr, borrowers: Mapping[str, _Borrower]) -> _Borrower | None:
+    callees = global_callees(value) if isinstance(value, Call) else []
+    return borrowers.get(callees[0]) if callees else None

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compute in 16 bits where that loses no more than its own rounding.
+
+    conv2d(x, w)     →    conv2d(f16(x), f16(w)), summed up in binary32
+    add(y, c)        →    add(f16(y), f16(c))        where y is such a convolution, or follows one
+    softmax(h)       →    softmax(f32(h))
+
+Convolutions and matrix products of weights take 16 bits and add up in binary32; those of two computed tensors stay.
+In binary16, elementwise operators and those that move data follow their operands. All others stay in binary32:
+softmax, means, sums and norms, since they add up, and what leaves the range of binary16 early, such as exp and
+squares. What they give is rounded before it is moved to where 16 bits are read, so that a kernel can round it.
+In bfloat16 nothing follows: Arm has products of it and no other arithmetic. Inputs and outputs of the model keep their
+types.
+
+Not for quantised models, whose scales and steps are not 16-bit numbers. Upstream's ToMixedPrecision fails on any
+operator with a scalar argument (clip), rounds what softmax and other sums take, and lets norms, exp and pooling sums
+follow their operands.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GenericConst, Tuple, TupleGetItem, Var
+from tvm.relax.analysis import free_vars
+
+from relay_passes.ir.calls import name_of, with_attrs
+from relay_passes.ir.sources import Names, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
+from relay_passes.rewriter.engine import apply_rules
+from relay_passes.rules.common.linear_calls import ANCHORS
+from relay_passes.rules.registry import HALF_PRECISION_RULES
+
+FULL = "float32"
+Half = Literal["float16", "bfloat16"]
+
+# Each output element of these depends on few input elements, and is no larger than about their product.
+FOLLOWING = frozenset(
+    f"relax.{name}"
+    for name in (
+        *("add", "subtract", "multiply", "divide", "maximum", "minimum", "where", "negative", "abs", "sign"),
+        *("floor", "ceil", "round", "trunc", "clip", "sqrt", "erf", "tanh", "sigmoid", "sin", "cos"),
+        *("nn.relu", "nn.leakyrelu", "nn.prelu", "nn.gelu", "nn.gelu_tanh", "nn.silu"),
+        *("max", "min", "nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"),
+        *("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten", "permute_dims", "broadcast_to"),
+        *("concat", "stack", "split", "strided_slice", "take", "tile", "repeat", "flip", "nn.pad"),
+        *("nn.pixel_shuffle", "image.resize2d"),
+    )
+)
+
+# bfloat16 has binary32's exponents and 7 bits of its fraction.
+_LARGEST = {"float16": float(np.finfo(np.float16).max), "bfloat16": (2 - 2.0**-7) * 2.0**127}
+
+
+def to_half_precision(mod: IRModule, half: Half) -> IRModule:
+    """Convert the `main` of a canonical module.
+
+    Args:
+        mod: `main` is one dataflow block of named calls. Other types than float32 are left as they are.
+        half: The type that products take.
+    """
+    out = mod.clone()
+    out.update_func(mod.get_global_var("main"), _Converter(half).convert(mod["main"]))
+    # The builder binds the result a second time.
+    return apply_rules(run_upstream(out, relax.transform.CanonicalizeBindings()), HALF_PRECISION_RULES)
+
+
+class _Converter:
+    """Writes a function anew, with each value in the types that its consumers ask for."""
+
+    def __init__(self, half: Half) -> None:
+        self._type = half
+        self._builder = relax.BlockBuilder()
+        # Original variable → its value by element type; the first is how it was computed.
+        self._values: dict[Var, dict[str, Expr]] = {}
+        # Variables that come from a convolution or matrix product, or follow one.
+        self._half: set[Var] = set()
+        # Variables that no input reaches: weights that a call makes of constants.
+        self._weights: set[Var] = set()
+        self._sources: Names = ()
+
+    def convert(self, func: relax.Function) -> relax.Function:
+        """The function, with its signature."""
+        if not func.body.blocks:  # what only passes a value on
+            return func
+        (block,) = func.body.blocks
+        with self._builder.function("main", list(func.params)):
+            with self._builder.dataflow():
+                for binding in block.bindings:
+                    self._sources = sources_of(binding.value) or self._sources
+                    self._bind(binding.var, binding.value)
+                result = self._builder.emit_output(self._read(func.body.body, FULL))
+            self._builder.emit_func_output(result)
+        return self._builder.finalize()["main"].with_attrs(func.attrs)
+
+    def _bind(self, var: Var, value: Expr) -> None:
+        operands = free_vars(value)
+        halves = any(operand in self._half for operand in operands)
+        if all(operand in self._weights for operand in operands):
+            self._weights.add(var)
+        if name_of(value) in ANCHORS and is_full(value) and self._is_weight(value.args[1]):
+            self._half.add(var)
+            halved = [self._read(a, self._type) for a in value.args]
+            self._emit(var, FULL, with_attrs(value, halved, out_dtype=FULL))
+        elif self._type == "float16" and halves and _follows(value):
+            self._half.add(var)
+            self._emit(var, self._type, self._on(value, self._type))
+        else:
+            self._emit(var, FULL, self._on(value, FULL))
+
+    def _is_weight(self, expr: Expr) -> bool:
+        """Whether no input reaches it. The products of attention would lose their kernel in 16 bits."""
+        return all(operand in self._weights for operand in free_vars(expr))
+
+    def _on(self, value: Expr, dtype: str) -> Expr:
+        """`value` of operands of the given type."""
+        match value:
+            case Call():
+                return Call(value.op, [self._read(a, dtype) for a in value.args], value.attrs, value.ty_args)
+            case TupleGetItem():
+                return TupleGetItem(self._read(value.tuple_value, dtype), value.index)
+            case _:
+                return self._read(value, dtype)
+
+    def _emit(self, var: Var, dtype: str, value: Expr) -> None:
+        if isinstance(value, Call):
+            value = with_source(value, self._sources)
+        self._values[var] = {dtype: self._builder.emit(value, var.name)}
+
+    def _read(self, expr: Expr, dtype: str) -> Expr:
+        """An operand in the given type; what is no float32 tensor stays what it is."""
+        match expr:
+            case Tuple():
+                return Tuple([self._read(field, dtype) for field in expr.fields])
+            case GenericConst() if is_full(expr) and dtype != FULL:
+                return relax.const(_halved(expr.value.numpy(), _LARGEST[dtype]), dtype)
+            case Var():
+                values = self._values.setdefault(expr, {FULL: expr})
+                if dtype not in values:
+                    values[dtype] = self._cast(next(iter(values.values())), dtype)
+                return values[dtype]
+            case _:
+                return expr
+
+    def _cast(self, value: Expr, dtype: str) -> Expr:
+        if isinstance(value.ty, relax.TupleType):
+            items = [self._builder.emit(TupleGetItem(value, i)) for i in range(len(value.ty.fields))]
+            return Tuple([self._cast(item, dtype) for item in items])
+        if not isinstance(value.ty, relax.TensorType) or str(value.ty.dtype) not in (FULL, self._type):
+            return value
+        return self._builder.emit(with_source(relax.op.astype(value, dtype), self._sources), value.name)
+
+
+def is_full(expr: Expr) -> bool:
+    """Whether it is a tensor of float32."""
+    return isinstance(expr.ty, relax.TensorType) and str(expr.ty.dtype) == FULL
+
+
+def _follows(value: Expr) -> bool:
+    if name_of(value) == "relax.multiply" and value.args[0].same_as(value.args[1]):
+        return False
+    return name_of(value) in FOLLOWING or isinstance(value, TupleGetItem)
+
+
+def _halved(value: npt.NDArray[Any], largest: float) -> npt.NDArray[Any]:
+    """In range, with what is finite kept finite: a mask of -3e38 is to silence an element, not to make it NaN."""
+    return np.where(np.isfinite(value), np.clip(value, -largest, largest), value)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Give a program that keeps a state two more functions, between whose calls its virtual machine holds that state.
+
+    main(x, *state) → (y, *state)    +    step(x) → y, reset() → ()
+
+A state lies in an entry of the machine's own pool of constants: `step` passes what is there to `main`, and then puts
+there the tensor that `main` has made, which copies nothing. No machine sees another's pool. An entry begins as a text
+that no other constant is, since equal constants share one; a further entry tells whether there is a state yet.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import IRModule, relax, te, tirx
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, PrimType, TupleGetItem, Var
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+from tvm.runtime import tensor
+
+from relay_passes.memory.alias_analysis import copy_of, origins_of
+
+STEP, RESET = "step", "reset"
+
+KEEP = "keep_state"
+"""What calls that name as (entry, value) the code generator makes the entry's new value."""
+
+_IS_SET = "vm.builtin.read_if_cond"  # of the runtime: whether the first byte of a tensor is not 0
+_ALLOC_TENSOR = "relax.builtin.alloc_tensor"
+_TEXT = "entry of the state "
+
+
+def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
+    """Add `step` and `reset`.
+
+    Args:
+        mod: Planned. Its `main` takes the states last, and returns the next ones last. `step` returns what comes
+            before them, or the next states where that is nothing.
+        initial: The states that the first step begins with, and the first one after a reset.
+    """
+    if not initial:
+        return mod
+    is_set = [_entry(f"{flag}{_TEXT}") for flag in ("\0", "\1")]
+    entries = [_entry(f"{_TEXT}{k}") for k in range(len(initial))]
+    builder = relax.BlockBuilder(mod)
+    zeros = [None if array.tobytes().strip(b"\0") else _zeros(builder, array) for array in initial]
+    with builder.function(RESET, [], pure=False):
+        for entry, array, fill in zip(entries, initial, zeros, strict=True):
+            _keep(
+                builder, entry, relax.const(tensor(array)) if fill is None else _filled(builder, fill, array)
+            )
+        _keep(builder, *is_set)
+        builder.emit_func_output(relax.Tuple([]))
+    mod = builder.get()
+    return _with_step(mod, entries, is_set[0])
+
+
+def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule:
+    main, (gvar, reset) = mod["main"], (mod.get_global_var(name) for name in ("main", RESET))
+    builder = relax.BlockBuilder(mod)
+    # Of any type: `main` checks them.
+    params = [Var(str(param.name), relax.AnyType()) for param in main.params[: -len(entries)]]
+    with builder.function(STEP, params, pure=False):
+        known = builder.emit(_extern(_IS_SET, [is_set], PrimType("bool")))
+        begin = Call(reset, [], ret_ty=relax.TupleType([]))
+        builder.emit(relax.If(known, _branch([], known), _branch([begin], known)))
+        result = builder.emit(Call(gvar, [*params, *entries], ret_ty=main.ret_ty))
+        values = _own(builder, main, len(entries), result)
+        for entry, value in zip(entries, values[-len(entries) :], strict=True):
+            _keep(builder, entry, value)
+        returned = values[: -len(entries)] or [_copied(builder, value) for value in values]
+        builder.emit_func_output(returned[0] if len(returned) == 1 else relax.Tuple(returned))
+    return builder.get()
+
+
+def _own(builder: relax.BlockBuilder, main: relax.Function, states: int, result: Expr) -> list[Expr]:
+    """The tensors of a result of `main`; copied where the state would share memory with what a caller has."""
+    origins = origins_of(main)
+    is_tuple = isinstance(main.ret_ty, relax.TupleType)
+    values = [builder.emit(TupleGetItem(result, k)) for k in range(len(origins))] if is_tuple else [result]
+    taken, kept = main.params[:-states], main.params[-states:]
+    own: list[Expr] = []
+    for k, (value, origin) in enumerate(zip(values, origins, strict=True)):
+        if k < len(values) - states:
+            # What a branch or another function gives may be a state, or one of main's constants.
+            is_alone = _is_new(origin) and not _is_among(origin, origins[-states:])
+            safe = is_alone or _is_among(origin, taken)
+        else:
+            safe = _is_new(origin) or _is_among(origin, kept)
+        own.append(value if safe else _copied(builder, value))
+    return own
+
+
+def _is_among(value: Expr, others: Sequence[Expr]) -> bool:
+    return any(value.same_as(other) for other in others)
+
+
+def _is_new(origin: Expr) -> bool:
+    return isinstance(origin, Call) and getattr(origin.op, "name", "") == _ALLOC_TENSOR
+
+
+def _copied(builder: relax.BlockBuilder, value: Expr) -> Expr:
+    return builder.emit(copy_of(value))
+
+
+def _entry(text: str) -> GenericConst:
+    return relax.const(np.frombuffer(text.encode(), np.uint8).copy())
+
+
+def _keep(builder: relax.BlockBuilder, entry: Expr, value: Expr) -> None:
+    builder.emit(_extern(KEEP, [entry, value], relax.TupleType([])))
+
+
+def _extern(name: str, args: Sequence[Expr], ty: relax.Type) -> Call:
+    return Call(relax.ExternFunc(name), list(args), ret_ty=ty)
+
+
+def _branch(calls: Sequence[Call], result: Expr) -> relax.SeqExpr:
+    bindings = [relax.VarBinding(Var("done", call.ty), call) for call in calls]
+    return relax.SeqExpr([relax.BindingBlock(bindings)] if bindings else [], result)
+
+
+def _zeros(builder: relax.BlockBuilder, array: npt.NDArray[Any]) -> GlobalVar:
+    """A function that fills a tensor like an array with zeros, which would otherwise lie in the file."""
+    zeros = te.compute(array.shape, lambda *_: tirx.const(0, str(array.dtype)), name="zeros")
+    return builder.add_func(te.create_prim_func([zeros]), "zeros")
+
+
+def _filled(builder: relax.BlockBuilder, fill: GlobalVar, array: npt.NDArray[Any]) -> Expr:
+    place = builder.emit(R.builtin.alloc_tensor(relax.ShapeExpr(array.shape), str(array.dtype), 0))
+    builder.emit(Call(fill, [place], ret_ty=relax.TupleType([])))
+    return place

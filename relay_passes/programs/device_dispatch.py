@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let another device compute what a private function computes, if it can.
+
+    y = fallback_0(x)    →    if offer(x, y): nothing    else: what fallback_0 computes y by
+
+In two steps, between which memory is planned as if there were no other device: the function's kernels stand in `main`,
+between two marks, and then become the branch of those that are refused. Both ways write the same tensors; what the
+function needs on the way lies in the one arena, and is not allocated where the device does the work. An offer may
+overwrite its outputs only once it has read its inputs, and only if it returns true.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GlobalVar, PrimType, TupleGetItem, Var
+from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
+from tvm.relax.analysis import free_vars
+from tvm_ffi import structural_map
+
+from relay_passes.ir.sources import bindings_of, sources_of, with_source
+
+_BEGIN, _END = "begin of ", "end of "
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What is asked to compute a function.
+
+    Attributes:
+        symbol: Of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
+            computed the outputs.
+        arguments: Before the inputs.
+    """
+
+    symbol: str
+    arguments: tuple[Expr, ...]
+
+
+def inline_marked(mod: IRModule, names: Sequence[str]) -> IRModule:
+    """Put functions where `main` calls them, between a mark that has its inputs and one that has its outputs.
+
+    Args:
+        mod: As CallTIRRewrite returns it; functions of one binding block.
+        names: Of the functions, each called once, with variables.
+    """
+    if not names:
+        return mod
+    functions = {name: mod[name] for name in names}
+    main, done = mod["main"], []
+    results: dict[Var, Sequence[Var]] = {}
+    for binding in bindings_of(main):
+        name = _callee(binding.value)
+        if name in functions:
+            inlined, outputs = _inlined(name, functions[name], binding.value)
+            results[binding.var] = outputs
+            done += inlined
+            if len(outputs) == 1:
+                done.append(relax.VarBinding(binding.var, outputs[0]))
+        elif isinstance(binding.value, TupleGetItem) and binding.value.tuple_value in results:
+            output = results[binding.value.tuple_value][binding.value.index]
+            done.append(relax.VarBinding(binding.var, output))
+        else:
+            done.append(binding)
+    out = mod.clone()
+    out.update_func(mod.get_global_var("main"), _with(main, done))
+    for name in names:
+        del out[name]
+    return relax.transform.Normalize()(out)
+
+
+def dispatch(mod: IRModule, offers: Mapping[str, Offer]) -> IRModule:
+    """Make what stands between the marks of a function the branch of an offer that is refused.
+
+    Args:
+        mod: Planned, `main` of one binding block.
+        offers: By the function's name.
+    """
+    if not offers:
+        return mod
+    main = mod["main"]
+    bindings = list(bindings_of(main))
+    for name, offer in offers.items():
+        bindings = _dispatched(bindings, main.body.body, name, offer)
+    out = mod.clone()
+    out.update_func(mod.get_global_var("main"), _with(main, bindings))
+    return relax.transform.Normalize()(out)
+
+
+def _inlined(name: str, func: relax.Function, call: Call) -> tuple[list[relax.Binding], list[Var]]:
+    """A function's bindings for one call of it, with their marks, and what it returns."""
+    new: dict[Var, Expr] = dict(zip(func.params, call.args, strict=True))
+    inside = bindings_of(func)
+    new |= {b.var: Var(str(b.var.name), b.var.ty) for b in inside}
+    block = structural_map(relax.BindingBlock(inside), [(Var, lambda var: new.get(var, var))])
+    bindings = list(block.bindings)
+    values = {b.var: b.value for b in bindings}
+    outputs = _fields(new[func.body.body], values)
+    written = [output if _is_own(output, values) else None for output in outputs]
+    # What is but another look at an input needs no computing: what is offered for it is written in vain.
+    spare = [_allocation(output) for output, own in zip(outputs, written, strict=True) if own is None]
+    places = iter([binding.var for binding in spare])
+    targets = [next(places) if own is None else own for own in written]
+    marks = _mark(_BEGIN + name, call.args, call), _mark(_END + name, targets, call)
+    return [marks[0], *bindings, *spare, marks[1]], outputs
+
+
+def _fields(value: Expr, values: Mapping[Var, Expr]) -> list[Var]:
+    """The tensors that a function returns: one, or those of a tuple."""
+    while isinstance(values.get(value), relax.Tuple | Var) and not isinstance(value.ty, relax.TensorType):
+        value = values[value]
+        if isinstance(value, relax.Tuple):
+            return list(value.fields)
+    return [value]
+
+
+def _is_own(output: Expr, values: Mapping[Var, Expr]) -> bool:
+    """Whether a tensor is among those that the function itself allocates, or a look at one."""
+    value = values.get(output)
+    if isinstance(value, Call) and getattr(value.op, "name", "") != "relax.builtin.alloc_tensor":
+        value = value.args[0]
+    return _is_own(value, values) if isinstance(value, Var) else value is not None
+
+
+def _allocation(like: Var) -> relax.VarBinding:
+    call = relax.BlockBuilder().normalize(R.builtin.alloc_tensor(like.ty.shape, str(like.ty.dtype), 0))
+    return relax.VarBinding(Var("unread", call.ty), call)
+
+
+def _mark(text: str, tensors: Sequence[Expr], call: Call) -> relax.VarBinding:
+    """A call that no planner sees through, so that the tensors are in place there."""
+    nothing = relax.TupleType([])
+    mark = Call(relax.ExternFunc(text), list(tensors), ret_ty=nothing)
+    return relax.VarBinding(Var("mark", nothing), with_source(mark, sources_of(call)))
+
+
+def _dispatched(
+    bindings: Sequence[relax.Binding], result: Expr, name: str, offer: Offer
+) -> list[relax.Binding]:
+    symbols = [_extern(binding.value) for binding in bindings]
+    begin, end = symbols.index(_BEGIN + name), symbols.index(_END + name)
+    inputs, outputs = bindings[begin].value.args, bindings[end].value.args
+    before, inside, after = bindings[:begin], bindings[begin + 1 : end], bindings[end + 1 :]
+    shared = _shared(inside, [*outputs, *free_vars(result), *(v for b in after for v in free_vars(b.value))])
+    taken = Var(f"{name}_taken", PrimType("bool"))
+    call = Call(relax.ExternFunc(offer.symbol), [*offer.arguments, *inputs, *outputs], ret_ty=taken.ty)
+    asked = relax.VarBinding(taken, with_source(call, sources_of(bindings[begin].value)))
+    refused = [binding for binding in inside if binding.var not in shared]
+    choice = relax.If(taken, _branch([]), _branch(refused))
+    chosen = relax.VarBinding(Var(f"{name}_done", relax.TupleType([])), choice)
+    return [*before, *(b for b in inside if b.var in shared), asked, chosen, *after]
+
+
+def _shared(inside: Sequence[relax.Binding], wanted: Sequence[Var]) -> set[Var]:
+    """What both ways need: where tensors are that are read later, which nothing is computed for."""
+    values = {binding.var: binding.value for binding in inside}
+    found: set[Var] = set()
+    left = list(wanted)
+    while left:
+        var = left.pop()
+        if var in values and var not in found:
+            found.add(var)
+            left.extend(free_vars(values[var]))
+    return found
+
+
+def _branch(bindings: Sequence[relax.Binding]) -> relax.SeqExpr:
+    nothing = Var("nothing", relax.TupleType([]))
+    return relax.SeqExpr(
+        [relax.BindingBlock([*bindings, relax.VarBinding(nothing, relax.Tuple([]))])], nothing
+    )
+
+
+def _with(main: relax.Function, bindings: Sequence[relax.Binding]) -> relax.Function:
+    body = relax.SeqExpr([relax.BindingBlock(bindings)], main.body.body)
+    return relax.Function(main.params, body, main.ret_ty, main.is_pure, main.attrs)
+
+
+def _callee(value: Expr) -> str:
+    return str(value.op.name_hint) if isinstance(value, Call) and isinstance(value.op, GlobalVar) else ""
+
+
+def _extern(value: Expr) -> str:
+    is_extern = isinstance(value, Call) and isinstance(value.op, relax.ExternFunc)
+    return str(value.op.global_symbol) if is_extern else ""

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Apply rewrite rules to a fixed point, and explain where they did not apply.
+
+A rule replaces the value of the variable that its pattern's root is bound to. What the pattern matched below the
+root must have no other consumer, or the rewrite would compute it twice: that is the engine's own check, before the
+rule's. The calls of the replacement carry the source names of all calls that were matched.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, GlobalVar, Op, Var
+from tvm.relax.analysis import free_vars, get_var2val, remove_all_unused
+from tvm.relax.dpl import DFPattern
+from tvm_ffi import structural_map
+
+from relay_passes.ir.shapes import element_count
+from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
+from relay_passes.ir.upstream import run_upstream
+from relay_passes.ir.verify import verify
+from relay_passes.rewriter import recording
+from relay_passes.rewriter.near_misses import INNER, near_misses
+from relay_passes.rewriter.rule import Explanation, Match, Rejection, Rule
+
+# Rules that still apply after this many sweeps undo each other or grow the graph: a defect of the rules.
+_MAX_SWEEPS = 100
+
+
+def apply_rules(mod: IRModule, rules: Sequence[Rule], *, debug: bool = False) -> IRModule:
+    """Apply each rule in turn to its fixed point, and all of them again until none applies.
+
+    Args:
+        mod: Its functions are in A-normal form, and their calls named.
+        rules: In the order in which they are tried.
+        debug: Verify the module after each rule.
+
+    Raises:
+        ValueError: The rules do not come to an end; or, with `debug`, a rule broke the module. It names the rule.
+    """
+    for _ in range(_MAX_SWEEPS):
+        before = mod
+        for rule in rules:
+            mod, explanation = apply_rule(mod, rule)
+            recording.note(rule, mod, explanation)
+            if debug:
+                verify(mod, after=f"rule {rule.name}")
+        if mod.same_as(before):
+            return mod
+    raise ValueError(
+        f"rules {', '.join(rule.name for rule in rules)} undo each other: {_MAX_SWEEPS} rounds did not end"
+    )
+
+
+def explain(mod: IRModule, rule: Rule) -> Explanation:
+    """Where `rule` would apply in `mod`, and where it would not, or nearly matches, and why.
+
+    Rejections and near misses are those that are left when the rule applies nowhere any more.
+    """
+    mod, explanation = apply_rule(mod, rule)
+    return replace(explanation, near_misses=near_misses(mod, rule.pattern, rule.parts))
+
+
+def apply_rule(mod: IRModule, rule: Rule) -> tuple[IRModule, Explanation]:
+    """Apply one rule until no match is left that passes its check; near misses are not looked for."""
+    applied: list[Names] = []
+    for _ in range(_MAX_SWEEPS):
+        rejected: list[Rejection] = []
+        new = mod.clone()
+        for gv, func in relax_functions(mod):
+            found, refused = _sweep(func, rule)
+            rejected += refused
+            if found:
+                new.update_func(gv, _replaced(func, rule, found))
+                applied += (match.nodes for match in found.values())
+        if all(new[gv].same_as(func) for gv, func in relax_functions(mod)):
+            return mod, Explanation(tuple(applied), tuple(rejected))
+        mod = run_upstream(new, relax.transform.Normalize())
+        mod.update({gv: remove_all_unused(func) for gv, func in relax_functions(mod)})
+    raise ValueError(f"rule {rule.name} still applies after {_MAX_SWEEPS} sweeps, last at {applied[-1]}")
+
+
+def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
+    """The source nodes of each match in the Relax functions of `mod` that lies in no longer one."""
+    found: list[Names] = []
+    for _, func in relax_functions(mod):
+        matches = [(inside, match) for _, inside, match in _Graph(func).matches(pattern, {})]
+        longest = [
+            match.nodes
+            for inside, match in matches
+            if not any(set(inside) < set(other) for other, _ in matches)
+        ]
+        found += longest
+    return found
+
+
+def _sweep(func: relax.Function, rule: Rule) -> tuple[dict[Var, Match], list[Rejection]]:
+    """The matches of one rule: those that pass and do not overlap, by root variable, and the rejected."""
+    graph = _Graph(func)
+    passed: list[tuple[Var, list[Var], Match]] = []
+    rejected: list[Rejection] = []
+    for root, inside, match in graph.matches(rule.pattern, rule.parts):
+        result = graph.shared(inside, root, match) or rule.check(match)
+        if isinstance(result, Rejection):
+            rejected.append(result)
+        else:
+            passed.append((root, inside, result))
+    found: dict[Var, Match] = {}
+    taken: set[Var] = set()
+    # The longest first: a match without an optional last step lies inside the match with it. The next sweep looks at
+    # what an overlapping match has become.
+    for root, inside, match in sorted(passed, key=lambda item: len(item[1]), reverse=True):
+        if taken.isdisjoint(inside):
+            found[root] = match
+            taken.update(inside)
+    return {root: found[root] for root, _, _ in passed if root in found}, rejected
+
+
+class _Graph:
+    """Who computes and who consumes the values of a function."""
+
+    def __init__(self, func: relax.Function) -> None:
+        bindings = bindings_of(func)
+        self._values = get_var2val(func)
+        self._bindings = {b.var: b for b in bindings}
+        # An alias does not compute its value, and may come after other users of it.
+        self._owner = {b.value.id_: b.var for b in bindings if not isinstance(b.value, Var)}
+        self._outputs = set(free_vars(func.body.body))
+        self._consumers: dict[Var, list[Var]] = {}
+        for b in bindings:
+            for operand in free_vars(b.value):
+                self._consumers.setdefault(operand, []).append(b.var)
+
+    def matches(
+        self, pattern: DFPattern, parts: Mapping[str, DFPattern]
+    ) -> Iterator[tuple[Var, list[Var], Match]]:
+        """Each variable whose value matches, the variables inside of the match, and the match; in program order."""
+        for root, binding in self._bindings.items():
+            if isinstance(binding.value, Var):
+                continue  # matching looks through an alias, at what is bound elsewhere
+            found = pattern.extract_matched_expr(binding.value, self._values)
+            if found is not None:
+                inside = self._bound(expr for p, expr in found.items() if isinstance(p, INNER))
+                yield root, inside, self._match(inside, {n: found[p] for n, p in parts.items() if p in found})
+
+    def _bound(self, values: Iterable[Expr]) -> list[Var]:
+        """The variables bound to `values`, in program order."""
+        wanted = {self._owner[value.id_] for value in values if value.id_ in self._owner}
+        return [var for var in self._bindings if var in wanted]
+
+    def _match(self, inside: Sequence[Var], parts: Mapping[str, Expr]) -> Match:
+        nodes = union(sources_of(self._bindings[var].value) for var in inside)
+        return Match(nodes, {name: self._owner.get(e.id_, e) for name, e in parts.items()}, parts)
+
+    def shared(self, inside: Sequence[Var], root: Var, match: Match) -> Rejection | None:
+        """Reject a match with an inner value that something outside of it needs, with what would be done twice."""
+        for var in inside:
+            outside = [user for user in self._consumers.get(var, []) if user not in inside]
+            if var != root and (outside or var in self._outputs):
+                users = union(sources_of(self._bindings[user].value) for user in outside) or ("the output",)
+                value = ", ".join(sources_of(self._bindings[var].value)) or var.name
+                count = element_count(var.ty)
+                cost = "" if count is None else f"{count} elements computed twice"
+                return replace(match.reject(f"{value} is also needed by {', '.join(users)}"), cost=cost)
+        return None
+
+
+def _replaced(func: relax.Function, rule: Rule, found: Mapping[Var, Match]) -> relax.Function:
+    def name(nodes: Names, call: Call) -> Call:
+        return with_source(call, nodes) if isinstance(call.op, Op | GlobalVar) else call
+
+    def put(binding: relax.VarBinding) -> relax.VarBinding:
+        match = found.get(binding.var)
+        if match is None:
+            return binding
+        new = structural_map(rule.rewrite(match), [(Call, partial(name, match.nodes))])
+        return relax.VarBinding(binding.var, new, binding.span)
+
+    return structural_map(func, [(relax.VarBinding, put)])

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Near misses: where a pattern matches but for one or two subpatterns, and the value found instead.
+
+Upstream's matcher says yes or no. Here it is asked at every subpattern, from the root down, and the walk goes on past
+what does not fit: an unexpected operator at the very end of a long pattern is a near miss, too. One is reported where
+at least two operators match, more match than do not, and at most two subpatterns fail: a lone `add` is no near
+miss of all patterns that end in one. Of alternatives and orders of operands the one that fits best counts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr, Op, Tuple, TupleGetItem, Var
+from tvm.relax.analysis import get_var2val
+from tvm.relax.dpl import (
+    AndPattern,
+    CallPattern,
+    DFPattern,
+    ExprPattern,
+    NotPattern,
+    OrPattern,
+    TupleGetItemPattern,
+    TuplePattern,
+)
+
+from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union
+from relay_passes.rewriter.pattern_text import CONSTRAINTS, constraint, either, expected, found
+
+_FEWEST_MATCHED = 2
+_MOST_MISSES = 2  # more are another computation
+# Where a walk is given up. Above the other, or operands in the wrong order would seem to fit better.
+_MISSES_TRIED = 4
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A subpattern that does not fit.
+
+    Attributes:
+        expected: What it wants, one text an alternative.
+        found: What stands there.
+        at: Source nodes of that value, or of its consumer if it is a constant or an input.
+    """
+
+    expected: tuple[str, ...]
+    found: str
+    at: Names
+
+    @property
+    def reason(self) -> str:
+        """Such as "expected relax.nn.relu, found relax.tanh"."""
+        return f"expected {either(self.expected)}, found {self.found}"
+
+    def __str__(self) -> str:
+        return f"{self.reason} at {', '.join(self.at)}" if self.at else self.reason
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How far a pattern fits: what each subpattern stands for, operators that match, how many do not, and why."""
+
+    bound: Mapping[DFPattern, Expr]
+    matched: tuple[Expr, ...] = ()
+    missing: int = 0
+    misses: tuple[Miss, ...] = ()
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is worth telling."""
+        enough = len(self.matched) >= max(_FEWEST_MATCHED, self.missing + 1)
+        return enough and 0 < len(self.misses) <= _MOST_MISSES
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The higher, the better it fits."""
+        return len(self.matched) - self.missing, -len(self.misses)
+
+    def with_match(self, value: Expr) -> "Fit":
+        """Itself, with one more operator that matches."""
+        return replace(self, matched=(*self.matched, value))
+
+    def missed(self, miss: Miss, missing: int = 0) -> "Fit | None":
+        """Itself, with one more miss that leaves out `missing` operators; None if that is too many."""
+        if len(self.misses) == _MISSES_TRIED:
+            return None
+        return replace(self, misses=(*self.misses, miss), missing=self.missing + missing)
+
+    def or_missed(self, other: Miss) -> "Fit":
+        """Itself, with what an alternative expected of the value that was missed last."""
+        *before, last = self.misses
+        if (last.found, last.at) != (other.found, other.at):
+            return self
+        both = replace(last, expected=tuple(dict.fromkeys(last.expected + other.expected)))
+        return replace(self, misses=(*before, both))
+
+
+def best_of(fits: Iterable[Fit | None]) -> Fit | None:
+    """The fit with the most operators, then with the fewest misses; of equals the first, and it names all wishes."""
+    best: Fit | None = None
+    for fit in fits:
+        if fit is None:
+            continue
+        if best is None or fit.rank > best.rank:
+            best = fit
+        elif fit.rank == best.rank and fit.misses:
+            best = best.or_missed(fit.misses[-1])
+    return best
+
+
+# Patterns of computed values; a wildcard stands for what comes in from outside.
+INNER = (CallPattern, TupleGetItemPattern, TuplePattern)
+
+# Operators whose operands upstream's matcher takes in either order.
+_COMMUTATIVE = ("relax.add", "relax.multiply")
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A place where a pattern matched but for one subpattern or two.
+
+    Attributes:
+        nodes: Source nodes of the operators that match, in program order.
+        misses: What does not fit.
+    """
+
+    nodes: Names
+    misses: tuple[Miss, ...]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.nodes)}: {'; '.join(map(str, self.misses))}"
+
+
+def near_misses(
+    mod: IRModule, pattern: DFPattern, parts: Mapping[str, DFPattern] | None = None
+) -> tuple[NearMiss, ...]:
+    """Every place in the Relax functions of `mod` where `pattern` nearly matches, in program order.
+
+    Args:
+        mod: Its functions are in A-normal form.
+        pattern: The root pattern.
+        parts: Names of subpatterns, for the reasons.
+    """
+    names = {subpattern: name for name, subpattern in (parts or {}).items()}
+    return tuple(miss for _, func in relax_functions(mod) for miss in _Walk(func, names).over(pattern))
+
+
+class _Walk:
+    """Fits patterns to the values of one function."""
+
+    def __init__(self, func: relax.Function, names: Mapping[DFPattern, str]) -> None:
+        self._bindings = bindings_of(func)
+        self._map = get_var2val(func)
+        self._values = {b.var: b.value for b in self._bindings}
+        self._names = names
+        self._size = cache(_size)
+
+    def over(self, pattern: DFPattern) -> Iterator[NearMiss]:
+        order = {b.value.id_: index for index, b in enumerate(self._bindings)}
+        for binding in self._bindings:
+            if isinstance(binding.value, Var):
+                continue  # matching looks through an alias, at what is bound elsewhere
+            fit = self._align(pattern, binding.value, Fit({}), ())
+            if fit is not None and fit.is_near:
+                matched = sorted(fit.matched, key=lambda value: order.get(value.id_, 0))
+                yield NearMiss(union(map(sources_of, matched)), fit.misses)
+
+    def _align(self, pattern: DFPattern, expr: Expr, fit: Fit, user: Names) -> Fit | None:
+        """`fit`, and how `pattern` fits `expr`, an operand of nodes `user`; None if it has too many misses."""
+        value = expr
+        while isinstance(value, Var) and value in self._values:
+            value = self._values[value]
+        at = sources_of(value) or user
+        if pattern in fit.bound:
+            earlier = fit.bound[pattern]
+            again = f"{found(earlier)} again"
+            return fit if earlier.same_as(value) else fit.missed(Miss((again,), found(value), at))
+        whole = pattern.extract_matched_expr(value, self._map)
+        if whole is not None and all(fit.bound.get(p, e).same_as(e) for p, e in whole.items()):
+            new = tuple(e for p, e in whole.items() if isinstance(p, INNER) and p not in fit.bound)
+            return replace(fit, bound={**fit.bound, **whole}, matched=fit.matched + new)
+        result = self._partly(pattern, value, fit, at)
+        return result and replace(result, bound={**result.bound, pattern: value})
+
+    def _partly(self, pattern: DFPattern, value: Expr, fit: Fit, at: Names) -> Fit | None:
+        """What fits of a pattern that does not fit as a whole."""
+        match pattern:
+            case OrPattern():
+                return best_of(self._align(side, value, fit, at) for side in (pattern.left, pattern.right))
+            case AndPattern():
+                left = self._align(pattern.left, value, fit, at)
+                return left and self._align(pattern.right, value, left, at)
+            case NotPattern() if isinstance(pattern.reject, NotPattern):
+                # How a pattern looks at what it must not take in.
+                return self._align(pattern.reject.reject, value, fit, at)
+            case CallPattern() if isinstance(value, Call):
+                return self._call(pattern, value, fit, at)
+            case TuplePattern() if isinstance(value, Tuple) and len(value.fields) == len(pattern.fields):
+                return self._all(pattern.fields, value.fields, fit.with_match(value), at)
+            case TupleGetItemPattern() if isinstance(value, TupleGetItem) and (
+                pattern.index in (-1, value.index)
+            ):
+                return self._align(pattern.tuple, value.tuple_value, fit.with_match(value), at)
+            case _ if isinstance(pattern, CONSTRAINTS):
+                inner = self._align(pattern.pattern, value, fit, at)
+                if inner is None or inner.misses != fit.misses or pattern.match(value, self._map):
+                    return inner
+                wanted, actual = constraint(pattern, value)
+                return inner.missed(Miss((wanted,), actual, at))
+        return fit.missed(Miss(expected(pattern, self._names), found(value), at), self._size(pattern))
+
+    def _call(self, pattern: CallPattern, value: Call, fit: Fit, at: Names) -> Fit | None:
+        other = Miss(expected(pattern, self._names), found(value), at)
+        is_op = pattern.op.match(value.op)
+        is_root = not fit.matched and not fit.misses
+        if not (is_op or _stands_in(pattern, value, is_root)):
+            return fit.missed(other, self._size(pattern))
+        count, actual = len(pattern.args), len(value.args)
+        # A pattern that prints so takes any further operands; no field of it tells.
+        if actual < count or (actual > count and not str(pattern).endswith("...)")):
+            if is_op:
+                other = Miss((f"{count} operands of {found(value)}",), str(actual), at)
+            return fit.missed(other, self._size(pattern))
+        start = fit.with_match(value) if is_op else fit.missed(other, missing=1)
+        if start is None:
+            return None
+        orders = [list(value.args)]
+        if found(value) in _COMMUTATIVE:
+            orders.append(orders[0][::-1])
+        result = best_of(self._all(pattern.args, args, start, at) for args in orders)
+        if is_op or (result is not None and len(result.matched) > len(fit.matched)):
+            return result
+        return fit.missed(other, self._size(pattern))  # nothing below fits either: one miss, not several
+
+    def _all(self, patterns: Iterable[DFPattern], exprs: Iterable[Expr], fit: Fit, user: Names) -> Fit | None:
+        result: Fit | None = fit
+        for pattern, expr in zip(patterns, exprs, strict=False):
+            result = result and self._align(pattern, expr, result, user)
+        return result
+
+
+def _stands_in(pattern: CallPattern, value: Call, is_root: bool) -> bool:
+    """Whether the operator of `value` could have been meant where `pattern` wants another.
+
+    One activation in place of another, or subtract for add; a convolution is no odd product. What has two
+    operands is everywhere in a graph, so that at the root of a pattern another such operator says nothing.
+    """
+    if len(value.args) == 1:
+        return True
+    return not is_root and isinstance(value.op, Op) and value.op.attrs_type_key in _attributes(pattern.op)
+
+
+def _attributes(callee: DFPattern) -> set[str]:
+    """The kinds of attributes that operators of this pattern have."""
+    match callee:
+        case OrPattern():
+            return _attributes(callee.left) | _attributes(callee.right)
+        case ExprPattern() if isinstance(callee.expr, Op):
+            return {str(callee.expr.attrs_type_key)}
+    return set()
+
+
+def _size(pattern: DFPattern) -> int:
+    """The number of operators that every match of `pattern` has."""
+    match pattern:
+        case CallPattern():
+            return 1 + sum(map(_size, pattern.args))
+        case TuplePattern():
+            return 1 + sum(map(_size, pattern.fields))
+        case TupleGetItemPattern():
+            return 1 + _size(pattern.tuple)
+        case OrPattern():
+            return min(_size(pattern.left), _size(pattern.right))
+        case AndPattern():
+            return _size(pattern.left) + _size(pattern.right)
+        case _ if isinstance(pattern, CONSTRAINTS):
+            return _size(pattern.pattern)
+    return 0

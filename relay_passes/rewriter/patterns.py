@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patterns that Relax's dataflow pattern language (dpl) lacks, such as optional steps and either order.
+
+dpl itself has alternatives (`|`), both (`&`), negation (`~`), `.has_dtype("int8")`, `.has_shape((1, 8))`,
+`.has_ty(TensorType(ndim=4, dtype="float32"))` and `.has_attr({"groups": 1})`. What it does not say of itself:
+
+- `relax.add` and `relax.multiply` match their operands in either order; no other operator does.
+- A pattern used twice stands for one value: `multiply(x, sigmoid(x))` is no product of two values.
+- Alternatives are tried from left to right, and the first that matches is kept, even if the rest then fails.
+- `has_attr` never matches an attribute that is a dtype (`astype`); constrain the call's result by `has_dtype`.
+- What is below a negation is forgotten: it stands for no value in `check` and `rewrite`.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+
+import numpy as np
+from tvm import relax
+from tvm.relax.dpl import DFPattern, is_const, is_expr, wildcard
+
+from relay_passes.ir.sources import sources_of, union
+from relay_passes.rewriter.rule import Match
+
+# Ranks of the tensors that models hold a single number in.
+_RANKS = range(6)
+
+
+def maybe(pattern: DFPattern, *steps: Callable[[DFPattern], DFPattern]) -> DFPattern:
+    """`pattern` followed by each of `steps` or not.
+
+    The longest form is tried first, and of matches that lie inside each other a rule takes the longest.
+
+    >>> from tvm.relax.dpl import is_op, wildcard
+    >>> biased = maybe(
+    ...     is_op("relax.matmul")(wildcard(), wildcard()),
+    ...     lambda value: is_op("relax.add")(value, wildcard()),
+    ...     lambda value: is_op("relax.nn.relu")(value),
+    ... )
+    >>> biased.match(relax.op.matmul(_tensor(3, 8), _tensor(8, 7)))
+    True
+    """
+    for step in steps:
+        pattern = step(pattern) | pattern
+    return pattern
+
+
+def any_of(*patterns: DFPattern) -> DFPattern:
+    """The first of `patterns` that matches; of operators, to be called with operands.
+
+    >>> from tvm.relax.dpl import is_op, wildcard
+    >>> rounding = any_of(is_op("relax.floor"), is_op("relax.ceil"), is_op("relax.round"))(wildcard())
+    >>> rounding.match(relax.op.ceil(_tensor(7)))
+    True
+    """
+    return reduce(or_, patterns)
+
+
+def either_order(operator: DFPattern, left: DFPattern, right: DFPattern) -> DFPattern:
+    """A call with its two operands in either order, for what dpl does not know to be commutative.
+
+    >>> from tvm.relax.dpl import is_const, is_op, wildcard
+    >>> lower_bound = either_order(is_op("relax.maximum"), wildcard(), is_const())
+    >>> lower_bound.match(relax.op.maximum(relax.const(0.0), _tensor(7)))
+    True
+    """
+    return operator(left, right) | operator(right, left)
+
+
+def constant(dtype: str | None = None, shape: tuple[int, ...] | None = None) -> DFPattern:
+    """A constant tensor, of this dtype and shape if given. What its values must be is for a rule's check.
+
+    >>> constant("float32", shape=(7,)).match(relax.const(np.zeros(7, "float32")))
+    True
+    """
+    pattern: DFPattern = is_const()
+    if dtype is not None:
+        pattern = pattern.has_dtype(dtype)
+    return pattern if shape is None else pattern.has_shape(shape)
+
+
+def scalar(value: float, dtype: str = "float32") -> DFPattern:
+    """A constant of one element that is `value` as `dtype` rounds it, of any rank up to 5.
+
+    >>> scalar(0.5).match(relax.const(np.full((1, 1), 0.5, "float32")))
+    True
+    """
+    return any_of(*(is_expr(relax.const(np.full((1,) * rank, value, dtype))) for rank in _RANKS))
+
+
+def _tensor(*shape: int) -> relax.Var:
+    return relax.Var("x", relax.TensorType(shape, "float32"))
+
+
+def non_consuming(pattern: DFPattern) -> DFPattern:
+    """A pattern of what `pattern` matches, that binds none of its parts.
+
+    Upstream's matcher forgets what it bound below a negation that fails, so nothing but the whole is remembered.
+    """
+    return wildcard() & ~(~pattern)
+
+
+def including(match: Match, part: str) -> Match:
+    """The match with the source nodes of a part that it peeks at, for the replacement does the work of both."""
+    return replace(match, nodes=union((sources_of(match.values[part]), match.nodes)))

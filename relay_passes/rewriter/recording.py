@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules do while a phase runs, for who wants to know: hits for statistics, explanations for a user.
+
+    with recording() as record:
+        canonicalize(mod)
+    record.hits()                            →  Counter({"fold_batch_norm": 2})
+    record.explanation("fold_batch_norm")    →  Explanation(...)
+
+Rules run deep inside phases that have no other reason to pass a record along; so it is a context, as TVM's
+pass instruments are.
+
+A rule runs many times, on modules that other rules change. Two of them answer "why not": that of its first run, with
+operators as the model wrote them, and that of its last. What the first says of a place is left out where the
+rule applied in the end, or where the last says something of that place, too. A near miss inside of what was
+rejected is left out as well: the rejection says more.
+
+A pass that is no rule, such as `fuse`, notes what it did itself, and is run once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from tvm import IRModule
+
+from relay_passes.rewriter.near_misses import NearMiss, near_misses
+
+if TYPE_CHECKING:
+    from relay_passes.ir.sources import Names
+    from relay_passes.rewriter.rule import Explanation, Rejection, Rule
+
+_Finding = TypeVar("_Finding", "Rejection", NearMiss)
+
+
+@dataclass
+class _Runs:
+    """The runs of one rule: for the first and the last the module it left, and what the run says."""
+
+    rule: Rule
+    first: tuple[IRModule, Explanation]
+    last: tuple[IRModule, Explanation]
+    applied: tuple[Names, ...] = ()
+
+    def explanation(self) -> Explanation:
+        """The runs as one."""
+        (before, earlier), (after, later) = self.first, self.last
+        pattern, parts = self.rule.pattern, self.rule.parts
+        rejected, refused = later.rejected, [r.nodes for r in later.rejected]
+        near = _elsewhere(near_misses(after, pattern, parts), refused)
+        if not before.same_as(after):
+            known = [*self.applied, *refused, *(miss.nodes for miss in near)]
+            rejected = (*_elsewhere(earlier.rejected, known), *rejected)
+            known += (r.nodes for r in rejected)
+            near = (*_elsewhere(near_misses(before, pattern, parts), known), *near)
+        return replace(later, applied=self.applied, rejected=rejected, near_misses=near)
+
+
+def _elsewhere(findings: Iterable[_Finding], known: Iterable[Names]) -> tuple[_Finding, ...]:
+    """The findings at places that lie in none of the known."""
+    places = [set(nodes) for nodes in known]
+    return tuple(f for f in findings if not any(place.issuperset(f.nodes) for place in places))
+
+
+@dataclass
+class Record:
+    """The rules that `apply_rules` ran, by name, in the order in which each was first tried; and passes."""
+
+    _runs: dict[str, _Runs] = field(default_factory=dict)
+    passes: dict[str, Explanation] = field(default_factory=dict)
+
+    def note(self, rule: Rule, mod: IRModule, explanation: Explanation) -> None:
+        """Add a run of `rule` that ended in `mod`."""
+        runs = self._runs.setdefault(rule.name, _Runs(rule, (mod, explanation), (mod, explanation)))
+        runs.last = mod, explanation
+        runs.applied += explanation.applied
+
+    def hits(self) -> Counter[str]:
+        """How often each rule and pass was applied; 0 for those that never were."""
+        rules = {name: len(runs.applied) for name, runs in self._runs.items()}
+        return Counter(rules | {name: len(done.applied) for name, done in self.passes.items()})
+
+    def explanation(self, name: str) -> Explanation | None:
+        """Where the rule or pass of this name applied, and where it did not or nearly matches; None if it never ran."""
+        return self._runs[name].explanation() if name in self._runs else self.passes.get(name)
+
+
+_CURRENT: ContextVar[Record | None] = ContextVar("record", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[Record]:
+    """Record what rules do inside; of nested records the innermost is written."""
+    record = Record()
+    token = _CURRENT.set(record)
+    try:
+        yield record
+    finally:
+        _CURRENT.reset(token)
+
+
+def note(rule: Rule, mod: IRModule, explanation: Explanation) -> None:
+    """Write a run of `rule` to the current record, if there is one."""
+    current = _CURRENT.get()
+    if current is not None:
+        current.note(rule, mod, explanation)
+
+
+def note_pass(name: str, explanation: Explanation) -> None:
+    """Write what a pass did to the current record, if there is one."""
+    current = _CURRENT.get()
+    if current is not None:
+        current.passes[name] = explanation

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rewrite rule: a pattern, a check that says why not, and a rewrite; and what applying one found."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm.ir import Expr, GenericConst
+from tvm.relax.dpl import DFPattern
+
+from relay_passes.ir.sources import Names
+from relay_passes.rewriter.near_misses import NearMiss
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Why a rule did not apply where its pattern matched.
+
+    Attributes:
+        reason: A sentence without full stop, such as "weight is not a constant".
+        nodes: Source nodes of the match.
+        limit: What the check allows, if it is a comparison.
+        actual: What it found instead.
+        cost: What the rewrite would cost there, if that is why it is refused.
+    """
+
+    reason: str
+    nodes: Names
+    limit: object = None
+    actual: object = None
+    cost: str = ""
+
+    def __str__(self) -> str:
+        comparison = "" if self.limit is None else f" (limit {self.limit}, actual {self.actual})"
+        cost = f" (cost: {self.cost})" if self.cost else ""
+        return f"{', '.join(self.nodes)}: {self.reason}{comparison}{cost}"
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where a pattern matched.
+
+    Attributes:
+        nodes: Source nodes of all matched calls, in program order.
+        operands: For each named part of the pattern what stands for it in a call: a variable or a constant.
+            An optional part that is not there is missing.
+        values: For each named part the expression itself, so that a call's operands and attributes can be read.
+    """
+
+    nodes: Names
+    operands: Mapping[str, Expr]
+    values: Mapping[str, Expr]
+
+    def is_constant(self, part: str) -> bool:
+        """Whether a part is a constant tensor."""
+        return isinstance(self.operands[part], GenericConst)
+
+    def constant(self, part: str) -> np.ndarray[Any, Any]:
+        """The value of a part that is a constant."""
+        value: np.ndarray[Any, Any] = self.operands[part].value.numpy()
+        return value
+
+    def reject(self, reason: str, limit: object = None, actual: object = None) -> Rejection:
+        """A rejection of this match."""
+        return Rejection(reason, self.nodes, limit, actual)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite.
+
+    Attributes:
+        name: By its effect, such as "fold_batch_norm".
+        pattern: The root pattern.
+        parts: Names for the subpatterns that `check` and `rewrite` read.
+        check: Returns the match, or why the rule does not apply there.
+        rewrite: The replacement for the root, of the same type. Calls may be nested.
+    """
+
+    name: str
+    pattern: DFPattern
+    parts: Mapping[str, DFPattern]
+    check: Callable[[Match], Match | Rejection]
+    rewrite: Callable[[Match], Expr]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What became of one rule on one module.
+
+    Attributes:
+        applied: Source nodes of each match that was rewritten, in order.
+        rejected: The matches that are left, with the reason.
+        near_misses: Where it does not match, but for one subpattern or two.
+    """
+
+    applied: tuple[Names, ...]
+    rejected: tuple[Rejection, ...]
+    near_misses: tuple[NearMiss, ...] = ()

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes are tested by what they leave: a pattern is there so often, or not at all."""
+
+from collections import Counter
+
+from tvm import IRModule
+from tvm.ir import Call
+from tvm.relax.dpl import DFPattern
+
+from relay_passes.ir.sources import bindings_of, relax_functions
+from relay_passes.rewriter.engine import find_matches
+from relay_passes.rewriter.near_misses import near_misses
+from relay_passes.rewriter.pattern_text import either, expected, found
+
+
+def assert_pattern(mod: IRModule, pattern: DFPattern, count: int = 1) -> None:
+    """Assert that `pattern` matches `count` times in the Relax functions of `mod`.
+
+    A match counts once for each root, and not if it lies inside a longer one, as a convolution without its optional
+    bias does. What other consumers need is no matter here.
+
+    Args:
+        mod: Its functions are in A-normal form.
+        pattern: The root pattern.
+        count: Exactly so many.
+
+    Raises:
+        AssertionError: Says where the pattern matches and nearly matches, and what operators there are.
+    """
+    matches = find_matches(mod, pattern)
+    if len(matches) == count:
+        return
+    calls = [
+        b.value for _, func in relax_functions(mod) for b in bindings_of(func) if isinstance(b.value, Call)
+    ]
+    operators = Counter(map(found, calls))
+    lines = [
+        f"expected {count} of {either(expected(pattern, {}))}, found {len(matches)}",
+        *(f"  match: {', '.join(nodes)}" for nodes in matches),
+        *(f"  near miss: {miss}" for miss in near_misses(mod, pattern)),
+        f"  operators: {', '.join(f'{name} {number}' for name, number in sorted(operators.items()))}",
+    ]
+    raise AssertionError("\n".join(lines))

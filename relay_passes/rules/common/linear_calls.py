@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that are linear in constant weights: convolutions, transposed convolutions and matmul.
+
+Where the channels of such a call are, in data, output and weights, so that rules can move a scale or a shift of
+channels into the weights and the bias.
+"""
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+from tvm import relax
+from tvm.ir import Call, Expr
+from tvm.relax.dpl import DFPattern, is_op
+
+from relay_passes.ir.shapes import shape_of, static_shape
+from relay_passes.rewriter.rule import Match, Rejection
+
+Array = np.ndarray[Any, Any]
+
+CONVOLUTIONS = tuple(f"relax.nn.conv{d}d" for d in (1, 2, 3))
+TRANSPOSED = tuple(f"relax.nn.conv{d}d_transpose" for d in (1, 2, 3))
+ANCHORS = (*CONVOLUTIONS, *TRANSPOSED, "relax.matmul")
+# Weights of fewer axes have no output channels: a matmul with a vector sums them all.
+_MATRIX = 2
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Where the channels of one anchor are.
+
+    Attributes:
+        data_axis: Axis of the input channels in operand 0.
+        output_axis: Axis of the output channels in the result.
+        ndim: Rank of data and result alike (a matmul's data may have fewer axes).
+        weight_in: Axis of the weights along the input channels; those of one group in a convolution.
+        weight_out: Axis of the weights along the output channels; those of one group in a transposed one.
+        inputs: Number of input channels.
+        outputs: Number of output channels.
+        groups: The convolution's groups, 1 for a matmul.
+    """
+
+    data_axis: int
+    output_axis: int
+    ndim: int
+    weight_in: int
+    weight_out: int
+    inputs: int
+    outputs: int
+    groups: int
+
+
+def anchor(data: DFPattern, weight: DFPattern) -> DFPattern:
+    """A pattern of any anchor on `data` and `weight`."""
+    return reduce(or_, (is_op(name)(data, weight) for name in ANCHORS))
+
+
+def channels_of(call: Call) -> Channels:
+    """Where the channels of an anchor with static shapes are."""
+    data, result, weight = (shape_of(expr) for expr in (call.args[0], call, call.args[1]))
+    if call.op.name == "relax.matmul":
+        last, ndim = len(data) - 1, len(result)
+        k, n = len(weight) - 2, len(weight) - 1
+        return Channels(last, ndim - 1, ndim, k, n, data[last], result[ndim - 1], 1)
+    data_axis = str(call.attrs.data_layout).index("C")
+    output_axis = str(call.attrs.out_layout or call.attrs.data_layout).index("C")
+    kernel = str(call.attrs.kernel_layout)
+    return Channels(
+        data_axis,
+        output_axis,
+        len(result),
+        kernel.index("I"),
+        kernel.index("O"),
+        data[data_axis],
+        result[output_axis],
+        int(call.attrs.groups),
+    )
+
+
+def is_transposed(call: Call) -> bool:
+    """Whether the call is a transposed convolution."""
+    return str(call.op.name) in TRANSPOSED
+
+
+def padding_of(call: Call) -> tuple[int, ...]:
+    """Zeros that the call puts around its data: those before each spatial axis, then those after each."""
+    return () if call.op.name == "relax.matmul" else tuple(int(n) for n in call.attrs.padding)
+
+
+def is_per_channel(value: Array, axis: int, ndim: int, channels: int) -> bool:
+    """Whether broadcasting `value`, aligned at the right, leaves it along `axis` alone and enlarges nothing."""
+    axes = range(ndim - value.ndim, ndim)
+    return value.ndim <= ndim and all(
+        n == 1 or (a == axis and n == channels) for n, a in zip(value.shape, axes, strict=True)
+    )
+
+
+def per_channel(value: Array, channels: int) -> Array:
+    """A value that `is_per_channel` as one float64 a channel."""
+    return np.broadcast_to(value.astype(np.float64).reshape(-1), (channels,))
+
+
+def along(values: Array, axis: int, ndim: int) -> Array:
+    """`values` with one element a channel, shaped to broadcast along `axis` of `ndim`."""
+    return values.reshape([-1 if a == axis else 1 for a in range(ndim)])
+
+
+def factors(match: Match, scaled: str, scale: str) -> Array:
+    """What a multiplication or division by the constant `scale` multiplies by, in float64."""
+    value = match.constant(scale).astype(np.float64)
+    if match.values[scaled].op.name == "relax.multiply":
+        return value
+    with np.errstate(divide="ignore"):
+        return 1 / value
+
+
+def scale_outputs(call: Call, weight: Array, scale: Array) -> Array:
+    """Weights that make the call's output channels `scale` times as large; computed in float64, rounded once."""
+    at = channels_of(call)
+    if is_transposed(call):
+        return _times(weight, _grouped(scale, weight, at.weight_in, at.weight_out, at.groups))
+    return _times(weight, along(scale, at.weight_out, weight.ndim))
+
+
+def scale_inputs(call: Call, weight: Array, scale: Array) -> Array:
+    """Weights that make the call as if its input channels were `scale` times as large."""
+    at = channels_of(call)
+    if is_transposed(call):
+        return _times(weight, along(scale, at.weight_in, weight.ndim))
+    return _times(weight, _grouped(scale, weight, at.weight_out, at.weight_in, at.groups))
+
+
+def response(call: Call, weight: Array, shift: Array) -> Array:
+    """Output channels, in float64, of a convolution or matmul where every input is its channel's `shift`."""
+    at = channels_of(call)
+    shifts = _grouped(shift, weight, at.weight_out, at.weight_in, at.groups)
+    others = tuple(a for a in range(weight.ndim) if a != at.weight_out)
+    return np.asarray((weight.astype(np.float64) * shifts).sum(axis=others))
+
+
+def with_weight(call: Call, data: Expr, weight: Array) -> Call:
+    """The call on other data and weights."""
+    return Call(call.op, [data, relax.const(weight)], call.attrs, call.ty_args)
+
+
+def not_foldable(match: Match) -> Rejection | None:
+    """Why nothing can be folded into the part `weight` of the part `anchor`, if so."""
+    if not match.is_constant("weight"):
+        return match.reject("weight is not a constant")
+    value = match.constant("weight")
+    if not is_float(value.dtype):
+        return match.reject("weight is no floating-point tensor", limit="float", actual=str(value.dtype))
+    if value.ndim < _MATRIX:
+        return match.reject("weight has no axis of output channels", limit=_MATRIX, actual=value.ndim)
+    call = match.values["anchor"]
+    if static_shape(call.args[0]) is None or static_shape(call) is None:
+        return match.reject("shape is not static")
+    return None
+
+
+def is_float(dtype: object) -> bool:
+    """Whether the dtype is a floating-point one."""
+    return "float" in str(dtype)
+
+
+def _grouped(values: Array, weight: Array, whole: int, part: int, groups: int) -> Array:
+    """One value a channel, to broadcast over weights whose axis `part` spans the channels of one group only.
+
+    The group is told by the axis `whole`, which holds the groups one after another.
+    """
+    table = np.repeat(values.reshape(groups, -1), weight.shape[whole] // groups, axis=0)
+    if whole > part:
+        table = table.T
+    return table.reshape([n if a in (whole, part) else 1 for a, n in enumerate(weight.shape)])
+
+
+def _times(weight: Array, factors: Array) -> Array:
+    return (weight * factors).astype(weight.dtype)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the decomposed forms of layer norm and RMS norm share."""
+
+from dataclasses import dataclass
+
+from tvm import relax
+from tvm.ir import Expr
+from tvm.relax.dpl import DFPattern, is_const, is_op
+from tvm.tirx import IntImm
+
+from relay_passes.rewriter.rule import Match, Rejection
+from relay_passes.rules.common.scalars import is_number, uniform_value
+
+_add, _multiply, _divide = is_op("relax.add"), is_op("relax.multiply"), is_op("relax.divide")
+
+
+OTHER_MEAN = "mean_of_squares"
+"""The name of the mean of x² among a rule's parts, where its squares are not those of d."""
+
+
+@dataclass(frozen=True)
+class OverRms:
+    """The pattern of d / sqrt(mean(d²) + epsilon) · gain, in the orders that exporters write it in.
+
+    Attributes:
+        root: The whole.
+        parts: Its parts, for `check_over_rms`.
+    """
+
+    root: DFPattern
+    parts: dict[str, DFPattern]
+
+
+def over_rms(d: DFPattern, same_mean: DFPattern | None = None) -> OverRms:
+    """The pattern for the pattern of `d`; `same_mean` is another form of the mean of its squares."""
+    epsilon, two, one, gain = (is_const() for _ in range(4))
+    mean = is_op("relax.mean")(square(d, two))
+    value = _add(mean if same_mean is None else mean | same_mean, epsilon)
+    root_of_value = is_op("relax.sqrt")(value)
+    inverse = is_op("relax.rsqrt")(value) | _divide(one, root_of_value)
+    gained = _multiply(d, _multiply(inverse, gain))
+    root = _divide(d, root_of_value) | _multiply(d, inverse) | gained
+    parts = {
+        "epsilon": epsilon,
+        "two": two,
+        "one": one,
+        "mean": mean,
+        "value": value,
+        "root": root,
+        "gain": gain,
+    }
+    return OverRms(root, parts)
+
+
+def square(x: DFPattern, two: DFPattern) -> DFPattern:
+    """The pattern of x², as product or power."""
+    return _multiply(x, x) | is_op("relax.square")(x) | is_op("relax.power")(x, two)
+
+
+def with_gain(match: Match, norm: Expr) -> Expr:
+    """The norm by the gain, where the root has one."""
+    return relax.op.multiply(norm, match.operands["gain"]) if "gain" in match.operands else norm
+
+
+def check_over_rms(match: Match) -> Rejection | None:
+    """Why the parts are not those of a norm over the last axes, or None."""
+    for part, number in (("two", 2.0), ("one", 1.0)):
+        if part in match.operands and not is_number(match.operands[part], number):
+            return match.reject(
+                f"{part} is not {number}", limit=number, actual=uniform_value(match.operands[part])
+            )
+    if uniform_value(match.operands["epsilon"]) is None:
+        return match.reject("epsilon is not one number")
+    if match.values["value"].ty != match.values[squares_mean(match)].ty:
+        return match.reject("epsilon enlarges the tensor")
+    if match.values["root"].ty != match.operands["x"].ty:
+        return match.reject("the gain enlarges the tensor")
+    return check_mean(match, squares_mean(match))
+
+
+def squares_mean(match: Match) -> str:
+    """The part that is the mean of squares: of d, or of x in the other form."""
+    return "mean" if "mean" in match.values else OTHER_MEAN
+
+
+def check_mean(match: Match, part: str) -> Rejection | None:
+    """Why the mean is not one over the last axes, kept as axes of one element, or None."""
+    axes, rank = mean_axes(match, part), len(match.values["root"].ty.shape)
+    if not match.values[part].attrs.keepdims:
+        return match.reject(f"{part} does not keep the axes")
+    if len(axes) == rank:
+        return match.reject(f"{part} is over all axes", limit=rank - 1, actual=rank)
+    if axes != list(range(rank - len(axes), rank)):
+        return match.reject(f"{part} is not over the last axes", limit=rank - 1, actual=axes)
+    if not all(isinstance(match.values["root"].ty.shape[axis], IntImm) for axis in axes):
+        return match.reject("a normalised axis is not static")
+    return None
+
+
+def mean_axes(match: Match, part: str) -> list[int]:
+    """The axes of a mean, from 0, sorted."""
+    rank, axes = len(match.values["root"].ty.shape), match.values[part].attrs.axis
+    return list(range(rank)) if axes is None else sorted(int(axis) % rank for axis in axes)
+
+
+def normalized_shape(match: Match) -> list[int]:
+    """Sizes of the axes that the norm goes over."""
+    return [int(match.values["root"].ty.shape[axis]) for axis in mean_axes(match, squares_mean(match))]

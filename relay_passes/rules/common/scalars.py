@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules ask of constants that stand for one number, of bounds, and of the shapes that constants give."""
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from tvm.ir import Call, Constant, Expr
+from tvm.tirx import FloatImm, IntImm
+
+from relay_passes.ir.shapes import static_shape
+from relay_passes.rewriter.rule import Match, Rejection
+
+# A float32 constant is within eps of the number it stands for, and one that an exporter computed in float32, such
+# as 1 / sqrt(2), within a few.
+TOLERANCE = 4 * float(np.finfo(np.float32).eps)
+
+
+def all_normal(values: npt.NDArray[Any]) -> bool:
+    """Whether all values of a tensor of floats, bfloat16 among them, are finite and neither 0 nor subnormal."""
+    magnitudes = np.abs(values)
+    return bool(np.isfinite(values).all() and magnitudes.min() >= ml_dtypes.finfo(values.dtype).tiny)
+
+
+def uniform_value(expr: Expr) -> float | None:
+    """The number that all elements of a constant are, whatever its shape; None for other expressions."""
+    if not isinstance(expr, Constant):
+        return None
+    value = expr.value.numpy()
+    return float(value.flat[0]) if value.size and (value == value.flat[0]).all() else None
+
+
+def is_number(expr: Expr, number: float) -> bool:
+    """Whether `expr` is a constant whose elements all stand for `number`, up to how float32 rounds it."""
+    actual = uniform_value(expr)
+    return actual is not None and math.isclose(actual, number, rel_tol=TOLERANCE)
+
+
+def has_bounds(call: Call) -> bool:
+    """Whether no bound of a `relax.clip` or `relax.nn.relu` is computed at run time."""
+    return all(isinstance(arg, IntImm | FloatImm) for arg in call.args[1:])
+
+
+def bounds(call: Call) -> tuple[float, float]:
+    """What a `relax.clip` or `relax.nn.relu` that `has_bounds` clips to."""
+    if str(call.op.name) == "relax.nn.relu":
+        return 0.0, math.inf
+    low, high = call.args[1:]
+    return float(low.value), float(high.value)
+
+
+def enlarged(match: Match) -> Rejection | None:
+    """Why the part "root" is no elementwise function of the part "x", or None: a constant has a larger shape."""
+    x, root = match.operands["x"], match.values["root"]
+    if x.ty == root.ty:
+        return None
+    return match.reject("a constant enlarges the tensor", static_shape(x), static_shape(root))

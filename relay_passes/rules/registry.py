@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every rewrite rule, in the order in which the phases try them.
+
+A new rule is one file in this folder and one line here.
+"""
+
+from relay_passes.rewriter.rule import Rule
+from relay_passes.rules import (
+    affine_before_unflatten,
+    cancel_negations,
+    decompose_batch_norm,
+    divide_by_power_of_two,
+    divide_by_root,
+    divide_to_multiply,
+    expand_power,
+    fold_affine_into_norm,
+    fold_batch_norm,
+    fold_pad,
+    fold_scale,
+    fold_scale_before,
+    fold_shift_before,
+    join_slices,
+    join_split,
+    merge_clips,
+    merge_reshapes,
+    merge_scales,
+    merge_shifts,
+    merge_transposes,
+    recognize_clip,
+    recognize_extremum,
+    recognize_gelu,
+    recognize_gelu_tanh,
+    recognize_hard_sigmoid,
+    recognize_layer_norm,
+    recognize_leaky_relu,
+    recognize_relu,
+    recognize_rms_norm,
+    recognize_sigmoid,
+    recognize_silu,
+    recognize_softmax,
+    recognize_softplus,
+    remove_neutral,
+    remove_noop,
+    reshape_form,
+    round_before_move,
+    scale_after_product,
+    scale_scores,
+    subtract_to_add,
+    sum_halves_in_full,
+    unflatten_transpose,
+)
+
+# Exact, and in the way of every pattern: what does nothing, or could be one call.
+TIDY: tuple[Rule, ...] = (
+    remove_noop.RULE,
+    remove_neutral.RULE,
+    cancel_negations.RULE,
+    reshape_form.RULE,
+    merge_reshapes.RULE,
+    merge_transposes.RULE,
+    join_split.RULE,
+    join_slices.RULE,
+)
+# Make one operator of a decomposed form.
+RECOGNIZE: tuple[Rule, ...] = (
+    recognize_extremum.RULE,
+    recognize_clip.RULE,
+    merge_clips.RULE,
+    recognize_relu.RULE,
+    recognize_hard_sigmoid.RULE,
+    recognize_sigmoid.RULE,
+    recognize_silu.RULE,
+    recognize_gelu.RULE,
+    recognize_gelu_tanh.RULE,
+    recognize_leaky_relu.RULE,
+    recognize_softplus.RULE,
+    recognize_softmax.RULE,
+    # Inside of a layer norm stands an RMS norm.
+    recognize_layer_norm.RULE,
+    recognize_rms_norm.RULE,
+    fold_affine_into_norm.RULE,
+    fold_pad.RULE,
+    unflatten_transpose.RULE,
+    affine_before_unflatten.RULE,
+    # Softmax, and the transpose of keys, are recognised before.
+    scale_scores.RULE,
+)
+# Into weights of float calls, whose sums have no order that would define their last bits. BatchNorm at once rounds
+# less than as a scale and a shift.
+FOLD: tuple[Rule, ...] = (
+    fold_batch_norm.RULE,
+    subtract_to_add.RULE,
+    fold_scale.RULE,
+    fold_scale_before.RULE,
+    fold_shift_before.RULE,
+)
+# Change the last bits of elementwise results: not in functions that quantise, where that could move an integer.
+FLOAT: tuple[Rule, ...] = (
+    decompose_batch_norm.RULE,
+    merge_scales.RULE,
+    merge_shifts.RULE,
+    divide_to_multiply.RULE,
+    divide_by_root.RULE,
+    expand_power.RULE,
+)
+# What quantised functions do without. Integer arithmetic makes one table of a chain of elementwise calls, in binary64:
+# of gelu's and silu's forms that table is the same, but hard sigmoid's x / 6 and x · ⅙ part at ties.
+NOT_IF_QUANTIZED: tuple[Rule, ...] = (*FLOAT, recognize_hard_sigmoid.RULE)
+# Operators are recognised in the forms that exporters write, before other rules give these another form.
+RULES: tuple[Rule, ...] = (*TIDY, *RECOGNIZE, *FOLD, divide_by_power_of_two.RULE, *FLOAT)
+# Of products, before composites are formed: in 16 bits with sums of 32, and with int8 weights that stay int8.
+PRODUCT_RULES: tuple[Rule, ...] = (sum_halves_in_full.RULE, scale_after_product.RULE)
+# After operators were moved to 16 bits.
+HALF_PRECISION_RULES: tuple[Rule, ...] = (round_before_move.RULE,)

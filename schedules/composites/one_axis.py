@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A convolution along one axis as one along two, of which the first has length 1.
+
+    conv1d of x [N, W, C] by w [O, W, I]    →    conv2d of x [N, 1, W, C] by w [O, 1, W, I]
+
+Kernels read flat memory, where both are the same, and know of the second alone: what one builds for it is called as
+the first.
+"""
+
+import ast
+from dataclasses import replace
+
+from tvm import ir, tirx
+from tvm_ffi import structural_map
+
+from schedules.composites.workload import Composite, Operand, Pad, Step, Workload
+
+ONE, TWO = "conv1d", "conv2d"
+
+_NEUTRAL = {"strides": 1, "dilation": 1, "padding": 0, "output_padding": 0}
+"""Attributes of a number an axis, or of one before and one after each, and what an axis of length 1 has there."""
+
+
+def widened(composite: Composite) -> Composite:
+    """The same with two spatial axes, if it is a convolution along one; itself otherwise."""
+    workload = composite.workload
+    if ONE not in workload.composite:
+        return composite
+    layouts = dict(workload.attributes)
+    at = layouts["data_layout"].index("W")
+    operands = tuple(
+        _operand(operand, layouts[layout].index("W"))
+        for operand, layout in zip(workload.operands, ("data_layout", "kernel_layout"), strict=True)
+    )
+    steps = tuple(_step(step, at) for step in workload.epilogue)
+    used = (*operands, *(step.operand for step in steps if step.operand))
+    shapes = {operand.index: operand.shape for operand in used if operand.kind == "constant"}
+    wide = replace(
+        workload,
+        composite=workload.composite.replace(ONE, TWO),
+        operands=operands,
+        attributes=tuple((name, _attribute(name, text)) for name, text in workload.attributes),
+        epilogue=steps,
+        output_shape=_shape(workload.output_shape, at),
+        pad=_pad(workload.pad, at),
+    )
+    constants = (value.reshape(shapes[index]) for index, value in enumerate(composite.constants))
+    return Composite(wide, tuple(constants))
+
+
+def as_called(func: tirx.PrimFunc, workload: Workload) -> tirx.PrimFunc:
+    """A kernel's function, built for the `widened` workload, with its tensors in the shapes of `workload`."""
+    shapes = [operand.shape for operand in workload.inputs]
+    tensors = zip(
+        (*func.params[: len(shapes)], func.params[-1]), (*shapes, workload.output_shape), strict=True
+    )
+    new = {old: _reshaped(old, shape) for old, shape in tensors}
+    body = structural_map(func.body, [(ir.Var, lambda var: new.get(var, var))])
+    return tirx.PrimFunc([new.get(param, param) for param in func.params], body, func.ret_type, func.attrs)
+
+
+def _reshaped(buffer: tirx.Buffer, shape: tuple[int, ...]) -> tirx.Buffer:
+    kind = buffer.ty
+    offset, factor = kind.elem_offset, kind.offset_factor
+    return tirx.decl_buffer(
+        shape, kind.dtype, buffer.name, elem_offset=offset, offset_factor=factor, layout=None
+    )
+
+
+def _shape(shape: tuple[int, ...], at: int) -> tuple[int, ...]:
+    return (*shape[:at], 1, *shape[at:])
+
+
+def _operand(operand: Operand, at: int) -> Operand:
+    return replace(operand, shape=_shape(operand.shape, at))
+
+
+def _step(step: Step, at: int) -> Step:
+    """What has fewer axes than the value is aligned at the right, and goes along its last axis alone."""
+    operand = step.operand
+    if operand is None or len(operand.shape) < len("NWC"):
+        return step
+    return replace(step, operand=_operand(operand, at))
+
+
+def _pad(pad: Pad | None, at: int) -> Pad | None:
+    return pad and replace(pad, widths=(*pad.widths[:at], (0, 0), *pad.widths[at:]))
+
+
+def _attribute(name: str, text: str) -> str:
+    if name.endswith("layout"):
+        return text.replace("W", "HW")
+    if name not in _NEUTRAL:
+        return text
+    neutral, own = _NEUTRAL[name], ast.literal_eval(text)
+    return str([number for value in own for number in (neutral, value)])

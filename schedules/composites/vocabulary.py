@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The composites that there are kernels for, as data that the graph side reads to form them.
+
+A composite is one anchor call followed by a chain of epilogue steps, each of which takes the value before it:
+`relu(add(matmul(x, W), b))` is the anchor `relax.matmul` with the steps `bias` and `relu`.
+"""
+
+from dataclasses import replace
+
+from schedules.composites.specs import CompositeSpec, EpilogueStep
+
+BIAS = EpilogueStep("bias", "relax.add", operand="constant", broadcast="last-axis")
+RESIDUAL = EpilogueStep("residual", "relax.add", operand="tensor", broadcast="same-shape")
+RELU = EpilogueStep("relu", "relax.nn.relu")
+CLIP = EpilogueStep("clip", "relax.clip")
+ACTIVATIONS = (
+    RELU,
+    CLIP,
+    EpilogueStep("leaky_relu", "relax.nn.leakyrelu"),
+    EpilogueStep("sigmoid", "relax.sigmoid"),
+    EpilogueStep("tanh", "relax.tanh"),
+    EpilogueStep("silu", "relax.nn.silu"),
+    EpilogueStep("gelu", "relax.nn.gelu"),
+    EpilogueStep("gelu_tanh", "relax.nn.gelu_tanh"),
+)
+# An activation, then the residual, as YOLO has them, or the residual, then an activation, as residual networks do.
+_FLOAT_EPILOGUE = (BIAS, *ACTIVATIONS, RESIDUAL, *ACTIVATIONS)
+
+LINEAR = CompositeSpec(
+    name="arm.linear",
+    anchor="relax.matmul",
+    constant_operands=(1,),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
+CONV2D = CompositeSpec(
+    name="arm.conv2d",
+    anchor="relax.nn.conv2d",
+    constant_operands=(1,),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
+CONV2D_TRANSPOSE = CompositeSpec(
+    name="arm.conv2d_transpose",
+    anchor="relax.nn.conv2d_transpose",
+    constant_operands=(1,),
+    dtypes=("float32",),
+    epilogue=_FLOAT_EPILOGUE,
+)
+
+# Products of 16-bit floats, summed up in float32. What follows is computed in float16, or in float32 and then cast.
+_CAST = EpilogueStep("cast", "relax.astype", retypes=True)
+HALF_PRODUCTS = tuple(
+    CompositeSpec(
+        name=f"arm.{name}_{suffix}",
+        anchor=anchor,
+        constant_operands=(1,),
+        dtypes=(dtype,),
+        epilogue=(_CAST, *_FLOAT_EPILOGUE) if dtype == "float16" else (*_FLOAT_EPILOGUE, _CAST),
+        anchor_dtype="float32",
+        constant_dtype=dtype,
+    )
+    for name, anchor in (("linear", "relax.matmul"), ("conv2d", "relax.nn.conv2d"))
+    for dtype, suffix in (("float16", "f16"), ("bfloat16", "bf16"))
+)
+
+# int8 weights, float data; their scale follows the product.
+LINEAR_W8 = CompositeSpec(
+    name="arm.linear_w8",
+    anchor="relax.matmul",
+    constant_operands=(1,),
+    dtypes=("float32", "float16"),
+    epilogue=(
+        EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="per-channel", required=True),
+        _CAST,
+        *_FLOAT_EPILOGUE,
+    ),
+    anchor_dtype="float32",
+    constant_dtype="int8",
+)
+
+# Data that were quantised at run time, each row or all of them; their zero point is the anchor's own.
+_8_BIT = ("int8", "uint8")
+LINEAR_DYNAMIC = CompositeSpec(
+    name="arm.linear_dynamic",
+    anchor="qdq.linear_dynamic",
+    constant_operands=(2,),
+    dtypes=_8_BIT,
+    epilogue=(
+        replace(_CAST, to=("float32",), required=True),
+        EpilogueStep("row_scale", "relax.multiply", operand="tensor", broadcast="per-row", required=True),
+        EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="per-channel"),
+        *_FLOAT_EPILOGUE,
+    ),
+    anchor_dtype="int32",
+    constant_dtype="int8",
+)
+
+# What is stored in float16 and computed in float32: in float16 throughout, or with casts around it.
+_HALF = "float16"
+_FLOATS = ("float32", _HALF)
+_ROUNDED = replace(_CAST, to=(_HALF,))
+
+# Attention: Q times the transposed K, scaled, masked, normalised, times V. Keys and values of run time; a product with
+# a constant is `LINEAR`.
+ATTENTION = CompositeSpec(
+    name="arm.attention",
+    anchor="relax.matmul",
+    constant_operands=(),
+    dtypes=_FLOATS,
+    epilogue=(
+        EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="scalar"),
+        EpilogueStep("mask", "relax.add", operand="any", broadcast="any"),
+        EpilogueStep("softmax", "relax.nn.softmax", required=True),
+        EpilogueStep("values", "relax.matmul", operand="tensor", broadcast="contracted", required=True),
+        _ROUNDED,
+    ),
+    permuted=((0, 1), (1, 2)),
+    widened=_HALF,
+)
+
+# Integer accumulators, an offset that holds bias and zero points, requantised to 8 bits; what a residual network adds;
+# an activation's table.
+_INTEGER_EPILOGUE = (
+    EpilogueStep("offset", "relax.add", operand="constant", broadcast="per-channel"),
+    EpilogueStep(
+        "requantize",
+        "qdq.requantize",
+        operand="constant",
+        broadcast="per-channel",
+        required=True,
+        retypes=True,
+        also=("tosa.requantize",),
+    ),
+    EpilogueStep(
+        "residual",
+        "qdq.add",
+        operand="tensor",
+        broadcast="same-shape",
+        retypes=True,
+        also=("tosa.add",),
+        weighed=True,
+    ),
+    # Beside the tile it would be loaded again for each 16 outputs: that is 3 to 5 % more instructions of a linear layer
+    # than by a loop of its own, in which it stays.
+    EpilogueStep("table", "qdq.table", operand="constant", broadcast="any", retypes=True, registers=16),
+)
+# Of 32, a tile of 16 accumulators, as few as hide the latency of loads, has its operands, and its requantisation four.
+_SPARE_REGISTERS = 8
+
+CONV2D_S8 = CompositeSpec(
+    name="arm.conv2d_s8",
+    anchor="relax.nn.conv2d",
+    constant_operands=(1,),
+    dtypes=_8_BIT,
+    epilogue=_INTEGER_EPILOGUE,
+    anchor_dtype="int32",
+    pad=True,
+    spare_registers=_SPARE_REGISTERS,
+)
+
+# The data's zero point is the anchor's own.
+CONV2D_TRANSPOSE_S8 = CompositeSpec(
+    name="arm.conv2d_transpose_s8",
+    anchor="qdq.conv2d_transpose",
+    constant_operands=(1,),
+    dtypes=_8_BIT,
+    epilogue=_INTEGER_EPILOGUE,
+    anchor_dtype="int32",
+    spare_registers=_SPARE_REGISTERS,
+)
+
+LINEAR_S8 = CompositeSpec(
+    name="arm.linear_s8",
+    anchor="relax.matmul",
+    constant_operands=(1,),
+    dtypes=_8_BIT,
+    epilogue=_INTEGER_EPILOGUE,
+    anchor_dtype="int32",
+    spare_registers=_SPARE_REGISTERS,
+)
+
+# Of two tensors of run time; the zero points are the anchor's own.
+MATMUL_S8 = CompositeSpec(
+    name="arm.matmul_s8",
+    anchor="qdq.matmul",
+    constant_operands=(),
+    dtypes=_8_BIT,
+    epilogue=_INTEGER_EPILOGUE[1:],
+    anchor_dtype="int32",
+    permuted=((0, 2), (1, 2)),
+    spare_registers=_SPARE_REGISTERS,
+)
+
+# The second operand is the table of exponentials.
+SOFTMAX_S8 = CompositeSpec(
+    name="arm.softmax_s8", anchor="qdq.softmax", constant_operands=(1,), dtypes=_8_BIT, epilogue=()
+)
+
+# Beside it the table of reciprocals.
+TOSA_SOFTMAX_S8 = CompositeSpec(
+    name="arm.tosa_softmax_s8", anchor="tosa.softmax", constant_operands=(1, 2), dtypes=_8_BIT, epilogue=()
+)
+
+# The other operands are gamma and beta in units of the output.
+NORMS_S8 = tuple(
+    CompositeSpec(
+        name=f"arm.{op}_s8", anchor=f"qdq.{op}", constant_operands=(1, 2), dtypes=_8_BIT, epilogue=()
+    )
+    for op in ("layer_norm", "rms_norm")
+)
+
+# Rows of float32, or of float16 with sums in float32.
+ROWS_F32 = tuple(
+    CompositeSpec(f"arm.{name}", f"relax.nn.{name}", constants, _FLOATS, (_ROUNDED,), widened=_HALF)
+    for name, constants in (("layer_norm", (1, 2)), ("rms_norm", (1,)), ("softmax", ()))
+)
+
+ELEMENTWISE_S8 = tuple(
+    CompositeSpec(name, anchor, constant_operands=(), dtypes=_8_BIT, epilogue=())
+    for name, anchor in (
+        *((f"arm.{op}_s8", f"qdq.{op}") for op in ("add", "subtract", "multiply", "table")),
+        *((f"arm.tosa_{op}_s8", f"tosa.{op}") for op in ("add", "subtract", "multiply")),
+    )
+)
+
+# Along one axis, computed as along two; see `schedules.composites.one_axis`.
+CONV1D = tuple(
+    replace(spec, name=spec.name.replace("conv2d", "conv1d"), anchor="relax.nn.conv1d")
+    for spec in (*HALF_PRODUCTS, CONV2D, CONV2D_S8)
+    if spec.anchor == "relax.nn.conv2d"
+)
+
+VOCABULARY: tuple[CompositeSpec, ...] = (
+    *ELEMENTWISE_S8,
+    *HALF_PRODUCTS,
+    LINEAR_W8,
+    LINEAR_DYNAMIC,
+    LINEAR,
+    *CONV1D,
+    CONV2D,
+    CONV2D_TRANSPOSE,
+    ATTENTION,
+    CONV2D_S8,
+    CONV2D_TRANSPOSE_S8,
+    LINEAR_S8,
+    MATMUL_S8,
+    SOFTMAX_S8,
+    TOSA_SOFTMAX_S8,
+    *NORMS_S8,
+    *ROWS_F32,
+)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel is asked to compute: a composite Relax function as a frozen, hashable record; `parse` reads it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One tensor that a composite reads.
+
+    Attributes:
+        shape: Its shape.
+        dtype: Its dtype; the anchor sees another one where a cast is part of the composite.
+        kind: "input" for a parameter of the composite, "constant" for a tensor in its body.
+        index: Position among the composite's parameters, or among its constants in the order that they are read.
+        axes: How a permutation of its axes, part of the composite, orders them; none if empty.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    kind: Literal["input", "constant"]
+    index: int
+    axes: tuple[int, ...] = ()
+
+    @property
+    def seen(self) -> tuple[int, ...]:
+        """Its shape as the anchor sees it, after the permutation."""
+        return tuple(self.shape[axis] for axis in self.axes) if self.axes else self.shape
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each axis that the anchor sees."""
+        own = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+        return tuple(own[axis] for axis in self.axes) if self.axes else own
+
+
+@dataclass(frozen=True)
+class Step:
+    """One epilogue step as it occurs.
+
+    Attributes:
+        name: Name of the `EpilogueStep`.
+        operand: Its second operand, if it has one.
+        bounds: Lower and upper bound of a clip.
+        parameters: Of a numerics' routine, or an operator's float attributes, sorted by name, such as
+            ("zero_point", -128).
+    """
+
+    name: str
+    operand: Operand | None = None
+    bounds: tuple[float, float] | None = None
+    parameters: tuple[tuple[str, int | float | str], ...] = ()
+
+    def parameter(self, name: str) -> int | float | str:
+        """The parameter of that name."""
+        return dict(self.parameters)[name]
+
+
+@dataclass(frozen=True)
+class Pad:
+    """A border around the anchor's operand 0.
+
+    Attributes:
+        widths: Elements before and after of each axis.
+        value: What the border holds.
+    """
+
+    widths: tuple[tuple[int, int], ...]
+    value: float
+
+    @classmethod
+    def spatial(cls, padding: Sequence[int], value: float) -> "Pad":
+        """The padding of a convolution, (top, left, bottom, right), of data [N, H, W, C]."""
+        top, left, bottom, right = padding
+        return cls(((0, 0), (top, bottom), (left, right), (0, 0)), value)
+
+    def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape with the border."""
+        return tuple(size + sum(width) for size, width in zip(shape, self.widths, strict=True))
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """What integer accumulators are proven to stay below, from the weights.
+
+    Attributes:
+        accumulator: Power of two that |acc| is below, the offset included.
+        scaled: Power of two that |acc * multiplier| is below, in units of the output.
+        weight: Greatest |w|; 128, as int8 has it, where nothing is known.
+        fused: Whether most columns have a fused requantisation: a kernel with code for it and for the others gains.
+    """
+
+    accumulator: int
+    scaled: int
+    weight: int = 128
+    fused: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One composite without the values of its constants.
+
+    Attributes:
+        composite: Name of its `CompositeSpec`.
+        operands: The anchor's operands.
+        attributes: The anchor's attributes, sorted by name, values as text.
+        epilogue: The steps after the anchor, in order.
+        output_shape: Shape of the result.
+        output_dtype: Dtype of the result.
+        pad: Border of operand 0 that is part of the composite.
+        magnitude: Of the accumulators of an integer composite with constant weights.
+        affine: Shift and lift of the affine form of a function of 8-bit values and a constant; see
+            `schedules.kernels.elementwise.affine_forms`.
+    """
+
+    composite: str
+    operands: tuple[Operand, ...]
+    attributes: tuple[tuple[str, str], ...]
+    epilogue: tuple[Step, ...]
+    output_shape: tuple[int, ...]
+    output_dtype: str
+    pad: Pad | None = None
+    magnitude: Magnitude | None = None
+    affine: tuple[int, int] | None = None
+
+    def step(self, name: str) -> Step | None:
+        """The epilogue step of that name, or None."""
+        return next((step for step in self.epilogue if step.name == name), None)
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The composite's parameters in order, each once, however often it is read."""
+        read = (*self.operands, *(step.operand for step in self.epilogue if step.operand))
+        by_index = {operand.index: operand for operand in read if operand.kind == "input"}
+        return tuple(by_index[index] for index in sorted(by_index))
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A workload together with the values of its constants, in the order of `Operand.index`."""
+
+    workload: Workload
+    constants: tuple[np.ndarray[Any, Any], ...]

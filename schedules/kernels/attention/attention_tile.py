@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of an attention kernel: packing of a head, and a tile of its queries from scores to result, in binary32."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.exp_f32 import constants
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.attention import heads_f32
+from schedules.kernels.attention.heads_f32 import Heads
+from schedules.kernels.common import copies, tiling
+from schedules.kernels.gemm import packed_panels_f32
+from schedules.kernels.gemm.packed_panels_f32 import Matrix
+from schedules.kernels.softmax import exponentials_f32
+from schedules.kernels.tiles import fmla_tile
+from schedules.tir.emit import converted, i64, load, store, take
+
+
+class Emitter:
+    """Emits part of a head, from the outside inwards."""
+
+    def __init__(
+        self,
+        heads: Heads,
+        tile: tuple[int, int],
+        tensors: Sequence[tirx.Buffer],
+        scale: tirx.Buffer,
+        output: tirx.Buffer,
+        *,
+        parallel: bool,
+        sve: bool,
+    ) -> None:
+        """An emitter.
+
+        Args:
+            heads: What is computed.
+            tile: Rows and columns of a register tile.
+            tensors: q, k, v and the mask if there is one, flat, float32 or float16.
+            scale: Of the scores, then the constants of powers, each four times.
+            output: Flat, float32 or float16.
+            parallel: Whether each head has a place of its own for what is packed, and parts.
+            sve: Whether instructions of SVE make the powers.
+        """
+        self.heads, self.tensors, self.sve = heads, tensors, sve
+        self.rows, self.width = tile
+        self.scale, self.output = scale, output
+        self.vectors = -(-heads.keys.columns // LANES)
+        self.parts = max(1, heads.rows // self.rows) if parallel else 1
+        places = math.prod(heads.lead) if parallel else 1
+        self.sizes = [-(-b.columns // LANES) * LANES * b.depth for b in (heads.keys, heads.values)]
+        self.panels = [T.alloc_buffer((places * size,), "float32", layout=None) for size in self.sizes]
+
+    def pack(self, index: ir.Expr, place: ir.Expr) -> None:
+        """Packs keys and values of head `index`."""
+        offsets = heads_f32.offsets(index, self.heads, len(self.tensors))[1:3]
+        matrices, to = (self.heads.keys, self.heads.values), [place * size for size in self.sizes]
+        for at, (b, offset) in enumerate(zip(matrices, offsets, strict=True)):
+            self.packed(self.tensors[1 + at], T.Bind(offset), b, (self.panels[at], T.Bind(to[at])))
+
+    def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
+        """Goes through a part of the queries of head `index`."""
+        heads, rows = self.heads, self.rows
+        offsets = [T.Bind(offset) for offset in heads_f32.offsets(index, heads, len(self.tensors))]
+        self.keys, self.values = (T.Bind(place * size) for size in self.sizes)
+        output = T.Bind(index * (heads.rows * heads.values.columns))
+        block = part, self.parts
+        tiling.column_tiles(
+            heads.rows, rows, block, lambda at, count: self.tile(offsets, output, T.Bind(at * rows), count)
+        )
+
+    def packed(
+        self, source: tirx.Buffer, start: ir.Expr, b: Matrix, place: tuple[tirx.Buffer, ir.Expr]
+    ) -> None:
+        """All panels of a matrix: each as far from the last as its columns times the depth."""
+        panels, to = place
+
+        def one(first: ir.Expr, columns: int, width: int) -> None:
+            packed_panels_f32.pack(
+                source, start + first * b.column, b, columns, width, panels, to + first * b.depth
+            )
+
+        self.over(b.columns, one)
+
+    def over(self, columns: int, body: Callable[[ir.Expr, int, int], None]) -> None:
+        """Emits `body` for each panel: (first column, columns that are real, width)."""
+        width = self.width
+        full, rest = divmod(columns, width)
+        if full:
+            with T.serial(i64(0), i64(full)) as panel:
+                body(T.Bind(panel * width), width, width)
+        if rest:
+            body(i64(full * width), rest, -(-rest // LANES) * LANES)
+
+    def tile(self, offsets: Sequence[ir.Expr], output: ir.Expr, row: ir.Expr, count: int) -> None:
+        """`count` queries from `row`, from scores to the result."""
+        heads = self.heads
+        pitch = self.vectors * LANES
+        scores = T.alloc_buffer((count * pitch,), "float32", layout=None)
+        queries = [T.Bind(offsets[0] + (row + r) * heads.query) for r in range(count)]
+        q = self.tensors[0]
+        if str(q.dtype) != "float32":
+            q, queries = tiling.staged(q, queries, heads.keys.depth, heads.keys.depth, "float32")
+
+        def score(first: ir.Expr, columns: int, width: int) -> None:
+            zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * (width // LANES)
+            depth = heads.keys.depth
+            b = self.keys + first * depth
+            acc = fmla_tile.multiply(q, queries, ((0, depth),), self.panels[0], b, zero)
+            scale = load(self.scale, i64(0), LANES)
+            for r in range(count):
+                for v in range(width // LANES):
+                    value = acc.vload([i64(r * width + v * LANES)], "float32x4") * scale
+                    column = first + v * LANES
+                    if heads.mask is not None:
+                        lanes = min(LANES, columns - v * LANES)
+                        value = value + self.masked(offsets[3], row + r, column, lanes)
+                    store(scores, value, column + r * pitch, LANES)
+
+        self.over(heads.keys.columns, score)
+        shares = T.alloc_buffer((count,), "float32", layout=None)
+        held = constants(base_e=heads.mask is not None, table=self.sve)
+        v = Vector(
+            LANES,
+            sve=self.sve,
+            held={c: load(self.scale, i64((1 + at) * LANES), LANES) for at, c in enumerate(held)},
+        )
+        # Of code for each row, LLVM would make the constants of 2**y in the first and keep them on the stack.
+        with T.serial(i64(0), i64(count)) as r:
+            at = T.Bind(r * pitch)
+            copies.fill(scores, at + heads.keys.columns, pitch - heads.keys.columns, float("-inf"))
+            top = exponentials_f32.greatest(scores, at, self.vectors)
+            place, base_e = (scores, at), heads.mask is not None
+            total = exponentials_f32.powers(*place, *place, self.vectors, top, base_e=base_e, v=v)
+            store(shares, tirx.FloatImm("float32", 1.0) / total, r, 1)
+
+        def result(first: ir.Expr, columns: int, width: int) -> None:
+            zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * (width // LANES)
+            depth = heads.values.depth
+            rows = [i64(r * pitch) for r in range(count)]
+            b = self.values + first * depth
+            acc = fmla_tile.multiply(scores, rows, ((0, depth),), self.panels[1], b, zero)
+            for r in range(count):
+                where = output + (row + r) * heads.values.columns + first
+                for at, lanes in copies.pieces(columns, LANES):
+                    vector = acc.vload([i64(r * width + at // LANES * LANES)], "float32x4")
+                    value = T.Bind(vector * tirx.Broadcast(load(shares, i64(r), 1), LANES))
+                    part = value if lanes == LANES else take(value, at % LANES, lanes)
+                    store(self.output, converted(part, str(self.output.dtype)), where + at, lanes)
+
+        self.over(heads.values.columns, result)
+
+    def masked(self, start: ir.Expr, row: ir.Expr, column: ir.Expr, lanes: int) -> ir.Expr:
+        """The mask of four keys, of which the first `lanes` are real, for one query."""
+        assert self.heads.mask is not None
+        query, key = self.heads.mask
+        at = start + row * query + column * key
+        mask = self.tensors[3]
+        if key == 0:
+            return tirx.Broadcast(converted(load(mask, at, 1), "float32"), LANES)
+        if lanes == LANES:
+            return converted(load(mask, at, LANES), "float32")
+        stage = T.alloc_buffer((LANES,), "float32", layout=None)
+        copies.fill(stage, i64(0), LANES, 0)
+        copies.copy(mask, at, stage, i64(0), lanes)
+        return load(stage, i64(0), LANES)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of floats as a batch of heads that lie where they lie: permuted and broadcast axes are but strides."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+
+from schedules.composites.workload import Operand, Workload
+from schedules.kernels.common import float_data
+from schedules.kernels.common.contract import Rejection
+from schedules.kernels.gemm.packed_panels_f32 import Matrix
+from schedules.tir.emit import i64
+
+COMPOSITE = "arm.attention"
+
+
+@dataclass(frozen=True)
+class Heads:
+    """A batch of attentions.
+
+    Attributes:
+        lead: Leading axes of the result; their product is the number of heads.
+        rows: Queries of a head.
+        query: Elements from a query to the next; its own are contiguous.
+        keys: Queries' depth by keys.
+        values: Keys by the result's columns.
+        steps: For each leading axis, the elements of q, k, v and mask from a head to the next.
+        mask: Elements of the mask from a query to the next and from a key to the next, or None.
+    """
+
+    lead: tuple[int, ...]
+    rows: int
+    query: int
+    keys: Matrix
+    values: Matrix
+    steps: tuple[tuple[int, ...], ...]
+    mask: tuple[int, int] | None
+
+
+def offsets(index: ir.Expr, heads: Heads, tensors: int) -> list[ir.Expr]:
+    """Where each tensor's part of head `index` begins."""
+    found: list[ir.Expr] = [i64(0)] * tensors
+    for size, steps in zip(reversed(heads.lead), reversed(heads.steps), strict=True):
+        at, index = tirx.floormod(index, size), tirx.floordiv(index, size)
+        found = [offset + at * step for offset, step in zip(found, steps, strict=True)]
+    return found
+
+
+def operands(workload: Workload) -> list[Operand]:
+    """q, k, v and the mask if there is one."""
+    steps = [workload.step(name) for name in ("values", "mask")]
+    return [*workload.operands, *(step.operand for step in steps if step is not None and step.operand)]
+
+
+def heads_of(workload: Workload, kernel: str) -> Heads | Rejection:
+    """Reads a workload of `COMPOSITE`.
+
+    Args:
+        workload: Any.
+        kernel: Who asks, for the rejection.
+    """
+    if workload.composite != COMPOSITE:
+        return Rejection(kernel, "composite is no attention", COMPOSITE, workload.composite)
+    q, k, v, *masks = operands(workload)
+    dtypes = [*(operand.dtype for operand in (q, k, v, *masks)), workload.output_dtype]
+    if not set(dtypes) <= set(float_data.DTYPES):
+        reason = "an operand or the result has another dtype"
+        return Rejection(kernel, reason, " or ".join(float_data.DTYPES), ", ".join(dtypes))
+    if any(operand.kind != "input" for operand in (q, k, v)):
+        return Rejection(kernel, "an operand is a constant", "inputs", "constant")
+    lead = np.broadcast_shapes(*(operand.seen[:-2] for operand in (q, k, v)))
+    if 0 in (*q.seen, *k.seen, *v.seen) or workload.output_shape != (*lead, q.seen[-2], v.seen[-1]):
+        return Rejection(
+            kernel, "shapes do not broadcast to the heads", str(lead), str(workload.output_shape)
+        )
+    if q.strides[-1] != 1 or any(1 not in operand.strides[-2:] for operand in (k, v)):
+        return Rejection(kernel, "a head's queries are not contiguous", "1", str(q.strides))
+    scores = (*lead, q.seen[-2], k.seen[-1])
+    strides = [_broadcast(operand, lead) for operand in (q, k, v)]
+    mask = None
+    if masks:
+        if np.broadcast_shapes(masks[0].seen, scores) != scores:
+            return Rejection(kernel, "the mask enlarges the scores", str(scores), str(masks[0].seen))
+        across = _strides(masks[0], len(scores))
+        strides.append(across[:-2])
+        mask = (across[-2], across[-1])
+    return Heads(
+        lead=lead,
+        rows=q.seen[-2],
+        query=q.strides[-2],
+        keys=Matrix(k.seen[-2], k.seen[-1], k.strides[-2], k.strides[-1]),
+        values=Matrix(v.seen[-2], v.seen[-1], v.strides[-2], v.strides[-1]),
+        steps=tuple(zip(*strides, strict=True)),
+        mask=mask,
+    )
+
+
+def _broadcast(operand: Operand, lead: tuple[int, ...]) -> tuple[int, ...]:
+    """For each leading axis, the elements from a head to the next; 0 where it is broadcast."""
+    return _strides(operand, len(lead) + 2)[:-2]
+
+
+def _strides(operand: Operand, rank: int) -> tuple[int, ...]:
+    """The strides of an operand that is broadcast to `rank` axes."""
+    own = tuple(s if size > 1 else 0 for s, size in zip(operand.strides, operand.seen, strict=True))
+    return (0,) * (rank - len(own)) + own

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies inside of kernels: contiguous runs, and tensors with their borders padded."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.tir.emit import converted, i64, load, store
+
+REGISTER = 16
+"""Bytes of a vector register."""
+
+UNROLL = 4
+"""Vectors of one iteration of a copy's loop: two LDP and two STP."""
+
+
+def pieces(count: int, largest: int) -> list[tuple[int, int]]:
+    """Cuts `count` elements into vectors of `largest`, a power of two, then of halves: (first element, lanes)."""
+    found, at, lanes = [], 0, largest
+    while at < count:
+        while count - at < lanes:
+            lanes //= 2
+        found.append((at, lanes))
+        at += lanes
+    return found
+
+
+def copy(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, to: ir.Expr, count: int) -> None:
+    """Copies `count` contiguous elements between flat buffers, converted to the dtype of the target."""
+    dtype = str(target.dtype)
+    _run(target, to, count, lambda at, lanes: converted(load(source, start + at, lanes), dtype))
+
+
+def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float) -> None:
+    """Sets `count` contiguous elements of a flat buffer to `value`."""
+    scalar = tirx.const(value, str(target.dtype))
+    _run(target, to, count, lambda _, lanes: scalar if lanes == 1 else tirx.Broadcast(scalar, lanes))
+
+
+def padded(
+    source: tirx.Buffer, shape: Sequence[int], widths: Sequence[tuple[int, int]], value: float
+) -> tirx.Buffer:
+    """Emits a copy of a tensor with `value` around it, in the workspace.
+
+    Args:
+        source: Flat.
+        shape: Of the tensor, [N, H, W, C].
+        widths: Elements before and after of each axis; none for N and C.
+        value: What the borders hold.
+
+    Returns:
+        The copy, flat, [N, before + H + after, before + W + after, C].
+    """
+    images, height, width, channels = shape
+    _, (top, bottom), (left, right), _ = widths
+    tall, line = height + top + bottom, (width + left + right) * channels
+    # A register more, so that a vector that begins inside ends inside.
+    slack = REGISTER // np.dtype(str(source.dtype)).itemsize
+    target = T.alloc_buffer((images * tall * line + slack,), source.dtype, scope="global", layout=None)
+    with T.serial(i64(0), i64(images)) as image:
+        first = T.Bind(image * (tall * line))
+        fill(target, first, top * line, value)
+        with T.serial(i64(0), i64(height)) as y:
+            row = T.Bind(first + (y + top) * line)
+            fill(target, row, left * channels, value)
+            copy(
+                source,
+                (image * height + y) * (width * channels),
+                target,
+                row + left * channels,
+                width * channels,
+            )
+            fill(target, row + (left + width) * channels, right * channels, value)
+        fill(target, first + (top + height) * line, bottom * line, value)
+    return target
+
+
+def _run(target: tirx.Buffer, to: ir.Expr, count: int, value: Callable[[ir.Expr, int], ir.Expr]) -> None:
+    lanes = REGISTER // np.dtype(str(target.dtype)).itemsize
+    block = UNROLL * lanes
+    whole = count // block
+    if whole > 1:
+        with T.serial(i64(0), i64(whole)) as outer:
+            values = [value(outer * block + lanes * u, lanes) for u in range(UNROLL)]
+            for u, vector in enumerate(values):
+                store(target, vector, to + (outer * block + lanes * u), lanes)
+    done = whole * block if whole > 1 else 0
+    for at, size in pieces(count - done, lanes):
+        store(target, value(i64(done + at), size), to + (done + at), size)

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What straight code of vector instructions costs: the slower of dispatch and vector pipes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from schedules.cores import Core
+from schedules.kernels.epilogues.requantize import INSTRUCTIONS, Form, Requantization
+
+VECTOR_PIPES = 2
+"""Vector instructions a cycle (Arm Neoverse N2 and Cortex-A76 software optimization guides, pipes V0 and V1). Cores
+of the X and V series have four, the A53 and A55 one of 128 bits; that scales vector code alike."""
+
+TIE = 0.025
+"""Estimates closer than this rank nothing: the model leaves out latencies and the order of instructions."""
+
+VECTOR = 16
+"""Bytes of a vector register."""
+
+WAITED_FOR = 0.5
+"""Share of that time that prefetching does not hide. Assumed: other ways to cut a product are taken where they still
+gain if half of it is hidden."""
+
+KEPT, LOST = 0.6, 1.1
+"""Shares of L1 that a block of weights may take, and that none of it survives: of blocks of 0.59, 0.67, 0.81, 0.86,
+0.95 and 1.2 an emulated cache (least recently used, as large as Neoverse N2's) fetched 3, 18, 30, 59, 55 and 100 %
+again."""
+
+L2_BYTES_PER_CYCLE = 32.0
+"""That a core gets from L2: half a line. Assumed, not measured."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Instructions of a piece of code.
+
+    Attributes:
+        instructions: All.
+        vector: Those that run on the vector pipes: arithmetic, moves and stores of vector registers, not loads.
+        fetching: Cycles in which lines that L1 did not keep come from L2 again.
+    """
+
+    instructions: float = 0.0
+    vector: float = 0.0
+    fetching: float = 0.0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.instructions + other.instructions,
+            self.vector + other.vector,
+            self.fetching + other.fetching,
+        )
+
+    def __mul__(self, count: float) -> "Cost":
+        return Cost(self.instructions * count, self.vector * count, self.fetching * count)
+
+    def cycles(self, core: Core) -> float:
+        """With no chain of latencies, and in L1 what was not fetched again."""
+        return max(self.instructions / core.issue_width, self.vector / VECTOR_PIPES) + self.fetching
+
+
+def arithmetic(instructions: float) -> Cost:
+    """Vector arithmetic, and stores, whose data pass a vector pipe (same guides)."""
+    return Cost(instructions, instructions)
+
+
+def scalar(instructions: float) -> Cost:
+    """Loads, and everything on general registers."""
+    return Cost(instructions, 0.0)
+
+
+def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
+    """`requantize16` of that many outputs, without stores."""
+    least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
+    clamps = ((to.low > least) + (to.high < most)) / VECTOR
+    return arithmetic(outputs * (INSTRUCTIONS[form] + clamps))
+
+
+def again(size: float, times: int, kept: float, core: Core) -> float:
+    """Cycles of waiting for what was read once and comes from L2 again, as L1 did not hold it in between.
+
+    All of it is still there where what is read in between takes `KEPT` of L1, and nothing where it takes `LOST`; in
+    between as much as is proportional.
+
+    Args:
+        size: Bytes that are read again.
+        times: How often.
+        kept: Bytes that are read from one time to the next, these included.
+        core: Whose L1.
+    """
+    lost = min(1.0, max(0.0, (kept / core.l1d.size - KEPT) / (LOST - KEPT)))
+    return WAITED_FOR * lost * size * times / L2_BYTES_PER_CYCLE
+
+
+Option = TypeVar("Option")
+
+
+def cheapest(
+    options: Sequence[Option], cost: Callable[[Option], Cost], core: Core, tie: float = TIE
+) -> Option:
+    """The option with the fewest instructions among those whose cycles tie with the lowest; then the first."""
+    costs = {option: cost(option) for option in options}
+    limit = (1 + tie) * min(each.cycles(core) for each in costs.values())
+    tied = [option for option in options if costs[option].cycles(core) <= limit]
+    return min(tied, key=lambda option: costs[option].instructions)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When a call is spread over the runtime's threads, into how many tasks, and how threads share these."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.tir.emit import i64
+
+PARALLEL_CYCLES = 40_000
+"""Calls below this many estimated cycles run on one thread: an empty parallel loop takes two threads 3.4 us, a fifth of
+them at 2.5 GHz. Measured on an x86-64 machine, where as on Arm the runtime's threads spin between calls."""
+
+PARALLEL_TASKS = 32
+"""Runs of tasks that a parallel call has, where there are as many tasks: the runtime gives each thread as many."""
+
+FEW_TASKS = 8
+"""Runs of a call of fewer tasks. Some may be empty: so that two, four and eight threads get even parts of the rest."""
+
+SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
+"""By threads: how much less than the busiest one the least busy may have, from which more tasks are made."""
+
+
+@contextmanager
+def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
+    """A loop over `count` tasks; threads get runs of them, whose workspace is taken once a run."""
+    if not parallel:
+        with T.serial(i64(0), i64(count)) as index:
+            yield index
+        return
+    runs = _runs(count)
+    with T.parallel(i64(0), i64(runs)) as run:
+        if runs == count:
+            yield run
+            return
+        start, stop = part(run, count, runs)
+        with T.serial(start, stop) as index:
+            # Not the loop's own variable: where a loop does not begin at 0, TVM loses it in the bounds of inner loops.
+            yield T.Bind(index)
+
+
+def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
+    """Emits `each_of`, with what `task` emits in it."""
+    with each_of(count, parallel) as index:
+        task(index)
+
+
+def each_part(count: int, parts: int, parallel: bool, task: Callable[[ir.Expr, ir.Expr], None]) -> None:
+    """As `each`, of `count` things in equal parts: emits the work on (which of them, which part)."""
+
+    def one(index: ir.Expr) -> None:
+        if parts == 1:
+            task(index, i64(0))
+        elif count == 1:
+            task(i64(0), index)
+        else:
+            task(T.Bind(tirx.floordiv(index, parts)), T.Bind(tirx.floormod(index, parts)))
+
+    each(count * parts, parallel, one)
+
+
+def each_packed(
+    count: int,
+    parts: int,
+    parallel: bool,
+    pack: Callable[[ir.Expr, ir.Expr], None],
+    work: Callable[[ir.Expr, ir.Expr, ir.Expr], None],
+) -> None:
+    """Emits packing and work of `count` things; threads share the work on one in equal parts, packed once for all.
+
+    Args:
+        count: How many things.
+        parts: Of the work on one.
+        parallel: Whether threads share it; else one is packed and worked on after the other.
+        pack: Emits packing: (which, place of what is packed). There are `count` places, or one.
+        work: Emits a part of the work: (which, place, part).
+    """
+    if parallel:
+        each(count, count > 1, lambda index: pack(index, index))
+        each_part(count, parts, True, lambda index, part: work(index, index, part))
+        return
+    with T.serial(i64(0), i64(count)) as index:
+        pack(index, i64(0))
+        work(index, i64(0), i64(0))
+
+
+def part(index: ir.Expr, count: int, parts: int) -> tuple[ir.Expr, ir.Expr]:
+    """From and to of one of equal parts of `count`."""
+    if count == parts:
+        return index, index + 1
+    return tirx.floordiv(index * count, parts), tirx.floordiv((index + 1) * count, parts)
+
+
+def part_sizes(size: int, step: int, parts: int) -> list[int]:
+    """Sizes of parts of an axis of whole steps; what is left after these goes with the last part."""
+    steps, rest = divmod(size, step)
+    sizes = [((index + 1) * steps // parts - index * steps // parts) * step for index in range(parts)]
+    sizes[-1] += rest
+    return sizes
+
+
+def spread(sizes: Sequence[float], threads: int) -> float:
+    """How much less than the busiest thread the least busy one has, as a share of that; of tasks of these sizes."""
+    runs = _runs(len(sizes))
+    total = np.concatenate([[0.0], np.cumsum(sizes)])
+    # The runtime gives a thread this many runs, and the last what is left.
+    chunk = -(-runs // threads)
+    ends = [min(runs, thread * chunk) * len(sizes) // runs for thread in range(threads + 1)]
+    loads = np.diff(total[ends])
+    return float(1 - loads.min() / loads.max())
+
+
+def fewest(options: Iterable[int], sizes: Callable[[int], Sequence[float]]) -> int:
+    """The first way to make tasks of which threads get even shares, or else the most even one.
+
+    Args:
+        options: The ways, fewest tasks first.
+        sizes: Of the tasks that a way makes, in order.
+    """
+    best, least = 0, float("inf")
+    for option in options:
+        tasks = sizes(option)
+        worst = max(spread(tasks, threads) / limit for threads, limit in SPREADS.items())
+        if worst <= 1:
+            return option
+        if worst < least:
+            best, least = option, worst
+    return best
+
+
+def parts_of(things: Sequence[float], steps: int) -> int:
+    """Into how many parts an axis of `steps` is cut, that tasks, each a part of one of the things, make even shares.
+
+    Args:
+        things: Size of each. All of one part follow each other, so that few things, or uneven ones, matter little.
+        steps: That the things have in common.
+    """
+    return fewest(
+        range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel().tolist()
+    )
+
+
+def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int:
+    """How many tiles of rows a task multiplies by one panel, where each task is a block of rows by one panel.
+
+    Args:
+        rows: Of the matrix; what is left of them after the last full tile goes with the last block.
+        tile: Rows of a tile.
+        panels: Width of each, which is what the tasks of a block differ in.
+        most: Tiles that a block may have.
+    """
+    tiles = max(1, rows // tile)
+
+    def sizes(block: int) -> list[float]:
+        blocks = -(-tiles // block)
+        of_rows = [block * tile] * (blocks - 1) + [rows - block * tile * (blocks - 1)]
+        return [float(size) for size in np.outer(of_rows, panels).flat]
+
+    least = -(-tiles // max(1, min(most, tiles)))
+    return fewest(
+        dict.fromkeys(-(-tiles // blocks) for blocks in range(least, least + PARALLEL_TASKS)), sizes
+    )
+
+
+def _runs(count: int) -> int:
+    return PARALLEL_TASKS if count >= PARALLEL_TASKS else FEW_TASKS

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the int8 kernels cut a product: tasks of a tile of rows by a block of columns, and the tails of both."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.intrinsics import sve
+from schedules.kernels.common import copies
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import TIE, again
+from schedules.kernels.common.threads import each as each
+from schedules.kernels.common.threads import fewest, part, part_sizes
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.tir.emit import converted, i64, store
+
+RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
+"""Emits the work on (group, first row, number of rows, block of columns)."""
+
+
+TILE_ROWS = 2
+"""What every tile costs beside its rows, in rows: the loads of weights, and an odd row is multiplied as a pair."""
+
+FINER = (2, 4, 8)
+"""How many times as many blocks of columns as threads need are considered, of which L1 keeps the weights."""
+
+Option = TypeVar("Option", bound=Any)
+
+
+def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_tile: RowTile) -> None:
+    """Emits a loop over tasks, each one tile of rows by one block of columns of one group.
+
+    Args:
+        product: What is cut.
+        rows: Of a full tile; a last one with fewer rows is code of its own.
+        column_blocks: Tasks that share the columns of a tile of rows.
+        parallel: Whether the runtime's threads share the tasks.
+        row_tile: Emits one task.
+    """
+    full, rest = divmod(product.rows.count, rows)
+    tiles = full + (rest > 0)
+
+    def one(task: ir.Expr) -> None:
+        group, inside = _split(task, tiles * column_blocks, product.groups)
+        # Neighbouring tasks are tiles of one block of columns, whose weights a cache keeps.
+        block, tile = _split(inside, tiles, column_blocks)
+        first = T.Bind(tile * rows)
+        if full and rest:
+            with T.If(tile < full):
+                with T.Then():
+                    row_tile(group, first, rows, block)
+                with T.Else():
+                    row_tile(group, first, rest, block)
+        else:
+            row_tile(group, first, rest or rows, block)
+
+    each(tiles * column_blocks * product.groups, parallel, one)
+
+
+def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
+    """Column blocks for tiles of `rows` by `columns`, and whether there is more than one task to share."""
+    full, rest = divmod(product.rows.count, rows)
+    row_tiles = [rows + TILE_ROWS] * full + [rest + TILE_ROWS] * (rest > 0)
+
+    def sizes(blocks: int) -> list[float]:
+        widths = part_sizes(product.columns, columns, blocks)
+        return [float(size) for size in np.outer(widths, row_tiles).flat] * product.groups
+
+    blocks = fewest(range(1, max(1, product.columns // columns) + 1), sizes)
+    return blocks, len(row_tiles) * blocks * product.groups > 1
+
+
+def fetching(product: Product, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
+    """Cycles of reading again, for each tile of rows, the weights of a block, and for each block the data.
+
+    Args:
+        product: Of 8-bit data.
+        rows: Of a tile.
+        blocks: Of columns.
+        weights: Bytes of a group's panels.
+        depth: Bytes of a row of a tile.
+        core: Whose caches.
+    """
+    data = math.prod(product.data) / product.groups
+    tiles, kept = -(-product.rows.count // rows), weights / blocks + rows * depth
+    by_tile = again(weights, tiles - 1, kept, core)
+    return (by_tile + again(data, blocks - 1, weights / blocks + data, core)) * product.groups
+
+
+def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> Option:
+    """In more blocks of columns, if that is clearly faster.
+
+    Args:
+        params: With as many `column_blocks` as threads need.
+        most: How many there may be.
+        cycles: Of one call.
+    """
+    blocks = (times * params.column_blocks for times in FINER)
+    finer = (replace(params, column_blocks=count) for count in blocks if count <= most)
+    best = min(finer, key=cycles, default=params)
+    return best if cycles(best) * (1 + TIE) < cycles(params) else params
+
+
+def column_tiles(
+    columns: int, width: int, block: tuple[ir.Expr, int], tile: Callable[[ir.Expr, int], None]
+) -> None:
+    """Emits a loop over the tiles of a block of columns: `tile` takes an index and how many columns are real.
+
+    Args:
+        columns: Of a group.
+        width: Of a tile.
+        block: Which of how many blocks; the last has the tile that is not full.
+        tile: Emits one tile.
+    """
+    index, blocks = block
+    full, rest = divmod(columns, width)
+    if full:
+        start, stop = (i64(0), i64(full)) if blocks == 1 else part(index, full, blocks)
+        with T.serial(i64(0), stop - start) as inside:
+            tile(T.Bind(start + inside), width)
+    if rest and blocks == 1:
+        tile(i64(full), rest)
+    elif rest:
+        with T.If(index == blocks - 1), T.Then():
+            tile(i64(full), rest)
+
+
+def staged(
+    source: tirx.Buffer, starts: Sequence[ir.Expr], length: int, pitch: int, dtype: str = ""
+) -> tuple[tirx.Buffer, list[ir.Expr]]:
+    """Copies `length` elements of each row to where a vector may read past their end, or to another dtype.
+
+    Returns:
+        The copy, `pitch` elements a row, and where each row begins in it.
+    """
+    stage = T.alloc_buffer((pitch * len(starts),), dtype or source.dtype, layout=None)
+    for row, start in enumerate(starts):
+        copies.copy(source, start, stage, i64(row * pitch), length)
+    return stage, [i64(row * pitch) for row in range(len(starts))]
+
+
+def store_part(
+    output: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int, *, by_sve: bool = False
+) -> None:
+    """Stores the first `count` lanes of a vector, converted to the dtype of the output.
+
+    Args:
+        output: Flat.
+        value: The vector.
+        offset: Where the first goes.
+        count: How many.
+        by_sve: Whether bytes may be stored by SVE, inside of `sve.functions`.
+    """
+    value = converted(value, str(output.dtype))
+    lanes = int(str(value.ty.dtype).rpartition("x")[2])
+    if count == lanes:
+        store(output, value, offset, lanes)
+        return
+    parts = copies.pieces(count, lanes)
+    if by_sve and len(parts) > 1:
+        whole = T.Bind(tirx.Shuffle([value, value], list(range(sve.VECTOR))) if lanes < sve.VECTOR else value)
+        sve.store_first(output, whole, offset, count)
+        return
+    for at, size in parts:
+        store(output, tirx.Shuffle([value], list(range(at, at + size))), offset + at, size)
+
+
+def by_group(values: Array, product: Product, width: int) -> Array:
+    """One value a column, [groups * columns], with each group padded with zeros to `width`."""
+    padded = np.zeros((product.groups, width), values.dtype)
+    padded[:, : product.columns] = values.reshape(product.groups, product.columns)
+    return padded.ravel()
+
+
+def _split(index: ir.Expr, inner: int, outer: int) -> tuple[ir.Expr, ir.Expr]:
+    """(index / inner, index % inner), where `outer` is the range of the first."""
+    if outer == 1:
+        return i64(0), index
+    if inner == 1:
+        return index, i64(0)
+    return T.Bind(tirx.floordiv(index, inner)), T.Bind(tirx.floormod(index, inner))

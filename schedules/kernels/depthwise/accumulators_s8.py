@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How int8 depthwise kernels begin and end eight channels of an output."""
+
+from collections.abc import Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.reload import reloaded
+from schedules.intrinsics.vector import high, low
+from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES
+from schedules.kernels.epilogues.requantize import requantize16
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.tir.emit import load, store
+
+LANES = CHANNELS // HALVES
+"""Channels of a vector of 32 bits."""
+
+
+def by_channel(buffer: tirx.Buffer, block: ir.Expr) -> list[ir.Expr]:
+    """Loads what has one value of 32 bits a channel."""
+    return [load(buffer, block * CHANNELS + LANES * v, LANES) for v in range(HALVES)]
+
+
+def anew(buffer: tirx.Buffer, block: ir.Expr) -> list[ir.Expr]:
+    """The same of int32, in one instruction where it is emitted: for what is overwritten."""
+    pair = T.Bind(reloaded(buffer, block * CHANNELS))
+    return [low(pair), high(pair)]
+
+
+def finish(
+    product: Product,
+    totals: Sequence[Sequence[ir.Expr]],
+    m: Sequence[ir.Expr],
+    output: tirx.Buffer,
+    places: Sequence[ir.Expr],
+) -> None:
+    """Requantises and stores outputs, two at a time.
+
+    Args:
+        product: Says how.
+        totals: The accumulators of each output.
+        m: The multipliers.
+        output: Where to.
+        places: The offset of each output.
+    """
+    for first in range(0, len(totals), 2):
+        second = min(first + 1, len(totals) - 1)
+        values = [*totals[first], *totals[second]]
+        whole = T.Bind(requantize16(product.form, values, [*m, *m], product.to))
+        store(output, low(whole), places[first], CHANNELS)
+        if second != first:
+            store(output, high(whole), places[second], CHANNELS)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks a small int8 depthwise convolution in bands of output rows, eight channels after eight, columns innermost.
+
+What neighbouring columns share is carried in registers. Borders are code with constants where the data would be: there
+is no padded copy.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.kernels.common import threads
+from schedules.kernels.common.contract import Match, Rejection, taken
+from schedules.kernels.depthwise.accumulators_s8 import by_channel, finish
+from schedules.kernels.depthwise.input_rows_s8 import Window
+from schedules.kernels.depthwise.instructions_s8 import CHANNELS
+from schedules.kernels.gemm import product_s8
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.tir.emit import i64, load, store
+
+MOST_ROWS = 4
+"""Of a kernel: one group of SDOT."""
+
+MOST_TAPS = 9
+"""Whose weights stay in registers beside the data."""
+
+COLUMN_OVERHEAD = 6
+"""Scalar instructions and moves of a column."""
+
+
+def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | Rejection:
+    """Takes small depthwise convolutions with one output a channel, on cores with a feature, or with NEON."""
+    product = product_s8.product_of(workload, name)
+    if isinstance(product, Rejection):
+        return product
+    channels = product.data[-1]
+    if workload.composite != "arm.conv2d_s8" or product.groups != channels or product.columns != 1:
+        grouped = f"{product.groups} groups of {product.columns} outputs for {channels} channels"
+        return Rejection(name, "not depthwise", "a group and an output each channel", grouped)
+    dilation = product_s8.pair(workload, "dilation")
+    if dilation != (1, 1):
+        return Rejection(name, "kernel is dilated", "(1, 1)", str(dilation))
+    if channels < CHANNELS:
+        return Rejection(name, "too few channels", f"{CHANNELS} or more", str(channels))
+    height, width = workload.operands[1].shape[1:3]
+    if height > MOST_ROWS or height * width > MOST_TAPS:
+        limit = f"{MOST_ROWS} rows, {MOST_TAPS} taps"
+        return Rejection(name, "kernel is too large", limit, f"{height} x {width}")
+    if feature not in core.features and not (feature == "neon" and core.neon):
+        return Rejection(name, "the core lacks a feature", feature, core.name)
+    return Match(f"int8 depthwise {height} x {width} of {channels} channels")
+
+
+def product_of(workload: Workload, name: str) -> Product:
+    """Of a workload that the kernel of that name takes."""
+    return taken(product_s8.product_of(workload, name), workload)
+
+
+def window_of(workload: Workload, product: Product, band: int | None = None) -> Window:
+    """How a workload that `matches` walks its data; `band` output rows at a time if given."""
+    images, height, width, channels = workload.operands[0].shape
+    (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
+    tall, wide = workload.operands[1].shape[1:3]
+    strides, pads = product_s8.pair(workload, "strides"), (top, left, bottom, right)
+    return Window((images, height, width, channels), (tall, wide), strides, pads, band)
+
+
+def starts_of(window: Window) -> list[int]:
+    """First channel of each block of eight; the last eight overlap those before them."""
+    channels = window.data[3]
+    return [min(start, channels - CHANNELS) for start in range(0, channels, CHANNELS)]
+
+
+Emit = Callable[[ir.Expr, ir.Expr, int, tuple[bool, ...]], None]
+"""Emits a band: its image, its index, how many output rows it has and which input rows are data."""
+
+
+def bands(window: Window, parallel: bool, block: Callable[..., "Block"]) -> None:
+    """Emits all bands; those at the borders are code of their own.
+
+    Args:
+        window: What is walked.
+        parallel: Whether the runtime's threads share the bands, and the channels of each.
+        block: Makes a block of a band from its rows, which of its input rows are data, where its first input and
+            output lie, and its index.
+    """
+    images, height, width, channels = window.data
+    out_h, out_w = window.output
+    runs = window.runs()
+    count = sum(count for _, count, _ in runs)
+    blocks = len(starts_of(window))
+    sizes = [float(rows) for _, count, (rows, _) in runs for _ in range(count)] * images
+    parts = threads.parts_of(sizes, blocks) if parallel else 1
+
+    def band(part: ir.Expr, image: ir.Expr, index: ir.Expr, rows: int, valid: tuple[bool, ...]) -> None:
+        top = index * (window.band * window.strides[0]) - window.pads[0]
+        source = T.Bind((image * height + top) * (width * channels))
+        target = T.Bind((image * out_h + index * window.band) * (out_w * channels))
+        first, stop = (i64(0), i64(blocks)) if parts == 1 else threads.part(part, blocks, parts)
+        with T.serial(first, stop) as number:
+            start = T.Bind(tirx.min(number * CHANNELS, i64(channels - CHANNELS)))
+            block(rows, valid, (source + start, target + start), number).columns()
+
+    def task(part: ir.Expr, index: ir.Expr) -> None:
+        if images == 1:
+            _by_kind(runs, i64(0), index, partial(band, part))
+        else:
+            image = T.Bind(tirx.floordiv(index, count))
+            _by_kind(runs, image, T.Bind(tirx.floormod(index, count)), partial(band, part))
+
+    threads.each_part(parts, images * count, parallel, task)
+
+
+def _by_kind(
+    runs: Sequence[tuple[int, int, tuple[int, tuple[bool, ...]]]], image: ir.Expr, band: ir.Expr, emit: Emit
+) -> None:
+    """Finds the kind of a band."""
+    first, count, (rows, valid) = runs[0]
+    if len(runs) == 1:
+        emit(image, band, rows, valid)
+        return
+    with T.If(band < first + count):
+        with T.Then():
+            emit(image, band, rows, valid)
+        with T.Else():
+            _by_kind(runs[1:], image, band, emit)
+
+
+class Block(ABC):
+    """Eight channels of one band.
+
+    Attributes:
+        parts: Vectors of an input column.
+        lanes: int8 elements of each.
+    """
+
+    parts: int
+    lanes: int
+
+    def __init__(
+        self,
+        product: Product,
+        window: Window,
+        unroll: int,
+        buffers: Sequence[tirx.Buffer],
+        rows: int,
+        valid: tuple[bool, ...],
+        where: tuple[ir.Expr, ir.Expr],
+        block: ir.Expr,
+    ) -> None:
+        """See `bands` for what follows the buffers: data, weights, offsets, multipliers, output.
+
+        Args:
+            product: How what is walked is requantised.
+            window: What is walked.
+            unroll: Output columns of one loop iteration.
+            buffers: The kernel's.
+            rows: Output rows of the band.
+            valid: Which of its input rows are data.
+            where: The first input and output.
+            block: Its index.
+        """
+        self.product, self.window, self.unroll, self.rows, self.valid = product, window, unroll, rows, valid
+        (self.x, self.w, offset, m, self.output), (self.source, self.target) = buffers, where
+        self.start, self.m = (by_channel(each, block) for each in (offset, m))
+        self.offset, self.block = offset, block
+
+    @abstractmethod
+    def column(self, place: ir.Expr | None) -> list[ir.Expr]:
+        """One input column; None is a column of the border."""
+
+    @abstractmethod
+    def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
+        """The accumulators of each row, from the input columns that they meet; these are loaded as they are taken."""
+
+    def row(self, place: ir.Expr | None, row: int) -> ir.Expr:
+        """Eight channels of an input column in one row."""
+        channels, pad = self.window.data[3], self.product.pad
+        if place is None or not self.valid[row]:
+            border = tirx.IntImm(str(self.x.dtype), int(pad.value) if pad else 0)
+            return tirx.Broadcast(border, CHANNELS)
+        return load(self.x, self.source + (place + row * self.window.data[2]) * channels, CHANNELS)
+
+    def outputs(self, x: ir.Expr, columns: Iterator[Sequence[ir.Expr]]) -> None:
+        """One output column of the band, from the input columns that it meets."""
+        _, width = self.window.output
+        places = [self.target + (x + row * width) * self.window.data[3] for row in range(self.rows)]
+        finish(self.product, self.sums(columns), self.m, self.output, places)
+
+    def columns(self) -> None:
+        """Border columns unrolled, the others in a loop that carries what neighbours share."""
+        first, last = self.window.inner_columns()
+        trips = (last - first) // self.unroll
+        loop_end = first + trips * self.unroll if trips > 1 else first
+        self._unrolled(range(first))
+        if trips > 1:
+            self._loop(first, trips)
+        self._unrolled(range(loop_end, self.window.output[1]))
+
+    def _unrolled(self, outputs: range) -> None:
+        """Output columns as straight code; what lies outside of the data is a constant."""
+        _, left, _, right = self.window.pads
+        border, width = self.column(None), self.window.data[2]
+        known = dict.fromkeys((*range(-left, 0), *range(width, width + right)), border)
+        for x in outputs:
+            self.outputs(i64(x), self._met(known, i64(0), x * self.window.strides[1] - left))
+
+    def _met(self, known: dict[int, list[ir.Expr]], left: ir.Expr, first: int) -> Iterator[Sequence[ir.Expr]]:
+        """The input columns of one output, from `first` on, counted from `left`; the others are known."""
+        for place in range(first, first + self.window.kernel[1]):
+            if place not in known:
+                known[place] = self.column(left + place)
+            yield known[place]
+
+    def _loop(self, first: int, trips: int) -> None:
+        """`trips` iterations of `unroll` output columns from `first`."""
+        unroll, lanes, parts = self.unroll, self.lanes, self.parts
+        stride, width = self.window.strides[1], self.window.kernel[1]
+        carried = max(0, width - stride)
+        state = T.alloc_buffer((max(1, carried) * parts * lanes,), "int8", layout=None)
+
+        def keep(column: int, values: Sequence[ir.Expr]) -> None:
+            for part, value in enumerate(values):
+                store(state, value, i64((column * parts + part) * lanes), lanes)
+
+        for column in range(carried):
+            keep(column, self.column(i64(first * stride - self.window.pads[1] + column)))
+        with T.serial(i64(0), i64(trips)) as trip:
+            x = T.Bind(trip * unroll + first)
+            left = T.Bind(x * stride - self.window.pads[1])
+            columns = {
+                column: [load(state, i64((column * parts + part) * lanes), lanes) for part in range(parts)]
+                for column in range(carried)
+            }
+            for step in range(unroll):
+                self.outputs(x + step, self._met(columns, left, step * stride))
+            for column in range(carried):
+                keep(column, columns[unroll * stride + column])

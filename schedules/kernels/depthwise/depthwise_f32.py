@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fp32 depthwise convolution: a patch of output pixels at a time, four channels after four.
+
+A patch of some rows by some columns stays in accumulators while its input pixels are loaded once each, row by row; all
+four channels of a pixel are one vector, and so are their weights. 16-bit floats are computed in binary32: each vector
+is widened as it is loaded, weights at compile time.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import tirx
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics import bfloat
+from schedules.intrinsics.fmla import LANES, REGISTERS
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.threads import PARALLEL_CYCLES
+from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of
+from schedules.kernels.depthwise.patch_loops import patches
+from schedules.kernels.depthwise.tile_f32 import Emitter
+from schedules.kernels.epilogues import epilogue_f32, epilogue_half
+from schedules.kernels.gemm import product_f32, product_half
+from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY, FMLA_PER_CYCLE
+from schedules.tir.emit import kernel_function
+
+NAME = "depthwise_f32"
+
+PATCHES = ((2, 8), (2, 7), (2, 4), (1, 8), (1, 6), (1, 4), (1, 2), (1, 1), (8, 1), (4, 1), (2, 1))
+"""(rows, columns) of the patches worth considering; larger ones put accumulators on the stack on some cores. Two rows
+share hardly any input where the stride is more than 1."""
+
+SPARE_REGISTERS = 3
+"""What LLVM's schedulers let loads run ahead in."""
+
+SPARE_OF = dict.fromkeys(("cortex-a72", "cortex-a73", "cortex-a76", "cortex-a78", "cortex-x1"), 4)
+"""The same by LLVM's name of the core, where it is more: LLVM schedules these as it does a Cortex-A57
+(llvm/lib/Target/AArch64/AArch64Processors.td), loads first."""
+
+FEW_COLUMNS = 7
+"""Width of a kernel up to which its weights and a row of inputs are held at once; wider ones pass tap by tap."""
+
+LOOPED_COLUMNS = 7
+"""Width of a kernel from which its rows are a loop: straight code of them would be long."""
+
+BORDER = 7
+"""Reach of a kernel up to which its borders are code of their own, and what lies in them is not computed."""
+
+LOOP_OVERHEAD = 3
+"""Instructions that close one loop iteration: the weights' pointer, the count, the branch."""
+
+REORDERED = 160
+"""Instructions in flight, so that short patches overlap (MicroOpBufferSize of LLVM's model of the Neoverse N2)."""
+
+WIDENING = {"float32": 0, "float16": 1, "bfloat16": 1}
+"""Instructions that make a vector of the data binary32: FCVTL, or SHLL."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        rows: Rows of a patch.
+        columns: Columns of a patch.
+        parallel: Whether bands of `rows` output rows are spread over the runtime's threads.
+    """
+
+    rows: int
+    columns: int
+    parallel: bool = False
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes depthwise convolutions of any multiplier, stride and dilation."""
+    field = _field_or_why(workload)
+    if isinstance(field, Rejection):
+        return field
+    data = workload.operands[0]
+    if data.dtype == "bfloat16" and bfloat.FEATURE not in core.features:
+        return Rejection(NAME, "the core lacks a feature", bfloat.FEATURE, core.name)
+    height, width = workload.operands[1].shape[1:3]
+    return Match(f"{data.dtype} depthwise {height} x {width} of {data.shape[3]} channels")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """The candidate with the fewest instructions."""
+    return min(candidates(workload, core), key=lambda params: instructions(workload, params))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Every patch whose accumulators, one row of input and one of weights fit the registers."""
+    field = _field(workload)
+    down, across = field.down, field.across
+    free = REGISTERS - SPARE_OF.get(core.llvm_cpu, SPARE_REGISTERS)
+    width = min(across.kernel, FEW_COLUMNS)
+    shares = down.kernel > 1 and down.stride == down.dilation == 1 and not down.late
+    found = []
+    for rows, columns in dict.fromkeys((min(r, down.outputs), min(c, across.outputs)) for r, c in PATCHES):
+        needed = rows * columns + (columns - 1) * across.stride + 2 * width
+        if needed <= free and (rows == 1 or shares):
+            found.append((rows, columns))
+    options = [Params(rows, columns) for rows, columns in found]
+    return tuple(
+        replace(params, parallel=estimate(workload, params, core) >= PARALLEL_CYCLES) for params in options
+    )
+
+
+def instructions(workload: Workload, params: Params) -> float:
+    """Instructions of one call."""
+    return _patches(workload, params)[0]
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1: the slowest of dispatch, FMLA pipes and sums."""
+    total, products, waits = _patches(workload, params)
+    return max(total / core.issue_width, products / FMLA_PER_CYCLE, waits)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Weights [block][tap][4 channels] and bias [block][4 channels], flat, float32."""
+    field, full = _field(workload), _in_full(workload)
+    w = constants[workload.operands[1].index].astype(np.float32)
+    w, bias = w.reshape(w.shape[0], -1), product_f32.bias_of(full, constants, w.shape[0])
+    lanes = field.lanes_of(LANES)
+    return w[lanes].transpose(0, 2, 1).ravel(), bias[lanes].ravel().astype(np.float32)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    field = _field(workload).cut(params.rows, params.columns)
+    blocks = len(field.blocks(LANES))
+    _, height, width, _ = workload.operands[1].shape
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [((blocks * height * width * LANES,), "float32"), ((blocks * LANES,), "float32")]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    suffix = product_half.SUFFIXES.get(workload.operands[0].dtype, "_f32")
+    name = "_".join((f"arm_depthwise{suffix}", *(step.name for step in workload.epilogue)))
+    scope = bfloat.functions() if workload.operands[0].dtype == "bfloat16" else nullcontext()
+    with kernel_function(name, arguments) as function, scope:
+        buffers = [bfloat.bits(b) if str(b.dtype) == "bfloat16" else b for b in function.buffers]
+        emitter = Emitter(workload, field, buffers)
+        patches(field, LANES, params.parallel, emitter.patch)
+    return function.prim_func
+
+
+def _in_full(workload: Workload) -> Workload:
+    """The same in float32."""
+    return workload if workload.operands[0].dtype == "float32" else product_half.in_full(workload)
+
+
+def _field_or_why(workload: Workload) -> Field | Rejection:
+    full, data = workload, workload.operands[0]
+    if workload.composite in ("arm.conv2d" + suffix for suffix in product_half.SUFFIXES.values()):
+        if workload.output_dtype not in (data.dtype, "float32"):
+            return Rejection(
+                NAME, "output has another dtype", f"{data.dtype} or float32", workload.output_dtype
+            )
+        full = product_half.in_full(workload)
+    product = product_f32.product_of(full, NAME)
+    if isinstance(product, Rejection):
+        return product
+    if full.composite != "arm.conv2d":
+        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite)
+    images, height, width, channels = data.shape
+    if product.groups != channels:
+        grouped = f"{product.groups} groups of {channels} channels"
+        return Rejection(NAME, "not depthwise", "a group each channel", grouped)
+    of = Depthwise(
+        (images, height, width, channels),
+        (workload.operands[1].shape[1], workload.operands[1].shape[2]),
+        product_f32.pair(workload, "strides"),
+        product_f32.pair(workload, "dilation"),
+        product_f32.padding(workload),
+        product.columns,
+    )
+    field = field_of(of, LANES, border=BORDER)
+    if not isinstance(field, Field):
+        return Rejection(NAME, *field)
+    late = field.down.kernel > 1 and field.across.kernel >= LOOPED_COLUMNS
+    return replace(field, down=replace(field.down, late=late))
+
+
+def _field(workload: Workload) -> Field:
+    return taken(_field_or_why(workload), workload)
+
+
+def _patches(workload: Workload, params: Params) -> tuple[float, float, float]:
+    """(instructions, FMLA, cycles of one FMLA waiting for another on its accumulator) of one call."""
+    field = _field(workload).cut(params.rows, params.columns)
+    # What a loop leaves out at the borders is what code of its own would.
+    down, across = replace(field.down, late=False), field.across
+    loop = LOOP_OVERHEAD * field.down.late
+    widening = WIDENING[workload.operands[0].dtype]
+    if widening:
+        after = 1 + epilogue_half.instructions(workload.epilogue, workload.output_dtype)
+    else:
+        after = 1 + epilogue_f32.instructions(workload.epilogue) + epilogue_f32.STORE
+    total, products, waits = 0.0, 0.0, 0.0
+    for rows in down.spans:
+        for columns in across.spans:
+            fmla = down.products(rows) * across.products(columns)
+            weights = down.kernel * across.kernel * rows.outputs / 2
+            inside = fmla + (1 + widening) * len(rows.inputs) * len(columns.inputs) + weights
+            inside += (
+                after * rows.outputs * columns.outputs
+                + LOOP_OVERHEAD
+                + (1 + loop) * len(rows.inputs)
+                + rows.outputs
+            )
+            chain = FMLA_LATENCY * fmla / (rows.outputs * columns.outputs)
+            total += inside * rows.count * columns.count
+            products += fmla * rows.count * columns.count
+            waits += chain * min(1, inside / REORDERED) * rows.count * columns.count
+    calls = field.of.data[0] * len(field.blocks(LANES))
+    return total * calls + 2 * field.copied / LANES, products * calls, waits * calls

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 depthwise convolution on SDOT: four input rows at a time, eight channels, columns carried in registers.
+
+Four rows of one column are interleaved to [channel][4 rows], so that one SDOT takes four kernel rows of four
+channels; with weights (w0 w1 w2 0) and (0 w0 w1 w2) the same data serves two output rows of a 3 x 3 kernel. Borders are
+code with constants where the data would be: there is no padded copy.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.reload import reloads
+from schedules.intrinsics.sdot import FEATURE
+from schedules.kernels.common import threads
+from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, requantization, scalar
+from schedules.kernels.depthwise import band_loops
+from schedules.kernels.depthwise.accumulators_s8 import anew
+from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
+from schedules.kernels.depthwise.input_rows_s8 import GROUP, Window
+from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Sdot, reorders
+from schedules.kernels.gemm import product_s8
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.tir.emit import kernel_function
+
+NAME = "depthwise_s8"
+
+ENGINE = Sdot()
+
+KEPT_COLUMNS = 3
+"""Width of a kernel whose weights stay in registers with two columns of outputs."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        unroll: Output columns of one loop iteration.
+        anew: Whether what accumulators begin with is loaded for each of them, and not copied from registers: fewer
+            instructions, which LLVM's schedulers do not move loads across.
+        parallel: Whether bands of rows are spread over the runtime's threads.
+    """
+
+    unroll: int
+    anew: bool = True
+    parallel: bool = False
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes small depthwise convolutions with one output a channel, on cores with dotprod."""
+    return band_loops.matches(workload, core, NAME, FEATURE)
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Two columns where a 3 x 3 kernel carries as many, and its weights stay in registers with them; else one."""
+    kept = workload.operands[1].shape[2] <= KEPT_COLUMNS and product_s8.pair(workload, "strides")[1] == 1
+    unroll = 2 if kept else 1
+    return next(params for params in candidates(workload, core) if params.unroll == unroll)
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """One to four columns; calls that are worth it in tasks for the threads."""
+    options = [Params(unroll, reorders(core)) for unroll in range(1, 5)]
+    return tuple(
+        replace(params, parallel=estimate(workload, params, core) >= threads.PARALLEL_CYCLES)
+        for params in options
+    )
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    return cost(workload, params).cycles(core)
+
+
+def cost(workload: Workload, params: Params) -> Cost:
+    """Instructions of one call; borders are taken to cost what the middle does."""
+    product, window = _read(workload)
+    new_columns = min(window.kernel[1], window.strides[1]) * len(window.groups.firsts)
+    # Of a group of rows four loads and four permutations.
+    column = (scalar(GROUP) + arithmetic(GROUP * (2 if product.flipped else 1))) * new_columns
+    # Accumulators start as copies, or by one load for two; of an output row eight channels are requantised and stored.
+    column += scalar(window.band) if params.anew else arithmetic(HALVES * window.band)
+    column += arithmetic(HALVES * len(list(window.products())) + window.band)
+    column += requantization(window.band * CHANNELS, product.form, product.to)
+    column += scalar(COLUMN_OVERHEAD / params.unroll)
+    count = -(-window.output[0] // window.band) * window.data[0]
+    return column * (count * len(starts_of(window)) * window.output[1])
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Weights [block][product][8 channels][4 rows]; offsets and multipliers [block][8 channels]; all flat."""
+    product, window = _read(workload)
+    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
+    channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
+    # [block][8 channels][row][column]
+    w = constants[workload.operands[1].index][channels][..., 0]
+    weights = [ENGINE.pack(w[..., column], taps) for _, column, _, taps in window.products()]
+    return np.stack(weights, axis=1).ravel(), offset[channels].ravel(), m[channels].ravel()
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    product, window = _read(workload)
+    blocks = len(starts_of(window))
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [((blocks * len(list(window.products())) * CHANNELS * GROUP,), "int8")]
+    arguments += [((blocks * CHANNELS,), "int32"), ((blocks * CHANNELS,), "float32")]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    with kernel_function("arm_depthwise_s8", arguments) as function, pins(), reloads():
+        block = partial(_Block, params.anew, product, window, params.unroll, function.buffers)
+        bands(window, params.parallel, block)
+    return function.prim_func
+
+
+class _Block(Block):
+    """See `depthwise_bands.Block`."""
+
+    lanes = VECTOR
+
+    def __init__(self, anew: bool, *where: Any) -> None:
+        super().__init__(*where)
+        self.anew = anew
+        products, block = list(self.window.products()), where[-1]
+        self.weights = {
+            (row, column, group): ENGINE.weights(self.w, (block * len(products) + index) * (CHANNELS * GROUP))
+            for index, (row, column, group, _) in enumerate(products)
+            if row < self.rows
+        }
+        self.used = sorted({group for row in range(self.rows) for group, _ in self.window.groups.cover(row)})
+        self.parts = HALVES * len(self.used)
+
+    def column(self, place: ir.Expr | None) -> list[ir.Expr]:
+        """The groups of one input column, interleaved: two vectors each."""
+        loaded: dict[int, ir.Expr] = {}
+
+        def row(index: int) -> ir.Expr:
+            # Rows that no kernel row meets are any rows.
+            index = min(index, len(self.valid) - 1)
+            if index not in loaded:
+                loaded[index] = self.row(place, index)
+            return loaded[index]
+
+        found = []
+        for group in self.used:
+            first = self.window.groups.firsts[group]
+            found += ENGINE.column([row(first + i) for i in range(GROUP)], self.product.flipped)
+        return found
+
+    def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
+        """See `depthwise_bands.Block`."""
+        totals = [anew(self.offset, self.block) if self.anew else list(self.start) for _ in range(self.rows)]
+        for column, values in enumerate(columns):
+            for row in range(self.rows):
+                for group, taps in self.window.groups.cover(row):
+                    part = HALVES * self.used.index(group)
+                    data, weights = values[part : part + HALVES], self.weights[row, column, group]
+                    totals[row] = ENGINE.add(totals[row], weights, data, taps)
+                # All columns but one are new: their loads would go before the sums.
+                if self.anew and self.window.strides[1] > 1:
+                    totals[row] = [T.Bind(pinned(each)) for each in totals[row]]
+        return totals
+
+
+def _read(workload: Workload) -> tuple[Product, Window]:
+    product = band_loops.product_of(workload, NAME)
+    return product, band_loops.window_of(workload, product)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 depthwise convolution on SMULL and SMLAL, for cores without dotprod: eight channels, columns carried.
+
+Two taps are summed in 16 bits, where the weights allow it, and then added to 32 bits (SADDW). Borders are code with
+constants where the data would be: there is no padded copy.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.pin import pinned, pins
+from schedules.kernels.common import threads
+from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
+from schedules.kernels.depthwise import band_loops
+from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
+from schedules.kernels.depthwise.input_rows_s8 import Window
+from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Mlal
+from schedules.kernels.gemm import product_s8
+from schedules.kernels.gemm.product_s8 import Product, flip
+from schedules.kernels.tiles.int16_chains import chain_of
+from schedules.kernels.tiles.mlal_tile import LEAST
+from schedules.tir.emit import kernel_function, load
+
+NAME = "depthwise_s8_mlal"
+
+BAND = 2
+"""Output rows that are computed together: what they share of three input rows stays in registers."""
+
+UNROLL = 3
+"""The most output columns of one loop iteration."""
+
+KEPT_COLUMNS = 2
+"""That are carried and stay in registers beside the weights."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        unroll: Output columns of one loop iteration.
+        chain: Products that are summed in 16 bits before they are widened: 2 is exact only for weights of which no
+            two that meet are -128, 1 for all.
+        parallel: Whether bands of rows are spread over the runtime's threads.
+    """
+
+    unroll: int
+    chain: int = 1
+    parallel: bool = False
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes small depthwise convolutions with one output a channel, on every core with NEON."""
+    return band_loops.matches(workload, core, NAME, "neon")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Two columns, where the carried ones are then in the same registers again; three spill on some cores."""
+    carried = workload.operands[1].shape[2] - product_s8.pair(workload, "strides")[1]
+    return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """One to three columns; calls that are worth it in tasks for the threads."""
+    chain = chain_of(workload)
+    parallel = cost(workload, Params(1, chain)).cycles(core) >= threads.PARALLEL_CYCLES
+    return tuple(Params(unroll, chain, parallel) for unroll in range(1, UNROLL + 1))
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    return cost(workload, params).cycles(core)
+
+
+def cost(workload: Workload, params: Params) -> Cost:
+    """Instructions of one call: of each column and eight channels loads, products, sums, requantisation, stores."""
+    product, window = _read(workload)
+    rows, columns = window.output
+    (height, width), (down, across) = window.kernel, window.strides
+    taps = height * width
+    sums = HALVES * -(-taps // params.chain)
+    outputs = window.band * CHANNELS
+    loads = ((window.band - 1) * down + height) * min(width, across)
+    column = arithmetic(window.band * (taps + sums + 1.5)) + requantization(outputs, product.form, product.to)
+    column += scalar(loads + COLUMN_OVERHEAD / params.unroll)
+    count = -(-rows // window.band) * window.data[0]
+    return column * (count * len(starts_of(window)) * columns)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Weights [block][tap][8 channels], taps column by column; offsets and multipliers [block][8 channels]; all flat.
+
+    Raises:
+        ValueError: Two weights of -128 meet, and `params.chain` is 2.
+    """
+    product, window = _read(workload)
+    w = constants[workload.operands[1].index][..., 0].transpose(0, 2, 1).reshape(window.data[3], -1)
+    if params.chain > 1 and np.any((w[:, 1::2] == LEAST) & (w[:, : w.shape[1] // 2 * 2 : 2] == LEAST)):
+        raise ValueError(f"{NAME}: two weights of -128 meet, whose products do not fit; take chain 1")
+    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
+    channels = np.array([range(start, start + CHANNELS) for start in starts_of(window)])
+    weights = np.ascontiguousarray(w[channels].transpose(0, 2, 1))
+    return weights.ravel(), offset[channels].ravel(), m[channels].ravel()
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    product, window = _read(workload)
+    size = len(starts_of(window)) * CHANNELS
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [
+        ((size * window.kernel[0] * window.kernel[1],), "int8"),
+        ((size,), "int32"),
+        ((size,), "float32"),
+    ]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    with kernel_function("arm_depthwise_s8_mlal", arguments) as function, pins():
+        block = partial(_Block, params.chain, product, window, params.unroll, function.buffers)
+        bands(window, params.parallel, block)
+    return function.prim_func
+
+
+class _Block(Block):
+    """See `depthwise_bands.Block`."""
+
+    lanes = CHANNELS
+
+    def __init__(self, chain: int, *where: Any) -> None:
+        super().__init__(*where)
+        self.engine, self.parts = Mlal(chain), len(self.valid)
+        taps = self.window.kernel[0] * self.window.kernel[1]
+        self.weights = [load(self.w, (where[-1] * taps + tap) * CHANNELS, CHANNELS) for tap in range(taps)]
+
+    def column(self, place: ir.Expr | None) -> list[ir.Expr]:
+        """The rows of one input column, int8x8 each."""
+        rows = (self.row(place, row) for row in range(self.parts))
+        return [T.Bind(flip(value, self.product.flipped)) for value in rows]
+
+    def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
+        """See `depthwise_bands.Block`."""
+        (height, width), chain = self.window.kernel, self.engine.group
+        totals, data = [list(self.start) for _ in range(self.rows)], []
+        for column, values in enumerate(columns):
+            for tap in range(column * height, (column + 1) * height):
+                data.append(values[tap - column * height :: self.window.strides[0]])
+                if len(data) == chain or tap == height * width - 1:
+                    weights = self.weights[tap + 1 - len(data) :]
+                    for row, total in enumerate(totals):
+                        met = [each[row] for each in data]
+                        sums = self.engine.add(total, weights, met, tuple(range(len(data))))
+                        totals[row] = [T.Bind(pinned(each)) for each in sums]
+                    data.clear()
+        return totals
+
+
+def _read(workload: Workload) -> tuple[Product, Window]:
+    product = band_loops.product_of(workload, NAME)
+    return product, band_loops.window_of(workload, product, BAND)

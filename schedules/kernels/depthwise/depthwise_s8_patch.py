@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 depthwise convolution of any kernel: a patch of output pixels at a time, eight channels after eight.
+
+Input rows are taken in groups: four for SDOT, interleaved to [channel][4 rows]; two, or one, for SMULL and SMLAL, whose
+sum of two products fits 16 bits. All accumulators of a patch stay in registers while groups and taps pass: a vector of
+weights is loaded once a patch, and a column of a group once a row of taps. A kernel of one row is taken as one of one
+column, in bands of columns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics import sdot
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.reload import reloads
+from schedules.kernels.common import threads
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, cheapest, requantization, scalar
+from schedules.kernels.depthwise.accumulators_s8 import anew, by_channel, finish
+from schedules.kernels.depthwise.axis_steps import Span
+from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, prepared
+from schedules.kernels.depthwise.input_rows_s8 import Groups
+from schedules.kernels.depthwise.instructions_s8 import CHANNELS, ENGINES, HALVES, Engine, reorders
+from schedules.kernels.depthwise.patch_loops import Place, patches
+from schedules.kernels.gemm import product_s8
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.tiles.int16_chains import chain_of
+from schedules.tir.emit import kernel_function, load
+
+NAME = "depthwise_s8_patch"
+
+PATCHES = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1), (8, 1), (1, 6))
+"""Outputs along the axis that groups are cut of, and along the other."""
+
+SPARE_REGISTERS = 4
+"""For weights, and for rows before they are interleaved."""
+
+PATCH_OVERHEAD = 8
+"""Scalar instructions of a patch: where its rows lie, the loop over channels."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        down: Outputs of a patch along the axis that groups are cut of.
+        across: Outputs along the other.
+        engine: What sums up products: a key of `ENGINES`.
+        ordered: Whether sums stay as they are written, in few registers, or LLVM moves them, for cores in order.
+        parallel: Whether bands of patches are spread over the runtime's threads.
+    """
+
+    down: int
+    across: int
+    engine: str
+    ordered: bool = True
+    parallel: bool = False
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
+    product = product_s8.product_of(workload, NAME)
+    if isinstance(product, Rejection):
+        return product
+    field = _field_or_why(workload, product)
+    if isinstance(field, Rejection):
+        return field
+    if not core.neon:
+        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+    height, width = workload.operands[1].shape[1:3]
+    return Match(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """The cheapest patch."""
+    return cheapest(candidates(workload, core), lambda params: cost(workload, params), core)
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Every patch whose accumulators, and the columns that pass, fit the registers."""
+    engine = "sdot" if sdot.FEATURE in core.features else f"mlal{chain_of(workload)}"
+    field = _field(workload)
+    options = [
+        Params(down, across, engine, reorders(core) or engine != "sdot")
+        for down, across in PATCHES
+        if _fits(field, ENGINES[engine], down, across)
+    ]
+    return tuple(
+        replace(params, parallel=estimate(workload, params, core) >= threads.PARALLEL_CYCLES)
+        for params in options
+    )
+
+
+def _fits(field: Field, engine: Engine, down: int, across: int) -> bool:
+    if down > max(1, field.down.outputs) or across > max(1, field.across.outputs):
+        return False
+    if down > 1 and field.down.dilation > 1:
+        return False
+    passing = engine.registers * (across if field.across.kernel > 1 else 1)
+    return HALVES * down * across + passing <= REGISTERS - SPARE_REGISTERS
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    return cost(workload, params).cycles(core)
+
+
+def cost(workload: Workload, params: Params) -> Cost:
+    """Instructions of one call: of each patch and eight channels loads, products, requantisation, stores."""
+    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    groups = _groups(field, engine)
+    taps = [taps for row in range(groups.band) for _, taps in groups.cover(row)]
+    products = sum((engine.adding(tap) for tap in taps), Cost()) * field.across.kernel
+    columns = engine.loading(product.flipped) * len(groups.firsts)
+    outputs = params.down * params.across
+    total = Cost()
+    for rows in field.down.spans:
+        for span in field.across.spans:
+            patch = products * span.outputs + columns * len(span.inputs)
+            patch += scalar(len(taps) * field.across.kernel + PATCH_OVERHEAD)
+            patch += requantization(outputs * CHANNELS, product.form, product.to)
+            # Accumulators that are overwritten start with a load of their own; eight bytes are stored.
+            patch += scalar(outputs * engine.overwrites) + arithmetic(outputs)
+            total += patch * (rows.count * span.count)
+    calls = field.of.data[0] * len(field.blocks(CHANNELS))
+    return total * calls + (scalar(1) + arithmetic(1)) * (field.copied / VECTOR)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Weights as the engine reads them, [block][product]; offsets and multipliers [block][8 channels]; all flat.
+
+    Raises:
+        ValueError: The engine's sums do not hold for these weights.
+    """
+    product, field, engine = _product(workload), _cut(workload, params), ENGINES[params.engine]
+    w = constants[workload.operands[1].index][..., 0]
+    lanes = field.lanes_of(CHANNELS)
+    # [block][8 channels][down][across]
+    w = (w.transpose(0, 2, 1) if _is_turned(workload) else w)[lanes]
+    products = _groups(field, engine).products(field.across.kernel)
+    vectors = [engine.pack(w[..., column], taps) for _, column, _, taps in products]
+    offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
+    return np.stack(vectors, axis=1).ravel(), offset[lanes].ravel(), m[lanes].ravel()
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    field, engine = _cut(workload, params), ENGINES[params.engine]
+    size = len(field.blocks(CHANNELS)) * CHANNELS
+    weights = len(_groups(field, engine).products(field.across.kernel)) * engine.group * size
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [((weights,), "int8"), ((size,), "int32"), ((size,), "float32")]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    with kernel_function(f"arm_{NAME}", arguments) as function, pins(), reloads():
+        emitter = _Emitter(workload, params, function.buffers)
+        patches(field, CHANNELS, params.parallel, emitter.patch)
+    return function.prim_func
+
+
+class _Emitter:
+    """Emits patches."""
+
+    def __init__(self, workload: Workload, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
+        self.product, self.field = _product(workload), _cut(workload, params)
+        self.engine, self.ordered = ENGINES[params.engine], params.ordered
+        self.groups = _groups(self.field, self.engine)
+        self.products = self.groups.products(self.field.across.kernel)
+        self.w, self.offset, self.m, self.output = buffers[-4:]
+        self.x = prepared(buffers[0], self.field, self.product.pad.value if self.product.pad else 0)
+
+    def patch(self, rows: Span, columns: Span, place: Place) -> None:
+        """Eight channels of one patch."""
+        across, groups = self.field.across, self.groups
+        load_offsets = anew if self.ordered and self.engine.overwrites else by_channel
+        acc = {
+            (row, column): load_offsets(self.offset, place.block)
+            for row in range(rows.outputs)
+            for column in range(columns.outputs)
+        }
+        size = CHANNELS * self.engine.group
+        data: dict[tuple[int, int], Sequence[ir.Expr]] = {}
+        for index, (row, tap, group, taps) in enumerate(self.products):
+            if row >= rows.outputs:
+                continue
+            weights = self.engine.weights(self.w, (place.block * len(self.products) + index) * size)
+            for column in range(columns.outputs):
+                x = column * across.stride + tap * across.dilation
+                if (group, x) not in data:
+                    at = place.source + x * self.field.source[2]
+                    data[group, x] = self.group(at, groups.firsts[group], groups.rows)
+                total = self.engine.add(acc[row, column], weights, data[group, x], taps)
+                acc[row, column] = [T.Bind(pinned(each)) if self.ordered else each for each in total]
+        _, down, across_pitch = self.field.target
+        places = [place.target + (row * down + column * across_pitch) for row, column in acc]
+        finish(self.product, list(acc.values()), by_channel(self.m, place.block), self.output, places)
+
+    def group(self, at: ir.Expr, first: int, rows: int) -> Sequence[ir.Expr]:
+        """One column of one group, as the engine takes it."""
+        # Rows that no tap meets are any rows.
+        inside = [min(first + row, rows - 1) * self.field.down.dilation for row in range(self.engine.group)]
+        loaded = {row: load(self.x, at + row * self.field.source[1], CHANNELS) for row in set(inside)}
+        return self.engine.column([loaded[row] for row in inside], self.product.flipped)
+
+
+def _field_or_why(workload: Workload, product: Product) -> Field | Rejection:
+    channels = product.data[-1]
+    if workload.composite != "arm.conv2d_s8" or product.groups != channels:
+        grouped = f"{product.groups} groups of {channels} channels"
+        return Rejection(NAME, "not depthwise", "a group each channel", grouped)
+    images, height, width, _ = workload.operands[0].shape
+    (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
+    of = Depthwise(
+        (images, height, width, channels),
+        (workload.operands[1].shape[1], workload.operands[1].shape[2]),
+        product_s8.pair(workload, "strides"),
+        product_s8.pair(workload, "dilation"),
+        (top, left, bottom, right),
+        product.columns,
+    )
+    field = field_of(of, CHANNELS, turned=_is_turned(workload))
+    return field if isinstance(field, Field) else Rejection(NAME, *field)
+
+
+def _is_turned(workload: Workload) -> bool:
+    """Whether the kernel is one row."""
+    _, height, width, _ = workload.operands[1].shape
+    return height == 1 < width
+
+
+def _product(workload: Workload) -> Product:
+    return taken(product_s8.product_of(workload, NAME), workload)
+
+
+def _field(workload: Workload) -> Field:
+    return taken(_field_or_why(workload, _product(workload)), workload)
+
+
+def _cut(workload: Workload, params: Params) -> Field:
+    return _field(workload).cut(params.down, params.across)
+
+
+def _groups(field: Field, engine: Engine) -> Groups:
+    """Of the rows that a patch meets, or of every one that its dilation leaves."""
+    down = field.down
+    return Groups(down.kernel, down.stride, min(down.step, down.outputs), engine.group)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A depthwise convolution as kernels walk it: channels in vectors, and the two axes of a patch of outputs.
+
+Borders are left out of small kernels and copied around the data of larger ones, whose code would be long. Where an
+output channel shares its input with others, the copy repeats each element. Where a pixel has fewer channels than a
+vector, a row of the output is one pixel of many channels: with a stride of 1 their inputs are neighbours too.
+
+    y[w, c] = sum over k of x[w + k d, c] * w[k, c]    is    y[f] = sum over k of x[f + k d C] * w[k, f mod C]
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.kernels.common import copies
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.copies import REGISTER
+from schedules.kernels.depthwise.axis_steps import Axis
+from schedules.tir.emit import i64, load, store
+
+Quad = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Depthwise:
+    """What is to be computed.
+
+    Attributes:
+        data: [N, H, W, C].
+        kernel: Rows and columns.
+        strides: Of rows and columns.
+        dilation: Of rows and columns.
+        pads: Top, left, bottom, right.
+        multiplier: Output channels of one input channel.
+    """
+
+    data: Quad
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: Quad
+    multiplier: int = 1
+
+    @property
+    def axes(self) -> tuple[Axis, Axis]:
+        """Rows and columns, in steps of one output."""
+        _, height, width, _ = self.data
+        top, left, bottom, right = self.pads
+        rows, columns = (
+            Axis(size, self.kernel[i], self.strides[i], *border, 1, self.dilation[i])
+            for i, (size, border) in enumerate(((height, (top, bottom)), (width, (left, right))))
+        )
+        return rows, columns
+
+
+@dataclass(frozen=True)
+class Field:
+    """How it is walked.
+
+    Attributes:
+        of: What it is.
+        down: The axis of bands of patches.
+        across: The axis along which the patches of a band follow each other.
+        channels: That lie side by side, in the data as in the output.
+        source: Elements of the data from an image, and along `down` and `across`, to the next.
+        target: Of the output alike.
+        padded: Whether the data is copied with its border.
+    """
+
+    of: Depthwise
+    down: Axis
+    across: Axis
+    channels: int
+    source: tuple[int, int, int]
+    target: tuple[int, int, int]
+    padded: bool
+
+    def cut(self, down: int, across: int) -> "Field":
+        """With patches of that size."""
+        return replace(self, down=replace(self.down, step=down), across=replace(self.across, step=across))
+
+    def blocks(self, lanes: int) -> list[int]:
+        """First channel of each vector; the last one overlaps the one before it."""
+        return [min(start, self.channels - lanes) for start in range(0, self.channels, lanes)]
+
+    def lanes_of(self, lanes: int) -> Array:
+        """The output channel of each lane of each block."""
+        outputs = self.of.data[3] * self.of.multiplier
+        return np.asarray((np.array(self.blocks(lanes))[:, None] + np.arange(lanes)) % outputs)
+
+    @property
+    def shape(self) -> Quad:
+        """Of the data as it is read, without repeated channels."""
+        images, height, width, channels = self.of.data
+        top, left, bottom, right = self.of.pads if self.padded else (0, 0, 0, 0)
+        return images, top + height + bottom, left + width + right, channels
+
+    @property
+    def copied(self) -> int:
+        """Elements that are written before the first product."""
+        elements = int(np.prod(self.shape))
+        repeated = elements * self.of.multiplier if self.of.multiplier > 1 else 0
+        return repeated + (elements if self.padded else 0)
+
+
+def field_of(
+    of: Depthwise, lanes: int, *, turned: bool = False, border: int = 0
+) -> Field | tuple[str, str, str]:
+    """How to walk it with vectors of some lanes; or why not: reason, limit and actual value.
+
+    Args:
+        of: What it is.
+        lanes: Of a vector.
+        turned: Whether bands are cut along the columns.
+        border: How far a kernel may reach whose borders are code of their own.
+    """
+    rows, columns = of.axes
+    channels = of.data[3] * of.multiplier
+    narrow = channels < lanes
+    plain = max(rows.reach, columns.reach) <= border and of.multiplier == 1 and not narrow
+    padded = any(of.pads) and not plain
+    if padded:
+        rows, columns = (
+            replace(axis, size=axis.before + axis.size + axis.after, before=0, after=0)
+            for axis in (rows, columns)
+        )
+    line = columns.size * channels
+    source = (rows.size * line, line, channels)
+    target = (rows.outputs * columns.outputs * channels, columns.outputs * channels, channels)
+    if narrow and of.strides[1] > 1:
+        return "too few channels", f"{lanes} or more, or stride 1", f"{channels}, stride {of.strides[1]}"
+    if narrow:
+        channels *= columns.outputs
+        columns = replace(columns, size=columns.reach)
+        if channels < lanes:
+            return "too few elements in a row", f"{lanes} or more", str(channels)
+    if turned:
+        rows, columns = columns, rows
+        source, target = ((pitch[0], pitch[2], pitch[1]) for pitch in (source, target))
+    return Field(of, rows, columns, channels, source, target, padded)
+
+
+def prepared(x: tirx.Buffer, field: Field, border: float) -> tirx.Buffer:
+    """Emits the copy that the field asks for; `x` itself where it asks for none."""
+    if field.padded:
+        top, left, bottom, right = field.of.pads
+        widths = ((0, 0), (top, bottom), (left, right), (0, 0))
+        x = copies.padded(x, field.of.data, widths, border)
+    if field.of.multiplier > 1:
+        x = _repeated(x, int(np.prod(field.shape)), field.of.multiplier)
+    return x
+
+
+def _repeated(source: tirx.Buffer, count: int, times: int) -> tirx.Buffer:
+    """Emits a copy of a flat buffer in which each element stands some times."""
+    lanes = REGISTER // np.dtype(str(source.dtype)).itemsize
+    target = T.alloc_buffer((count * times,), source.dtype, scope="global", layout=None)
+
+    def vector(at: ir.Expr, size: int) -> None:
+        value = load(source, at, size)
+        for part in range(times):
+            order = [(part * size + lane) // times for lane in range(size)]
+            repeated = value if size == 1 else tirx.Shuffle([value], order)
+            store(target, repeated, at * times + part * size, size)
+
+    whole = count // lanes
+    if whole:
+        with T.serial(i64(0), i64(whole)) as index:
+            vector(T.Bind(index * lanes), lanes)
+    for at, size in copies.pieces(count - whole * lanes, lanes):
+        vector(i64(whole * lanes + at), size)
+    return target

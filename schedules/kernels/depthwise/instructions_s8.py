@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sums up the products of eight channels of int8: SDOT over four rows, or SMULL and SMLAL over two or one."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.intrinsics.sdot import sdot
+from schedules.intrinsics.smull import saddw, smlal, smull
+from schedules.intrinsics.vector import high, low, zip_halves
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.depthwise.input_rows_s8 import GROUP, Taps
+from schedules.kernels.gemm.product_s8 import flip
+from schedules.kernels.tiles.int16_chains import PAIR
+from schedules.kernels.tiles.mlal_tile import LEAST
+from schedules.tir.emit import load
+
+CHANNELS = 8
+"""That are computed together."""
+
+HALVES = 2
+"""Vectors of four channels' accumulators."""
+
+IN_ORDER_WIDTH = 3
+"""Cores with dotprod that dispatch no more than this issue in order (see `schedules.cores`)."""
+
+
+def reorders(core: Core) -> bool:
+    """Whether a core with dotprod finds itself what need not wait; what LLVM would move may then stay as written."""
+    return core.issue_width > IN_ORDER_WIDTH
+
+
+class Engine(ABC):
+    """One way to sum up.
+
+    Attributes:
+        group: Rows of which products are summed at once.
+        registers: That hold one column of a group.
+        overwrites: Whether the accumulators that are added to are.
+    """
+
+    group: int
+    registers: int
+    overwrites: bool
+
+    @abstractmethod
+    def loading(self, flipped: bool) -> Cost:
+        """Instructions of `column`, its loads included."""
+
+    @abstractmethod
+    def adding(self, taps: Taps) -> Cost:
+        """Instructions of `add`."""
+
+    @abstractmethod
+    def pack(self, w: Array, taps: Taps) -> Array:
+        """The weights of one product, [block, 8 * group], of [block, 8 channels, rows of the kernel]."""
+
+    @abstractmethod
+    def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:
+        """One column of a group, from 8 channels of each of its rows."""
+
+    @abstractmethod
+    def weights(self, w: tirx.Buffer, at: ir.Expr) -> list[ir.Expr]:
+        """The weights of one product."""
+
+    @abstractmethod
+    def add(
+        self, total: Sequence[ir.Expr], weights: Sequence[ir.Expr], column: Sequence[ir.Expr], taps: Taps
+    ) -> list[ir.Expr]:
+        """The accumulators of eight channels with one product more."""
+
+
+@dataclass(frozen=True)
+class Sdot(Engine):
+    """Four rows of four channels by one SDOT."""
+
+    group: int = GROUP
+    registers: int = HALVES
+    overwrites: bool = True
+
+    def loading(self, flipped: bool) -> Cost:
+        """See `Engine`."""
+        return scalar(GROUP) + arithmetic(GROUP + HALVES * flipped)
+
+    def adding(self, taps: Taps) -> Cost:
+        """See `Engine`."""
+        return arithmetic(HALVES)
+
+    def pack(self, w: Array, taps: Taps) -> Array:
+        """See `Engine`."""
+        packed = np.zeros((*w.shape[:2], GROUP), np.int8)
+        for row, tap in enumerate(taps):
+            if tap is not None:
+                packed[:, :, row] = w[:, :, tap]
+        return packed.reshape(len(w), -1)
+
+    def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:
+        """See `Engine`."""
+        upper, lower = (T.Bind(_zip(rows[i], rows[i + 1])) for i in (0, 2))
+        return [T.Bind(flip(v, flipped)) for v in zip_halves(upper, lower, "int16x8")]
+
+    def weights(self, w: tirx.Buffer, at: ir.Expr) -> list[ir.Expr]:
+        """See `Engine`."""
+        return [load(w, at + VECTOR * v, VECTOR) for v in range(HALVES)]
+
+    def add(
+        self, total: Sequence[ir.Expr], weights: Sequence[ir.Expr], column: Sequence[ir.Expr], taps: Taps
+    ) -> list[ir.Expr]:
+        """See `Engine`."""
+        return [T.Bind(sdot(total[v], weights[v], column[v])) for v in range(HALVES)]
+
+
+@dataclass(frozen=True)
+class Mlal(Engine):
+    """A row, or two whose products are summed in 16 bits: exact unless two weights of -128 meet."""
+
+    group: int
+    overwrites: bool = False
+
+    @property
+    def registers(self) -> int:  # type: ignore[override] # as many as rows
+        """See `Engine`."""
+        return self.group
+
+    def loading(self, flipped: bool) -> Cost:
+        """See `Engine`."""
+        return scalar(self.group) + arithmetic(self.group * flipped)
+
+    def adding(self, taps: Taps) -> Cost:
+        """See `Engine`."""
+        return arithmetic(HALVES + sum(tap is not None for tap in taps))
+
+    def pack(self, w: Array, taps: Taps) -> Array:
+        """See `Engine`."""
+        packed = np.zeros((len(w), self.group, CHANNELS), np.int8)
+        for row, tap in enumerate(taps):
+            if tap is not None:
+                packed[:, row] = w[:, :, tap]
+        if self.group == PAIR and np.any((packed == LEAST).all(1)):
+            raise ValueError("two weights of -128 meet, whose products do not fit; take one row")
+        return packed.reshape(len(w), -1)
+
+    def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:
+        """See `Engine`."""
+        return [T.Bind(flip(row, flipped)) for row in rows]
+
+    def weights(self, w: tirx.Buffer, at: ir.Expr) -> list[ir.Expr]:
+        """See `Engine`."""
+        return [load(w, at + CHANNELS * row, CHANNELS) for row in range(self.group)]
+
+    def add(
+        self, total: Sequence[ir.Expr], weights: Sequence[ir.Expr], column: Sequence[ir.Expr], taps: Taps
+    ) -> list[ir.Expr]:
+        """See `Engine`."""
+        products = None
+        for row, tap in enumerate(taps):
+            if tap is not None:
+                new = smull(column[row], weights[row]) if products is None else None
+                products = T.Bind(new if new is not None else smlal(products, column[row], weights[row]))
+        return [T.Bind(saddw(total[0], low(products))), T.Bind(saddw(total[1], high(products)))]
+
+
+ENGINES: dict[str, Engine] = {"sdot": Sdot(), "mlal1": Mlal(1), "mlal2": Mlal(PAIR)}
+
+
+def _zip(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """8 + 8 bytes, alternating."""
+    order = [index for lane in range(CHANNELS) for index in (lane, lane + CHANNELS)]
+    return tirx.Shuffle([a, b], order)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Walks a depthwise convolution patch by patch; all channels of a patch before the next.
+
+Patches at borders that are not copied are code of their own. Channels are the innermost loop, so that nothing in it
+stays the same, and no register is held across it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.kernels.common import threads
+from schedules.kernels.depthwise.axis_steps import Span
+from schedules.kernels.depthwise.geometry import Field
+from schedules.tir.emit import i64
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a patch of one vector of channels lies.
+
+    Attributes:
+        block: Index of the vector.
+        top: Index of its first output along the axis of bands.
+        source: Offset of the first input, border or not.
+        target: Offset of the first output.
+    """
+
+    block: ir.Expr
+    top: ir.Expr
+    source: ir.Expr
+    target: ir.Expr
+
+
+Patch = Callable[[Span, Span, Place], None]
+"""Emits a patch of rows by columns."""
+
+
+def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
+    """Emits all patches; a task is a band of them.
+
+    Args:
+        field: Cut into patches.
+        lanes: Channels of a vector.
+        parallel: Whether the runtime's threads share the tasks.
+        patch: Emits one.
+    """
+    down, across = field.down, field.across
+    bands = sum(span.count for span in down.spans)
+    starts = field.blocks(lanes)
+    sizes = [float(span.outputs) for span in down.spans for _ in range(span.count)] * field.of.data[0]
+    parts = threads.parts_of(sizes, len(starts)) if parallel else 1
+
+    def run(part: ir.Expr, image: ir.Expr, index: ir.Expr, rows: Span) -> None:
+        top = T.Bind(down.start(index))
+        line = (top * down.stride - down.before) * field.source[1] - across.before * field.source[2]
+        source = T.Bind(image * field.source[0] + line)
+        target = T.Bind(image * field.target[0] + top * field.target[1])
+        for columns in across.spans:
+            with T.serial(i64(0), i64(columns.count)) as step:
+                left = across.start(step + columns.first)
+                here = T.Bind(source + left * (across.stride * field.source[2]))
+                there = T.Bind(target + left * field.target[2])
+                blocks = threads.part(part, len(starts), parts) if parts > 1 else (i64(0), i64(len(starts)))
+                with T.serial(*blocks) as block:
+                    start = block * lanes if starts[-1] % lanes == 0 else tirx.min(block * lanes, starts[-1])
+                    patch(rows, columns, Place(block, top, T.Bind(here + start), T.Bind(there + start)))
+
+    def task(part: ir.Expr, index: ir.Expr) -> None:
+        if field.of.data[0] == 1:
+            by_span(down.spans, index, lambda rows: run(part, i64(0), index, rows))
+            return
+        image, band = T.Bind(tirx.floordiv(index, bands)), T.Bind(tirx.floormod(index, bands))
+        by_span(down.spans, band, lambda rows: run(part, image, band, rows))
+
+    threads.each_part(parts, field.of.data[0] * bands, parallel, task)
+
+
+def by_span(spans: Sequence[Span], index: ir.Expr, emit: Callable[[Span], None]) -> None:
+    """Emits the code of each span, and the choice between them."""
+    span = spans[0]
+    if len(spans) == 1:
+        emit(span)
+        return
+    with T.If(index < span.first + span.count):
+        with T.Then():
+            emit(span)
+        with T.Else():
+            by_span(spans[1:], index, emit)

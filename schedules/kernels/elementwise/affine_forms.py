@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function of two 8-bit values where one of them stays: for each of its values an affine function of the other.
+
+    q = saturate((a * 2**lift * m[b] + k[b]) >> shift)
+
+As `binary_forms.Linear`, but with a multiplier and a constant of their own for each b, so that products have such a
+form too, and operands that are constants of binary32. Each a bounds k, and the bounds of all a leave an interval or
+none. Where multipliers of 16 bits have one for every b, they take half of the registers and no second widening. Ratios
+of scales such as 1/2 or 75/76 end in ties, which no such form can turn to even.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.kernels.elementwise.binary_forms import SHIFTS, WORD, Binary, Op, Per, Rescaled
+from schedules.numerics.qdq.binary import binary
+from schedules.numerics.qdq.values import dequantize, every_value
+from schedules.numerics.tosa import Scale, rescale
+from schedules.numerics.tosa.binary import Term, Terms, of_terms
+
+Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
+Reals = npt.NDArray[np.float64]
+
+LIFT = 7
+"""By what SSHLL shifts a byte left in 16 bits, so that multipliers of 16 bits have more to the right of the point."""
+
+NEIGHBOURS = (0, 1, -1, 2, -2)
+"""Multipliers that are tried, in units from the nearest one."""
+
+CHUNK = 4096
+"""Values of b whose intervals are found at a time: 8 MB of differences."""
+
+
+@dataclass(frozen=True)
+class Stay:
+    """A function of a tensor and of what stays.
+
+    Attributes:
+        op: The function.
+        first: Whether the tensor is its first operand.
+        x: How the tensor is quantised.
+        y: How the result is.
+        limits: Least and greatest result.
+    """
+
+    op: Op
+    first: bool
+    x: Per
+    y: Per
+    limits: tuple[int, int]
+
+    @property
+    def dtype(self) -> str:
+        """Of what stays."""
+        return "float32"
+
+    def every(self, b: Per) -> Array:
+        """What stands for each value of a tensor of 8 bits that stays, ascending."""
+        return dequantize(every_value(b.dtype), b)
+
+    def real(self, stays: Array) -> Reals:
+        """What the operator takes of them."""
+        return stays.astype(np.float64).ravel()
+
+    def pair(self, b: Per) -> Binary:
+        """The function of two tensors of run time."""
+        return Binary(self.op, *self.ordered(self.x, b), self.y, *self.limits)
+
+    def ordered(self, own: Any, other: Any) -> tuple[Any, Any]:
+        """What belongs to the tensor and to what stays as first and second operand."""
+        return (own, other) if self.first else (other, own)
+
+    def values(self, stays: Array) -> Ints:
+        """The results for each number that stays, [numbers, 256], in ascending order of the tensor's values."""
+        x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], stays.reshape(-1, 1)
+        with np.errstate(over="ignore"):  # what overflows saturates
+            q = binary(self.op, *self.ordered(x, other), self.y)
+        return np.clip(q.astype(np.int64), *self.limits)
+
+    def ratios(self, stays: Array) -> Reals:
+        """By how much the result grows with the tensor's value, in steps of both, for each number that stays."""
+        real = self.real(stays)
+        sign = -1 if self.op == "subtract" and not self.first else 1
+        slope = real if self.op == "multiply" else np.full(real.shape, float(sign))
+        return slope * (self.x.scale / self.y.scale)
+
+
+@dataclass(frozen=True)
+class RescaledStay(Stay):
+    """A function of the numerics `tosa`, whose scales are as in `Rescaled`; what stays are integers.
+
+    Attributes:
+        own: The RESCALE of the tensor.
+        term: Of what stays: a tensor's values, or a constant's, which are rescaled already.
+        result: The RESCALE of the result.
+    """
+
+    own: Scale
+    term: Term
+    result: Scale
+
+    @property
+    def dtype(self) -> str:
+        """Of what stays."""
+        return "int32"
+
+    def every(self, b: Per) -> Array:
+        """The values of a tensor of 8 bits that stays, ascending."""
+        return every_value(b.dtype)
+
+    def real(self, stays: Array) -> Reals:
+        """What the operator takes of them, rescaled."""
+        whole = stays.astype(np.int64).ravel() - self.term.zero_point
+        return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
+
+    def pair(self, b: Per) -> Binary:
+        """The function of two tensors of run time."""
+        scales = (*self.ordered(self.own, self.term.scale), self.result)
+        return Rescaled(self.op, *self.ordered(self.x, b), self.y, *self.limits, scales)
+
+    def values(self, stays: Array) -> Ints:
+        """The results for each number that stays, [numbers, 256], in ascending order of the tensor's values."""
+        values = self.ordered(every_value(self.x.dtype)[None, :], stays.reshape(-1, 1))
+        terms = Terms(*self.ordered(Term(self.x.zero_point, self.own), self.term), self.result)
+        return of_terms(self.op, values, terms, self.y, self.limits).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Affine:
+    """See the module.
+
+    Attributes:
+        shift: What is shifted out, 17 to 24.
+        lift: 7 with multipliers of 16 bits, 0 with those of 32.
+        m: int16 or int32, one a value of b.
+        k: int32, one a value of b.
+    """
+
+    shift: int
+    lift: int
+    m: npt.NDArray[Any]
+    k: npt.NDArray[np.int32]
+
+
+def of_constant(stay: Stay, constant: Array) -> Affine | None:
+    """The form of each number of a constant; None where some have none."""
+    return _of_bytes(stay, np.asarray(constant, stay.dtype).tobytes())
+
+
+def of_values(stay: Stay, b: Per) -> Affine | None:
+    """The form of each value, ascending, of a tensor of 8 bits; None where some have none."""
+    return of_constant(stay, stay.every(b))
+
+
+@lru_cache(maxsize=256)
+def _of_bytes(stay: Stay, content: bytes) -> Affine | None:
+    numbers, inverse = np.unique(np.frombuffer(content, stay.dtype), return_inverse=True)
+    ratios = stay.ratios(numbers)
+    if not np.isfinite(ratios).all():
+        return None
+    for lift in (LIFT, 0):
+        dtype = np.int16 if lift else np.int32
+        most = np.iinfo(np.int16).max if lift else 1 << (WORD - 10)
+        for shift in SHIFTS:
+            step = 1 << (shift - lift)
+            if np.abs(ratios).max() * step + max(NEIGHBOURS) > most:
+                continue
+            parts = []
+            for at in range(0, len(numbers), CHUNK):
+                nearest = np.rint(ratios[at : at + CHUNK] * step).astype(np.int64)
+                parts.append(_intervals(stay, numbers[at : at + CHUNK], nearest, lift, shift))
+                if parts[-1] is None:
+                    break
+            else:
+                m, k = (np.concatenate(column)[inverse] for column in zip(*parts, strict=True))
+                return Affine(shift, lift, m.astype(dtype), k.astype(np.int32))
+    return None
+
+
+def _intervals(stay: Stay, numbers: Array, nearest: Ints, lift: int, shift: int) -> tuple[Ints, Ints] | None:
+    """M and k of each number, or None if one has none."""
+    q, a = stay.values(numbers), every_value(stay.x.dtype).astype(np.int64) << lift
+    m, k, left = nearest.copy(), np.zeros_like(nearest), np.arange(len(q))
+    for neighbour in NEIGHBOURS:
+        tried, wanted = nearest[left] + neighbour, q[left]
+        total = tried[:, None] * a
+        least = np.max((wanted << shift) - total, 1, where=wanted > stay.limits[0], initial=-(1 << 62))
+        most = np.min(((wanted + 1) << shift) - 1 - total, 1, where=wanted < stay.limits[1], initial=1 << 62)
+        # The word itself, and k: what wraps would come back with the other sign.
+        word = 1 << (WORD - 1)
+        least = np.maximum(least, -word - np.minimum(total.min(1), 0))
+        most = np.minimum(most, word - 1 - np.maximum(total.max(1), 0))
+        solved = least <= most
+        m[left[solved]], k[left[solved]] = tried[solved], (least[solved] + most[solved]) >> 1
+        left = left[~solved]
+        if not left.size:
+            return m, k
+    return None

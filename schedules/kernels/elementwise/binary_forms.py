@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How two 8-bit tensors are added, subtracted or multiplied: the cheapest form that is equal for all pairs of values.
+
+The definition has five roundings and a division,
+
+    q = saturate(rne(fl(fl(fl(da * sa) op fl(db * sb)) / sc)) + zc)    da = a - za, db = b - zb
+
+but only 65536 pairs of values, and each form below is taken only if it gives the same for every one of them:
+
+- `Linear`, of sums and differences: ((a + k) * ma + b * mb modulo 2**32) >> shift, saturated. The multipliers are
+  the ratios of scales in units of 2**-shift, or neighbours; each pair bounds the constant term, and the bounds of all
+  pairs leave an interval of it or none. With ma odd, k is the term times the inverse of ma modulo 2**32.
+- `Scaled`, of products: da * db is an integer, requantised by one fused multiply-add as in `requantize_fused`.
+- `Exact`: the definition step by step, dividing by a multiplication where that is equal for all pairs.
+
+Dyadic scales end in ties, which `Linear` cannot turn to even: they take `Exact`. The numerics `tosa` rounds them half
+up, as `Linear` does; where that has no constants, as for near ties of short decimals, and for products:
+
+- `Steps`: the definition, RESCALE by RESCALE; `Product`, where only one of them does anything.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product as pairs_of
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.kernels.epilogues import tosa_rescale
+from schedules.kernels.epilogues.requantize import MAGIC_LIMIT
+from schedules.kernels.epilogues.requantize_fused import LARGEST_EXPONENT, constants_of, decompose
+from schedules.numerics.qdq.binary import binary
+from schedules.numerics.qdq.values import dequantize, every_value
+from schedules.numerics.tosa import Scale, rescale
+from schedules.numerics.tosa.binary import Term, Terms, of_terms
+
+Op = Literal["add", "subtract", "multiply"]
+
+OPS: tuple[Op, ...] = ("add", "subtract", "multiply")
+
+WORD = 32
+"""Bits of a sum."""
+
+SHIFTS = range(24, 16, -1)
+"""What is shifted out, largest first: 16 by taking the upper half, 1 to 8 by SQSHRN."""
+
+NEIGHBOURS = sorted(pairs_of(range(-2, 3), repeat=2), key=lambda step: abs(step[0]) + abs(step[1]))
+"""Multipliers that are tried, in units from the nearest ones."""
+
+RECIPROCALS = (0, 1, -1)
+"""Multipliers that are tried instead of a division, in units of the last place from the nearest."""
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Per:
+    """How a tensor is quantised.
+
+    Attributes:
+        scale: Real size of a step; exact in binary32.
+        zero_point: Which value stands for 0.
+        dtype: "int8" or "uint8".
+    """
+
+    scale: float
+    zero_point: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Binary:
+    """What is computed: y = a op b, limited to [low, high]."""
+
+    op: Op
+    a: Per
+    b: Per
+    y: Per
+    low: int
+    high: int
+
+    def definition(self) -> Ints:
+        """The value for every pair, [256, 256]."""
+        a, b = dequantize(every_value(self.a.dtype), self.a), dequantize(every_value(self.b.dtype), self.b)
+        with np.errstate(over="ignore"):  # what overflows saturates
+            q = binary(self.op, a[:, None], b[None, :], self.y)
+        return np.clip(q.astype(np.int64), self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Rescaled(Binary):
+    """A function of the numerics `tosa`; the scales of a and b, real, are in steps of y.
+
+    Attributes:
+        scales: Of the RESCALEs of a, of b and of the result.
+    """
+
+    scales: tuple[Scale, Scale, Scale]
+
+    def definition(self) -> Ints:
+        """The value for every pair, [256, 256]."""
+        pairs = every_value(self.a.dtype)[:, None], every_value(self.b.dtype)[None, :]
+        a, b, y = self.scales
+        found = Terms(Term(self.a.zero_point, a), Term(self.b.zero_point, b), y)
+        return of_terms(self.op, pairs, found, self.y, (self.low, self.high)).astype(np.int64)
+
+    def exact(self) -> bool:
+        """Whether `Steps` is the definition: no RESCALE's operand exceeds what its shift takes."""
+        bounds = []
+        for per, scale in zip((self.a, self.b), self.scales, strict=False):
+            whole = every_value(per.dtype).astype(np.int64) - per.zero_point
+            bits = int(np.abs(whole).max()).bit_length()
+            if not tosa_rescale.exact(scale.shift, bits):
+                return False
+            bounds.append(int(np.abs(rescale(whole, scale.multiplier, scale.shift)).max()))
+        result = bounds[0] * bounds[1] if self.op == "multiply" else bounds[0] + bounds[1]
+        return result < 1 << (WORD - 1) and tosa_rescale.exact(self.scales[2].shift, result.bit_length())
+
+
+@dataclass(frozen=True)
+class Linear:
+    """See the module; the constants are int32 as stored."""
+
+    shift: int
+    k: int
+    ma: int
+    mb: int
+
+    def constants(self) -> npt.NDArray[Any]:
+        """As the emitter reads them."""
+        return np.array([self.k, self.ma, self.mb], np.int64).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """See the module.
+
+    Attributes:
+        base: What the products are added to, int32.
+        m: float32 multiplier.
+        addend: float32.
+    """
+
+    base: int
+    m: float
+    addend: float
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The definition; `reciprocal` is what is multiplied by instead of a division by y's scale, or None."""
+
+    reciprocal: float | None
+
+
+@dataclass(frozen=True)
+class Steps:
+    """See the module; of `Rescaled`."""
+
+
+@dataclass(frozen=True)
+class Product(Steps):
+    """See the module; of `Rescaled`."""
+
+
+Form = Linear | Scaled | Exact | Steps
+
+
+@lru_cache(maxsize=1024)
+def form_of(what: Binary) -> Form:
+    """The cheapest form that is proven equal; see the module."""
+    q = what.definition()
+    if isinstance(what, Rescaled):
+        return Product() if what.op == "multiply" else _linear(what, q) or Steps()
+    found = _scaled(what, q) if what.op == "multiply" else _linear(what, q)
+    return found or Exact(_reciprocal(what, q))
+
+
+def _bounds(what: Binary, q: Ints) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Which pairs have a least and which a greatest real number: those that are not saturated from that side."""
+    return q > what.low, q < what.high
+
+
+def _linear(what: Binary, q: Ints) -> Linear | None:
+    a, b = every_value(what.a.dtype).astype(np.int64), every_value(what.b.dtype).astype(np.int64)
+    rising, falling = _bounds(what, q)
+    ratios = (what.a.scale / what.y.scale, what.b.scale / what.y.scale * (-1 if what.op == "subtract" else 1))
+    # Beyond this the sums of all shifts leave the word, or the multipliers what is worth trying.
+    for shift in SHIFTS if max(map(abs, ratios)) < 1 << (WORD - SHIFTS[-1]) else ():
+        nearest = [round(ratio * (1 << shift)) for ratio in ratios]
+        for step_a, step_b in NEIGHBOURS:
+            ma, mb = nearest[0] + step_a, nearest[1] + step_b
+            total = a[:, None] * ma + b[None, :] * mb
+            least = np.max((q << shift) - total, where=rising, initial=-(1 << 62))
+            most = np.min(((q + 1) << shift) - 1 - total, where=falling, initial=1 << 62)
+            # The word itself: what wraps would come back with the other sign.
+            least = max(int(least), -(1 << (WORD - 1)) - int(total.min()))
+            most = min(int(most), (1 << (WORD - 1)) - 1 - int(total.max()))
+            term = (least + most) // 2
+            if least <= most and ma % 2:
+                k = term * pow(ma, -1, 1 << WORD) % (1 << WORD)
+                return Linear(shift, _signed(k), ma, mb)
+    return None
+
+
+def _signed(word: int) -> int:
+    return word - (1 << WORD) if word >> (WORD - 1) else word
+
+
+def _scaled(what: Binary, q: Ints) -> Scaled | None:
+    a, b = every_value(what.a.dtype).astype(np.int64), every_value(what.b.dtype).astype(np.int64)
+    products = (a - what.a.zero_point)[:, None] * (b - what.b.zero_point)[None, :]
+    bound = int(np.abs(products).max()) + 1
+    m = np.float32(what.a.scale * what.b.scale / what.y.scale)
+    significand, exponent = (int(part[0]) for part in decompose(np.array([m])))
+    if not 0 < exponent <= LARGEST_EXPONENT or float(m) * bound + abs(what.y.zero_point) >= MAGIC_LIMIT - 1:
+        return None
+    whole, half = q - what.y.zero_point, 1 << (exponent - 1)
+    odd = whole & 1
+    rising, falling = _bounds(what, q)
+    for step in RECIPROCALS:
+        scaled = products * (significand + step)
+        least = np.max((2 * whole - 1) * half + odd - scaled, where=rising, initial=1 - half)
+        most = np.min((2 * whole + 1) * half - odd - scaled, where=falling, initial=half - 1)
+        if least <= most:
+            window = (int(least), int(most))
+            constants = constants_of(significand + step, exponent, window, bound, what.y.zero_point)
+            if constants is not None:
+                return Scaled(*constants)
+    return None
+
+
+def _reciprocal(what: Binary, q: Ints) -> float | None:
+    a, b = dequantize(every_value(what.a.dtype), what.a), dequantize(every_value(what.b.dtype), what.b)
+    with np.errstate(over="ignore"):
+        real = getattr(np, what.op)(a[:, None], b[None, :])
+        nearest = np.float32(1) / np.float32(what.y.scale)
+        for step in RECIPROCALS:
+            factor = (nearest.view(np.int32) + np.int32(step)).view(np.float32)
+            whole = np.rint(real * factor).astype(np.float64) + what.y.zero_point
+            if np.isfinite(factor) and (np.clip(whole, what.low, what.high) == q).all():
+                return float(factor)
+    return None

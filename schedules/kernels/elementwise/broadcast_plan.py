@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of two 8-bit tensors, one of which is broadcast or a constant: which of its elements stays for how long."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from schedules.composites.workload import Workload
+from schedules.kernels.common.contract import Rejection
+from schedules.kernels.elementwise import binary_workload
+from schedules.kernels.elementwise.affine_forms import (
+    Affine,
+    Array,
+    RescaledStay,
+    Stay,
+    of_constant,
+    of_values,
+)
+from schedules.kernels.elementwise.binary_forms import Binary, Per, Rescaled
+from schedules.kernels.elementwise.binary_workload import BINARY, is_rescaled, per_of, scale_of
+from schedules.kernels.epilogues.requantize import Requantization
+from schedules.numerics import tosa
+from schedules.numerics.tosa.binary import Term
+
+VECTOR = 16
+"""Bytes of a vector register."""
+
+LONG = 288
+"""Runs below this length are repeated up to it, until 16 divides them. LLVM unrolls loops of eight trips or fewer, of
+two vectors each, and would then keep more of what is read along than there are registers."""
+
+
+LEAST = 64
+"""Elements for which one run stays, where there are several, from which on making it ready is cheap beside them."""
+
+FEW = 4
+"""Runs from which on it pays to look up m and k of each value of a run."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is read where. The broadcast operand stays for `repeats` runs of `inner` elements.
+
+    Attributes:
+        stay: The function.
+        whole: Of the operands in the order that the composite reads them, which has the output's shape.
+        other: How the other one is quantised; None for a constant.
+        outer: (extent, elements of the other operand from one to the next) of the axes outside of the repeats.
+        repeats: For how many runs a run of the other operand stays.
+        inner: Elements of a run.
+        form: Shift and lift of the affine form; None where there is none, as for ties.
+    """
+
+    stay: Stay
+    whole: int
+    other: Per | None
+    outer: tuple[tuple[int, int], ...]
+    repeats: int
+    inner: int
+    form: tuple[int, int] | None = None
+
+    @property
+    def copies(self) -> int:
+        """How often a run stands in what is read along with the operand of the output's shape."""
+        if self.inner >= LONG:
+            return 1
+        whole = VECTOR // math.gcd(self.inner, VECTOR)
+        return whole * -(-min(LONG, self.repeats * self.inner) // (whole * self.inner))
+
+    @property
+    def period(self) -> int:
+        """Elements of these runs."""
+        return self.inner * self.copies
+
+    @property
+    def to(self) -> Requantization:
+        """The output."""
+        return Requantization(self.stay.y.zero_point, *self.stay.limits, self.stay.y.dtype)
+
+    @property
+    def what(self) -> Binary:
+        """The function of two tensors of run time."""
+        if self.other is None:
+            raise ValueError("one of the two is a constant")
+        return self.stay.pair(self.other)
+
+    def affine(self, constants: Sequence[Array]) -> Affine | None:
+        """M and k of each value of the other operand, or of each element of it if it is constant."""
+        return of_values(self.stay, self.other) if self.other else of_constant(self.stay, constants[0])
+
+
+def read(workload: Workload) -> Plan | Rejection:
+    """What a workload computes."""
+    if workload.composite not in BINARY:
+        return _no("composite is no function of two tensors", ", ".join(BINARY), workload.composite)
+    dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
+    if not dtypes <= {"int8", "uint8"}:
+        return _no("a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)))
+    shape = workload.output_shape
+    if math.prod(shape) == 0:
+        return _no("a dimension is 0", "1 or more", str(shape))
+    shapes = [operand.shape for operand in workload.operands]
+    kinds = [operand.kind for operand in workload.operands]
+    full = [i for i, own in enumerate(shapes) if kinds[i] == "input" and _padded(own, len(shape)) == shape]
+    if not full:
+        return _no("both operands broadcast", str(shape), " and ".join(map(str, shapes)))
+    if len(full) == len(shapes):
+        return _no("nothing broadcasts", "a broadcast or constant operand", str(shape))
+    whole = full[0]
+    stay, other = _function(workload, whole)
+    outer, repeats, inner = _axes(shape, _padded(shapes[1 - whole], len(shape)))
+    if other and outer and repeats * inner < LEAST:
+        return _no("what stays does so for few elements", f"{LEAST} or more", str(repeats * inner))
+    plan = Plan(stay, whole, other, outer, repeats, inner, workload.affine)
+    if other is not None:
+        form = of_values(stay, other) if repeats >= FEW else None
+        plan = replace(plan, form=(form.shift, form.lift)) if form else plan
+    return plan if plan.form else _without_form(plan)
+
+
+def _without_form(plan: Plan) -> Plan | Rejection:
+    """A plan that is computed step by step, if that is exact."""
+    if not isinstance(plan.stay, RescaledStay):
+        return plan
+    if plan.other is None:
+        return _no("a constant has no affine form", "one for each of its numbers", "none")
+    what = plan.what
+    if isinstance(what, Rescaled) and not what.exact():
+        return _no(*binary_workload.overflow(what))
+    return plan
+
+
+def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, int] | None:
+    """Shift and lift of the affine form of a function of a tensor and a constant, where it is one and has one."""
+    kinds = [operand.kind for operand in workload.operands]
+    if workload.composite not in BINARY or kinds.count("constant") != 1:
+        return None
+    whole = kinds.index("input")
+    if not {workload.operands[whole].dtype, workload.output_dtype} <= {"int8", "uint8"}:
+        return None
+    form = of_constant(_function(workload, whole)[0], constants[0])
+    return None if form is None else (form.shift, form.lift)
+
+
+def _function(workload: Workload, whole: int) -> tuple[Stay, Per | None]:
+    """The function for operand `whole`, and how the other one is quantised."""
+    attributes, other = dict(workload.attributes), None
+    # A constant is read after the tensor, whichever comes first in the function.
+    quantised = [name for name in "ab" if f"{name}_zero_point" in attributes]
+    names = quantised if len(quantised) > 1 else quantised * len(workload.operands)
+    dtypes = [operand.dtype for operand in workload.operands]
+    own, y = per_of(workload, names[whole], dtypes[whole]), per_of(workload, "y", workload.output_dtype)
+    limits = int(attributes["low"]), int(attributes["high"])
+    what = BINARY[workload.composite], names[whole] == "a", own, y, limits
+    if len(quantised) > 1:
+        other = per_of(workload, names[1 - whole], dtypes[1 - whole])
+    if not is_rescaled(workload):
+        return Stay(*what), other
+    # A constant is in the steps that the operator takes.
+    term = (
+        Term(other.zero_point, scale_of(workload, names[1 - whole])) if other else Term(0, tosa.scale_of(1))
+    )
+    return RescaledStay(*what, scale_of(workload, names[whole]), term, scale_of(workload, "y")), other
+
+
+def _axes(shape: Sequence[int], other: Sequence[int]) -> tuple[tuple[tuple[int, int], ...], int, int]:
+    """`Plan.outer`, `repeats` and `inner`."""
+    groups: list[tuple[int, bool]] = []
+    for extent, own in zip(shape, other, strict=True):
+        if extent == 1:
+            continue
+        if groups and groups[-1][1] == (own > 1):
+            groups[-1] = (groups[-1][0] * extent, own > 1)
+        else:
+            groups.append((extent, own > 1))
+    inner = groups.pop()[0] if groups and groups[-1][1] else 1
+    repeats = groups.pop()[0] if groups else 1
+    steps = [inner * math.prod(e for e, along in groups[at + 1 :] if along) for at in range(len(groups))]
+    outer = tuple((e, step if along else 0) for (e, along), step in zip(groups, steps, strict=True))
+    return outer, repeats, inner
+
+
+def _padded(shape: Sequence[int], rank: int) -> tuple[int, ...]:
+    return (1,) * (rank - len(shape)) + tuple(shape)
+
+
+def _no(reason: str, limit: str, actual: str) -> Rejection:
+    return Rejection("broadcast_s8", reason, limit, actual)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums, differences and products of two 8-bit tensors, one of which is broadcast or a constant of binary32.
+
+    a [N, H, W, C] * b [N, 1, 1, C],  a [N, S, C] + b [S, C],  a * scalar, ...
+
+What is computed with each element of a run, from b, is made once and read along with a: the constants of an `Affine`
+form, or b itself where there is none, as for ties. Short runs stand in it several times, one after the other, so that
+vectors are whole, and 16 elements more, so that the last vector, which ends with a, may begin anywhere.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.kernels.common import copies, tiling
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.threads import PARALLEL_CYCLES, each
+from schedules.kernels.elementwise import binary_tile
+from schedules.kernels.elementwise.binary_forms import Exact, Form, Linear, form_of
+from schedules.kernels.elementwise.broadcast_plan import VECTOR, Plan, read
+from schedules.kernels.elementwise.elementwise_s8 import LOOP_OVERHEAD
+from schedules.tir.emit import i64, kernel_function, load, store
+
+
+def tables_of(
+    plan: Plan, other: tirx.Buffer | None, constants: Sequence[tirx.Buffer], at: ir.Expr
+) -> tuple[Sequence[tirx.Buffer], ir.Expr]:
+    """What is read along with the runs, and from where: of a constant all of it, else of the run at `at`.
+
+    Args:
+        plan: What is computed.
+        other: The operand that stays; None for a constant.
+        constants: The constant, or M and k of all values of the operand.
+        at: Where its run begins.
+    """
+    if other is None:
+        # Runs of a constant stand with their copies.
+        return constants, tirx.floordiv(at, plan.inner) * (plan.period + VECTOR)
+    dtypes = [str(c.dtype) for c in constants] if plan.form else [str(other.dtype)]
+    tables = [T.alloc_buffer((plan.period + VECTOR,), dtype, layout=None) for dtype in dtypes]
+    with T.serial(i64(0), i64(plan.inner)) as index:
+        b = load(other, at + index, 1)
+        values = [b]
+        if plan.form:
+            least = int(np.iinfo(str(other.dtype)).min)
+            entry = T.Bind(tirx.Cast("int64", b) - least)
+            values = [load(each, entry, 1) for each in constants]
+        for table, value in zip(tables, values, strict=True):
+            store(table, value, index, 1)
+    for table in tables:
+        _repeat(table, plan.inner, plan.period)
+    return tables, i64(0)
+
+
+def _repeat(table: tirx.Buffer, run: int, period: int) -> None:
+    """Fills a table, of 16 elements more than `period`, with its first `run` elements over and over."""
+    if run < VECTOR:
+        whole = run * (VECTOR // math.gcd(run, VECTOR))
+        with T.serial(i64(0), i64(whole - run)) as index:
+            store(table, load(table, index, 1), index + run, 1)
+        run = whole
+    with T.serial(i64(0), i64(period // run - 1)) as index:
+        copies.copy(table, i64(0), table, T.Bind((index + 1) * run), run)
+    copies.copy(table, i64(0), table, i64(period), VECTOR)
+
+
+NAME = "broadcast_s8"
+
+UNROLL = 2
+"""Vectors of a loop iteration."""
+
+GATHER = 7
+"""Instructions that look up m and k of one value of b."""
+
+COPY = 3
+"""Instructions that copy one value of b."""
+
+AFFINE = {7: 17 / VECTOR, 0: 20 / VECTOR}
+"""Instructions of one output by `Affine.lift`: 10 or 14, loads of a, m and k, a store."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the work is spread.
+
+    Attributes:
+        parallel: Whether the runtime's threads share it.
+    """
+
+    parallel: bool = False
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes functions of two tensors of which one has the output's shape and the other less, or is a constant."""
+    if not core.neon:
+        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+    plan = read(workload)
+    if isinstance(plan, Rejection):
+        return plan
+    form = "affine" if plan.form else type(_other_form(plan)).__name__.lower()
+    return Match(f"{plan.stay.op}, {plan.repeats} times a run of {plan.inner}, form {form}")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """On threads where the call is long enough."""
+    return Params(estimate(workload, Params(), core) >= PARALLEL_CYCLES)
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """The default: there is nothing to tune."""
+    return (default(workload, core),)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core: instructions at the rate of dispatch, all loads in L1."""
+    plan = _plan(workload)
+    if plan.form:
+        each, made = AFFINE[plan.form[1]], GATHER
+    else:
+        each, made = binary_tile.INSTRUCTIONS[type(_other_form(plan))] + 3 / VECTOR, COPY
+    each += LOOP_OVERHEAD / (VECTOR * UNROLL) + (made / plan.repeats if plan.other else 0)
+    return math.prod(workload.output_shape) * each / core.issue_width
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """M and k of all values of b, or of all runs of a constant; what another form computes with."""
+    plan = _plan(workload)
+    form = plan.affine(constants) if plan.form else None
+    if plan.other:
+        if form is not None:
+            return form.m, form.k
+        exact = _other_form(plan)
+        return (exact.constants() if isinstance(exact, Linear) else np.zeros(1, np.int32),)
+    index = np.arange(plan.period + VECTOR) % plan.inner
+    rows = (constants[0],) if form is None else (form.m, form.k)
+    return tuple(values.reshape(-1, plan.inner)[:, index].ravel() for values in rows)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    plan = _plan(workload)
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    numbers = 256 if plan.other else _constant_rows(plan) * (plan.period + VECTOR)
+    if plan.form:
+        arguments += [((numbers,), "int16" if plan.form[1] else "int32"), ((numbers,), "int32")]
+    elif plan.other:
+        arguments.append(((3 if isinstance(_other_form(plan), Linear) else 1,), "int32"))
+    else:
+        arguments.append(((numbers,), "float32"))
+    arguments.append((workload.output_shape, workload.output_dtype))
+    with kernel_function(workload.composite.replace(".", "_") + "_broadcast", arguments) as function:
+        *tensors, output = function.buffers
+        inputs = [tensors[operand.index] for operand in workload.operands if operand.kind == "input"]
+        code = _Code(plan, inputs, tensors[len(workload.inputs) :], output)
+        code.emit(params.parallel)
+    return function.prim_func
+
+
+class _Code:
+    """The loops of one kernel."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        inputs: Sequence[tirx.Buffer],
+        constants: Sequence[tirx.Buffer],
+        output: tirx.Buffer,
+    ) -> None:
+        self.plan, self.constants, self.output = plan, constants, output
+        self.x = inputs[plan.whole if plan.other else 0]
+        self.other = inputs[1 - plan.whole] if plan.other else None
+        self.run = plan.repeats * plan.inner
+
+    def emit(self, parallel: bool) -> None:
+        """Emits all of it."""
+        count = math.prod(extent for extent, _ in self.plan.outer)
+        shared = parallel and count >= self.run // self.plan.period
+
+        def one(index: ir.Expr) -> None:
+            rest, at = index, i64(0)
+            for extent, step in reversed(self.plan.outer):
+                at = at + tirx.floormod(rest, i64(extent)) * step
+                rest = tirx.floordiv(rest, i64(extent))
+            self._runs(T.Bind(index * self.run), T.Bind(at), parallel and not shared)
+
+        if count == 1:
+            self._runs(i64(0), i64(0), parallel)
+        else:
+            each(count, shared, one)
+
+    def _runs(self, start: ir.Expr, at: ir.Expr, parallel: bool) -> None:
+        """All runs for which one run of the other operand, from `at`, stays."""
+        period = self.plan.period
+        tables, first = tables_of(self.plan, self.other, self.constants, at)
+        periods, rest = divmod(self.run, period)
+        if periods:
+            each(
+                periods,
+                parallel and periods > 1,
+                lambda index: self._vectors(T.Bind(start + index * period), period, tables, first),
+            )
+        if rest and self.run < VECTOR:
+            stage = T.alloc_buffer((VECTOR,), self.x.dtype, layout=None)
+            copies.copy(self.x, start, stage, i64(0), rest)
+            value = T.Bind(self._sixteen(stage, i64(0), tables, first))
+            tiling.store_part(self.output, value, start, rest)
+        elif rest >= VECTOR:
+            self._vectors(T.Bind(start + periods * period), rest, tables, first)
+        elif rest:
+            begin = T.Bind(start + (self.run - VECTOR))
+            value = self._sixteen(self.x, begin, tables, first + (period + rest - VECTOR))
+            store(self.output, value, begin, VECTOR)
+
+    def _vectors(self, start: ir.Expr, length: int, tables: Sequence[tirx.Buffer], first: ir.Expr) -> None:
+        """`length` elements, a vector or more."""
+        step = UNROLL * VECTOR
+        trips = length // step if length // step > 1 else 0
+
+        def some(offsets: Sequence[ir.Expr]) -> None:
+            values = [T.Bind(self._sixteen(self.x, start + o, tables, first + o)) for o in offsets]
+            for offset, value in zip(offsets, values, strict=True):
+                store(self.output, value, start + offset, VECTOR)
+
+        if trips:
+            with T.serial(i64(0), i64(trips)) as trip:
+                offset = T.Bind(trip * step)
+                some([offset + VECTOR * u for u in range(UNROLL)])
+        rest = list(range(trips * step, length - VECTOR + 1, VECTOR))
+        if length % VECTOR:
+            rest.append(length - VECTOR)
+        if rest:
+            some([i64(offset) for offset in rest])
+
+    def _sixteen(self, x: tirx.Buffer, at: ir.Expr, tables: Sequence[tirx.Buffer], place: ir.Expr) -> ir.Expr:
+        """16 results."""
+        plan, values = self.plan, load(x, at, VECTOR)
+        if plan.form is None:
+            return self._exact(values, tables[0], place)
+        lanes = 8 if plan.form[1] else 4
+        m = [load(tables[0], place + i, lanes) for i in range(0, VECTOR, lanes)]
+        k = [load(tables[1], place + i, 4) for i in range(0, VECTOR, 4)]
+        return binary_tile.affine16(plan.form, values, m, k, plan.to)
+
+    def _exact(self, values: ir.Expr, table: tirx.Buffer, place: ir.Expr) -> ir.Expr:
+        """16 results by another form."""
+        plan = self.plan
+        if plan.other is None:
+            reals = (
+                binary_tile.real_words(values, plan.stay.x),
+                [load(table, place + i, 4) for i in range(0, VECTOR, 4)],
+            )
+            operands = reals if plan.stay.first else reals[::-1]
+            return binary_tile.real16(plan.stay.op, operands, plan.stay.y.scale, None, plan.to)
+        b, form = load(table, place, VECTOR), _other_form(plan)
+        constants = binary_tile.constants16(form, self.constants[0])
+        return binary_tile.binary16(
+            plan.what, form, *((values, b) if plan.stay.first else (b, values)), constants
+        )
+
+
+def _other_form(plan: Plan) -> Form:
+    """What computes where there is no affine form."""
+    return form_of(plan.what) if plan.other else Exact(None)
+
+
+def _constant_rows(plan: Plan) -> int:
+    return math.prod(extent for extent, step in plan.outer if step)
+
+
+def _plan(workload: Workload) -> Plan:
+    return taken(read(workload), workload)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise functions of 8-bit tensors: sums, differences and products of two, and tables of 256 entries.
+
+Tensors are read as flat runs of bytes, 16 a vector. The last vector overlaps the one before it where 16 does not divide
+the size; what is smaller than a vector goes through a copy.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.kernels.common import copies, tiling
+from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.cost_model import arithmetic, scalar
+from schedules.kernels.common.threads import PARALLEL_CYCLES, PARALLEL_TASKS
+from schedules.kernels.elementwise import binary_tile
+from schedules.kernels.elementwise.binary_forms import Linear, Rescaled, form_of
+from schedules.kernels.elementwise.binary_workload import BINARY, binary_of, overflow
+from schedules.kernels.epilogues import table_lookup
+from schedules.tir.emit import i64, kernel_function, load, store
+
+NAME = "elementwise_s8"
+
+TABLE = "arm.table_s8"
+
+VECTOR = 16
+"""Bytes of a vector register."""
+
+UNROLLS = (2, 1, 4)
+"""Vectors of a loop iteration worth considering, the default first: LDP and STP of two."""
+
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the run of bytes is cut.
+
+    Attributes:
+        unroll: Vectors of a loop iteration.
+        parallel: Whether the runtime's threads share it.
+    """
+
+    unroll: int
+    parallel: bool = False
+
+    def __post_init__(self) -> None:
+        if self.unroll < 1:
+            raise ValueError(f"unroll {self.unroll} is not positive")
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes functions of two tensors of one shape, and `arm.table_s8`, on cores with NEON."""
+    if workload.composite not in (*BINARY, TABLE):
+        limit = ", ".join((*BINARY, TABLE))
+        return Rejection(NAME, "composite is no integer elementwise function", limit, workload.composite)
+    if not core.neon:
+        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+    dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
+    if not dtypes <= {"int8", "uint8"}:
+        return Rejection(NAME, "a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)))
+    if math.prod(workload.output_shape) == 0:
+        return Rejection(NAME, "a dimension is 0", "1 or more", str(workload.output_shape))
+    tensors = workload.operands[:1] if workload.composite == TABLE else workload.operands
+    if any(operand.kind != "input" for operand in tensors):
+        return Rejection(NAME, "an operand is constant", "tensors of run time", "a constant")
+    elements = math.prod(workload.output_shape)
+    if workload.composite == TABLE:
+        return Match(f"look-up of {elements} bytes in a table of {table_lookup.SIZE}")
+    shapes = [operand.shape for operand in workload.operands]
+    if any(shape != workload.output_shape for shape in shapes):
+        return Rejection(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)))
+    what = binary_of(workload)
+    if isinstance(what, Rescaled) and not what.exact():
+        return Rejection(NAME, *overflow(what))
+    form = type(form_of(what)).__name__.lower()
+    return Match(f"{what.op} of {elements} bytes, form {form}")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Two vectors an iteration; on threads where the call is long enough."""
+    return candidates(workload, core)[0]
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """One, two and four vectors an iteration."""
+    big = estimate(workload, Params(UNROLLS[0]), core) >= PARALLEL_CYCLES
+    return tuple(Params(unroll, big) for unroll in UNROLLS)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    if workload.composite == TABLE:
+        each, inputs = table_lookup.INSTRUCTIONS, 1
+    else:
+        each, inputs = binary_tile.INSTRUCTIONS[type(form_of(binary_of(workload)))], 2
+    output = arithmetic(each + 1 / VECTOR) + scalar((inputs + LOOP_OVERHEAD / params.unroll) / VECTOR)
+    return (output * math.prod(workload.output_shape)).cycles(core)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """The table in the order of its indexes; the constants of a `Linear` form, or one 0."""
+    if workload.composite == TABLE:
+        return (table_lookup.pack(constants[0], workload.operands[0].dtype),)
+    form = form_of(binary_of(workload))
+    return (form.constants() if isinstance(form, Linear) else np.zeros(1, np.int32),)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    if workload.composite == TABLE:
+        arguments.append(((table_lookup.SIZE,), workload.output_dtype))
+    else:
+        form = form_of(binary_of(workload))
+        arguments.append(((3 if isinstance(form, Linear) else 1,), "int32"))
+    arguments.append((workload.output_shape, workload.output_dtype))
+    with kernel_function(workload.composite.replace(".", "_"), arguments) as function:
+        *inputs, constants, output = function.buffers
+        inputs = [inputs[o.index] for o in workload.operands if o.kind == "input"]
+        _run(inputs, output, math.prod(workload.output_shape), params, _prepare(workload, constants))
+    return function.prim_func
+
+
+Sixteen = Callable[..., ir.Expr]
+"""From one vector of each input to one of the output."""
+
+
+def _prepare(workload: Workload, constants: tirx.Buffer) -> Callable[[], Sixteen]:
+    """What loads the constants, where it is called, and returns the function."""
+    if workload.composite == TABLE:
+
+        def look_up() -> Sixteen:
+            table = table_lookup.registers(constants)
+            return lambda q: table_lookup.look_up16(table, q)
+
+        return look_up
+    what = binary_of(workload)
+    form = form_of(what)
+
+    def binary() -> Sixteen:
+        loaded = binary_tile.constants16(form, constants)
+        return lambda a, b: binary_tile.binary16(what, form, a, b, loaded)
+
+    return binary
+
+
+def _run(
+    inputs: Sequence[tirx.Buffer],
+    output: tirx.Buffer,
+    count: int,
+    params: Params,
+    prepare: Callable[[], Sixteen],
+) -> None:
+    """Emits the function over `count` elements."""
+    step = VECTOR * params.unroll
+    trips = count // step
+    tasks = min(PARALLEL_TASKS, trips) if params.parallel else 1
+    share = -(-trips // max(1, tasks))
+
+    def vectors(sixteen: Sixteen, starts: Sequence[ir.Expr]) -> None:
+        values = [T.Bind(sixteen(*(load(x, start, VECTOR) for x in inputs))) for start in starts]
+        for start, value in zip(starts, values, strict=True):
+            store(output, value, start, VECTOR)
+
+    def trip_range(first: ir.Expr, stop: ir.Expr) -> None:
+        sixteen = prepare()
+        with T.serial(i64(0), stop - first) as inside:
+            at = T.Bind((first + inside) * step)
+            vectors(sixteen, [at + VECTOR * u for u in range(params.unroll)])
+
+    if tasks > 1:
+        with T.parallel(i64(0), i64(tasks)) as task:
+            trip_range(T.Bind(task * share), T.Bind(tirx.min((task + 1) * share, i64(trips))))
+    elif trips:
+        trip_range(i64(0), i64(trips))
+    rest = list(range(trips * step, count - VECTOR + 1, VECTOR))
+    if count % VECTOR and count > VECTOR:
+        rest.append(count - VECTOR)
+    if rest:
+        vectors(prepare(), [i64(at) for at in rest])
+    if count < VECTOR:
+        staged = [T.alloc_buffer((VECTOR,), x.dtype, layout=None) for x in inputs]
+        for x, stage in zip(inputs, staged, strict=True):
+            copies.copy(x, i64(0), stage, i64(0), count)
+        value = T.Bind(prepare()(*(load(stage, i64(0), VECTOR) for stage in staged)))
+        tiling.store_part(output, value, i64(0), count)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the accumulators of an integer product stay below, proven from its weights or from its dtypes alone."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tvm import ir
+
+from schedules.composites.transposed_convolution import Geometry
+from schedules.composites.workload import Magnitude, Operand, Step
+from schedules.kernels.epilogues.requantize import BIASED_LIMIT
+from schedules.kernels.epilogues.requantize_fused import fused_constants
+from schedules.numerics.qdq.dynamic import REACH
+
+Array = np.ndarray[Any, Any]
+
+PANEL = 8
+"""Columns of the narrowest panels."""
+
+MOST = 0.5
+"""The branch costs an unproven panel about as many instructions as the fused form saves a proven one."""
+
+RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
+"""Least and greatest value of the data, by its dtype."""
+
+
+def magnitude(
+    weights: Array, column_axis: int, data_dtype: str, offset: Array | None, multiplier: Array
+) -> Magnitude:
+    """The bounds of |sum w x + offset| and of its product with the multiplier, over all data.
+
+    Args:
+        weights: Integers; each column sums over all axes but `column_axis`.
+        column_axis: Of `weights`.
+        data_dtype: A key of `RANGES`.
+        offset: One number a column, or one for all; None is 0.
+        multiplier: The same.
+    """
+    return _magnitude([weights], column_axis, RANGES[data_dtype], offset, multiplier)
+
+
+def _magnitude(
+    sums: Sequence[Array], column_axis: int, data: tuple[int, int], offset: Array | None, multiplier: Array
+) -> Magnitude:
+    """The greatest bounds of several sums."""
+    others = tuple(axis for axis in range(sums[0].ndim) if axis != column_axis)
+    low = high = np.zeros((), np.int64)
+    for weights in sums:
+        # Each product is greatest at one end of the data and least at the other.
+        ends = np.stack([weights.astype(np.int64) * end for end in data])
+        low = np.minimum(low, ends.min(0).sum(others))
+        high = np.maximum(high, ends.max(0).sum(others))
+    if offset is not None:
+        shift = offset.astype(np.int64).ravel()
+        low, high = low + shift, high + shift
+    total = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
+    scaled = total * np.abs(multiplier.astype(np.float64)).ravel()
+    weight = max(int(np.abs(w.astype(np.int64)).max(initial=0)) for w in sums)
+    return Magnitude(_power_above(total.max(initial=0.0)), _power_above(scaled.max(initial=0.0)), weight)
+
+
+def magnitude_of(
+    anchor: ir.Call, operands: Sequence[Operand], steps: Sequence[Step], constants: Sequence[Array]
+) -> Magnitude | None:
+    """`magnitude` of a composite.
+
+    Returns:
+        None where the anchor is no product of 8-bit data by constant weights, requantised by column.
+    """
+    by_name = {step.name: step.operand for step in steps}
+    axis = _column_axis(anchor)
+    multiplier, offset = by_name.get("requantize"), by_name.get("offset")
+    if axis is None or multiplier is None:
+        return None
+    x, w = operands
+    per_column = [operand for operand in (multiplier, offset) if operand is not None]
+    if w.kind != "constant" or x.dtype not in RANGES:
+        return None
+    if any(math.prod(operand.shape) not in (1, w.shape[axis]) for operand in per_column):
+        return None
+    found = magnitude(
+        constants[w.index],
+        axis,
+        x.dtype,
+        constants[offset.index] if offset is not None else None,
+        _multiplier(steps, constants),
+    )
+    return replace(found, fused=_gains_fused(found, steps, constants[multiplier.index]))
+
+
+def _gains_fused(found: Magnitude, steps: Sequence[Step], multiplier: Array) -> bool:
+    """Whether most of the panels of `PANEL` columns have a fused form: each other pays for the choice."""
+    step = next(step for step in steps if step.name == "requantize")
+    if multiplier.dtype != np.float32 or 1 << found.accumulator > BIASED_LIMIT:
+        return False
+    zero_point, low, high = (int(step.parameter(name)) for name in ("zero_point", "low", "high"))
+    proven = fused_constants(multiplier.ravel(), 1 << found.accumulator, zero_point, low, high).proven
+    whole = np.pad(proven, (0, -proven.size % PANEL), constant_values=True).reshape(-1, PANEL).all(1)
+    return bool(whole.mean() > MOST)
+
+
+def _multiplier(steps: Sequence[Step], constants: Sequence[Array]) -> Array:
+    """The real multipliers of the step that requantises; integers stand for parts of 2**shift."""
+    step = next(step for step in steps if step.name == "requantize")
+    assert step.operand is not None
+    shift = int(dict(step.parameters).get("shift", 0))
+    return np.asarray(np.ldexp(constants[step.operand.index].astype(np.float64), -shift))
+
+
+def _column_axis(anchor: ir.Call) -> int | None:
+    """The axis of the weights that is not summed over."""
+    match str(anchor.op.name):
+        case "relax.nn.conv1d" | "relax.nn.conv2d":
+            return str(anchor.attrs.kernel_layout).index("O")
+        case "relax.matmul" if len(anchor.args[1].ty.shape) == 2:
+            return 1
+    return None
+
+
+def magnitude_of_transposed(
+    operands: Sequence[Operand],
+    attributes: Mapping[str, str],
+    steps: Sequence[Step],
+    constants: Sequence[Array],
+) -> Magnitude | None:
+    """The bounds of a transposed convolution with the data's zero point taken off: of the phase that has the greatest.
+
+    Args:
+        operands: Data and weights.
+        attributes: Those of `Geometry.read`, and "x_zero".
+        steps: Of the composite.
+        constants: Of the composite.
+
+    Returns:
+        None where it is not requantised by column.
+    """
+    by_name = {step.name: step.operand for step in steps}
+    multiplier, offset = by_name.get("requantize"), by_name.get("offset")
+    x, w = operands
+    geometry = Geometry.read(x.shape, w.shape, attributes)
+    if multiplier is None or geometry.groups > 1:
+        return None
+    rows, columns = (axis.phases() for axis in geometry.axes)
+    weights, zero = constants[w.index], int(attributes["x_zero"])
+    least, most = RANGES[x.dtype]
+    return _magnitude(
+        [weights[:, list(down.taps)][:, :, list(across.taps)] for down in rows for across in columns],
+        0,
+        (least - zero, most - zero),
+        constants[offset.index] if offset is not None else None,
+        _multiplier(steps, constants),
+    )
+
+
+def magnitude_of_run_time(
+    operands: Sequence[Operand], zero_points: Sequence[int], steps: Sequence[Step], constants: Sequence[Array]
+) -> Magnitude | None:
+    """The bounds of |sum (a - za) (b - zb)| and of its product with the multiplier, over all values of a and b.
+
+    Returns:
+        None where the product is not requantised.
+    """
+    requantize = next((step for step in steps if step.name == "requantize"), None)
+    if requantize is None or requantize.operand is None:
+        return None
+    total = float(operands[0].seen[-1])
+    for operand, zero in zip(operands, zero_points, strict=True):
+        info = np.iinfo(operand.dtype)
+        total *= max(zero - int(info.min), int(info.max) - zero)
+    scaled = total * np.abs(_multiplier(steps, constants)).max(initial=0.0)
+    return Magnitude(_power_above(total), _power_above(float(scaled)))
+
+
+def magnitude_of_dynamic(weights: Array) -> Magnitude:
+    """The bounds of |sum (q - z) w| over all data and zero points, which are of run time; weights are [K, N]."""
+    sums = np.abs(weights.astype(np.int64)).sum(0)
+    most = int(np.abs(weights.astype(np.int64)).max(initial=0))
+    return Magnitude(_power_above(float(REACH * sums.max(initial=0))), 0, most)
+
+
+def _power_above(bound: float) -> int:
+    """The least p with bound < 2 ** p."""
+    return math.frexp(bound)[1] if bound >= 1 else 0

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The epilogue of fp32 kernels: from a row of accumulators to the output. Accumulators start from the bias."""
+
+from collections.abc import Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Step
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.epilogues import activation_f32
+from schedules.tir.emit import i64, load, store, take
+
+INSTRUCTIONS = {
+    "bias": 0.0,
+    "residual": 1.5,
+    "relu": 1.0,
+    "clip": 2.0,
+    "leaky_relu": 3.0,
+    **activation_f32.INSTRUCTIONS,
+}
+"""What each step adds for a vector of four outputs."""
+
+STORE = 0.5
+"""Stores of a vector of outputs: half an STP."""
+
+
+def instructions(steps: Sequence[Step]) -> float:
+    """Instructions of the epilogue for a vector of four outputs."""
+    return STORE + sum(INSTRUCTIONS[step.name] for step in steps)
+
+
+def finish(
+    steps: Sequence[Step],
+    acc: tirx.Buffer,
+    row: int,
+    columns: int,
+    output: tirx.Buffer,
+    offset: ir.Expr,
+    residual: tirx.Buffer | None,
+    *,
+    sve: bool = False,
+) -> None:
+    """Applies all steps to one row of a tile and stores it.
+
+    Args:
+        steps: The workload's epilogue.
+        acc: Accumulators, flat float32.
+        row: Offset of the row in `acc`, a multiple of `LANES`.
+        columns: How many of the row's columns are part of the result.
+        output: Flat float32.
+        offset: Where the row lies in the output, and so in the residual.
+        residual: Flat float32 of the output's size; needed by a step "residual".
+        sve: Whether to take instructions of SVE, inside of `sve.functions`.
+
+    Raises:
+        ValueError: A step has no meaning here.
+    """
+    for at, lanes in _pieces(columns):
+        vector = acc.vload([i64(row + at - at % LANES)], "float32x4")
+        value = T.Bind(vector if lanes == LANES else take(vector, at % LANES, lanes))
+        for step in steps:
+            value = _apply(step, value, Vector(lanes, sve=sve), offset + at, residual)
+        store(output, value, offset + at, lanes)
+
+
+def _apply(
+    step: Step, value: ir.Expr, vector: Vector, offset: ir.Expr, residual: tirx.Buffer | None
+) -> ir.Expr:
+    if step.name == "bias":
+        return value
+    if step.name == "residual" and residual is not None:
+        return value + load(residual, offset, vector.lanes)
+    if step.name == "relu":
+        return vector.maximum(value, 0.0)
+    if step.name == "clip" and step.bounds is not None:
+        return vector.minimum(vector.maximum(value, step.bounds[0]), step.bounds[1])
+    if step.name == "leaky_relu":
+        steep = T.Bind(vector.minimum(value, 0.0) * vector.const(float(step.parameter("alpha"))))
+        return vector.maximum(value, 0.0) + steep
+    if step.name in activation_f32.FUNCTIONS:
+        return activation_f32.FUNCTIONS[step.name](vector, T.Bind(value))
+    raise ValueError(f"epilogue step {step.name!r} is not implemented for float32")
+
+
+def _pieces(columns: int) -> list[tuple[int, int]]:
+    """Cuts columns into stores of 4, then 2, then 1 lanes: (first column, lanes)."""
+    pieces, at = [], 0
+    for lanes in (LANES, LANES // 2, 1):
+        while columns - at >= lanes:
+            pieces.append((at, lanes))
+            at += lanes
+    return pieces

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The epilogue of 16-bit kernels: the steps of `epilogue_f32` in binary32, and one rounding at the end.
+
+A graph that rounds after each step is off by no less: its value is rounded as often, and more coarsely.
+"""
+
+from collections.abc import Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Step
+from schedules.intrinsics import bfloat
+from schedules.intrinsics.fmla import LANES
+from schedules.kernels.common.copies import pieces
+from schedules.kernels.epilogues import epilogue_f32
+from schedules.kernels.gemm.product_half import CAST, SCALE
+from schedules.tir.emit import i64, load, store, take
+
+HALF_LANES = 2 * LANES
+"""16-bit elements of a register."""
+
+ROUNDING = 1.0
+"""Instructions that round a vector of four: FCVTN or BFCVTN, or their second half."""
+
+
+def instructions(steps: Sequence[Step], dtype: str) -> float:
+    """Instructions of the epilogue for a vector of four outputs, the scale or bias of its column included."""
+    own = [step for step in steps if step.name not in (CAST, SCALE)]
+    return 1 + epilogue_f32.instructions(own) + (ROUNDING if dtype != "float32" else 0)
+
+
+def finish(
+    steps: Sequence[Step],
+    acc: tirx.Buffer,
+    row: int,
+    columns: int,
+    output: tirx.Buffer,
+    offset: ir.Expr,
+    residual: tirx.Buffer | None,
+) -> None:
+    """Applies all steps to one row of a tile and stores it; see `epilogue_f32.finish`.
+
+    Args:
+        steps: The workload's epilogue.
+        acc: Sums with the bias, flat float32.
+        row: Offset of the row in `acc`, a multiple of four.
+        columns: How many of the row's columns are part of the result.
+        output: Flat, float32, float16, or bfloat16 as int16.
+        offset: Where the row lies in the output, and so in the residual.
+        residual: Flat, float32 or float16, of the output's size; needed by a step "residual".
+    """
+    own = [step for step in steps if step.name not in (CAST, SCALE)]
+    if str(output.dtype) == "float32" and (residual is None or str(residual.dtype) == "float32"):
+        epilogue_f32.finish(own, acc, row, columns, output, offset, residual)
+        return
+    width = -(-columns // HALF_LANES) * HALF_LANES
+    done = T.alloc_buffer((width,), "float32", layout=None)
+    wide = residual if residual is None else T.alloc_buffer((width,), "float32", layout=None)
+    if residual is not None:
+        for at, lanes in pieces(columns, LANES):
+            value = load(residual, offset + at, lanes)
+            store(wide, tirx.Cast("float32" if lanes == 1 else f"float32x{lanes}", value), i64(at), lanes)
+    epilogue_f32.finish(own, acc, row, columns, done, i64(0), wide)
+    for at, lanes in pieces(columns, HALF_LANES):
+        first = at // HALF_LANES * HALF_LANES
+        value = T.Bind(_rounded(done.vload([i64(first)], "float32x8"), str(output.dtype)))
+        store(output, value if lanes == HALF_LANES else take(value, at - first, lanes), offset + at, lanes)
+
+
+def _rounded(x: ir.Expr, dtype: str) -> ir.Expr:
+    """float32x8 to nearest even; bfloat16 as int16."""
+    return tirx.Cast("float16x8", x) if dtype == "float16" else bfloat.rounded(x)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From int32 accumulators to 8-bit values in vector registers: the requantisation of either numerics.
+
+Of `qdq`, that is
+
+    q = saturate(rne(fl(fl(acc) * m)) + zp)
+
+Four forms compute it, each exact under a condition on the accumulators that is proven from the weights:
+
+- "convert": FCVTNS, then saturating narrows; always exact.
+- "magic": adding 1.5 * 2**23 rounds half to even and leaves the integer in the low bits; exact while
+  |acc * m| + |zp| < `MAGIC_LIMIT`.
+- "biased": as "magic", and the accumulators start from bias + 0x4B400000, the bits of 1.5 * 2**23, so that one FSUB
+  converts them; exact while also |acc| < 2**22.
+- "fused": as "biased", but a base and an addend for each channel leave a single FMLA; exact for the channels for
+  which `requantize_fused.fused_constants` proves it.
+
+The form "rescale" is the one of `tosa`: see `tosa_rescale`. Of the form "none" accumulators are left as they are.
+
+FMULX instead of FMUL: LLVM would contract the product and the addition into one rounding. An odd zero point inside
+the constant would turn ties the wrong way, since they go to even sums. ADDP mends that for nothing: where UZP1 takes
+the lower 16 bits of each sum, ADDP adds the upper 16 to them, the same for all sums, and odd (see `addend_of`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tvm import ir, tirx
+
+from schedules.intrinsics.narrow import addp16, fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.vector import combine
+from schedules.kernels.epilogues.tosa_rescale import rescale16
+
+Form = Literal["fused", "biased", "magic", "convert", "rescale", "none"]
+
+MAGIC = 12582912.0
+"""1.5 * 2**23: the binary32 numbers from 2**23 to 2**24 are the integers."""
+
+MAGIC_BITS = 0x4B400000
+"""The bits of `MAGIC`."""
+
+HALF = 1 << 16
+"""A step of the upper half of a register of 32 bits."""
+
+BIASED_LIMIT = 1 << 22
+"""|acc| below this keeps MAGIC + acc between 2**23 and 2**24."""
+
+ODD_UPPER = MAGIC_BITS // HALF + 1
+"""The upper 16 bits of sums for odd zero points."""
+
+MAGIC_LIMIT = ODD_UPPER - 1
+"""|acc * m| + |zp| below this fits the 16 bits that are kept: signed ones for even zero points, and for odd ones lower
+halves from 0 to 2**16 - 1, which are the value less `ODD_UPPER` modulo 2**16."""
+
+INSTRUCTIONS: dict[Form, float] = {
+    "fused": 0.75,
+    "biased": 1.0,
+    "magic": 1.0,
+    "convert": 1.25,
+    "rescale": 0.75,
+    "none": 0.0,
+}
+"""Vector instructions of one output (three to five an accumulator of four)."""
+
+
+@dataclass(frozen=True)
+class Requantization:
+    """What follows the accumulators.
+
+    Attributes:
+        zero_point: Of the output.
+        low: Least value.
+        high: Greatest value.
+        dtype: "int8" or "uint8".
+        shift: Of the form "rescale".
+    """
+
+    zero_point: int
+    low: int
+    high: int
+    dtype: str
+    shift: int = 0
+
+
+NOT_REQUANTIZED = Requantization(0, -128, 127, "int8")
+"""Of the form "none": what follows the accumulators is no requantisation."""
+
+
+def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:
+    """The cheapest form of `qdq` that is exact.
+
+    Args:
+        accumulator: Bound of |acc|, bias included.
+        scaled: Bound of |acc * m|.
+        zero_point: Of the output.
+    """
+    if scaled + abs(zero_point) >= MAGIC_LIMIT - 1:
+        return "convert"
+    return "biased" if accumulator < BIASED_LIMIT else "magic"
+
+
+def requantize16(
+    form: Form,
+    acc: Sequence[ir.Expr],
+    m: Sequence[ir.Expr],
+    to: Requantization,
+    addend: Sequence[ir.Expr] = (),
+) -> ir.Expr:
+    """Four accumulators as 16 values of `to.dtype` in the same order.
+
+    Args:
+        form: How.
+        acc: Four int32x4.
+        m: Four float32x4: the multipliers; of the form "rescale" the bits of integers.
+        to: The output.
+        addend: Four float32x4 of the form "fused", unused by the others.
+    """
+    if form == "convert":
+        narrow = [sqxtn16(fcvtns(tirx.Cast("float32x4", a) * s)) for a, s in zip(acc, m, strict=True)]
+        half = [combine(narrow[0], narrow[1]), combine(narrow[2], narrow[3])]
+        extra = to.zero_point
+    elif form == "rescale":
+        half = rescale16(acc, [tirx.reinterpret("int32x4", factor) for factor in m], to.shift)
+        extra = to.zero_point
+    else:
+        extra, odd = 0, to.zero_point % 2
+        if form == "fused":
+            reals = [fma(_real(a), s, c) for a, s, c in zip(acc, m, addend, strict=True)]
+            bits = [tirx.reinterpret("int32x4", real) for real in reals]
+        else:
+            bits = [_magic(form, a, s, to.zero_point) for a, s in zip(acc, m, strict=True)]
+        half = [(_sums if odd else _lower)(bits[i], bits[i + 1]) for i in (0, 2)]
+    if extra:
+        half = [sqadd16(h, tirx.Broadcast(tirx.IntImm("int16", extra), 8)) for h in half]
+    value = combine(narrow8(half[0], to.dtype), narrow8(half[1], to.dtype))
+    return clamp(value, to)
+
+
+def clamp(value: ir.Expr, to: Requantization) -> ir.Expr:
+    """16 values limited to [low, high], where these are not the dtype's own."""
+    least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
+    if to.low > least:
+        value = tirx.max(value, tirx.Broadcast(tirx.IntImm(to.dtype, to.low), 16))
+    if to.high < most:
+        value = tirx.min(value, tirx.Broadcast(tirx.IntImm(to.dtype, to.high), 16))
+    return value
+
+
+def _magic(form: Form, acc: ir.Expr, m: ir.Expr, zero_point: int) -> ir.Expr:
+    real = _real(acc) - _splat(MAGIC) if form == "biased" else tirx.Cast("float32x4", acc)
+    return tirx.reinterpret("int32x4", fmulx(real, m) + _splat(addend_of(zero_point)))
+
+
+def addend_of(zero_point: int) -> int:
+    """What is added to round and to leave a value with the zero point in it; even, so that ties go to even values.
+
+    Returns:
+        A binary32 integer. Of an even zero point the lower 16 bits of a sum are the value, of an odd one those and the
+        upper 16 together.
+    """
+    if zero_point % 2 == 0:
+        return int(MAGIC) + zero_point
+    return int(MAGIC) + ODD_UPPER * HALF - MAGIC_BITS + (zero_point - ODD_UPPER) % HALF
+
+
+def _lower(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """The lower halves of eight int32."""
+    return tirx.Cast("int16x8", combine(a, b))
+
+
+def _sums(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """Lower and upper halves of eight int32, added."""
+    return addp16(*(tirx.reinterpret("int16x8", each) for each in (a, b)))
+
+
+def _real(acc: ir.Expr) -> ir.Expr:
+    return tirx.reinterpret("float32x4", acc)
+
+
+def _splat(value: float) -> ir.Expr:
+    return tirx.Broadcast(tirx.FloatImm("float32", value), 4)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requantisation by one fused multiply-add: which channels it is exact for, and with which constants.
+
+The definition is q = saturate(rne(fl(acc * m)) + zp). Accumulators that start from bias + 0x4B000000 + S - 2**23 are,
+read as binary32, the numbers S + acc, and with R an integer near S * m
+
+    fma(S + acc, m', C) = rne(acc * m' + error) + A    C = A - R,  A = `addend_of` the zero point,  error = S * m' - R
+
+rounds once, in the low bits of its result. Both sides rise with acc, so they are equal for all |acc| < bound if and
+only if each value v that saturation leaves begins at the same acc: if the fused form gives v or more at the least
+acc_v where the definition does, and less than v at acc_v - 1. For a given m' these are two bounds on the error a value,
+hence one interval a channel. It is taken in integers, in units of 2**-e for m' = M * 2**-e.
+
+Dyadic multipliers have S with an error of 0. For others the definition's first rounding turns near ties into ties, on
+both sides of them; where the interval is empty for m' = m, its neighbours sometimes have one, and where that fails too
+the channel has no fused form.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from schedules.kernels.epilogues.requantize import addend_of
+
+MANTISSA = 24
+"""Bits of a binary32 significand."""
+
+LEAST_BASE = 1 << (MANTISSA - 1)
+"""From here to twice as much, binary32 numbers are the integers."""
+
+NEIGHBOURS = (0, 1, -1)
+"""Multipliers that are tried, in units of the last place from m; further ones have been of no use."""
+
+LARGEST_EXPONENT = 52
+"""With this e, (2 * v - 1) * 2**(e - 1) is an int64 for all values v of 8 bits."""
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Constants of the fused form, each [channels].
+
+    Attributes:
+        proven: Whether the channel has a fused form; the others hold zeros in `m` and `addend`.
+        base: int64, what is added to the bias for the accumulators' start: 0x4B400000, as for the form "biased",
+            where a channel is not proven.
+        m: float32, m'.
+        addend: float32, C.
+    """
+
+    proven: npt.NDArray[np.bool_]
+    base: Ints
+    m: npt.NDArray[np.float32]
+    addend: npt.NDArray[np.float32]
+
+
+def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, high: int) -> Fused:
+    """Finds and proves the fused form of each channel.
+
+    Args:
+        m: float32 [channels].
+        bound: What |acc| is below; 2**22 at most. |acc * m| is bounded as for the form "biased".
+        zero_point: Of the output.
+        low: Least output.
+        high: Greatest output.
+
+    Raises:
+        ValueError: `bound` is above 2**22.
+    """
+    if bound > LEAST_BASE // 2:
+        raise ValueError(
+            f"accumulators below {bound} are not integers of binary32 around one base; limit 2**22"
+        )
+    multipliers = np.asarray(m, np.float32).ravel()
+    significand, exponent = decompose(multipliers)
+    usable = np.isfinite(multipliers) & (multipliers > 0) & (exponent > 0) & (exponent <= LARGEST_EXPONENT)
+    channels = np.flatnonzero(usable)
+    values = np.arange(low + 1, max(high, low + 1) + 1, dtype=np.int64) - zero_point
+    begins = _first_accumulators(multipliers[channels], values)
+    count = multipliers.size
+    found = Fused(
+        np.zeros(count, np.bool_),
+        np.full(count, _bits(LEAST_BASE * 3 // 2), np.int64),
+        np.zeros(count, np.float32),
+        np.zeros(count, np.float32),
+    )
+    for neighbour in NEIGHBOURS:
+        scaled = significand[channels] + neighbour
+        windows = _errors(scaled, exponent[channels], begins, values, bound)
+        for index, channel in enumerate(channels):
+            window = (int(windows[0][index]), int(windows[1][index]))
+            if found.proven[channel] or window[0] > window[1]:
+                continue
+            constants = constants_of(int(scaled[index]), int(exponent[channel]), window, bound, zero_point)
+            if constants is not None:
+                found.proven[channel] = True
+                found.base[channel], found.m[channel], found.addend[channel] = constants
+    return found
+
+
+def constants_of(
+    significand: int, exponent: int, window: tuple[int, int], bound: int, zero_point: int
+) -> tuple[int, float, float] | None:
+    """What accumulators start from besides their bias, m' and C, for an error within a window.
+
+    Args:
+        significand: M of m' = M * 2**-e; negative for a falling function.
+        exponent: e.
+        window: Least and greatest error in units of 2**-e.
+        bound: What |acc| is below.
+        zero_point: Of the output.
+
+    Returns:
+        None if no base has such an error, or C is none of binary32.
+    """
+    base = _base(significand, 1 << exponent, window, bound)
+    if base is None:
+        return None
+    addend = addend_of(zero_point) - ((base * significand - window[0]) >> exponent)
+    if int(np.float32(addend)) != addend:
+        return None
+    return _bits(base), float(np.ldexp(float(significand), -exponent)), float(addend)
+
+
+def _bits(base: int) -> int:
+    """The bits of `base` as binary32, an integer from 2**23 to 2**24."""
+    return int(np.float32(base).view(np.int32))
+
+
+def decompose(m: npt.NDArray[np.float32]) -> tuple[Ints, Ints]:
+    """M of 24 bits and e with m = M * 2**-e."""
+    fraction, exponent = np.frexp(m.astype(np.float64))
+    finite = np.where(np.isfinite(fraction), fraction, 0.0)
+    return np.ldexp(finite, MANTISSA).astype(np.int64), MANTISSA - exponent.astype(np.int64)
+
+
+def _first_accumulators(m: npt.NDArray[np.float32], values: Ints) -> Ints:
+    """The least acc with rne(fl(acc * m)) >= v, [channels, values]; one beyond 2**22 where that is beyond 2**22."""
+    exact = (values - 0.5) / m.astype(np.float64)[:, None]
+    # fl(acc * m) is off by 2**-24 of itself at most: a quarter of a step of acc below 2**22.
+    nearest = np.clip(np.ceil(exact), -LEAST_BASE, LEAST_BASE)
+    candidates = nearest[..., None] + np.array([-1.0, 0.0, 1.0])
+    rounded = np.rint(candidates.astype(np.float32) * m[:, None, None])
+    reached = rounded >= values[None, :, None]
+    first = np.take_along_axis(candidates, reached.argmax(-1)[..., None], -1)[..., 0]
+    return np.where(reached.any(-1), first, LEAST_BASE).astype(np.int64)
+
+
+def _errors(significand: Ints, exponent: Ints, begins: Ints, values: Ints, bound: int) -> tuple[Ints, Ints]:
+    """Least and greatest error of each channel that keeps all its values where they begin, in units of 2**-e.
+
+    v begins at the tie v - 1/2 itself where v is even, right above it where v is odd.
+    """
+    unit = np.left_shift(np.int64(1), exponent - 1)
+    ties = (2 * values - 1)[None, :] * unit[:, None]
+    odd = values[None, :] & 1
+    # What begins outside of the range begins at its end, or is not reached.
+    begins = np.clip(begins, 1 - bound, bound)
+    at = begins * significand[:, None]
+    before = at - significand[:, None]
+    # Less than half a unit of q, where there is nothing else to bound it.
+    free = unit[:, None] - 1
+    least = np.where(begins < bound, ties - at + odd, -free)
+    most = np.where(begins > 1 - bound, ties - before - 1 + odd, free)
+    return np.maximum(least, -free).max(1), np.minimum(most, free).min(1)
+
+
+def _base(significand: int, period: int, window: tuple[int, int], bound: int) -> int | None:
+    """The least S with S - bound and S + bound in [2**23, 2**24] and S * M, modulo `period`, in the window."""
+    first, last = LEAST_BASE + bound, 2 * LEAST_BASE - bound
+    least = (window[0] - first * significand) % period
+    steps = _first_multiple(significand % period, period, least, least + window[1] - window[0])
+    return None if steps is None or first + steps > last else first + steps
+
+
+def _first_multiple(a: int, period: int, least: int, most: int) -> int | None:
+    """The least j >= 0 with a * j modulo `period` in [least, most], by Euclid's algorithm.
+
+    Args:
+        a: Below `period`.
+        period: Positive.
+        least: From 0 to `period` - 1.
+        most: `least` or more; what is `period` or more counts as from 0.
+    """
+    if least == 0 or most >= period:
+        return 0
+    if a == 0:
+        return None
+    if 2 * a > period:
+        # Counted downwards the steps are less than half a period, so that the depth is logarithmic.
+        return _first_multiple(period - a, period, period - most, period - least)
+    if -(-least // a) * a <= most:
+        return -(-least // a)
+    # No multiple of a lies between: j is the least with least + period * k <= a * j, for the least k that fits.
+    turns = _first_multiple(-period % a, a, least % a, most % a)
+    return None if turns is None else -(-(least + period * turns) // a)

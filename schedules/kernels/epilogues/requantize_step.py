@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The step that requantises accumulators, of either numerics, as kernels read it from a workload."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from schedules.composites.workload import Step, Workload
+from schedules.kernels.common.contract import Array
+from schedules.kernels.epilogues import tosa_rescale
+from schedules.kernels.epilogues.requantize import Form, Requantization, form_of
+
+MULTIPLIER = {"qdq": "float32", "tosa": "int32"}
+"""Dtype of the multipliers by numerics."""
+
+
+def misfit(workload: Workload) -> tuple[str, str, str] | None:
+    """Why accumulators are not requantised, or by no form that there is: reason, limit and actual value."""
+    step = workload.step("requantize")
+    if step is None or step.operand is None:
+        return "accumulators are not requantised", "requantize", workload.output_dtype
+    shift, limit = _shift(step), workload.magnitude
+    dtype = MULTIPLIER["qdq" if shift is None else "tosa"]
+    if step.operand.dtype != dtype:
+        return "multipliers have another dtype", dtype, step.operand.dtype
+    if shift is not None and not tosa_rescale.exact(shift, limit.accumulator if limit else None):
+        bound = f"2**{limit.accumulator}" if limit else "unknown"
+        return "accumulators may exceed what a RESCALE of that shift takes", f"2**{shift}", bound
+    return None
+
+
+def quantization(workload: Workload) -> tuple[Requantization, Form]:
+    """The output's quantisation, and the cheapest form that is exact for the workload's accumulators."""
+    step = _step(workload)
+    zero_point, low, high = (int(step.parameter(p)) for p in ("zero_point", "low", "high"))
+    shift, limit = _shift(step), workload.magnitude
+    if shift is not None:
+        return Requantization(zero_point, low, high, workload.output_dtype, shift), "rescale"
+    # The magnitude's bounds are strict.
+    form = form_of((1 << limit.accumulator) - 1, (1 << limit.scaled) - 1, zero_point) if limit else "convert"
+    return Requantization(zero_point, low, high, workload.output_dtype), form
+
+
+def multipliers(workload: Workload, constants: Sequence[Array]) -> Array:
+    """The multipliers, flat, as float32; integers as the bits of one, for both to lie where one of them does."""
+    step = _step(workload)
+    assert step.operand is not None
+    return np.ascontiguousarray(constants[step.operand.index]).ravel().view(np.float32)
+
+
+def _step(workload: Workload) -> Step:
+    step = workload.step("requantize")
+    assert step is not None
+    return step
+
+
+def _shift(step: Step) -> int | None:
+    """Of a RESCALE; None of the numerics `qdq`."""
+    shift = dict(step.parameters).get("shift")
+    return None if shift is None else int(shift)

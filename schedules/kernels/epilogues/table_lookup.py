@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sixteen look-ups in a table of 256 bytes, in vector registers: one TBL, three TBX and three subtractions.
+
+The table fills 16 registers: a caller loads it once, before its loop.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, tirx
+
+from schedules.intrinsics.table import ENTRIES, tbl4, tbx4
+from schedules.kernels.common.contract import Array
+from schedules.tir.emit import i64, load
+
+INSTRUCTIONS = 7 / 16
+"""Vector instructions of one output."""
+
+SIZE = 256
+"""Entries of a table."""
+
+VECTOR = 16
+"""Bytes of a vector register."""
+
+
+def pack(entries: Array, dtype: str) -> Array:
+    """A table in ascending order of the values, as it is indexed: in ascending order of their bits.
+
+    Args:
+        entries: int8 or uint8 [256].
+        dtype: Of the values that are looked up.
+    """
+    return np.roll(entries, SIZE // 2) if dtype == "int8" else entries
+
+
+def registers(buffer: tirx.Buffer) -> list[ir.Expr]:
+    """Loads a table that `pack` made."""
+    return [load(buffer, i64(at), VECTOR) for at in range(0, SIZE, VECTOR)]
+
+
+def look_up16(table: Sequence[ir.Expr], q: ir.Expr) -> ir.Expr:
+    """The entries of 16 values, int8x16 or uint8x16."""
+    per_table = ENTRIES // VECTOR
+    index = tirx.reinterpret("uint8x16", q)
+    value = tbl4(table[:per_table], index)
+    for first in range(per_table, len(table), per_table):
+        # Indexes below those of this table wrap around to beyond it.
+        index = index - tirx.Broadcast(tirx.IntImm("uint8", ENTRIES), VECTOR)
+        value = tbx4(value, table[first : first + per_table], index)
+    return value

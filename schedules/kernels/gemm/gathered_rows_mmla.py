@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of short segments, as of three channels, in SMMLA's panel of A: a step is a permutation of vectors.
+
+One vector holds a segment of a row and that of its neighbour. As many steps as can be are from one segment, the others
+from what is left of all of them.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.mmla import BLOCK, K_STEP
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.k_chunks_s8 import NOTHING
+from schedules.kernels.gemm.product_s8 import flip
+from schedules.tir.emit import i64, load, store
+
+Byte = tuple[int, int]
+"""(segment, byte of the segment)."""
+
+
+def k_order(rows: Rows) -> Array:
+    """For each byte of a packed row which k it holds, or `NOTHING`."""
+    taken = [k for step in _gathered(rows) for k in step]
+    return np.array([NOTHING if k is None else _index(rows, k) for k in taken])
+
+
+def cost(rows: Rows) -> Cost:
+    """Instructions to pack one pair of rows: loads, permutations, stores."""
+    steps = _gathered(rows)
+    return scalar(len(rows.segments)) + arithmetic(
+        len(steps) + sum(max(1, len(_sources(step)) - 1) for step in steps)
+    )
+
+
+def gather(rows: Rows, data: tuple[tirx.Buffer, bool], panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
+    """Emits the packing of a tile: data whose top bit may have to be flipped; the rest as `packed_rows_mmla` does."""
+    (x, flipped), pairs, pixel = data, len(starts) // BLOCK, rows.strides[2]
+    for pair in range(pairs):
+        vectors = [
+            T.Bind(flip(load(x, starts[BLOCK * pair] + offset, VECTOR), flipped))
+            for offset, _ in rows.segments
+        ]
+        for number, step in enumerate(_gathered(rows)):
+            value = _permuted(vectors, step, pixel)
+            store(panel, value, i64((number * pairs + pair) * VECTOR), VECTOR)
+
+
+def _gathered(rows: Rows) -> list[list[Byte | None]]:
+    """The bytes of each k step: as many steps as can be from one segment, then what is left of all of them."""
+    steps: list[list[Byte | None]] = []
+    left: list[Byte | None] = []
+    for segment, (_, length) in enumerate(rows.segments):
+        whole = length // K_STEP * K_STEP
+        steps += [[(segment, at + i) for i in range(K_STEP)] for at in range(0, whole, K_STEP)]
+        left += [(segment, i) for i in range(whole, length)]
+    left += [None] * (-len(left) % K_STEP)
+    return steps + [left[at : at + K_STEP] for at in range(0, len(left), K_STEP)]
+
+
+def _index(rows: Rows, byte: Byte) -> int:
+    segment, at = byte
+    return sum(length for _, length in rows.segments[:segment]) + at
+
+
+def _sources(step: Sequence[Byte | None]) -> list[int]:
+    return sorted({byte[0] for byte in step if byte is not None})
+
+
+def _permuted(vectors: Sequence[ir.Expr], step: Sequence[Byte | None], pixel: int) -> ir.Expr:
+    """The bytes of a step of both rows; a row's neighbour lies `pixel` bytes behind it."""
+    sources = _sources(step)
+    wanted = [None if b is None else (b[0], b[1] + row * pixel) for row in range(BLOCK) for b in step]
+    value = vectors[sources[0]]
+    # Two vectors at a time: what is there already keeps its place.
+    for count, source in enumerate(sources[1:] or sources[:1]):
+        earlier = sources[: count + 1]
+        lanes = []
+        for lane, byte in enumerate(wanted):
+            if byte is None:
+                lanes.append(lane)
+            elif byte[0] == source:
+                lanes.append(byte[1] + (VECTOR if len(sources) > 1 else 0))
+            elif byte[0] in earlier:
+                lanes.append(lane if count else byte[1])
+            else:
+                lanes.append(lane)
+        value = T.Bind(tirx.Shuffle([value, vectors[source]] if len(sources) > 1 else [value], lanes))
+    return value

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 convolutions and linear layers on SMULL and SMLAL, for cores without dotprod: implicit GEMM, requantised.
+
+A register tile loads 16 k of each of its rows as one vector, so nothing of A is packed; see `gemm_s8`.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.pin import pins
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import Cost, arithmetic, requantization
+from schedules.kernels.gemm.gemm_s8 import Gemm
+from schedules.kernels.gemm.gemm_s8_unit import Cut, InPlace, Ready, Tile
+from schedules.kernels.gemm.packed_columns_s8 import Starts
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.tiles import mlal_tile
+from schedules.kernels.tiles.int16_chains import chain_of
+from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator, of_rows
+
+NAME = "gemm_s8_mlal"
+
+TILES = ((2, 8), (1, 8))
+"""(rows, columns) of the register tiles worth considering."""
+
+COLUMNS = 8
+"""Columns of a tile are a multiple of it: what is stored at once."""
+
+
+@dataclass(frozen=True)
+class Params(Cut):
+    """How the result is cut.
+
+    Attributes:
+        rows: Rows of a register tile.
+        columns: Columns of a register tile, a multiple of 8.
+        chain: Products that are summed in 16 bits before they are widened: 2 is exact only for weights of which no
+            two that meet in a lane are -128 (see `mlal_tile`), 1 for all.
+    """
+
+    rows: int
+    columns: int
+    chain: int = 1
+
+    def __post_init__(self) -> None:
+        mlal_tile.check_registers(self.rows, self.columns)
+        if self.columns % COLUMNS:
+            raise ValueError(f"columns {self.columns} is no multiple of {COLUMNS}: they are stored in eights")
+        if self.chain not in (1, 2):
+            raise ValueError(f"chain {self.chain} is not 1 or 2: three products do not fit 16 bits")
+
+    @property
+    def tile(self) -> Tile:
+        """The register tile."""
+        return Tile(self.rows, self.columns, self.columns // LANES)
+
+
+class _Smlal(InPlace[Params]):
+    name, suffix, feature, step = NAME, "mlal", "neon", HALF
+    finish = staticmethod(of_rows)
+
+    def has(self, core: Core) -> bool:
+        return core.neon
+
+    def tiles(self, workload: Workload) -> Sequence[Params]:
+        return [Params(*tile, chain_of(workload)) for tile in TILES]
+
+    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+        chunks = self.reading(product).chunks()
+        if params.chain > 1 and not mlal_tile.pairs_fit(columns, chunks):
+            raise ValueError(
+                f"{NAME}: two weights of -128 meet in a lane, whose products do not fit; take chain 1"
+            )
+        return mlal_tile.pack_columns(columns, params.columns, chunks)
+
+    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+        # Two rows are requantised together; an odd last one with itself.
+        outputs = -(-rows // 2) * 2 * params.columns
+        # The offset of each vector of four, the upper half moved, and a store of eight.
+        finish = arithmetic(outputs / LANES + 1.5 * outputs / COLUMNS)
+        loop = mlal_tile.cost(rows, params.columns, self.reading(product).chunks(), params.chain)
+        return loop + requantization(outputs, product.form, product.to) + finish
+
+    def multiply(
+        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+    ) -> Accumulator:
+        chunks, columns = self.reading(product).chunks(), params.columns
+        acc = mlal_tile.multiply(*a, *b, columns, chunks, params.chain, product.flipped)
+        # Loaded here: the sum over k has no register for them.
+        offsets = header.offsets()
+        return lambda row, v: T.Bind(mlal_tile.sums(acc, columns, row, LANES * v) + offsets[v])
+
+    def scope(self) -> AbstractContextManager[None]:
+        return pins()
+
+
+_KERNEL = Gemm(_Smlal())
+matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
+estimate, cost, pack, build = _KERNEL.estimate, _KERNEL.cost, _KERNEL.pack, _KERNEL.build

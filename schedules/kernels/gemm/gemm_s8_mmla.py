@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 convolutions and linear layers on SMMLA: implicit GEMM with packed panels, requantised in registers.
+
+A task packs the k of one tile of rows, straight from where they lie, into a panel that L1 keeps, and multiplies it
+by every panel of columns; see `gemm_s8`.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.mmla import BLOCK, FEATURE
+from schedules.intrinsics.reload import reloads
+from schedules.kernels.common.contract import Array, taken
+from schedules.kernels.common.cost_model import VECTOR, VECTOR_PIPES, Cost, arithmetic, requantization, scalar
+from schedules.kernels.gemm import packed_rows_mmla, product_s8
+from schedules.kernels.gemm.gemm_s8 import Gemm
+from schedules.kernels.gemm.gemm_s8_unit import ROW_OVERHEAD, Cut, Ready, Tile, Unit
+from schedules.kernels.gemm.packed_columns_s8 import Starts
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.tiles import mmla_tile
+from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_blocks
+from schedules.tir.emit import i64
+
+NAME = "gemm_s8_mmla"
+
+TILES = ((6, 4), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8), (1, 4))
+"""(row pairs, column pairs) of the register tiles worth considering; columns in eights, as channels are."""
+
+UNROLL = ((32, 8), (0, 4))
+"""(at least as many k steps, k steps of a loop iteration): eight where the code left over for the rest is small."""
+
+UNROLLINGS = (1, 2, 3, 4, 6, 8, 16)
+"""Others, for tuning: where they leave no rest, and LLVM finds registers, up to 8 % of a call."""
+
+UNROLLED_STEPS = 8
+"""LLVM makes straight code of loops of as many k steps, and mixes it with the requantisation behind it."""
+
+UNROLLED_TILE = 16
+"""Accumulators that leave registers for both there."""
+
+SPILLS = 60
+"""Loads and stores of the stack in such code of larger tiles: 54 and more are seen with 24 accumulators."""
+
+FUSED = ((8, 7.0), (16, 5.3), (20, 4.6), (24, 2.0))
+"""(at most as many accumulators, vector instructions of 16 outputs that the fused requantisation saves): larger tiles
+spill in part of it, as the tile has code for both forms. Counted in layers of MobileNetV2 and DS-CNN on Neoverse N2."""
+
+LATENCY = 3
+"""Cycles from one SMMLA to the next on the same accumulator, as LLVM models Neoverse N2; the guide forwards in one."""
+
+HALF_ROWS = 4
+"""Column pairs whose rows are eight bytes."""
+
+
+@dataclass(frozen=True)
+class Params(Cut):
+    """How the result is cut.
+
+    Attributes:
+        row_pairs: Row pairs of a register tile.
+        column_pairs: Column pairs of a register tile, a multiple of 4.
+        unroll: k steps of a loop iteration; 0 for those of `UNROLL`.
+    """
+
+    row_pairs: int
+    column_pairs: int
+    unroll: int = 0
+
+    def __post_init__(self) -> None:
+        mmla_tile.check_registers(self.row_pairs, self.column_pairs)
+        if self.column_pairs not in (4, 8):
+            raise ValueError(f"column_pairs {self.column_pairs} is not 4 or 8, whose rows are 8 or 16 bytes")
+
+    @property
+    def tile(self) -> Tile:
+        """The register tile."""
+        return Tile(BLOCK * self.row_pairs, BLOCK * self.column_pairs, self.column_pairs)
+
+
+class _Smmla(Unit[Params]):
+    name, suffix, feature, lines = NAME, "mmla", FEATURE, BLOCK
+    finish = staticmethod(of_blocks)
+    order = staticmethod(packed_rows_mmla.k_order)
+    in_lanes = staticmethod(mmla_tile.in_blocks)
+    reads_past_the_data = staticmethod(packed_rows_mmla.reads_past_the_data)
+
+    def tiles(self, workload: Workload) -> Sequence[Params]:
+        return [Params(*tile) for tile in TILES]
+
+    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+        return mmla_tile.pack_columns(columns, params.column_pairs)
+
+    def ready_cost(self, product: Product, rows: int) -> Cost:
+        pairs = -(-rows // BLOCK)
+        return (packed_rows_mmla.cost(product) + scalar(BLOCK * ROW_OVERHEAD)) * pairs
+
+    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+        steps, pairs, row_pairs = packed_rows_mmla.steps_of(product), params.column_pairs, -(-rows // BLOCK)
+        outputs = BLOCK * BLOCK * row_pairs * pairs
+        # Rows of eight bytes are halves of vectors: one moves, and each is stored.
+        stores = outputs / VECTOR * (3 if pairs == HALF_ROWS else 1)
+        loop = Cost(*mmla_tile.instructions(row_pairs, pairs, steps, _unroll(steps, params.unroll)))
+        finish = requantization(outputs, product.form, product.to) + arithmetic(outputs / VECTOR + stores)
+        if product.fused:
+            saved = next(saved for most, saved in FUSED if row_pairs * pairs <= most)
+            finish += arithmetic(-saved * outputs / VECTOR)
+        spills = SPILLS if steps <= UNROLLED_STEPS and row_pairs * pairs > UNROLLED_TILE else 0
+        # A chain of one accumulator's products is not shortened by other columns.
+        if row_pairs * pairs < LATENCY * VECTOR_PIPES:
+            loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (row_pairs * pairs))
+        return loop + finish + scalar(spills)
+
+    def scope(self) -> AbstractContextManager[None]:
+        return reloads()
+
+    def ready(self, product: Product, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
+        # An odd last row is multiplied twice, and stored once.
+        size = len(starts) // BLOCK * VECTOR * packed_rows_mmla.steps_of(product)
+        panel = T.alloc_buffer((size,), "int8", layout=None)
+        packed_rows_mmla.pack_rows(product, x, panel, starts)
+        return panel, starts
+
+    def multiply(
+        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+    ) -> Accumulator:
+        panel, starts = a
+        steps, columns = packed_rows_mmla.steps_of(product), params.column_pairs
+        pairs = (len(starts) // BLOCK, columns)
+        acc = mmla_tile.multiply(
+            panel, i64(0), *b, pairs, steps, _unroll(steps, params.unroll), header.starts
+        )
+        return lambda pair, column: acc.vload([i64((pair * columns + column) * LANES)], "int32x4")
+
+
+def space(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """For tuning: the candidates, with every unrolling that makes other code."""
+    products = taken(product_s8.products_of(workload, NAME), workload)
+    steps = max(packed_rows_mmla.steps_of(product) for product in products)
+    others = [u for u in UNROLLINGS if steps > UNROLLED_STEPS and u != _unroll(steps, 0)]
+    return tuple(replace(each, unroll=u) for each in candidates(workload, core) for u in (0, *others))
+
+
+def _unroll(steps: int, wanted: int) -> int:
+    return wanted or next(unroll for least, unroll in UNROLL if steps >= least)
+
+
+_KERNEL = Gemm(_Smmla())
+matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
+estimate, cost, pack, build = _KERNEL.estimate, _KERNEL.cost, _KERNEL.pack, _KERNEL.build

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 convolutions and linear layers on SDOT: implicit GEMM on rows as they lie, requantised in registers.
+
+A register tile loads 16 k of each of its rows as one vector and takes them by lane, so nothing of A is packed; see
+`gemm_s8`.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+
+from schedules.composites.workload import Workload
+from schedules.intrinsics.pin import pins
+from schedules.intrinsics.sdot import FEATURE
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import VECTOR_PIPES, Cost, arithmetic, requantization
+from schedules.kernels.gemm.gemm_s8 import Gemm
+from schedules.kernels.gemm.gemm_s8_unit import Cut, InPlace, Ready, Tile
+from schedules.kernels.gemm.packed_columns_s8 import Starts
+from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.tiles import sdot_tile
+from schedules.kernels.tiles.sdot_tile import K_STEP
+from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_rows
+from schedules.tir.emit import i64
+
+NAME = "gemm_s8_sdot"
+
+TILES = ((6, 4), (5, 4), (4, 4), (3, 4), (2, 4), (1, 4), (8, 2), (4, 2), (2, 8), (1, 8))
+"""(rows, vectors of four columns) of the register tiles worth considering."""
+
+LATENCY = 3
+"""Cycles from one SDOT to the next on the same accumulator, as LLVM models Neoverse N2; the guides forward in one."""
+
+
+@dataclass(frozen=True)
+class Params(Cut):
+    """How the result is cut.
+
+    Attributes:
+        rows: Rows of a register tile.
+        vectors: Columns of a register tile, in vectors of four; a multiple of 2.
+    """
+
+    rows: int
+    vectors: int
+
+    def __post_init__(self) -> None:
+        sdot_tile.check_registers(self.rows, self.vectors)
+        if self.vectors % 2:
+            raise ValueError(f"vectors {self.vectors} is not even: columns are stored in eights")
+
+    @property
+    def tile(self) -> Tile:
+        """The register tile."""
+        return Tile(self.rows, LANES * self.vectors, self.vectors)
+
+
+class _Sdot(InPlace[Params]):
+    name, suffix, feature, step = NAME, "sdot", FEATURE, K_STEP
+    finish = staticmethod(of_rows)
+
+    def tiles(self, workload: Workload) -> Sequence[Params]:
+        return [Params(*tile) for tile in TILES]
+
+    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+        return sdot_tile.pack_columns(columns, params.vectors)
+
+    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+        outputs = rows * params.tile.columns
+        # Of each row vectors of 16 outputs, and perhaps one of eight, half of a vector that two rows share.
+        stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
+        loop = sdot_tile.cost(rows, params.vectors, self.reading(product).chunks())
+        # A chain of one accumulator's products is not shortened by other columns.
+        if rows * params.vectors < LATENCY * VECTOR_PIPES:
+            loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (rows * params.vectors))
+        return loop + requantization(outputs, product.form, product.to) + arithmetic(stores)
+
+    def scope(self) -> AbstractContextManager[None]:
+        return pins()
+
+    def multiply(
+        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+    ) -> Accumulator:
+        chunks, vectors = self.reading(product).chunks(), params.vectors
+        acc = sdot_tile.multiply(*a, *b, chunks, header.offsets(), flipped=product.flipped)
+        return lambda row, v: acc.vload([i64((row * vectors + v) * LANES)], "int32x4")
+
+
+_KERNEL = Gemm(_Sdot())
+matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
+estimate, cost, pack, build = _KERNEL.estimate, _KERNEL.cost, _KERNEL.pack, _KERNEL.build

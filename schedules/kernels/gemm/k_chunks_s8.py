@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How vectors read the rows of an implicit int8 matrix: chunks of up to 16 bytes, k in units of what a lane sums over.
+
+k may come in any order that the weights are packed in; what is read twice meets weights of zero, and nothing outside
+of the data is read. The last chunk of a segment reaches back instead of past its end. Segments that are too short for
+that are copied side by side first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.kernels.common import copies
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import VECTOR
+from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.tir.emit import i64
+
+NOTHING = -1
+"""In an order of k: a byte that meets a weight of zero."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A load of one row.
+
+    Attributes:
+        offset: From the row's start.
+        size: Bytes: 16, 8 or 4.
+        first: The first byte that is used; a multiple of the unit, all behind it are used.
+        at: Bytes that are used before it, in the order that weights are packed in.
+    """
+
+    offset: int
+    size: int
+    first: int
+    at: int
+
+    @property
+    def used(self) -> int:
+        """Bytes that are used."""
+        return self.size - self.first
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the rows of a matrix are read.
+
+    Attributes:
+        rows: The matrix.
+        unit: Bytes of k that a lane of the product's instruction sums over.
+        is_staged: Whether the segments of a row are copied side by side first.
+    """
+
+    rows: Rows
+    unit: int
+    is_staged: bool
+
+    @classmethod
+    def in_vectors(cls, rows: Rows, unit: int) -> "Reading":
+        """Staged where a segment is shorter than a vector and no multiple of the unit."""
+        short = any(length < VECTOR and length % unit for _, length in rows.segments)
+        return cls(rows, unit, short)
+
+    @property
+    def depth(self) -> int:
+        """Bytes of a packed row: those that are used."""
+        return sum(chunk.used for segment in self.chunks() for chunk in segment)
+
+    def chunks(self) -> list[list[Chunk]]:
+        """The loads of each segment, or of a staged row."""
+        at, found = 0, []
+        for offset, length in self._segments():
+            found.append(_chunks(offset, length, at, self.unit))
+            at += sum(chunk.used for chunk in found[-1])
+        return found
+
+    def order(self) -> Array:
+        """For each byte that is used which k it holds, or `NOTHING`."""
+        depth, order, before = self.rows.depth, [], 0
+        for (offset, length), chunks in zip(self._segments(), self.chunks(), strict=True):
+            done = 0
+            for chunk in chunks:
+                k = np.arange(chunk.offset + chunk.first, chunk.offset + chunk.size) - offset
+                order.append(np.where(k >= done, k + before, NOTHING))
+                done = int(k[-1]) + 1
+            before += length
+        found = np.concatenate(order)
+        return np.where(found < depth, found, NOTHING)
+
+    def staging(self) -> int:
+        """Loads, and as many stores, that stage one row."""
+        segments = self.rows.segments if self.is_staged else ()
+        return sum(len(copies.pieces(length, VECTOR)) for _, length in segments)
+
+    def source(self, x: tirx.Buffer, starts: Sequence[ir.Expr]) -> tuple[tirx.Buffer, Sequence[ir.Expr]]:
+        """What rows are read from, and where each begins: the data, or a copy that this emits."""
+        if not self.is_staged:
+            return x, starts
+        pitch = self._aligned()
+        stage = T.alloc_buffer((pitch * len(starts),), x.dtype, layout=None)
+        for row, start in enumerate(starts):
+            at = row * pitch
+            for offset, length in self.rows.segments:
+                copies.copy(x, start + offset, stage, i64(at), length)
+                at += length
+        return stage, [i64(row * pitch) for row in range(len(starts))]
+
+    def _segments(self) -> tuple[tuple[int, int], ...]:
+        return ((0, self._aligned()),) if self.is_staged else self.rows.segments
+
+    def _aligned(self) -> int:
+        return -(-self.rows.depth // self.unit) * self.unit
+
+
+def whole(chunks: Sequence[Chunk]) -> int:
+    """How many chunks of a segment are vectors one behind the other: the last may reach back."""
+    return sum(
+        (chunk.used, chunk.offset) == (VECTOR, chunks[0].offset + VECTOR * i)
+        for i, chunk in enumerate(chunks)
+    )
+
+
+def reordered(weights: Array, order: Array) -> Array:
+    """Weights int8 [groups, columns, depth] as [groups, columns, packed depth]."""
+    return np.where(order == NOTHING, 0, weights[:, :, np.maximum(order, 0)]).astype(np.int8)
+
+
+def _chunks(offset: int, length: int, at: int, unit: int) -> list[Chunk]:
+    count, rest = divmod(length, VECTOR)
+    found = [Chunk(offset + VECTOR * i, VECTOR, 0, at + VECTOR * i) for i in range(count)]
+    used, end = -(-rest // unit) * unit, offset + length
+    if rest and count:
+        size = 1 << (used - 1).bit_length()
+        return [*found, Chunk(end - size, size, size - used, at + VECTOR * count)]
+    for start, size in copies.pieces(used, VECTOR // 2):
+        found.append(Chunk(min(offset + start, end - size), size, 0, at + start))
+    return found

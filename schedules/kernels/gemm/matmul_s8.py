@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""int8 matrix products of two tensors of run time, on SMMLA, SDOT or SMLSL, requantised in registers.
+
+    q[i, j] = requantize(sum over k of (a[i, k] - za) * (b[k, j] - zb))
+
+The columns of each matrix B are packed into panels once, the rows of A a tile at a time. The zero points cost one
+instruction a packed vector: with the sums of columns weighted by za, and of rows by zb,
+
+    sum of (a - za) * (b - zb) = K * za * zb - za * sum of b - zb * sum of a + sum of a * b
+
+and the accumulators start from the first three. What SMLSL adds to these, see `units_s8`, falls out with them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.pin import pins
+from schedules.kernels.common import threads, tiling
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.epilogues import requantize_step
+from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
+from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
+from schedules.kernels.gemm.packed_panels_s8 import Packer
+from schedules.kernels.gemm.run_time_product_s8 import Product
+from schedules.kernels.gemm.run_time_units_s8 import LANES, SDOT, SMLSL, SMMLA, VECTOR, units_of
+from schedules.kernels.tiles.tile_stores import pieces
+from schedules.tir.emit import i64, kernel_function, load, store
+
+NAME = "matmul_s8"
+
+UNITS = {unit.name: unit for unit in (SMMLA, SDOT, SMLSL)}
+
+TILES = {
+    "smmla": ((6, 4), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8), (1, 4)),
+    "sdot": ((3, 2), (2, 2), (1, 4), (1, 2)),
+    "smlsl": ((2, 8),),
+}
+"""(vectors of rows, vectors of columns) of the register tiles worth considering, 8 or 16 columns."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the result is cut.
+
+    Attributes:
+        unit: "smmla", "sdot" or "smlsl".
+        row_vectors: Vectors of rows of a register tile.
+        column_vectors: Vectors of columns of a register tile.
+        parallel: Whether matrices, and the tiles of their rows, are spread over the runtime's threads.
+    """
+
+    unit: str
+    row_vectors: int
+    column_vectors: int
+    parallel: bool = False
+
+    def __post_init__(self) -> None:
+        panel_tile_s8.check_registers(UNITS[self.unit], self.row_vectors, self.column_vectors)
+        if self.columns not in (8, 16):
+            raise ValueError(f"a tile of {self.columns} columns, whose rows are not 8 or 16 bytes")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile."""
+        return self.row_vectors * UNITS[self.unit].lines
+
+    @property
+    def columns(self) -> int:
+        """Columns of a tile."""
+        return self.column_vectors * UNITS[self.unit].lines
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes products of two 8-bit tensors of run time, on cores with NEON."""
+    product = run_time_product_s8.product_of(workload, NAME)
+    if isinstance(product, Rejection):
+        return product
+    if not units_of(core):
+        return Rejection(
+            NAME, "the core lacks a feature", " or ".join(u.feature for u in UNITS.values()), core.name
+        )
+    return Match(
+        f"{math.prod(product.lead)} products {product.rows} x {product.a.depth} x {product.columns} of run time"
+    )
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """The candidate with the lowest estimate."""
+    return min(candidates(workload, core), key=lambda params: estimate(workload, params, core))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Every tile of every instruction that the core has; threads are woken twice, to pack and to multiply."""
+    options = [Params(unit.name, *tile) for unit in units_of(core) for tile in TILES[unit.name]]
+    least = 2 * threads.PARALLEL_CYCLES
+    return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    product, unit = _product(workload), UNITS[params.unit]
+    steps = -(-product.a.depth // unit.step)
+    column_tiles = -(-product.columns // params.columns)
+    # A load, a permutation, a store and a sum a packed vector; permuted twice where there are four lines to one.
+    packed = (3 + math.log2(unit.lines)) * steps / core.issue_width
+    total = column_tiles * params.column_vectors * packed
+    full, rest = divmod(product.rows, params.rows)
+    for rows, tiles in ((params.rows, full), (rest, 1)):
+        vectors = -(-rows // unit.lines)
+        if not vectors:
+            continue
+        outputs = vectors * unit.lines * params.columns
+        # Starts and stores beside the requantisation.
+        epilogue = outputs * (INSTRUCTIONS[product.form] + 1 / LANES + 3 / VECTOR) / core.issue_width
+        loop = panel_tile_s8.cycles(unit, vectors, params.column_vectors, steps, core)
+        total += tiles * (vectors * packed + column_tiles * (loop + epilogue))
+    return total * math.prod(product.lead)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """The multiplier, in every lane of a vector, and a 0."""
+    m = requantize_step.multipliers(workload, constants)
+    return (np.concatenate([np.repeat(m, LANES), np.zeros(1, np.float32)]),)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    product = _product(workload)
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [((LANES + 1,), "float32"), (workload.output_shape, workload.output_dtype)]
+    name = f"{workload.composite.replace('.', '_')}_{params.unit}"
+    with kernel_function(name, arguments) as function, pins():
+        a, b = (function.buffers[operand.index] for operand in workload.operands)
+        emitter = _Emitter(product, params, (a, b), function.buffers[-2], function.buffers[-1])
+        count = math.prod(product.lead)
+        threads.each_packed(count, emitter.parts, params.parallel, emitter.pack, emitter.work)
+    return function.prim_func
+
+
+class _Emitter:
+    """Emits part of a product of matrices, from the outside inwards."""
+
+    def __init__(
+        self,
+        product: Product,
+        params: Params,
+        operands: tuple[tirx.Buffer, tirx.Buffer],
+        m: tirx.Buffer,
+        output: tirx.Buffer,
+    ) -> None:
+        self.product, self.params, self.unit = product, params, UNITS[params.unit]
+        (self.a, self.b), self.m, self.output = operands, m, output
+        self.steps = -(-product.a.depth // self.unit.step)
+        self.parts = max(1, product.rows // params.rows) if params.parallel else 1
+        self.column_tiles = -(-product.columns // params.columns)
+        tiles = self.column_tiles * (math.prod(product.lead) if params.parallel else 1)
+        self.panels = T.alloc_buffer((tiles * self.panel_size,), "int8", layout=None)
+        self.starts = T.alloc_buffer((tiles * params.column_vectors * LANES,), "int32", layout=None)
+
+    def pack(self, index: ir.Expr, place: ir.Expr) -> None:
+        """Packs the columns of matrix `index`."""
+        product, params = self.product, self.params
+        _, b = run_time_product_s8.offsets(index, product)
+        start, first = T.Bind(b), T.Bind(place * self.column_tiles)
+        packer = Packer(self.unit, product.b, self.b, self.panels, params.column_vectors, rows=False)
+
+        def columns(tile: ir.Expr, count: int) -> None:
+            at = T.Bind(start + tile * (params.columns * product.b.line))
+            self.pack_columns(packer, at, first + tile, count)
+
+        tiling.column_tiles(product.columns, params.columns, (i64(0), 1), columns)
+
+    def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
+        """Multiplies each tile of a part of the rows of matrix `index` by its columns."""
+        product, params = self.product, self.params
+        a = T.Bind(run_time_product_s8.offsets(index, product)[0])
+        self.first_tile = T.Bind(place * self.column_tiles)
+        self.none = T.Bind(tirx.Cast("int64", self.m.vload([i64(LANES)], "float32")))
+        first = index * (product.rows * product.columns)
+
+        def rows(tile: ir.Expr, count: int) -> None:
+            row = T.Bind(tile * params.rows)
+            self.row_tile(a + row * product.a.line, T.Bind(first + row * product.columns), count)
+
+        tiling.column_tiles(product.rows, params.rows, (part, self.parts), rows)
+
+    @property
+    def panel_size(self) -> int:
+        """Bytes of a panel of columns."""
+        return self.steps * self.params.column_vectors * VECTOR
+
+    def pack_columns(self, packer: Packer, start: ir.Expr, tile: ir.Expr, count: int) -> None:
+        """Packs a tile of columns, and keeps what its accumulators start from."""
+        product, vectors = self.product, self.params.column_vectors
+        sums = packer.pack(start, count, tile * self.panel_size)
+        offset = product.offset + self.unit.extra * self.steps * product.b.zero
+        offset += MAGIC_BITS if product.form == "biased" else 0
+        for vector in range(vectors):
+            value = panel_tile_s8.in_accumulator(self.unit, offset)
+            if packer.sums:
+                value = value - sums.vload([i64(vector * LANES)], "int32x4")
+            store(self.starts, value, (tile * vectors + vector) * LANES, LANES)
+
+    def row_tile(self, a: ir.Expr, output: ir.Expr, count: int) -> None:
+        """Packs `count` rows that begin at `a`, and multiplies them by every panel of columns."""
+        product, params, unit = self.product, self.params, self.unit
+        vectors = -(-count // unit.lines)
+        panel = T.alloc_buffer((self.steps * vectors * VECTOR,), "int8", layout=None)
+        packer = Packer(unit, product.a, self.a, panel, vectors, rows=True)
+        sums = packer.pack(T.Bind(a), count, i64(0))
+        rows: dict[tuple[int, int], ir.Expr] = {}
+        if packer.sums:
+            totals = [T.Bind(sums.vload([i64(v * LANES)], "int32x4")) for v in range(vectors)]
+            rows = {
+                (v, w): unit.of_row(totals[v], w) for v in range(vectors) for w in range(unit.accumulators)
+            }
+
+        def column_tile(tile: ir.Expr, columns: int) -> None:
+            width = params.column_vectors
+            own = T.Bind(self.first_tile + tile)
+            starts = [load(self.starts, (own * width + c) * LANES, LANES) for c in range(width)]
+            acc = panel_tile_s8.multiply(
+                unit,
+                (panel, i64(0)),
+                (self.panels, own * self.panel_size),
+                (vectors, width),
+                self.steps,
+                lambda row, which, c: starts[c] - rows[row, which] if rows else starts[c],
+                self.none,
+            )
+            m = [load(self.m, i64(0), LANES)] * 4
+
+            def put(values: ir.Expr, at: int, lanes: int, rows: Sequence[int]) -> None:
+                for row, part in zip(rows, pieces(values, lanes), strict=False):
+                    if row < count:
+                        where = output + (tile * params.columns + (row * product.columns + at))
+                        tiling.store_part(self.output, part, where, min(lanes, columns - at))
+
+            def requantize(block: Sequence[ir.Expr], _: Sequence[int]) -> ir.Expr:
+                return requantize16(product.form, block, m, product.to)
+
+            panel_tile_s8.put_rows(unit, acc, (vectors, width), requantize, put)
+
+        tiling.column_tiles(product.columns, params.columns, (i64(0), 1), column_tile)
+
+
+def _product(workload: Workload) -> Product:
+    return taken(run_time_product_s8.product_of(workload, NAME), workload)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packing matrices of run time, float32 or float16, into panels for `fmla_tile`: float32 [k, in its order][width]."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.interleave import interleaved
+from schedules.kernels.common import copies
+from schedules.kernels.tiles import fmla_tile
+from schedules.tir.emit import converted, i64, load, store
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix B in a flat buffer; `k` or `column` is 1.
+
+    Attributes:
+        depth: Its k.
+        columns: Its columns.
+        k: Elements from a k to the next.
+        column: Elements from a column to the next.
+    """
+
+    depth: int
+    columns: int
+    k: int
+    column: int
+
+
+def pack(
+    source: tirx.Buffer, start: ir.Expr, b: Matrix, columns: int, width: int, panels: tirx.Buffer, to: ir.Expr
+) -> None:
+    """Emits the packing of one panel.
+
+    Args:
+        source: Flat, float32 or float16.
+        start: Offset of the panel's first column in the source.
+        b: How the matrix lies.
+        columns: Of the panel that the matrix has; the others repeat the last, or are zero.
+        width: Columns of the panel, a multiple of four.
+        panels: Flat float32.
+        to: Offset of the panel there.
+    """
+    put = _across if b.column == 1 else _along
+    parts, trips = fmla_tile.unrolled(b.depth)
+
+    def vector(at: ir.Expr, place: ir.Expr, count: int) -> None:
+        """Four k, or the last `count`, from `at`, into the panel's rows from `place`."""
+        put(
+            source,
+            start + at * b.k,
+            b,
+            columns,
+            width,
+            count,
+            lambda row, c: (panels, to + (place + row) * width + c),
+        )
+
+    if trips:
+        with T.serial(i64(0), i64(trips)) as trip:
+            for part in range(parts):
+                vector((trip + part * trips) * LANES, (trip * parts + part) * LANES, LANES)
+    for done in range(parts * trips * LANES, b.depth, LANES):
+        vector(i64(done), i64(done), min(LANES, b.depth - done))
+
+
+Place = Callable[[int, int], tuple[tirx.Buffer, ir.Expr]]
+
+
+def _across(
+    source: tirx.Buffer, at: ir.Expr, b: Matrix, columns: int, width: int, count: int, place: Place
+) -> None:
+    """Copies rows: columns are contiguous."""
+    for row in range(count):
+        target, to = place(row, 0)
+        copies.copy(source, at + row * b.k, target, to, columns)
+        copies.fill(target, to + columns, width - columns, 0)
+
+
+def _along(
+    source: tirx.Buffer, at: ir.Expr, b: Matrix, columns: int, width: int, count: int, place: Place
+) -> None:
+    """Transposes blocks of four by four: k is contiguous."""
+    for first in range(0, width, LANES):
+        lines = [at + min(first + c, columns - 1) * b.column for c in range(LANES)]
+        if count == LANES:
+            rows = interleaved(
+                [converted(load(source, line, LANES), "float32") for line in lines], "float32x4"
+            )
+        else:
+            stage = T.alloc_buffer((LANES * LANES,), "float32", layout=None)
+            for c, line in enumerate(lines):
+                copies.copy(source, line, stage, i64(c * LANES), count)
+            rows = interleaved([load(stage, i64(c * LANES), LANES) for c in range(LANES)], "float32x4")
+        for row, value in enumerate(rows[:count]):
+            target, to = place(row, first)
+            store(target, value, to, LANES)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packing 8-bit matrices of run time into the panels that a unit reads, and summing their lines on the way.
+
+A vector of a panel holds 16 / step lines by step k, and a panel is [k / step][vectors][16]. The same form serves the
+rows of A and the columns of B. A matrix lies with its k contiguous, or with its lines contiguous; what the last step
+lacks is zero. Sums are weighted: each line's sum over k times a constant, in the order of the accumulators' lanes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.interleave import interleaved
+from schedules.intrinsics.pin import barrier
+from schedules.kernels.common import copies
+from schedules.kernels.gemm.product_s8 import flip
+from schedules.kernels.gemm.run_time_units_s8 import LANES, VECTOR, Unit
+from schedules.kernels.tiles.tile_stores import load_part
+from schedules.tir.emit import i64, load, store
+
+UNROLL = 4
+"""Steps of one iteration that packs contiguous lines: of all, LLVM would make straight code that spills."""
+
+MANY_LINES = 4
+"""Lines of a vector whose permutations, of several vectors at once, LLVM puts on the stack on some cores."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A matrix [lines, depth] in a flat buffer; `line` or `k` is 1.
+
+    Attributes:
+        depth: Its k.
+        line: Elements from a line to the next.
+        k: Elements from a k to the next.
+        zero: What the other matrix's zero point weights the sums of the lines with; no sums if 0.
+        flipped: Whether the data is uint8, to be read as int8 with its top bit flipped.
+    """
+
+    depth: int
+    line: int
+    k: int
+    zero: int
+    flipped: bool
+
+
+class Packer:
+    """Packs the lines of one tile."""
+
+    def __init__(
+        self, unit: Unit, lines: Lines, source: tirx.Buffer, panel: tirx.Buffer, vectors: int, rows: bool
+    ) -> None:
+        """Packs `lines` of `source`, flat, for `unit` into `panel`, flat int8, `vectors` a k step; rows or columns."""
+        self.unit, self.lines, self.source, self.panel, self.vectors = unit, lines, source, panel, vectors
+        self._sum = unit.row_sum if rows else unit.column_sum
+        self._rows = rows
+        self.sums = bool(lines.zero) or (rows and unit.extra > 0)
+        """Whether there are sums."""
+
+    def pack(self, start: ir.Expr, count: int, to: ir.Expr) -> tirx.Buffer:
+        """Emits the packing of `count` lines.
+
+        Args:
+            start: Offset of the first in the source.
+            count: At most those of the panel; the others repeat one, or are zero.
+            to: Offset of the panel in its buffer.
+
+        Returns:
+            The weighted sums, int32 [vectors][4] flat; undefined if there are none.
+        """
+        sums = T.alloc_buffer((self.vectors * LANES,), "int32", layout=None)
+        if self.sums:
+            zero = tirx.Broadcast(tirx.IntImm("int32", 0), LANES)
+            for vector in range(self.vectors):
+                store(sums, zero, i64(vector * LANES), LANES)
+        pack = self._along_k if self.lines.k == 1 else self._across_k
+        pack(start, count, to, sums)
+        return sums
+
+    def _put(self, value: ir.Expr, to: ir.Expr, step: ir.Expr, vector: int, sums: tirx.Buffer) -> None:
+        value = T.Bind(value if self._rows else self.unit.packed(value))
+        store(self.panel, value, to + (step * self.vectors + vector) * VECTOR, VECTOR)
+        if self.sums:
+            weights = tirx.Broadcast(tirx.IntImm("int8", self.lines.zero), VECTOR)
+            total = sums.vload([i64(vector * LANES)], "int32x4")
+            store(sums, self._sum(total, value, weights), i64(vector * LANES), LANES)
+
+    def _along_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
+        """Packs lines whose k is contiguous: 16 k of the lines of a vector are as many vectors, one a step."""
+        unit, lines = self.unit, self.lines
+        whole, rest = divmod(lines.depth, VECTOR)
+        element = f"int{8 * unit.step}x{unit.lines}"
+        places = [
+            [min(v * unit.lines + e, count - 1) for e in range(unit.lines)] for v in range(self.vectors)
+        ]
+
+        def chunk(source: tirx.Buffer, at: Callable[[int], ir.Expr], step: ir.Expr, steps: int) -> None:
+            for vector, group in enumerate(places):
+                rows = [flip(load(source, at(line), VECTOR), lines.flipped) for line in group]
+                for s, value in enumerate(interleaved(rows, element)[:steps]):
+                    self._put(value, to, step + s, vector, sums)
+                if unit.lines == MANY_LINES:
+                    barrier()
+
+        per = VECTOR // unit.step
+        if whole:
+            with T.serial(i64(0), i64(whole)) as outer:
+                chunk(
+                    self.source, lambda line: start + (line * lines.line + outer * VECTOR), outer * per, per
+                )
+        if rest:
+            stage = T.alloc_buffer((count * VECTOR,), self.source.dtype, layout=None)
+            for line in range(count):
+                # uint8 128 is 0 once its top bit is flipped.
+                copies.fill(stage, i64(line * VECTOR), VECTOR, 128 if lines.flipped else 0)
+                where = start + (line * lines.line + whole * VECTOR)
+                copies.copy(self.source, where, stage, i64(line * VECTOR), rest)
+            chunk(stage, lambda line: i64(line * VECTOR), i64(whole * per), -(-rest // unit.step))
+
+    def _across_k(self, start: ir.Expr, count: int, to: ir.Expr, sums: tirx.Buffer) -> None:
+        """Packs contiguous lines: a step's k of up to 16 lines are as many vectors as there are k, or parts."""
+        unit, lines = self.unit, self.lines
+        whole, rest = divmod(lines.depth, unit.step)
+
+        def block(step: ir.Expr, depth: int) -> None:
+            for first, own in copies.pieces(self.vectors * unit.lines, VECTOR):
+                lanes = max(2, own)
+                zero = tirx.Broadcast(tirx.IntImm("int8", 0), lanes)
+                rows = [
+                    self._part(
+                        start + ((step * unit.step + k) * lines.k + first), min(lanes, count - first), lanes
+                    )
+                    if k < depth and first < count
+                    else zero
+                    for k in range(unit.step)
+                ]
+                for index, value in enumerate(interleaved(rows, "int8x16")[: -(-own // unit.lines)]):
+                    self._put(value, to, step, first // unit.lines + index, sums)
+
+        trips = whole // UNROLL
+        if trips:
+            with T.serial(i64(0), i64(trips)) as outer:
+                for u in range(UNROLL):
+                    block(outer * UNROLL + u, unit.step)
+                barrier()
+        for last in range(trips * UNROLL, whole):
+            block(i64(last), unit.step)
+        if rest:
+            block(i64(whole), rest)
+
+    def _part(self, at: ir.Expr, count: int, lanes: int) -> ir.Expr:
+        """`lanes` elements of the source, of which only the first `count` may be read."""
+        return T.Bind(flip(load_part(self.source, at, count, lanes), self.lines.flipped))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the rows of an implicit matrix to SMMLA's panel of A: 8 k of two rows beside each other.
+
+A panel is [k step][row pair][2 rows][8 k], and k may come in any order that the weights are packed in. What a step
+reads beside its own k, or twice, meets weights of zero; nothing outside of the data is read. Three ways:
+
+- "direct": every segment has eight bytes or more. Vectors are loaded where they lie; see `chunks_s8`.
+- "gather": short segments, as of three channels, where one vector holds those of a row and of its neighbour; see
+  `gathered_rows_mmla`.
+- "staged": the segments are copied side by side first.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.mmla import BLOCK, K_STEP
+from schedules.intrinsics.vector import zip_halves
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.gemm import gathered_rows_mmla
+from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading, whole
+from schedules.kernels.gemm.product_s8 import Product, flip
+from schedules.tir.emit import i64, load, store
+
+Way = Literal["direct", "gather", "staged"]
+
+
+def way_of(product: Product) -> Way:
+    """How the product's rows are packed."""
+    rows = product.rows
+    lengths = [length for _, length in rows.segments]
+    # Both rows of a pair in one vector: neighbours on one line, which pairs are where lines are even.
+    in_one = max(lengths) + rows.strides[2] <= VECTOR and rows.shape[2] % BLOCK == 0
+    if in_one and any(length % K_STEP for length in lengths):
+        return "gather"
+    return "direct" if min(lengths) >= K_STEP else "staged"
+
+
+def k_order(product: Product) -> Array:
+    """For each byte of a packed row which k it holds, or `NOTHING`; a multiple of eight long."""
+    return (
+        gathered_rows_mmla.k_order(product.rows) if way_of(product) == "gather" else _reading(product).order()
+    )
+
+
+def steps_of(product: Product) -> int:
+    """How many k steps a packed row has."""
+    return len(k_order(product)) // K_STEP
+
+
+def reads_past_the_data(product: Product) -> bool:
+    """Whether vectors may begin inside of the data and end up to a register behind it."""
+    return way_of(product) == "gather"
+
+
+def cost(product: Product) -> Cost:
+    """Instructions to pack one pair of rows."""
+    if way_of(product) == "gather":
+        return gathered_rows_mmla.cost(product.rows)
+    reading = _reading(product)
+    chunks = [chunk for segment in reading.chunks() for chunk in segment]
+    # Two loads and two stores of each; vectors of two steps are permuted in between.
+    permutations = BLOCK * sum(chunk.size == VECTOR for chunk in chunks)
+    moved = BLOCK * (len(chunks) + reading.staging())
+    return arithmetic(permutations + moved) + scalar(moved)
+
+
+def pack_rows(product: Product, x: tirx.Buffer, panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
+    """Emits the packing of a tile.
+
+    Args:
+        product: Whose rows.
+        x: The data, padded.
+        panel: Flat int8, [k step][row pair][2][8].
+        starts: Where each row begins; an even number.
+    """
+    pairs = len(starts) // BLOCK
+    if way_of(product) == "gather":
+        gathered_rows_mmla.gather(product.rows, (x, product.flipped), panel, starts)
+        return
+    reading = _reading(product)
+    source, starts = reading.source(x, starts)
+
+    def pack(chunk: Chunk, later: ir.Expr) -> None:
+        """A chunk, `later` vectors of k behind its place."""
+        offset = later * VECTOR + chunk.offset
+        step = later * (VECTOR // K_STEP) + chunk.at // K_STEP
+        for pair in range(pairs):
+            first, second = (
+                flip(load(source, starts[BLOCK * pair + e] + offset, chunk.size), product.flipped)
+                for e in range(BLOCK)
+            )
+            interleave(panel, step, pairs, pair, first, second)
+
+    for chunks in reading.chunks():
+        count = whole(chunks)
+        if count > 1:
+            with T.serial(i64(0), i64(count)) as outer:
+                pack(chunks[0], outer)
+        for chunk in chunks[count if count > 1 else 0 :]:
+            pack(chunk, i64(0))
+
+
+def interleave(
+    panel: tirx.Buffer, at: ir.Expr, row_pairs: int, pair: int, first: ir.Expr, second: ir.Expr
+) -> None:
+    """Stores one or two k steps of a row pair into a panel.
+
+    Args:
+        panel: Flat int8.
+        at: The k step.
+        row_pairs: Of the panel.
+        pair: Which.
+        first: int8x16, or int8x8 for one step: the pair's first row.
+        second: The same of its second row.
+    """
+    offset = at * (row_pairs * VECTOR) + pair * VECTOR
+    if str(first.ty.dtype) == "int8x8":
+        store(panel, first, offset, K_STEP)
+        store(panel, second, offset + K_STEP, K_STEP)
+        return
+    one, two = zip_halves(first, second, "int64x2")
+    store(panel, one, offset, VECTOR)
+    store(panel, two, offset + row_pairs * VECTOR, VECTOR)
+
+
+def _reading(product: Product) -> Reading:
+    return Reading(product.rows, K_STEP, way_of(product) == "staged")

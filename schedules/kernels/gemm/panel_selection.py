@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choosing tile and block of rows for products whose A stays where it lies."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.kernels.common.cost_model import TIE, again
+from schedules.kernels.common.threads import PARALLEL_CYCLES, block_tiles
+from schedules.kernels.gemm.panel_tiling import Cut
+from schedules.kernels.gemm.product_f32 import Product
+
+MODEL_ERROR = 0.03
+"""Estimates this close are taken as equal: where the FMLA pipes are the limit, fewer instructions leave room for what
+the model leaves out."""
+
+ROW_OVERHEAD = 6
+"""Instructions that find a row of a tile where pixels are not at equal distances: two divisions by constants."""
+
+FINER = (2, 4, 8)
+"""How many times as many blocks of rows as L2 and threads need are considered, of which L1 keeps the data."""
+
+Option = TypeVar("Option", bound=Any)
+
+
+def best(
+    workload: Workload,
+    core: Core,
+    candidates: Callable[[Workload, Core], Sequence[Option]],
+    estimate: Callable[[Workload, Option, Core], float],
+    instructions: Callable[[Workload, Option], float],
+) -> Option:
+    """Of a kernel's candidates the one with the fewest instructions among those whose cycles are next to the lowest."""
+    estimates = {option: estimate(workload, option, core) for option in candidates(workload, core)}
+    limit = min(estimates.values()) * (1 + MODEL_ERROR)
+    near = (option for option, cycles in estimates.items() if cycles <= limit)
+    return min(near, key=lambda option: instructions(workload, option))
+
+
+def blocked(
+    params: Option,
+    cut: Callable[[Option], Cut],
+    cycles: Callable[[Option], float],
+    dtype: str,
+    core: Core,
+) -> Option:
+    """Parameters of a tile with its `row_block` and whether it is `parallel`.
+
+    A block's rows take half of L2 at most, and are fewer where threads need more tasks, or L1 gains.
+
+    Args:
+        params: Those of a tile, with fields of these names.
+        cut: What parameters make of the product.
+        cycles: Of one call, with what is fetched again.
+        dtype: Of the data.
+        core: Whose L2.
+    """
+    first = cut(params)
+    params = replace(params, row_block=rows_in_l2(first.product, first.tile_rows, dtype, core))
+    if rows := rows_for_threads(cut(params), cycles(params)):
+        params = replace(params, row_block=rows, parallel=True)
+    tiles = (params.row_block // first.tile_rows // times for times in FINER)
+    finer = (replace(params, row_block=count * first.tile_rows) for count in tiles if count)
+    best = min(finer, key=cycles, default=params)
+    return best if cycles(best) * (1 + TIE) < cycles(params) else params
+
+
+def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
+    """Cycles of reading again, for each panel, the rows of a block, and for each block the panels.
+
+    Args:
+        cut: With its block of rows.
+        data: Elements of what the rows of all groups are read from.
+        dtype: Of data and weights.
+        core: Whose caches.
+    """
+    size, groups = np.dtype(dtype).itemsize, cut.product.groups
+    rows = data / groups * size
+    block = rows * min(1.0, cut.row_block / cut.rows)
+    panel = cut.product.rows.depth * size * cut.width
+    weights = cut.product.rows.depth * size * cut.padded_columns
+    by_panel = again(rows, cut.panels - 1, block + panel, core)
+    return (by_panel + again(weights, cut.blocks - 1, weights + block, core)) * groups
+
+
+def rows_in_l2(product: Product, tile_rows: int, dtype: str, core: Core) -> int:
+    """Rows of the largest block, in whole tiles, that takes half of L2 at most."""
+    row_bytes = product.rows.depth * np.dtype(dtype).itemsize
+    tiles = min(core.l2.size // 2 // row_bytes // tile_rows, -(-product.rows.count // tile_rows))
+    return max(1, tiles) * tile_rows
+
+
+def rows_for_threads(cut: Cut, cycles: float) -> int | None:
+    """Rows of the blocks that give threads even shares; none if a call of so many cycles is for one thread.
+
+    Args:
+        cut: With the largest block.
+        cycles: On one thread.
+    """
+    tiles = -(-cut.rows // cut.tile_rows)
+    if tiles * cut.panels * cut.product.groups == 1 or cycles < PARALLEL_CYCLES:
+        return None
+    widths = cut.panel_widths() * cut.product.groups
+    return block_tiles(cut.rows, cut.tile_rows, widths, cut.row_block // cut.tile_rows) * cut.tile_rows
+
+
+def finding(product: Product) -> int:
+    """Instructions that find a row of a tile."""
+    (_, _, pixels), (_, line, pixel) = product.rows.shape, product.rows.strides
+    return 0 if product.rows.shape[:2] == (1, 1) or line == pixels * pixel else ROW_OVERHEAD

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The register tile of two packed panels, on a unit of `units_s8`, and its requantised rows.
+
+Accumulator (row vector i, which, column vector j) has four lanes: of SMMLA the 2 x 2 block r0c0 r0c1 r1c0 r1c1, of
+SDOT row `which` of the vector by its four columns, of SMLSL four partial sums of one output.
+"""
+
+from collections.abc import Callable
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.kernels.gemm.run_time_units_s8 import LANES, SMMLA, VECTOR, Unit
+from schedules.kernels.tiles.mlal_tile import sums
+from schedules.kernels.tiles.tile_stores import Put, Requantize, of_blocks, of_rows
+from schedules.tir.emit import i64, load, store
+
+STREAMING_REGISTERS = 2
+"""Registers for B inside a tile: the pair of vectors that one LDP brings."""
+
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+
+PER_CYCLE = 2
+"""SMMLA or SDOT a cycle (Arm Neoverse N2 and Cortex-A76 software optimization guides, pipes V0 and V1)."""
+
+UNROLL = 4
+"""k steps of a loop iteration."""
+
+FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
+"""Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
+
+
+def check_registers(unit: Unit, rows: int, columns: int) -> None:
+    """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    needed = rows * unit.accumulators * columns + rows + STREAMING_REGISTERS
+    if min(rows, columns) < 1 or needed > REGISTERS:
+        raise ValueError(
+            f"a {unit.name} tile of {rows} x {columns} vectors takes {needed} registers of {REGISTERS}"
+        )
+
+
+def cycles(unit: Unit, rows: int, columns: int, steps: int, core: Core) -> float:
+    """Cycles of the k loop with all loads in L1: the slower of dispatch and product pipes."""
+    products = rows * unit.accumulators * columns * unit.instructions
+    instructions = steps * (products + (rows + columns) / 2 + LOOP_OVERHEAD / UNROLL)
+    return max(instructions / core.issue_width, steps * products / PER_CYCLE)
+
+
+def in_accumulator(unit: Unit, total: int) -> ir.Expr:
+    """int32x4: what an accumulator holds so that each of its outputs is that total."""
+    own = tirx.IntImm("int32", total)
+    if not unit.partial:
+        return tirx.Broadcast(own, LANES)
+    zero = tirx.IntImm("int32", 0)
+    return tirx.Shuffle([own, zero, zero, zero], list(range(LANES)))
+
+
+def multiply(
+    unit: Unit,
+    a: tuple[tirx.Buffer, ir.Expr],
+    b: tuple[tirx.Buffer, ir.Expr],
+    vectors: tuple[int, int],
+    steps: int,
+    start: Callable[[int, int, int], ir.Expr],
+    none: ir.Expr,
+) -> tirx.Buffer:
+    """Emits the sum over k of one tile.
+
+    Args:
+        unit: The instruction.
+        a: Flat int8, and the offset of the panel of rows.
+        b: Flat int8, and the offset of the panel of columns.
+        vectors: Of rows, of columns.
+        steps: Of k.
+        start: int32x4 that accumulator (row vector, which, column vector) starts from.
+        none: 0 that LLVM does not know to be it: it unrolls loops of few trips, and then spills accumulators.
+
+    Returns:
+        The accumulators, int32 [row vector][which][column vector][4], flat.
+    """
+    rows, columns = vectors
+    acc = T.alloc_buffer((rows * unit.accumulators * columns * LANES,), "int32", layout=None)
+    places = [
+        (row, which, column)
+        for column in range(columns)
+        for row in range(rows)
+        for which in range(unit.accumulators)
+    ]
+
+    def at(row: int, which: int, column: int) -> ir.Expr:
+        return i64(((row * unit.accumulators + which) * columns + column) * LANES)
+
+    for place in places:
+        store(acc, start(*place), at(*place), LANES)
+
+    def step(k: ir.Expr) -> None:
+        a_values = [load(a[0], a[1] + (k * rows + row) * VECTOR, VECTOR) for row in range(rows)]
+        b_values: list[ir.Expr] = []
+        for column in range(columns):
+            loaded = range(len(b_values), min(column + unit.ahead + 1, columns))
+            b_values += [load(b[0], b[1] + (k * columns + c) * VECTOR, VECTOR) for c in loaded]
+            b_value = b_values[column]
+            for row in range(rows):
+                for which in range(unit.accumulators):
+                    total = acc.vload([at(row, which, column)], "int32x4")
+                    value = unit.multiply(total, a_values[row], b_value, which)
+                    store(acc, value, at(row, which, column), LANES)
+
+    full = steps // UNROLL
+    if full:
+        with T.serial(i64(0), full + none if full <= FEW_TRIPS[unit.name] else i64(full)) as outer:
+            for u in range(UNROLL):
+                step(outer * UNROLL + u)
+    for last in range(full * UNROLL, steps):
+        step(i64(last))
+    return acc
+
+
+def put_rows(
+    unit: Unit, acc: tirx.Buffer, vectors: tuple[int, int], requantize: Requantize, put: Put
+) -> None:
+    """Requantises a tile and hands its rows over; `acc` and `vectors` are those of `multiply`."""
+    rows, columns = vectors
+
+    def accumulator(row: int, column: int) -> ir.Expr:
+        if not unit.partial:
+            return acc.vload([i64((row * columns + column) * LANES)], "int32x4")
+        return T.Bind(sums(acc, columns, row, LANES * column))
+
+    finish = of_blocks if unit is SMMLA else of_rows
+    of_four = columns // LANES if unit.partial else columns
+    finish(accumulator, rows * unit.accumulators, of_four, requantize, put)

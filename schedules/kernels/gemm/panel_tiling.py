@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How products whose A stays where it lies are cut: panels of columns by blocks of rows, and the tails of both.
+
+A group's last panel is as narrow as its columns allow; the rows left over at the end of A go with the last block.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.threads import each
+from schedules.kernels.gemm.product_f32 import Product
+from schedules.tir.emit import i64
+
+Tile = Callable[["Place", int, int, int], None]
+"""Emits one register tile: (where, rows, width, columns), of whose width that many columns are part of the result."""
+
+Begin = Callable[[ir.Expr, int], Tile]
+"""Emits what a task has of its own, for a panel: (its first column of all groups' padded columns, its width)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tile is.
+
+    Attributes:
+        group: Of the product.
+        row: Its first row.
+        column: Its first column, in a group padded to `Cut.padded_columns`.
+    """
+
+    group: ir.Expr
+    row: ir.Expr
+    column: ir.Expr
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A product and its tiles.
+
+    Attributes:
+        product: What is cut.
+        tile_rows: Rows of a full tile.
+        width: Columns of a full panel.
+        row_block: Rows that a task multiplies by one panel, a multiple of `tile_stores`.
+        lanes: What the width of a group's last panel is a multiple of.
+    """
+
+    product: Product
+    tile_rows: int
+    width: int
+    row_block: int
+    lanes: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of A."""
+        return self.product.rows.count
+
+    @property
+    def columns(self) -> int:
+        """Columns of a group."""
+        return self.product.columns
+
+    @property
+    def full_panels(self) -> int:
+        """Of a group."""
+        return self.columns // self.width
+
+    @property
+    def tail_width(self) -> int:
+        """Columns of a group's last panel, 0 if all are full."""
+        return -(-(self.columns % self.width) // self.lanes) * self.lanes
+
+    @property
+    def panels(self) -> int:
+        """Of a group."""
+        return self.full_panels + (self.tail_width > 0)
+
+    @property
+    def padded_columns(self) -> int:
+        """Columns of a group's panels."""
+        return self.full_panels * self.width + self.tail_width
+
+    @property
+    def tiles(self) -> int:
+        """Full tiles of rows in all of A; `rows % tile_rows` rows follow them."""
+        return self.rows // self.tile_rows
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of rows."""
+        return max(1, -(-self.tiles // (self.row_block // self.tile_rows)))
+
+    def panel_widths(self) -> list[int]:
+        """Columns of each panel of a group."""
+        return [self.width] * self.full_panels + [self.tail_width] * (self.tail_width > 0)
+
+    def register_tiles(self) -> Iterator[tuple[int, int, int]]:
+        """The kinds of register tile: (rows, width, how many)."""
+        for rows, tiles in ((self.tile_rows, self.tiles), (self.rows % self.tile_rows, 1)):
+            for width, panels in ((self.width, self.full_panels), (self.tail_width, 1)):
+                if rows and width and tiles and panels:
+                    yield rows, width, tiles * panels * self.product.groups
+
+    def packed(self, b: Array) -> Array:
+        """B [groups, rows of a panel, columns] as panels [group][N / width][rows of a panel][width], flat."""
+        groups, depth, _ = b.shape
+        full = self.full_panels * self.width
+        padded = np.zeros((groups, depth, self.padded_columns), b.dtype)
+        padded[:, :, : self.columns] = b
+        panels = (
+            padded[:, :, :full].reshape(groups, depth, self.full_panels, self.width).transpose(0, 2, 1, 3)
+        )
+        parts = (panels.reshape(groups, -1), padded[:, :, full:].reshape(groups, -1))
+        return np.asarray(np.concatenate(parts, axis=1).ravel())
+
+    def by_column(self, values: Array) -> Array:
+        """One value a column, [groups, columns] or what has as many elements, in the order of the panels."""
+        padded = np.zeros((self.product.groups, self.padded_columns), values.dtype)
+        padded[:, : self.columns] = values.reshape(self.product.groups, self.columns)
+        return padded.ravel()
+
+    def tasks(self, *, parallel: bool, begin: Begin) -> None:
+        """Emits a loop over all tasks, each one panel by one block of rows."""
+        self.by_block(
+            self.panels, parallel, lambda group, block, panel: self.panel(group, block, panel, begin)
+        )
+
+    def by_block(self, parts: int, parallel: bool, part: Callable[[ir.Expr, ir.Expr, ir.Expr], None]) -> None:
+        """Emits a loop over so many parts of each block of rows: `part` takes group, block and index."""
+
+        def one(task: ir.Expr) -> None:
+            row, index = T.Bind(tirx.floordiv(task, parts)), T.Bind(tirx.floormod(task, parts))
+            if self.product.groups == 1:
+                group, block = i64(0), row
+            else:
+                group, block = (
+                    T.Bind(tirx.floordiv(row, self.blocks)),
+                    T.Bind(tirx.floormod(row, self.blocks)),
+                )
+            part(group, block, index)
+
+        each(self.product.groups * self.blocks * parts, parallel, one)
+
+    def panel(self, group: ir.Expr, block: ir.Expr, panel: ir.Expr, begin: Begin) -> None:
+        """Emits the tiles of a block of rows by a panel; a group's last is code of its own where it is narrower."""
+        kinds = [(self.width, self.width)] if self.full_panels else []
+        kinds += [(self.tail_width, self.columns % self.width)] if self.tail_width else []
+        column = T.Bind(panel * self.width)
+
+        def rows(width: int, columns: int) -> None:
+            tile = begin(T.Bind(group * self.padded_columns + column), width)
+            self._rows(Place(group, block, column), width, columns, tile)
+
+        if len(kinds) == 1:
+            rows(*kinds[0])
+            return
+        with T.If(panel < i64(self.full_panels)):
+            with T.Then():
+                rows(*kinds[0])
+            with T.Else():
+                rows(*kinds[1])
+
+    def _rows(self, place: Place, width: int, columns: int, tile: Tile) -> None:
+        """The tiles of the block that `place.row` counts."""
+        block_tiles, block = self.row_block // self.tile_rows, place.row
+        if self.tiles:
+            first = block * block_tiles
+            count = i64(self.tiles) if self.blocks == 1 else tirx.min(i64(block_tiles), self.tiles - first)
+            with T.serial(i64(0), count) as index:
+                row = T.Bind((first + index) * self.tile_rows)
+                tile(Place(place.group, row, place.column), self.tile_rows, width, columns)
+        if rest := self.rows % self.tile_rows:
+            with T.If(block == i64(self.blocks - 1)), T.Then():
+                tile(Place(place.group, i64(self.rows - rest), place.column), rest, width, columns)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A product of two 8-bit tensors of run time, as a batch of matrices that lie where they lie.
+
+Axes may be permuted before the product, and leading axes broadcast: both are but strides. uint8 data has its top bit
+flipped, and its zero point 128 less.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+
+from schedules.composites.workload import Operand, Workload
+from schedules.kernels.common.contract import Rejection
+from schedules.kernels.epilogues import requantize_step
+from schedules.kernels.epilogues.requantize import Form, Requantization
+from schedules.kernels.gemm.packed_panels_s8 import Lines
+from schedules.kernels.gemm.product_s8 import FLIP
+from schedules.tir.emit import i64
+
+COMPOSITE = "arm.matmul_s8"
+
+
+@dataclass(frozen=True)
+class Product:
+    """A batch of matrix products.
+
+    Attributes:
+        lead: Leading axes of the result.
+        rows: Of each matrix of the result.
+        columns: Of each matrix of the result.
+        a: How each matrix A lies, its lines the rows.
+        b: How each matrix B lies, its lines the columns.
+        steps: For each leading axis, the elements of A and of B from a matrix to the next.
+        offset: K * za * zb.
+        to: The output's quantisation.
+        form: How it is requantised.
+    """
+
+    lead: tuple[int, ...]
+    rows: int
+    columns: int
+    a: Lines
+    b: Lines
+    steps: tuple[tuple[int, int], ...]
+    offset: int
+    to: Requantization
+    form: Form
+
+
+def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
+    """Where matrices A and B of result `index` begin."""
+    found: list[ir.Expr] = [i64(0), i64(0)]
+    for size, steps in zip(reversed(product.lead), reversed(product.steps), strict=True):
+        at = tirx.floormod(index, size)
+        index = tirx.floordiv(index, size)
+        found = [offset + at * step for offset, step in zip(found, steps, strict=True)]
+    return found[0], found[1]
+
+
+def product_of(workload: Workload, kernel: str) -> Product | Rejection:
+    """Reads a workload of `COMPOSITE`.
+
+    Args:
+        workload: Any.
+        kernel: Who asks, for the rejection.
+    """
+    if workload.composite != COMPOSITE:
+        return Rejection(kernel, "composite is no product of run time", COMPOSITE, workload.composite)
+    requantize = workload.step("requantize")
+    dtypes = [operand.dtype for operand in workload.operands]
+    if not set(dtypes) <= {"int8", "uint8"}:
+        return Rejection(kernel, "operands are not of 8 bits", "int8 or uint8", ", ".join(dtypes))
+    if any(operand.kind == "constant" for operand in workload.operands):
+        return Rejection(kernel, "an operand is a constant", "inputs", "constant")
+    misfit = requantize_step.misfit(workload)
+    if misfit is not None:
+        return Rejection(kernel, *misfit)
+    if requantize is None or requantize.operand is None or math.prod(requantize.operand.shape) != 1:
+        return Rejection(
+            kernel, "accumulators are not requantised per tensor", "one multiplier", str(requantize)
+        )
+    unknown = [step.name for step in workload.epilogue if step.name != "requantize"]
+    if unknown:
+        return Rejection(kernel, "a step has no implementation", "requantize", ", ".join(unknown))
+    a, b = workload.operands
+    if 0 in (*a.seen, *b.seen):
+        return Rejection(kernel, "a dimension is 0", "1 or more", f"{a.seen}, {b.seen}")
+    lead = np.broadcast_shapes(a.seen[:-2], b.seen[:-2])
+    zeros = [int(dict(workload.attributes)[name]) for name in ("a_zero", "b_zero")]
+    za, zb = (zero - FLIP * (x.dtype == "uint8") for zero, x in zip(zeros, (a, b), strict=True))
+    lines = (_lines(a, (-2, -1), zb), _lines(b, (-1, -2), za))
+    scattered = next((x for x, line in zip((a, b), lines, strict=True) if 1 not in (line.line, line.k)), None)
+    if scattered is not None:
+        return Rejection(kernel, "neither rows nor columns are contiguous", "1 of 2", str(scattered.axes))
+    to, form = requantize_step.quantization(workload)
+    return Product(
+        lead=lead,
+        rows=a.seen[-2],
+        columns=b.seen[-1],
+        a=lines[0],
+        b=lines[1],
+        steps=tuple(zip(_steps(a, len(lead)), _steps(b, len(lead)), strict=True)),
+        offset=a.seen[-1] * za * zb,
+        to=to,
+        form=form,
+    )
+
+
+def _lines(operand: Operand, axes: tuple[int, int], zero: int) -> Lines:
+    """The last two axes of an operand, (lines, k), weighted by the other's zero point."""
+    strides, shape = operand.strides, operand.seen
+    line, k = (strides[axis] for axis in axes)
+    # An axis of one element is as contiguous as any.
+    k = 1 if shape[axes[1]] == 1 and line != 1 else k
+    return Lines(shape[axes[1]], line, k, zero, operand.dtype == "uint8")
+
+
+def _steps(operand: Operand, rank: int) -> list[int]:
+    """For each of `rank` leading axes, the elements from a matrix to the next; 0 where it is broadcast."""
+    own = [
+        stride if size > 1 else 0
+        for stride, size in zip(operand.strides[:-2], operand.seen[:-2], strict=True)
+    ]
+    return [0] * (rank - len(own)) + own

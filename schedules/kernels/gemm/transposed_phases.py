@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A transposed convolution as ordinary ones, each with its own share of the kernel and its own share of the outputs.
+
+Nothing is computed that is not needed, and no zeros are put between the inputs. Phases of columns that meet the same
+inputs, as all do where the kernel is as wide as the stride, are neighbours in the output and become one product.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from schedules.composites.transposed_convolution import Geometry, Phase
+from schedules.composites.workload import Pad
+from schedules.kernels.common.contract import Array
+from schedules.kernels.gemm import implicit_rows as implicit
+from schedules.kernels.gemm.implicit_rows import Rows
+
+Kernels = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+"""For each run of the output channels: rows and columns of the kernel, in the order of the inputs that they meet."""
+
+MOST = 16
+"""Products of one kernel, each of which is code of its own."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One ordinary convolution.
+
+    Attributes:
+        rows: The matrix A, in data that is padded.
+        output: Where each of its rows lies in the output.
+        kernels: Of its columns.
+    """
+
+    rows: Rows
+    output: Rows
+    kernels: Kernels
+
+
+def problem(geometry: Geometry) -> tuple[str, str, str] | None:
+    """Why there are no parts: reason, limit and actual value."""
+    if geometry.groups > 1:
+        return "channels are in groups", "1 group", str(geometry.groups)
+    if not all(phase.taps for axis in geometry.axes for phase in axis.phases()):
+        return "some outputs meet no input", "a kernel that covers the strides", str(geometry.weights[1:3])
+    count = len(parts(geometry))
+    return ("too many phases", str(MOST), str(count)) if count > MOST else None
+
+
+def pad_of(geometry: Geometry, value: float) -> Pad | None:
+    """The border of the data that some output meets."""
+    (top, bottom), (left, right) = (axis.border() for axis in geometry.axes)
+    border = (top, left, bottom, right)
+    return Pad.spatial(border, value) if any(border) else None
+
+
+def parts(geometry: Geometry) -> tuple[Part, ...]:
+    """All of them; together they make the output."""
+    rows, columns = geometry.axes
+    images, _, _, channels = geometry.data
+    pad = pad_of(geometry, 0)
+    _, height, width, _ = pad.padded(geometry.data) if pad else geometry.data
+    found = []
+    for down in rows.phases():
+        for run in _runs(columns.phases()):
+            across = run[0]
+            taps, steps = (len(down.taps), len(across.taps)), (down.step, across.step)
+            all_rows = implicit.convolution((images, height, width, channels), taps, (1, 1), steps, 1)
+            start = (down.start + rows.border()[0]) * width + across.start + columns.border()[0]
+            line = columns.outputs * geometry.weights[0]
+            output = Rows(
+                (images, down.count, across.count),
+                (rows.outputs * line, rows.stride * line, columns.stride * geometry.weights[0]),
+                ((0, len(run) * geometry.weights[0]),),
+                down.first * line + across.first * geometry.weights[0],
+            )
+            own = replace(all_rows, shape=output.shape, start=start * channels)
+            found.append(Part(own, output, tuple((down.taps, phase.taps) for phase in run)))
+    return tuple(found)
+
+
+def weights_of(w: Array, kernels: Kernels) -> Array:
+    """The weights of a part, [columns, depth], from those of `Geometry`."""
+    chosen = [w[:, list(down)][:, :, list(across)].reshape(len(w), -1) for down, across in kernels]
+    return np.concatenate(chosen)
+
+
+def _runs(phases: tuple[Phase, ...]) -> Iterator[list[Phase]]:
+    """Phases that meet the same inputs and follow each other."""
+    run: list[Phase] = []
+    for phase in phases:
+        if run and _inputs(phase) != _inputs(run[0]):
+            yield run
+            run = []
+        run.append(phase)
+    yield run
+
+
+def _inputs(phase: Phase) -> tuple[int, int, int, int]:
+    return phase.count, len(phase.taps), phase.start, phase.step

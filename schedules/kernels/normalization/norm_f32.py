@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer norm and RMS norm of float32 or float16 rows: statistics, then one pass that normalises, scales and shifts.
+
+    y = (x - mean) * rate * gamma + beta      rate = 1 / sqrt(variance + epsilon)
+
+L1 holds a row. The mean comes first, then the squares of what is left, which is exact enough where the mean is large;
+the order of both sums depends on the length alone. With eps = 2**-24 and k = length / 16 + 8 roundings that a value
+goes through in a sum, the error is at most
+
+    2 k eps |gamma| rate (|x - mean| + mean |x|) + 2 eps |beta|
+
+A row of float16 goes through a copy in float32, and a float16 result is rounded once: 2**-11 of it more.
+"""
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.narrow import fma
+from schedules.intrinsics.pin import pins
+from schedules.kernels.common import float_data, threads, tiling
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.cost_model import arithmetic, scalar
+from schedules.kernels.rowwise import row_kernel, row_vectors
+from schedules.tir.emit import kernel_function, load
+
+NAME = "norm_f32"
+
+COMPOSITES = {"arm.layer_norm": "layer norm", "arm.rms_norm": "RMS norm"}
+
+UNROLL = 4
+"""Vectors of one iteration that normalises."""
+
+BETWEEN = 40
+"""Instructions of a row beside its vectors: both sums across lanes, the root, two divisions."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the work is spread.
+
+    Attributes:
+        parallel: Whether rows are spread over the runtime's threads.
+    """
+
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that are normalised.
+
+    Attributes:
+        count: How many.
+        length: Of each.
+        centred: Whether the mean is taken off.
+        epsilon: Added to the variance.
+    """
+
+    count: int
+    length: int
+    centred: bool
+    epsilon: float
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes norms of float32 or float16 data over the last axes."""
+    what = float_data.named(COMPOSITES.get(workload.composite, ""), workload)
+    return row_kernel.matched(NAME, core, _read(workload), what)
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Threads where the call is long enough."""
+    serial = Params(parallel=False)
+    return row_kernel.spread(serial, _rows(workload), estimate(workload, serial, core))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """The default: there is nothing to tune."""
+    return (default(workload, core),)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    rows = _rows(workload)
+    # Half an LDP a pass; FADD; FSUB, FMLA; FSUB, FMUL, FMLA, a store, and an LDP of gamma and beta.
+    vector = arithmetic(6.5) + scalar(2.5) if rows.centred else arithmetic(3.5) + scalar(1.5)
+    vectors = len(row_vectors.starts(rows.length, LANES))
+    vector += float_data.around(workload, copied=workload.operands[0].dtype != "float32")
+    return (vector * vectors + scalar(BETWEEN)).cycles(core) * rows.count
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Four elements of gamma, then four of beta if there is one, for each vector of a row."""
+    rows = _rows(workload)
+    padded = np.zeros((len(constants), max(LANES, rows.length)), np.float32)
+    padded[:, : rows.length] = [constant.ravel() for constant in constants]
+    return (
+        np.stack([padded[:, at : at + LANES] for at in row_vectors.starts(rows.length, LANES)]).reshape(-1),
+    )
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    rows = _rows(workload)
+    sides = len(workload.operands) - 1
+    x, size = workload.operands[0], len(row_vectors.starts(rows.length, LANES)) * sides * LANES
+    arguments = [(x.shape, x.dtype), ((size,), "float32"), (x.shape, workload.output_dtype)]
+    with kernel_function(workload.composite.replace(".", "_"), arguments) as function:
+        data, factor, output = function.buffers
+
+        def row(index: ir.Expr) -> None:
+            at = T.Bind(index * rows.length)
+            source, start = row_vectors.staged(data, at, rows.length, LANES, 0, "float32")
+            mean, rate = _statistics(source, start, rows)
+
+            def step(first: ir.Expr, vector: ir.Expr, _fresh: int) -> None:
+                parts = [load(factor, (vector * sides + side) * LANES, LANES) for side in range(sides)]
+                scaled = T.Bind(_left(source, start + first, mean) * tirx.Broadcast(rate, LANES))
+                value = fma(scaled, *parts) if rows.centred else scaled * parts[0]
+                tiling.store_part(output, T.Bind(value), at + first, min(LANES, rows.length))
+
+            row_vectors.each(rows.length, LANES, UNROLL, step, apart=UNROLL)
+
+        with pins():
+            threads.each(rows.count, params.parallel, row)
+    return function.prim_func
+
+
+def _left(source: tirx.Buffer, at: ir.Expr, mean: ir.Expr | None) -> ir.Expr:
+    """Four elements with the mean, if there is one, taken off."""
+    values = load(source, at, LANES)
+    return values if mean is None else T.Bind(values - tirx.Broadcast(mean, LANES))
+
+
+def _statistics(source: tirx.Buffer, start: ir.Expr, rows: Rows) -> tuple[ir.Expr | None, ir.Expr]:
+    """(mean, rate) of a row; no mean in an RMS norm."""
+    length = tirx.FloatImm("float32", float(rows.length))
+
+    def plain(part: ir.Expr, at: ir.Expr, count: int) -> ir.Expr:
+        return part + row_vectors.fresh(load(source, start + at, LANES), count, 0)
+
+    mean = None
+    if rows.centred:
+        mean = T.Bind(
+            row_vectors.total(row_vectors.reduced(rows.length, 0, plain, _sum, apart=row_vectors.PARTS))
+            / length
+        )
+
+    def squared(part: ir.Expr, at: ir.Expr, count: int) -> ir.Expr:
+        left = _left(source, start + at, mean)
+        # Lanes that fill a short row up hold 0, which is not the mean.
+        if rows.length < LANES:
+            left = tirx.Shuffle([left, _zero()], [i if i < rows.length else LANES + i for i in range(LANES)])
+        left = T.Bind(row_vectors.fresh(left, count, 0))
+        return fma(left, left, part)
+
+    squares = row_vectors.total(row_vectors.reduced(rows.length, 0, squared, _sum, apart=row_vectors.PARTS))
+    variance = tirx.Div(squares, length) + tirx.FloatImm("float32", rows.epsilon)
+    return mean, T.Bind(tirx.Div(tirx.FloatImm("float32", 1.0), tirx.sqrt(variance)))
+
+
+def _sum(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    return a + b
+
+
+def _zero() -> ir.Expr:
+    return tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)
+
+
+def _rows(workload: Workload) -> Rows:
+    return taken(_read(workload), workload)
+
+
+def _read(workload: Workload) -> Rows | Rejection:
+    refusal = row_kernel.refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
+    if refusal is not None:
+        return refusal
+    shape, attributes = workload.operands[0].shape, dict(workload.attributes)
+    if "False" in (attributes.get("center"), attributes.get("scale")):
+        return Rejection(NAME, "gamma or beta is left out", "both", "one")
+    axes = sorted(axis % len(shape) for axis in ast.literal_eval(attributes["axes"]))
+    last = list(range(len(shape) - len(axes), len(shape)))
+    if axes != last:
+        return Rejection(NAME, "not over the last axes", str(last), str(axes))
+    return Rows(
+        count=math.prod(shape[: last[0]]),
+        length=math.prod(shape[last[0] :]),
+        centred=workload.composite == "arm.layer_norm",
+        epsilon=float(attributes["epsilon"]),
+    )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels that go row by row have in common of their contract: what they take, and when threads pay."""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.kernels.common import threads
+from schedules.kernels.common.contract import Match, Rejection
+
+Params = TypeVar("Params", bound=Any)
+
+
+class Rows(Protocol):
+    """The rows of a tensor."""
+
+    @property
+    def count(self) -> int:
+        """How many."""
+
+    @property
+    def length(self) -> int:
+        """Of each."""
+
+
+def matched(kernel: str, core: Core, rows: Rows | Rejection, what: str) -> Match | Rejection:
+    """What `matches` answers, of rows that were read, or of why there are none.
+
+    Args:
+        kernel: Who is asked.
+        core: For which core; it needs NEON.
+        rows: The rows.
+        what: Is computed of them.
+    """
+    if not core.neon:
+        return Rejection(kernel, "the core lacks a feature", "neon", core.name)
+    if isinstance(rows, Rejection):
+        return rows
+    return Match(f"{what} of {rows.count} rows of {rows.length}")
+
+
+def refused(
+    workload: Workload, kernel: str, what: str, composites: Collection[str], dtypes: Collection[str]
+) -> Rejection | None:
+    """Why a workload has no rows for a kernel, if so.
+
+    Args:
+        workload: Any.
+        kernel: Who asks.
+        what: The composites are.
+        composites: That it takes.
+        dtypes: Of data and result.
+    """
+    if workload.composite not in composites:
+        return Rejection(kernel, f"composite is no {what}", ", ".join(composites), workload.composite)
+    x, output = workload.operands[0], workload.output_dtype
+    if not {x.dtype, output} <= set(dtypes):
+        reason = "data or result have another dtype"
+        return Rejection(kernel, reason, " or ".join(dtypes), f"{x.dtype}, {output}")
+    if 0 in x.shape:
+        return Rejection(kernel, "a dimension is 0", "1 or more", str(x.shape))
+    return None
+
+
+def spread(params: Params, rows: Rows, cycles: float) -> Params:
+    """The parameters of a call of so many cycles, with threads where it is long enough and has rows to share."""
+    return replace(params, parallel=rows.count > 1 and cycles >= threads.PARALLEL_CYCLES)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of any length as whole vectors: the last one overlaps the one before it where the lanes do not divide a row.
+
+What is summed up counts the lanes of the overlap once; what is stored is stored twice, the same. A row that is shorter
+than a vector goes through a copy.
+"""
+
+from collections.abc import Callable
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.vector import lanes_of
+from schedules.kernels.common import copies
+from schedules.tir.emit import i64, load, store
+
+PARTS = 4
+"""Vectors on the way in a reduction: the latency of FADD and FMAX over their throughput (2 to 4 cycles, two pipes)."""
+
+
+def starts(length: int, lanes: int) -> tuple[int, ...]:
+    """First element of each vector of a row."""
+    last = (max(0, length - lanes),) if length % lanes else ()
+    return (*range(0, length - lanes + 1, lanes), *last)
+
+
+def staged(
+    data: tirx.Buffer, at: ir.Expr, length: int, lanes: int, rest: float, dtype: str = ""
+) -> tuple[tirx.Buffer, ir.Expr]:
+    """Where a row lies from which whole vectors can be read: (buffer, offset); filled up with `rest` if it is short.
+
+    It is copied if it is short, or if `dtype` is another than the data's.
+    """
+    if length >= lanes and dtype in ("", str(data.dtype)):
+        return data, at
+    pitch = max(length, lanes)
+    stage = T.alloc_buffer((pitch,), dtype or data.dtype, layout=None)
+    copies.fill(stage, i64(length), pitch - length, rest)
+    copies.copy(data, at, stage, i64(0), length)
+    return stage, i64(0)
+
+
+def fresh(vector: ir.Expr, count: int, rest: float) -> ir.Expr:
+    """The vector with `rest` in all lanes but the last `count`, which no vector before it had."""
+    lanes = lanes_of(vector)
+    if count == lanes:
+        return vector
+    dtype = str(vector.ty.dtype).rpartition("x")[0]
+    order = [lane if lane >= lanes - count else lanes + lane for lane in range(lanes)]
+    return tirx.Shuffle([vector, tirx.Broadcast(tirx.const(rest, dtype), lanes)], order)
+
+
+def each(
+    length: int,
+    lanes: int,
+    unroll: int,
+    step: Callable[[ir.Expr, ir.Expr, int], None],
+    *,
+    apart: int = 0,
+) -> None:
+    """Emits `step` for every vector of a row: (first element, index, lanes that no vector before it had).
+
+    Args:
+        length: Of the row.
+        lanes: Of a vector.
+        unroll: Vectors of an iteration.
+        step: Emits the work on a vector.
+        apart: Vectors of an iteration after which nothing is kept in registers, nor from one iteration or pass to the
+            next; 0 where LLVM may do as it likes. Of short loops it makes straight code, and of a row that it keeps
+            from pass to pass a part would be on the stack.
+    """
+    whole = max(1, length // lanes)
+    trips = whole // unroll
+    if trips:
+        with T.serial(i64(0), i64(trips)) as outer:
+            for u in range(unroll):
+                index = outer * unroll + u
+                step(index * lanes, index, lanes)
+                if apart and (u + 1 == unroll or (u + 1) % apart == 0):
+                    barrier()
+    for index in range(trips * unroll, whole):
+        step(i64(index * lanes), i64(index), lanes)
+    if length > lanes and length % lanes:
+        step(i64(length - lanes), i64(whole), length % lanes)
+
+
+def reduced(
+    length: int,
+    start: float,
+    step: Callable[[ir.Expr, ir.Expr, int], ir.Expr],
+    join: Callable[[ir.Expr, ir.Expr], ir.Expr],
+    *,
+    apart: int = 0,
+) -> ir.Expr:
+    """Emits a reduction of a row of float32 by `PARTS` partial results, and their join: float32x4.
+
+    The order is the same on every machine and thread count: lane l of part u takes elements 16 i + 4 u + l.
+
+    Args:
+        length: Of the row.
+        start: What a part begins with.
+        step: A part with one more vector, from (part, first element, lanes that no vector before it had).
+        join: Two parts.
+        apart: See `each`.
+    """
+    vectors = len(starts(length, LANES))
+    used = min(PARTS, vectors)
+    parts = T.alloc_buffer((used * LANES,), "float32", layout=None)
+    for u in range(used):
+        store(parts, tirx.Broadcast(tirx.FloatImm("float32", start), LANES), i64(u * LANES), LANES)
+    turn = [0]
+
+    def one(at: ir.Expr, _index: ir.Expr, count: int) -> None:
+        where = i64(turn[0] % used * LANES)
+        turn[0] += 1
+        store(parts, step(parts.vload([where], "float32x4"), at, count), where, LANES)
+
+    each(length, LANES, used, one, apart=apart)
+    values = [load(parts, i64(u * LANES), LANES) for u in range(used)]
+    while len(values) > 1:
+        pairs = [T.Bind(join(a, b)) for a, b in zip(values[0::2], values[1::2], strict=False)]
+        values = pairs + values[len(pairs) * 2 :]
+    return values[0]
+
+
+def total(vector: ir.Expr) -> ir.Expr:
+    """(v0 + v1) + (v2 + v3)."""
+    lanes = [tirx.Shuffle([vector], [lane]) for lane in range(LANES)]
+    return T.Bind((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]))

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a softmax of 8-bit rows as the numerics `tosa` defines it: shares of a sum by its reciprocal.
+
+The reciprocal is found once a row, in general registers; a share of four is a product, a shift by the row's amount,
+and a RESCALE.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.kernels.epilogues.requantize import Requantization, requantize16
+from schedules.numerics.tosa import Scale
+from schedules.numerics.tosa.softmax import SHARE_BITS, inverse_tir
+from schedules.tir.emit import load
+
+LANES = 4
+"""Words of a vector register."""
+
+BITS = SHARE_BITS + 2
+"""Of a share that is to be rescaled: 2**16 stands for the whole."""
+
+
+def sixteen(
+    total: ir.Expr, reciprocals: tirx.Buffer, scale: Scale, to: Requantization
+) -> Callable[[Sequence[ir.Expr]], ir.Expr]:
+    """Emits what a row has in common, and returns what makes 16 results of four int32x4 exponentials.
+
+    Args:
+        total: Their sum, int64, below 2**31.
+        reciprocals: The numerics' second table, int32 [256].
+        scale: Of the RESCALE.
+        to: The output.
+    """
+    whole = T.Bind(tirx.Cast("int32", total))
+    zeros = T.Bind(tirx.Cast("int32", tirx.clz(whole)))
+    inverse = inverse_tir(whole, zeros, lambda at: load(reciprocals, tirx.Cast("int64", at), 1))
+    factor = tirx.Broadcast(T.Bind(inverse), LANES)
+    shift = tirx.Broadcast(T.Bind(tirx.IntImm("int32", 30) - zeros), LANES)
+    multiplier = tirx.Broadcast(tirx.IntImm("int32", scale.multiplier), LANES)
+    m = [tirx.reinterpret("float32x4", multiplier)] * LANES
+
+    def of_row(exponentials: Sequence[ir.Expr]) -> ir.Expr:
+        shares = [tirx.shift_right(e * factor, shift) for e in exponentials]
+        return requantize16("rescale", shares, m, to)
+
+    return of_row

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax of float32 or float16 rows: the greatest value, the powers of distances from it, their sum, one division.
+
+A row whose length 4 does not divide, or of float16, goes through a copy in float32, filled up with what has no share;
+a float16 result is rounded once, 2**-11 of it or, below 2**-14, 2**-25. With eps = 2**-24 and d the
+distance from the greatest value, the error relative to a share is at most
+
+    d eps + 2 ERROR + (length / 16 + 11) eps
+
+from the difference, the power and the sum's powers, and the roundings of sum, reciprocal and product.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.pin import pins
+from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.common import copies, float_data, threads, tiling
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.cost_model import scalar
+from schedules.kernels.rowwise import row_kernel, row_vectors
+from schedules.kernels.softmax import exponentials_f32
+from schedules.tir.emit import i64, kernel_function, load
+
+NAME = "softmax_f32"
+
+COMPOSITE = "arm.softmax"
+
+UNROLL = 4
+"""Vectors of one iteration that scales."""
+
+SCALED = 2
+"""Instructions of a vector that is scaled: FMUL, half an LDP and half an STP."""
+
+BETWEEN = 40
+"""Instructions of a row beside its vectors: joins of four parts, twice, and a division."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the work is spread.
+
+    Attributes:
+        parallel: Whether rows are spread over the runtime's threads.
+    """
+
+    parallel: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows.
+
+    Attributes:
+        count: How many.
+        length: Of each.
+    """
+
+    count: int
+    length: int
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes softmax of float32 or float16 data along the last axis."""
+    return row_kernel.matched(NAME, core, _read(workload), float_data.named("softmax", workload))
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Threads where the call is long enough."""
+    serial = Params(parallel=False)
+    return row_kernel.spread(serial, _rows(workload), estimate(workload, serial, core))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """The default: there is nothing to tune."""
+    return (default(workload, core),)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    rows = _rows(workload)
+    vector = scalar(sum(exponentials_f32.INSTRUCTIONS[False]) + SCALED)
+    vector += float_data.around(workload, copied=_copies(workload))
+    return (vector * -(-rows.length // LANES) + scalar(BETWEEN)).cycles(core) * rows.count
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """There are no constants."""
+    return ()
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    rows, x = _rows(workload), workload.operands[0]
+    length, arguments = rows.length, [(x.shape, x.dtype), (x.shape, workload.output_dtype)]
+    with kernel_function("arm_softmax_f32", arguments) as function:
+        data, output = function.buffers
+
+        def row(index: ir.Expr) -> None:
+            at = T.Bind(index * length)
+            source, target = (data, at), (output, at)
+            if _copies(workload):
+                source = target = _staged(data, at, length)
+            vectors = -(-length // LANES)
+            top = exponentials_f32.greatest(*source, vectors)
+            total = exponentials_f32.powers(*source, *target, vectors, top, base_e=True, v=Vector(LANES))
+            share = tirx.Broadcast(T.Bind(tirx.FloatImm("float32", 1.0) / total), LANES)
+
+            def step(first: ir.Expr, _index: ir.Expr, _fresh: int) -> None:
+                powers, start = target
+                value = T.Bind(load(powers, start + first, LANES) * share)
+                tiling.store_part(output, value, at + first, min(LANES, length))
+
+            row_vectors.each(length, LANES, UNROLL, step)
+
+        with pins():
+            threads.each(rows.count, params.parallel, row)
+    return function.prim_func
+
+
+def _copies(workload: Workload) -> bool:
+    return bool(_rows(workload).length % LANES) or float_data.converts(workload)
+
+
+def _staged(data: tirx.Buffer, at: ir.Expr, length: int) -> tuple[tirx.Buffer, ir.Expr]:
+    """A copy of a row in float32, filled up to whole vectors."""
+    pitch = -(-length // LANES) * LANES
+    stage = T.alloc_buffer((pitch,), "float32", layout=None)
+    copies.copy(data, at, stage, i64(0), length)
+    copies.fill(stage, i64(length), pitch - length, float("-inf"))
+    return stage, i64(0)
+
+
+def _rows(workload: Workload) -> Rows:
+    return taken(_read(workload), workload)
+
+
+def _read(workload: Workload) -> Rows | Rejection:
+    refusal = row_kernel.refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
+    if refusal is not None:
+        return refusal
+    shape = workload.operands[0].shape
+    last, axis = len(shape) - 1, int(dict(workload.attributes)["axis"]) % len(shape)
+    if axis != last:
+        return Rejection(NAME, "not along the last axis", str(last), str(axis))
+    return Rows(math.prod(shape[:-1]), shape[-1])

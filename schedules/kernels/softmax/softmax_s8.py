@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax of 8-bit rows, to the bit as a numerics defines it.
+
+    d = max - q;  S = sum of e[d];  y = e[d] / S in units of the result
+
+Table entries of 32 bits are looked up one by one where the vector instructions have no gather, which is in SVE: their
+sum is taken on the way, and they are kept for the division, which goes four at a time: `quotient_qdq` for the numerics
+`qdq`, `quotient_tosa` for `tosa`.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics import sve
+from schedules.kernels.common import copies, tiling
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.cost_model import VECTOR
+from schedules.kernels.common.threads import each
+from schedules.kernels.epilogues import tosa_rescale
+from schedules.kernels.epilogues.accumulator_bounds import RANGES
+from schedules.kernels.epilogues.requantize import Requantization
+from schedules.kernels.rowwise import row_kernel
+from schedules.kernels.softmax import quotient_qdq, quotient_tosa
+from schedules.numerics.tosa import Scale
+from schedules.tir.emit import i64, kernel_function, load, store
+
+LANES = 4
+"""Words of a vector register."""
+
+UNROLL = 8
+"""Elements of one iteration of the sum."""
+
+
+def _vectors(data: tirx.Buffer, at: ir.Expr, length: int, step, rest: float) -> None:  # type: ignore[no-untyped-def]
+    """Emits `step` for every 16 values of a row: (their vector, offset in the row, how many are real)."""
+    whole, left = divmod(length, VECTOR)
+    if whole:
+        with T.serial(i64(0), i64(whole)) as outer:
+            step(load(data, at + outer * VECTOR, VECTOR), outer * VECTOR, VECTOR)
+    if left:
+        stage = T.alloc_buffer((VECTOR,), data.dtype, layout=None)
+        copies.fill(stage, i64(0), VECTOR, rest)
+        copies.copy(data, at + whole * VECTOR, stage, i64(0), left)
+        step(load(stage, i64(0), VECTOR), i64(whole * VECTOR), left)
+
+
+def greatest(data: tirx.Buffer, at: ir.Expr, length: int) -> ir.Expr:
+    """The greatest value of a row."""
+    dtype = str(data.dtype)
+    least = int(np.iinfo(dtype).min)
+    top = T.alloc_buffer((VECTOR,), dtype, layout=None)
+    store(top, tirx.Broadcast(tirx.IntImm(dtype, least), VECTOR), i64(0), VECTOR)
+
+    def step(values: ir.Expr, _at: ir.Expr, _count: int) -> None:
+        store(top, tirx.max(top.vload([i64(0)], f"{dtype}x{VECTOR}"), values), i64(0), VECTOR)
+
+    _vectors(data, at, length, step, least)
+    name = "smax" if dtype == "int8" else "umax"
+    vector = top.vload([i64(0)], f"{dtype}x{VECTOR}")
+    return T.Bind(tirx.call_llvm_pure_intrin(dtype, f"llvm.vector.reduce.{name}.v16i8", vector))
+
+
+def distances(data: tirx.Buffer, at: ir.Expr, length: int, top: ir.Expr) -> tirx.Buffer:
+    """Each value's distance from the greatest, uint8, filled up to whole vectors."""
+    found = T.alloc_buffer((-(-length // VECTOR) * VECTOR,), "uint8", layout=None)
+    highest = tirx.Broadcast(tirx.reinterpret("uint8", top), VECTOR)
+
+    def step(values: ir.Expr, offset: ir.Expr, _count: int) -> None:
+        store(found, highest - tirx.reinterpret("uint8x16", values), offset, VECTOR)
+
+    _vectors(data, at, length, step, 0)
+    return found
+
+
+def entries(
+    distances: tirx.Buffer, length: int, table: tirx.Buffer, total: tirx.Buffer, *, gather: bool
+) -> tirx.Buffer:
+    """The table entry of each value, int32, filled up to whole vectors; adds S to `total`, int64 [1]."""
+    kept = T.alloc_buffer((-(-length // VECTOR) * VECTOR,), "int32", layout=None)
+
+    def add(first: ir.Expr, count: int) -> None:
+        found = [load(table, tirx.Cast("int64", load(distances, first + u, 1)), 1) for u in range(count)]
+        for u, entry in enumerate(found):
+            store(kept, entry, first + u, 1)
+        terms = [tirx.Cast("int64", entry) for entry in found]
+        while len(terms) > 1:
+            # Neighbours first: one addition an iteration waits for the last.
+            terms = [sum(terms[u + 1 : u + 2], start=terms[u]) for u in range(0, len(terms), 2)]
+        store(total, total.vload([i64(0)], "int64") + terms[0], i64(0), 1)
+
+    done = length // LANES * LANES if gather else 0
+    if done:
+        _gathered(distances, done, table, kept, total)
+    whole, rest = divmod(length - done, UNROLL)
+    if whole:
+        with T.serial(i64(0), i64(whole)) as outer:
+            add(outer * UNROLL, UNROLL)
+    if rest:
+        add(i64(length - rest), rest)
+    return kept
+
+
+def _gathered(
+    distances: tirx.Buffer, count: int, table: tirx.Buffer, entries: tirx.Buffer, total: tirx.Buffer
+) -> None:
+    """The entries of the first `count` values, a multiple of four, and their sum."""
+    sums = T.alloc_buffer((LANES,), "int64", layout=None)
+    store(sums, tirx.Broadcast(i64(0), LANES), i64(0), LANES)
+
+    def four(first: ir.Expr, u: int) -> None:
+        entry = T.Bind(sve.gathered(table, T.Bind(sve.widened(distances, first))))
+        store(entries, entry, first, LANES)
+        pairs = tirx.call_llvm_pure_intrin("int64x2", "llvm.aarch64.neon.saddlp.v2i64.v4i32", entry)
+        place = i64(u % 2 * (LANES // 2))
+        store(sums, sums.vload([place], "int64x2") + pairs, place, LANES // 2)
+
+    whole = count // VECTOR
+    with T.serial(i64(0), i64(whole)) as outer:
+        for u in range(LANES):
+            four(outer * VECTOR + u * LANES, u)
+    for u in range(count % VECTOR // LANES):
+        four(i64(whole * VECTOR + u * LANES), u)
+    store(
+        total,
+        tirx.call_llvm_pure_intrin("int64", "llvm.vector.reduce.add.v4i64", sums.vload([i64(0)], "int64x4")),
+        i64(0),
+        1,
+    )
+
+
+NAME = "softmax_s8"
+
+COMPOSITE = "arm.softmax_s8"
+
+RESCALED = "arm.tosa_softmax_s8"
+
+SIZE = 256
+"""Distances of two 8-bit values."""
+
+LOOKED_UP = {False: 3.5 + 5 / UNROLL, True: (3.5 + 5 / UNROLL) / LANES}
+"""Instructions of one entry, without a gather and with one: a load of the distance and of the entry, half an STP and an
+addition, and what closes the loop."""
+
+SHARED = 41 / VECTOR
+"""Instructions of one result: load, SCVTF, five of the quotient, FCVTNS, SQXTN of four; SQADD and SQXTN of eight; a
+store of 16."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """How the work is spread.
+
+    Attributes:
+        parallel: Whether rows are spread over the runtime's threads.
+        gather: Whether SVE looks entries up.
+    """
+
+    parallel: bool
+    gather: bool = False
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A softmax along the last axis.
+
+    Attributes:
+        count: How many.
+        length: Of each.
+        dtype: Of the data.
+        scale: Of the result; a RESCALE of the numerics `tosa`.
+        zero_point: Of the result.
+    """
+
+    count: int
+    length: int
+    dtype: str
+    scale: float | Scale
+    zero_point: int
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes softmax of 8-bit data along the last axis."""
+    return row_kernel.matched(NAME, core, _read(workload), "softmax")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Threads where the call is long enough."""
+    serial = Params(parallel=False, gather=sve.pays(core))
+    return row_kernel.spread(serial, _rows(workload), estimate(workload, serial, core))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """The default: there is nothing to tune."""
+    return (default(workload, core),)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core with all loads in L1."""
+    rows = _rows(workload)
+    # The greatest value: a load, SMAX; the distances: a load, SUB, a store.
+    return rows.count * rows.length * (5 / VECTOR + LOOKED_UP[params.gather] + SHARED) / core.issue_width
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """The tables as they are: exponentials, and reciprocals of the numerics `tosa`."""
+    return tuple(constants)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    rows = _rows(workload)
+    x = workload.operands[0]
+    tables = [((SIZE,), "int32") for operand in workload.operands if operand.kind == "constant"]
+    arguments = [(x.shape, x.dtype), *tables, (workload.output_shape, workload.output_dtype)]
+    with (
+        kernel_function(workload.composite.replace(".", "_"), arguments) as function,
+        sve.functions(params.gather),
+    ):
+        data, table, *others, output = function.buffers
+
+        def one(row: ir.Expr) -> None:
+            at = T.Bind(row * rows.length)
+            # Alive before and after the vectors below: sharing their bytes, it would be a lane of a vector register.
+            total = T.alloc_buffer((1,), "int64", layout=None)
+            store(total, i64(0), i64(0), 1)
+            top = greatest(data, at, rows.length)
+            apart = distances(data, at, rows.length, top)
+            looked_up = entries(apart, rows.length, table, total, gather=params.gather)
+            sixteen = _sixteen(total.vload([i64(0)], "int64"), rows, others, str(output.dtype))
+            _shares(looked_up, sixteen, rows, output, at)
+
+        each(rows.count, params.parallel, one)
+    return function.prim_func
+
+
+Sixteen = Callable[[Sequence[ir.Expr]], ir.Expr]
+"""From four int32x4 entries to 16 results."""
+
+
+def _sixteen(total: ir.Expr, rows: Rows, others: Sequence[tirx.Buffer], dtype: str) -> Sixteen:
+    """Emits what a row has in common; `others` are the tables beside that of exponentials."""
+    if isinstance(rows.scale, Scale):
+        low, high = RANGES[dtype]
+        to = Requantization(rows.zero_point, low, high, dtype, rows.scale.shift)
+        return quotient_tosa.sixteen(total, others[0], rows.scale, to)
+    return quotient_qdq.sixteen(total, rows.scale, rows.zero_point, dtype)
+
+
+def _shares(entries: tirx.Buffer, sixteen: Sixteen, rows: Rows, output: tirx.Buffer, at: ir.Expr) -> None:
+    """Divides a row's entries and stores them requantised."""
+
+    def step(first: ir.Expr, count: int) -> None:
+        value = T.Bind(sixteen([load(entries, first + v, LANES) for v in range(0, VECTOR, LANES)]))
+        tiling.store_part(output, value, at + first, count)
+
+    whole_vectors, left = divmod(rows.length, VECTOR)
+    if whole_vectors:
+        with T.serial(i64(0), i64(whole_vectors)) as outer:
+            step(outer * VECTOR, VECTOR)
+    if left:
+        step(i64(whole_vectors * VECTOR), left)
+
+
+def _rows(workload: Workload) -> Rows:
+    return taken(_read(workload), workload)
+
+
+def _read(workload: Workload) -> Rows | Rejection:
+    composites = (COMPOSITE, RESCALED)
+    refusal = row_kernel.refused(workload, NAME, "softmax of integers", composites, RANGES)
+    if refusal is not None:
+        return refusal
+    x = workload.operands[0]
+    attributes = dict(workload.attributes)
+    axis, last = int(attributes["axis"]), len(x.shape) - 1
+    if axis != last:
+        return Rejection(NAME, "not along the last axis", str(last), str(axis))
+    scale: float | Scale
+    if workload.composite == RESCALED:
+        scale = Scale(int(attributes["y_multiplier"]), int(attributes["y_shift"]))
+        if not tosa_rescale.exact(scale.shift, quotient_tosa.BITS):
+            least = f"{quotient_tosa.BITS} or more"
+            return Rejection(NAME, "a RESCALE of that shift may overflow", least, str(scale.shift))
+    else:
+        scale = float(np.float32(attributes["y_scale"]))
+    return Rows(
+        count=math.prod(x.shape[:-1]),
+        length=x.shape[-1],
+        dtype=x.dtype,
+        scale=scale,
+        zero_point=int(attributes["y_zero_point"]),
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register tiles: the innermost loops of matrix products, one instruction family a file."""

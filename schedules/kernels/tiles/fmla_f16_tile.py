@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fp16 register tile: rows of A, as they lie, by one panel of B; short sums in binary16, long ones in binary32.
+
+FMLA on eight lanes of binary16 multiplies twice as much as any instruction that adds to binary32 (FMLAL: four
+lanes). So runs of at most `CHUNK` products are added up in binary16, and these sums in binary32, which lie in L1.
+
+Error. With u = 2^-11, half a unit in the last place of 1, a chunk of n products is off by at most (1 + u)^n - 1 of
+the sum of their magnitudes, for n = 32 by 1.6 %, however long K is; the sum of the chunks adds K / n roundings of
+binary32. Roundings of random signs leave 0.29 sqrt(n) u of the root of the sum of squares, 0.08 %, where rounding data,
+weights and result to binary16 leaves 0.03 %, and one binary16 sum over K = 1024 0.45 %.
+
+Range. No sum overflows that binary32 would hold: `column_powers` gives each column a power of two that scales its
+weights so that the magnitudes of any chunk's weights add up to (1/4, 1/2]. Partial sums then stay below max |a|, and
+the binary32 sums are scaled back. Sums and weights below 2^-14 lose 2^-25 at most at a step, of max |a| / 4.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.intrinsics.fmla import LANES as WIDE_LANES
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.fmla_f16 import LANES, fmla_lane, fmlal, widened
+from schedules.kernels.common.contract import Array
+from schedules.kernels.tiles.fmla_tile import (
+    FMLA_LATENCY,
+    FMLA_PER_CYCLE,
+    LOOP_OVERHEAD,
+    STREAMING_REGISTERS,
+    runs,
+)
+from schedules.kernels.tiles.half_sums import Sums
+from schedules.tir.emit import i64, load, splat, store
+
+VECTORS = 4
+"""Vectors of a row of A, of eight k, whose products are added up in binary16."""
+
+CHUNK = VECTORS * LANES
+"""Products added up in binary16."""
+
+FLUSH = {True: 4.0, False: 6.0}
+"""Instructions that add eight binary16 sums to binary32, with FMLAL and without: LDP, STP, two FMLAL, or two FCVTL and
+two FADD."""
+
+BATCH = 2
+"""Vectors of binary16 sums that go to binary32 together. Loads stay before the stores that follow, which may be to the
+same place for all that LLVM knows: a batch makes pairs of both."""
+
+WINDOW_LIMIT = 0.5
+"""What the magnitudes of a chunk's weights add up to at most."""
+
+NOTHING = -1
+"""In an order of k: a k that is met twice, and here by a weight of zero."""
+
+
+def check_registers(rows: int, vectors: int) -> None:
+    """Raises ValueError if a tile's accumulators, its vectors of A and those of B are more than the register file."""
+    needed = rows * vectors + rows + STREAMING_REGISTERS
+    if min(rows, vectors) < 1 or needed > REGISTERS:
+        raise ValueError(f"a tile of {rows} x {vectors} vectors takes {needed} registers of {REGISTERS}")
+
+
+def steps_of(length: int) -> int:
+    """Vectors of a row of A that a segment takes; the last reaches back. Of less than a vector each k is its own."""
+    return -(-length // LANES) if length >= LANES else length
+
+
+def order(segments: Sequence[tuple[int, int]]) -> Array:
+    """For each row of a panel of B which k it holds, counted through the segments, or `NOTHING`."""
+    found, first = [], 0
+    for _, length in segments:
+        k = np.arange(first, first + length)
+        if length > LANES and length % LANES:
+            whole = length // LANES * LANES
+            again = np.full(LANES - length % LANES, NOTHING)
+            k = np.concatenate([k[:whole], again, k[whole:]])
+        found.append(k)
+        first += length
+    return np.concatenate(found)
+
+
+def column_powers(b: Array) -> Array:
+    """The power of two of each column, float32 [..., n], of B [..., k in its order, n]."""
+    magnitudes = np.cumsum(np.abs(b.astype(np.float64)), axis=-2)
+    windows = magnitudes.copy()
+    windows[..., CHUNK:, :] -= magnitudes[..., :-CHUNK, :]
+    largest = windows.max(axis=-2)
+    powers = np.floor(np.log2(WINDOW_LIMIT / np.where(largest > 0, largest, WINDOW_LIMIT)))
+    return np.asarray(np.exp2(powers), np.float32)
+
+
+def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]], *, widening: bool) -> float:
+    """Instructions of one tile, from its start to its binary32 sums."""
+    products = len(order(segments)) * rows * vectors
+    loads = len(order(segments)) * vectors / 2 + rows * sum(steps_of(length) for _, length in segments)
+    sums = _chunks(segments) * rows * vectors * (1 + FLUSH[widening])
+    return products + loads + sums + LOOP_OVERHEAD * sum(steps_of(length) for _, length in segments)
+
+
+def cycles(
+    rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: float, core: Core, *, widening: bool
+) -> float:
+    """Cycles of one tile with all loads in L1: the slowest of dispatch, FMLA pipes and FMLA chains; then `after`."""
+    depth = len(order(segments))
+    vector = (depth + FLUSH[widening] * _chunks(segments)) * rows * vectors
+    dispatch = instructions(rows, vectors, segments, widening=widening) / core.issue_width
+    return max(dispatch, vector / FMLA_PER_CYCLE, depth * FMLA_LATENCY) + after / core.issue_width
+
+
+def _chunks(segments: Sequence[tuple[int, int]]) -> int:
+    return sum(_chunks_of(length) for _, length in segments)
+
+
+def _chunks_of(length: int) -> int:
+    return -(-steps_of(length) // VECTORS) if length >= LANES else 1
+
+
+def multiply(
+    a: tirx.Buffer,
+    a_rows: Sequence[ir.Expr],
+    segments: Sequence[tuple[int, int]],
+    b: tirx.Buffer,
+    b_panel: ir.Expr,
+    vectors: int,
+    sums: Sums,
+    zero: ir.Expr,
+    *,
+    widening: bool,
+) -> list[ir.Expr]:
+    """Emits the sum over k of one tile.
+
+    Args:
+        a: Flat float16.
+        a_rows: Offset in `a` of each row of the tile.
+        segments: (offset from the row's start, length) of each contiguous piece of a row's k.
+        b: Flat float16; a panel is [k in its order][8 * vectors].
+        b_panel: Offset in `b` of the panel.
+        vectors: Of eight columns.
+        sums: Scratch, of all tiles of a task: what is taken for each costs 3 % of the instructions.
+        zero: An int64 0 that LLVM does not know of. Of loops with few iterations it makes straight code, and goes
+            through that one accumulator after the other, with all of B in registers, or rather on the stack.
+        widening: Whether the core has FMLAL.
+
+    Returns:
+        The sums, float32x4 [len(a_rows)][2 * vectors].
+    """
+    tile = _Tile(a, b, len(a_rows), vectors, sums, zero, widening)
+    if _chunks(segments) == 1:
+        ((offset, length),) = segments
+        tile.chunk([row + offset for row in a_rows], b_panel, length, 0)
+        return tile.result()
+    tile.clear()
+    for first, step, count, length in runs(segments):
+        size, start = len(order([(0, length)])) * vectors * LANES, tile.added
+        with T.serial(i64(0), i64(count)) as index:
+            at, panel = T.Bind(index * step + first), T.Bind(b_panel + index * size)
+            with T.serial(i64(0), i64(_chunks_of(length))) as chunk:
+                tile.added = start + index * _chunks_of(length) + chunk
+                tile.chunk([row + at for row in a_rows], panel, length, chunk)
+                tile.flush()
+        tile.added = start + count * _chunks_of(length)
+        b_panel = b_panel + count * size
+    return tile.result()
+
+
+class _Tile:
+    """One tile while it is summed up; `added` binary16 sums are in those in binary32."""
+
+    def __init__(
+        self,
+        a: tirx.Buffer,
+        b: tirx.Buffer,
+        rows: int,
+        vectors: int,
+        sums: Sums,
+        zero: ir.Expr,
+        widening: bool,
+    ) -> None:
+        self._a, self._b, self._vectors = a, b, vectors
+        self._sums, self._zero, self._widening = sums, zero, widening
+        self._size = rows * vectors * LANES
+        # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+        self._acc = T.alloc_buffer((self._size,), "float16", layout=None)
+        self._binary32 = False
+        self.added: ir.Expr = i64(0)
+
+    def clear(self) -> None:
+        """The binary32 sums are zero, and used."""
+        self._sums.clear(self._size)
+        self._binary32 = True
+
+    def chunk(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int, chunk: ir.Expr) -> None:
+        """The binary16 sums of one chunk of a segment."""
+        for at in range(0, self._size, LANES):
+            store(self._acc, splat(0.0, "float16", LANES), i64(at), LANES)
+        steps, width = steps_of(length), self._vectors * LANES
+        if length < LANES:
+            with T.serial(i64(0), i64(steps) + self._zero) as k:
+                self._step([load(self._a, row + k, 1) for row in rows], 0, T.Bind(panel + k * width))
+            return
+        first = T.Bind(chunk * VECTORS)
+        count = i64(steps) - first if steps <= VECTORS else tirx.min(i64(VECTORS), steps - first)
+        with T.serial(i64(0), count + self._zero) as inner:
+            step = T.Bind(first + inner)
+            at = step * LANES if length % LANES == 0 else tirx.min(step * LANES, length - LANES)
+            at, place = T.Bind(at), T.Bind(panel + step * (LANES * width))
+            values = [load(self._a, row + at, LANES) for row in rows]
+            for lane in range(LANES):
+                self._step(values, lane, place + lane * width)
+
+    def flush(self) -> None:
+        """Adds the binary16 sums to those in binary32."""
+        to = Sums.copy(self.added + 1)
+        for first in range(0, self._size, BATCH * LANES):
+            batch = range(first, min(first + BATCH * LANES, self._size), LANES)
+            totals = [T.Bind(total) for total in self._totals(batch, pending=True)]
+            for at, total in enumerate(totals):
+                self._sums.store(to, first + at * WIDE_LANES, total)
+
+    def result(self) -> list[ir.Expr]:
+        """The sums."""
+        return [
+            T.Bind(total) for total in self._totals(range(0, self._size, LANES), pending=not self._binary32)
+        ]
+
+    def _totals(self, places: Sequence[int], *, pending: bool) -> list[ir.Expr]:
+        """The binary32 sums of some vectors, with the binary16 sums where these are `pending`."""
+        halves = [(at, half) for at in places for half in range(2)]
+        if self._binary32:
+            copy = Sums.copy(self.added)
+            totals = [self._sums.load(copy, at + half * WIDE_LANES) for at, half in halves]
+        parts = {at: T.Bind(self._acc.vload([i64(at)], "float16x8")) for at in places} if pending else {}
+        if not pending:
+            return totals
+        if not self._binary32:
+            return [widened(parts[at], half) for at, half in halves]
+        if not self._widening:
+            return [
+                total + widened(parts[at], half) for total, (at, half) in zip(totals, halves, strict=True)
+            ]
+        one = splat(1.0, "float16", LANES)
+        return [fmlal(total, parts[at], one, half) for total, (at, half) in zip(totals, halves, strict=True)]
+
+    def _step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
+        """One k of all rows."""
+        for column in range(self._vectors):
+            vector = load(self._b, panel + column * LANES, LANES)
+            for row, value in enumerate(values):
+                place = i64((row * self._vectors + column) * LANES)
+                total = fmla_lane(self._acc.vload([place], "float16x8"), vector, value, lane)
+                store(self._acc, total, place, LANES)

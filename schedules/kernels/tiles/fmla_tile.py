@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fp32 register tile: rows of A, as they lie, by one panel of B, accumulated with FMLA by lane."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.cores import Core
+from schedules.intrinsics.fmla import LANES, REGISTERS, fmla_lane
+from schedules.tir.emit import i64, load, store
+
+PARTS = ((4, 3), (2, 2))
+"""(vectors of a row of A that one loop iteration takes, fewest iterations). The vectors are as far from each other as
+the loop is long: LLVM would load neighbours at once, and put accumulators on the stack to have room for them."""
+
+STREAMING_REGISTERS = 4
+"""Registers for B inside a tile: the pair of vectors that one LDP brings, and two in which LLVM's schedulers let loads
+run ahead. With two fewer, they put accumulators on the stack inside of the loop (6 x 4 and 5 x 5 on most cores)."""
+
+BROUGHT_FORWARD = {"cortex-a55": 4, "neoverse-n1": 4}
+"""By LLVM's CPU, registers more that its scheduler fills with loads and products which it brings forward: tiles without
+room for them have 2 to 14 stack accesses in their loops. The tile of 6 x 3 vectors, which has room, takes 0.85 to 0.89
+cycles an FMLA on the A55, by llvm-mca, where that of 7 x 3 takes 0.79 to 0.94."""
+
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+
+FMLA_LATENCY = 4
+"""Cycles from one FMLA to the next on the same accumulator (Arm Neoverse N2 and Cortex-A76 software optimization
+guides, ASIMD FP multiply accumulate)."""
+
+FMLA_PER_CYCLE = 2
+"""FMLA of 128 bits a cycle (same guides: pipes V0 and V1). Cores of the X and V series have four, the A53 and A55 half
+of one each; that scales every tile alike."""
+
+
+def registers(rows: int, vectors: int) -> int:
+    """Those of a tile: its accumulators, its vectors of A and those of B."""
+    return rows * vectors + rows + STREAMING_REGISTERS
+
+
+def fits(rows: int, vectors: int, core: Core) -> bool:
+    """Whether what LLVM makes of a tile for a core keeps off the stack."""
+    return registers(rows, vectors) + BROUGHT_FORWARD.get(core.llvm_cpu, 0) <= REGISTERS
+
+
+def check_registers(rows: int, vectors: int) -> None:
+    """Raises ValueError if the registers of a tile are more than the register file."""
+    needed = registers(rows, vectors)
+    if min(rows, vectors) < 1 or needed > REGISTERS:
+        raise ValueError(f"a tile of {rows} x {vectors} vectors takes {needed} registers of {REGISTERS}")
+
+
+def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]]) -> float:
+    """Instructions of one tile, from the start of its accumulators to the end of the sum over k."""
+    total = float(rows * vectors)
+    for _, length in segments:
+        a_loads = -(-length // LANES) if length >= LANES else length
+        total += length * vectors * (rows + 1 / 2) + rows * a_loads
+        total += LOOP_OVERHEAD * unrolled(length)[1]
+    return total
+
+
+def unrolled(length: int) -> tuple[int, int]:
+    """How the vectors of a segment form a loop: vectors an iteration, iterations, 0 for no loop.
+
+    The sum's order follows from it: iteration i takes vectors i, i + iterations, i + 2 * iterations, ...
+    """
+    vectors = length // LANES
+    parts = next((parts for parts, least in PARTS if vectors >= least * parts), 0)
+    return parts, vectors // parts if parts else 0
+
+
+def order(segments: Sequence[tuple[int, int]]) -> list[int]:
+    """k, counted through the segments, in the order of the sum: that of the rows of a panel of B."""
+    found: list[int] = []
+    first = 0
+    for _, length in segments:
+        parts, trips = unrolled(length)
+        vectors = [trip + part * trips for trip in range(trips) for part in range(parts)]
+        found += [first + vector * LANES + lane for vector in vectors for lane in range(LANES)]
+        found += range(first + len(vectors) * LANES, first + length)
+        first += length
+    return found
+
+
+def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: float, core: Core) -> float:
+    """Cycles of one tile with all loads in L1.
+
+    Those of the sum are the slowest of dispatch, FMLA pipes and FMLA chains; what is around it takes dispatch.
+
+    Args:
+        rows: Of the tile.
+        vectors: Of the tile.
+        segments: Of k.
+        after: Instructions that follow the sum.
+        core: Whose.
+    """
+    k, outside = sum(length for _, length in segments), rows * vectors
+    dispatch = (instructions(rows, vectors, segments) - outside) / core.issue_width
+    loop = max(dispatch, k * rows * vectors / FMLA_PER_CYCLE, k * FMLA_LATENCY)
+    return loop + (outside + after) / core.issue_width
+
+
+def multiply(
+    a: tirx.Buffer,
+    a_rows: Sequence[ir.Expr],
+    segments: Sequence[tuple[int, int]],
+    b: tirx.Buffer,
+    b_panel: ir.Expr,
+    start: Sequence[ir.Expr],
+) -> tirx.Buffer:
+    """Emits the sum over k of one tile.
+
+    The accumulators are touched only by whole vectors at constant offsets, so that LLVM keeps them in registers.
+
+    Args:
+        a: Flat float32.
+        a_rows: Offset in `a` of each row of the tile.
+        segments: (offset from the row's start, length) of each contiguous piece of a row's k.
+        b: Flat float32; a panel is [k][4 * len(start)].
+        b_panel: Offset in `b` of the panel.
+        start: Initial value of each column vector of four, the same for all rows.
+
+    Returns:
+        The accumulators, float32 [len(a_rows)][4 * len(start)], flat.
+    """
+    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+    acc = T.alloc_buffer((len(a_rows) * len(start) * LANES,), "float32", layout=None)
+    for row in range(len(a_rows)):
+        for column, value in enumerate(start):
+            store(acc, value, i64((row * len(start) + column) * LANES), LANES)
+    tile = Tile(a, b, acc, len(start))
+    panel = b_panel
+    for first, step, count, length in runs(segments):
+        size = length * len(start) * LANES
+        if count == 1:
+            tile.segment([offset + first for offset in a_rows], panel, length)
+        else:
+            with T.serial(i64(0), i64(count)) as index:
+                at = T.Bind(index * step + first)
+                tile.segment([offset + at for offset in a_rows], T.Bind(panel + index * size), length)
+        panel = panel + count * size
+    return acc
+
+
+def runs(segments: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
+    """Segments of one length at equal distances, as one loop: (first offset, distance, how many, length)."""
+    found: list[tuple[int, int, int, int]] = []
+    for offset, length in segments:
+        if found:
+            first, step, count, size = found[-1]
+            if size == length and (count == 1 or offset == first + step * count):
+                found[-1] = (first, offset - first if count == 1 else step, count + 1, size)
+                continue
+        found.append((offset, 0, 1, length))
+    return found
+
+
+def pieces(length: int, done: int) -> list[tuple[int, range]]:
+    """Vectors of a row that cover its k from `done` on, in order: (first k, lanes that are new).
+
+    Nothing is read past the row's end: where vectors do not fill the rest, one before the last overlaps its neighbours.
+    """
+    full, rest = divmod(length - done, LANES)
+    if not rest:
+        return [(done + LANES * vector, range(LANES)) for vector in range(full)]
+    if not full:
+        return [(length - LANES, range(LANES - rest, LANES))]
+    found = [(done + LANES * vector, range(LANES)) for vector in range(full - 1)]
+    first = length - LANES - rest
+    at = max(0, first + rest - LANES)
+    return [*found, (at, range(first - at, first - at + rest)), (length - LANES, range(LANES))]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The buffers of one tile, `vectors` of columns wide."""
+
+    a: tirx.Buffer
+    b: tirx.Buffer
+    acc: tirx.Buffer
+    vectors: int
+
+    def segment(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
+        """The sum over one contiguous piece of each row's k."""
+        parts, trips = unrolled(length)
+        if trips:
+            with T.serial(i64(0), i64(trips)) as trip:
+                self.iteration(rows, trips, panel, parts, trip)
+        self.rest(rows, panel, length)
+
+    def iteration(
+        self, rows: Sequence[ir.Expr], distance: int, panel: ir.Expr, parts: int, trip: ir.Expr
+    ) -> None:
+        """One iteration of a loop, of so many vectors of each row, which are `distance` vectors apart."""
+        for part in range(parts):
+            at = (trip + part * distance) * LANES
+            self.vector(rows, at, panel + (trip * parts + part) * (LANES * self.width), range(LANES))
+
+    def rest(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
+        """What a segment's loop leaves over."""
+        parts, trips = unrolled(length)
+        done = parts * trips * LANES
+        if length < LANES:
+            for at in range(length):
+                self.step([load(self.a, row + at, 1) for row in rows], 0, panel + at * self.width)
+            return
+        for at, lanes in pieces(length, done):
+            self.vector(rows, i64(at), panel + (at + lanes[0]) * self.width, lanes)
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self.vectors * LANES
+
+    def vector(self, rows: Sequence[ir.Expr], at: ir.Expr, panel: ir.Expr, lanes: Iterable[int]) -> None:
+        """The k steps of some lanes of the vector at `at` of each row; the first meets row `panel` of B."""
+        values = [load(self.a, row + at, LANES) for row in rows]
+        for index, lane in enumerate(lanes):
+            self.step(values, lane, panel + index * self.width)
+
+    def step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
+        """One k of all rows."""
+        for column in range(self.vectors):
+            vector = load(self.b, panel + column * LANES, LANES)
+            for row, value in enumerate(values):
+                place = i64((row * self.vectors + column) * LANES)
+                total = fmla_lane(self.acc.vload([place], "float32x4"), vector, value, lane)
+                store(self.acc, total, place, LANES)

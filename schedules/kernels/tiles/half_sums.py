@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The binary32 sums of a tile of binary16 products, in L1: two copies, of which each addition reads one and writes one.
+
+Of one copy LLVM would make registers, which there are not.
+"""
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.fmla import LANES
+from schedules.tir.emit import i64, load, splat, store
+
+PART = 128
+"""Sums of a buffer. TVM takes what is larger than these two copies, 1024 bytes, from its workspace, which costs some
+600 instructions each time, and what is not from the stack."""
+
+
+class Sums:
+    """The sums of one tile."""
+
+    def __init__(self, size: int) -> None:
+        """Emits the buffers of `size` sums."""
+        self._sizes = [min(PART, size - at) for at in range(0, size, PART)]
+        self._buffers = [T.alloc_buffer((2 * part,), "float32", layout=None) for part in self._sizes]
+
+    def clear(self, size: int) -> None:
+        """Emits zeros for the first `size` sums, in what the first addition reads."""
+        for at in range(0, size, LANES):
+            self.store(i64(0), at, splat(0.0, "float32", LANES))
+
+    @staticmethod
+    def copy(added: ir.Expr) -> ir.Expr:
+        """Which copy has the sums after so many additions."""
+        return T.Bind(added & i64(1))
+
+    def load(self, copy: ir.Expr, at: int) -> ir.Expr:
+        """Four sums from `at`."""
+        return load(*self._place(copy, at), LANES)
+
+    def store(self, copy: ir.Expr, at: int, value: ir.Expr) -> None:
+        """Four sums to `at`."""
+        buffer, offset = self._place(copy, at)
+        store(buffer, value, offset, LANES)
+
+    def _place(self, copy: ir.Expr, at: int) -> tuple[tirx.Buffer, ir.Expr]:
+        index, inside = divmod(at, PART)
+        return self._buffers[index], copy * self._sizes[index] + inside

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many int8 products are summed in 16 bits: two, unless both could be (-128) * (-128).
+
+With |w| <= 127 the sum of two is at most 2 * 128 * 127 = 32512 < 2**15; three reach 48768.
+"""
+
+from schedules.composites.workload import Workload
+
+PAIR = 2
+"""Products that fit, with weights in [-127, 127]."""
+
+GREATEST = 127
+"""|w| up to which they do."""
+
+
+def chain_of(workload: Workload) -> int:
+    """2 where the workload's weights are known to stay in [-127, 127], or else 1."""
+    limit = workload.magnitude
+    return PAIR if limit is not None and limit.weight <= GREATEST else 1

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The int8 register tile on SMULL, SMLAL and SADALP: rows of A as they lie by a packed panel of columns.
+
+An accumulator holds four partial sums of one output: lane i those of k = 2 i and 2 i + 1 of each eight. Sixteen k of
+a row and a column are
+
+    t = a[0:8] * b[0:8]; t += a[8:16] * b[8:16]; accumulator[i] += t[2 i] + t[2 i + 1]
+
+three instructions, where t are 16 bits: exact unless two weights of one lane are both -128 (`pairs_fit`), for
+(-128) * (-128 - 127) = 32640 < 2**15, and otherwise each product is widened on its own, in four. A panel of B is
+[k / 16][columns][16 k], its end perhaps [columns][8 k].
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.pin import pinned
+from schedules.intrinsics.smull import addp, sadalp, saddlp, smlal, smull
+from schedules.intrinsics.vector import high, low
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.gemm.k_chunks_s8 import Chunk, whole
+from schedules.kernels.gemm.product_s8 import flip
+from schedules.kernels.tiles.tile_stores import HALF, LANES
+from schedules.tir.emit import i64, load, store
+
+STREAMING_REGISTERS = 12
+"""Registers inside a tile for B, of this group of columns and the next, and for the 16-bit sums in flight."""
+
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+
+IN_FLIGHT = 4
+"""Sums that are computed together while the next columns are loaded: SMULL, SMLAL and SADALP of one sum are four cycles
+apart on cores that issue in order (LLVM's model of Cortex-A53)."""
+
+UNROLL = 2
+"""Vectors of k of one loop iteration: an LDP of each row."""
+
+LEAST = -128
+"""The weight of which two in a lane do not fit."""
+
+
+def check_registers(rows: int, columns: int) -> None:
+    """Raises ValueError if a tile's accumulators, its vectors of A and what streams exceed the register file."""
+    needed = rows * columns + UNROLL * rows + STREAMING_REGISTERS
+    if min(rows, columns) < 1 or needed > REGISTERS:
+        raise ValueError(f"a tile of {rows} x {columns} takes {needed} registers of {REGISTERS}")
+
+
+def cost(rows: int, columns: int, segments: Sequence[Sequence[Chunk]], chain: int) -> Cost:
+    """The sum over k: products, widening, loads in pairs, loops; the sum of lanes."""
+    chunks = [chunk for segment in segments for chunk in segment]
+    eights = sum(chunk.size for chunk in chunks) // HALF
+    widened = len(chunks) if chain > 1 else eights
+    loads = len(chunks) * (rows / UNROLL + columns / 2)
+    reduction = rows * columns * (LANES - 1) / LANES
+    loops = len(chunks) / UNROLL
+    products = arithmetic(rows * columns * (eights + widened) + reduction)
+    return products + scalar(loads + loops * LOOP_OVERHEAD)
+
+
+def pairs_fit(weights: Array, segments: Sequence[Sequence[Chunk]]) -> bool:
+    """Whether two products fit 16 bits, whatever the data: weights are int8 [..., packed depth]."""
+    for chunk in (chunk for segment in segments for chunk in segment if chunk.size == VECTOR):
+        lane = weights[..., chunk.at : chunk.at + VECTOR]
+        if np.any((lane[..., :HALF] == LEAST) & (lane[..., HALF:] == LEAST)):
+            return False
+    return True
+
+
+def pack_columns(b: Array, columns: int, segments: Sequence[Sequence[Chunk]]) -> Array:
+    """B, int8 [n, packed depth] with n a multiple of `columns`, as panels [n / columns, bytes]."""
+    blocks = b.reshape(len(b) // columns, columns, -1)
+    parts = [
+        blocks[:, :, chunk.at : chunk.at + chunk.size].reshape(len(blocks), -1)
+        for segment in segments
+        for chunk in segment
+    ]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def multiply(
+    a: tirx.Buffer,
+    a_rows: Sequence[ir.Expr],
+    b: tirx.Buffer,
+    b_panel: ir.Expr,
+    columns: int,
+    segments: Sequence[Sequence[Chunk]],
+    chain: int,
+    flipped: bool,
+) -> tirx.Buffer:
+    """Emits the sum over k of one tile.
+
+    Args:
+        a: Flat int8, or uint8 if `flipped`.
+        a_rows: Offset in `a` of each row of the tile.
+        b: Flat int8.
+        b_panel: Offset in `b` of the panel.
+        columns: Of the tile.
+        segments: The loads of a row, in the order of k.
+        chain: Products that are summed in 16 bits: 1 or 2.
+        flipped: Whether the top bit of the data is flipped.
+
+    Returns:
+        The accumulators, int32 [row][column][4], flat.
+    """
+    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+    group = max(1, IN_FLIGHT // len(a_rows))
+    acc = T.alloc_buffer((len(a_rows) * columns * LANES,), "int32", layout=None)
+
+    def take(chunks: Sequence[Chunk], later: ir.Expr, first: bool) -> None:
+        """Chunks that lie `later` vectors of k behind their place; the first of all starts the accumulators."""
+        rows = [
+            [
+                T.Bind(flip(load(a, row + (later * VECTOR + chunk.offset), chunk.size), flipped))
+                for row in a_rows
+            ]
+            for chunk in chunks
+        ]
+        groups = [(index, column) for index in range(len(chunks)) for column in range(0, columns, group)]
+
+        def factors(index: int, column: int) -> list[ir.Expr]:
+            chunk = chunks[index]
+            at = b_panel + (later * (VECTOR * columns) + chunk.at * columns)
+            return [load(b, at + (column + i) * chunk.size, chunk.size) for i in range(group)]
+
+        ahead = factors(*groups[0])
+        for (index, column), following in zip(groups, [*groups[1:], None], strict=True):
+            now, ahead = ahead, factors(*following) if following else []
+            for i, factor in enumerate(now):
+                for row, value in enumerate(rows[index]):
+                    place = i64((row * columns + column + i) * LANES)
+                    total = None if first and index == 0 else acc.vload([place], "int32x4")
+                    store(acc, pinned(_add(total, value, factor, chunks[index].size, chain)), place, LANES)
+
+    start = True
+    for chunks in segments:
+        if start:
+            take(chunks[:1], i64(0), first=True)
+        trips = (whole(chunks) - start) // UNROLL
+        if trips > 1:
+            with T.serial(i64(0), i64(trips)) as outer:
+                take(chunks[start : start + UNROLL], outer * UNROLL, first=False)
+        rest = chunks[start + trips * UNROLL if trips > 1 else start :]
+        for at in range(0, len(rest), UNROLL):
+            take(rest[at : at + UNROLL], i64(0), first=False)
+        start = False
+    return acc
+
+
+def sums(acc: tirx.Buffer, columns: int, row: int, first: int) -> ir.Expr:
+    """int32x4: the totals of four columns of a row from `first`."""
+    lanes = [acc.vload([i64((row * columns + first + i) * LANES)], "int32x4") for i in range(LANES)]
+    return addp(addp(lanes[0], lanes[1]), addp(lanes[2], lanes[3]))
+
+
+def _add(total: ir.Expr | None, a: ir.Expr, b: ir.Expr, size: int, chain: int) -> ir.Expr:
+    """int32x4: the total, or 0, and the products of 8 or 16 k."""
+    if size == HALF:
+        products = [smull(a, b)]
+    elif chain > 1:
+        products = [smlal(smull(low(a), low(b)), high(a), high(b))]
+    else:
+        products = [smull(low(a), low(b)), smull(high(a), high(b))]
+    for product in products:
+        total = saddlp(product) if total is None else sadalp(total, product)
+    assert total is not None
+    return total

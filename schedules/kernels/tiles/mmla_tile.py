@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The int8 register tile on SMMLA: a packed panel of rows by a packed panel of columns.
+
+Rows and columns go in pairs. A panel of A is [k / 8][pairs][2 rows][8 k], one of B [k / 8][pairs][2 columns][8 k];
+accumulator (i, j) holds the 2 x 2 block of row pair i and column pair j: r0c0 r0c1 r1c0 r1c1.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.mmla import BLOCK, K_STEP, smmla
+from schedules.kernels.common.contract import Array
+from schedules.tir.emit import i64, load, store
+
+VECTOR = 16
+"""Bytes of a vector register."""
+
+LANES = 4
+"""int32 accumulators of a vector register."""
+
+STREAMING_REGISTERS = 2
+"""Registers for B inside a tile: the pair of vectors that one LDP brings."""
+
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+
+
+def check_registers(row_pairs: int, column_pairs: int) -> None:
+    """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    needed = row_pairs * column_pairs + row_pairs + STREAMING_REGISTERS
+    if min(row_pairs, column_pairs) < 1 or needed > REGISTERS:
+        raise ValueError(
+            f"a tile of {row_pairs} x {column_pairs} pairs takes {needed} registers of {REGISTERS}"
+        )
+
+
+def instructions(row_pairs: int, column_pairs: int, steps: int, unroll: int) -> tuple[float, float]:
+    """Instructions of the k loop, and of the loads that accumulators start from: all, and those on vector pipes."""
+    products = row_pairs * column_pairs
+    loads = steps * (row_pairs + column_pairs) / 2 + products / 2
+    vector = steps * products
+    return vector + loads + steps / unroll * LOOP_OVERHEAD, vector
+
+
+def pack_columns(b: Array, column_pairs: int) -> Array:
+    """B, int8 [n, k] with n a multiple of 2 * column_pairs and k of 8, as panels [n / (2 * column_pairs), bytes]."""
+    n, k = b.shape
+    blocks = b.reshape(n // (BLOCK * column_pairs), column_pairs, BLOCK, k // K_STEP, K_STEP)
+    return np.ascontiguousarray(blocks.transpose(0, 3, 1, 2, 4)).reshape(len(blocks), -1)
+
+
+def in_blocks(values: Array) -> Array:
+    """One value a column, [n], as the accumulators' lanes have them: c0 c1 c0 c1."""
+    return np.repeat(values.reshape(-1, 1, BLOCK), BLOCK, axis=1).ravel()
+
+
+def multiply(
+    a: tirx.Buffer,
+    a_panel: ir.Expr,
+    b: tirx.Buffer,
+    b_panel: ir.Expr,
+    pairs: tuple[int, int],
+    steps: int,
+    unroll: int,
+    start: Callable[[], Sequence[ir.Expr]],
+) -> tirx.Buffer:
+    """Emits the sum over k of one tile.
+
+    Args:
+        a: Flat int8.
+        a_panel: Offset of the panel in `a`.
+        b: Flat int8.
+        b_panel: Offset of the panel in `b`.
+        pairs: Of rows, of columns.
+        steps: K / 8.
+        unroll: Steps of one loop iteration.
+        start: Makes int32x4 for each column pair, what the accumulators of a row pair start from; called for each.
+
+    Returns:
+        The accumulators, int32 [row pair][column pair][4], flat.
+    """
+    rows, columns = pairs
+    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+    acc = T.alloc_buffer((rows * columns * LANES,), "int32", layout=None)
+    for row in range(rows):
+        for column, value in enumerate(start()):
+            store(acc, value, i64((row * columns + column) * LANES), LANES)
+
+    def step(at: ir.Expr) -> None:
+        a_values = [load(a, a_panel + (at * rows + row) * VECTOR, VECTOR) for row in range(rows)]
+        for column in range(columns):
+            b_value = load(b, b_panel + (at * columns + column) * VECTOR, VECTOR)
+            for row in range(rows):
+                place = i64((row * columns + column) * LANES)
+                store(acc, smmla(acc.vload([place], "int32x4"), a_values[row], b_value), place, LANES)
+
+    full = steps // unroll
+    if full > 1:
+        with T.serial(i64(0), i64(full)) as outer:
+            for u in range(unroll):
+                step(outer * unroll + u)
+    for last in range(full * unroll if full > 1 else 0, steps):
+        step(i64(last))
+    return acc

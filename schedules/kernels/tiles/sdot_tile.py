@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The int8 register tile on SDOT by lane: rows of A as they lie by a packed panel of columns.
+
+A panel of B is [k / 4][vectors][4 columns][4 k]; accumulator (r, v) holds row r of columns 4 v to 4 v + 3. A is not
+packed: a load brings up to 16 k of a row, which are taken four by four as lanes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.fmla import REGISTERS
+from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.sdot import sdot_lane
+from schedules.kernels.common.contract import Array
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.gemm.k_chunks_s8 import Chunk, whole
+from schedules.kernels.gemm.product_s8 import flip
+from schedules.tir.emit import i64, load, store
+
+K_STEP = 4
+"""k that one instruction sums over: the bytes of a lane."""
+
+LANES = 4
+"""int32 accumulators, and columns, of a vector register."""
+
+STREAMING_REGISTERS = 2
+"""Registers for B inside a tile: the pair of vectors that one LDP brings."""
+
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
+
+UNROLL = ((20, 4), (0, 2))
+"""(at least as many accumulators, vectors of k of one loop iteration), where registers are left for a second vector of
+each row; elsewhere one, or LLVM loads ahead of what the register file holds. B's panel is then in reach of one LDP."""
+
+STRAIGHT_CHUNKS = 2
+"""LLVM makes straight code of loops over as many vectors of k, and mixes it with the requantisation behind it."""
+
+STRAIGHT_TILE = 8
+"""Accumulators that leave registers for both there."""
+
+SPILL = Cost(4, 8)
+"""What each accumulator more costs in such code: stack accesses, and waiting for them."""
+
+
+def check_registers(rows: int, vectors: int) -> None:
+    """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
+    needed = rows * vectors + rows + STREAMING_REGISTERS
+    if min(rows, vectors) < 1 or needed > REGISTERS:
+        raise ValueError(f"a tile of {rows} x {vectors} vectors takes {needed} registers of {REGISTERS}")
+
+
+def _unroll(rows: int, vectors: int, count: int) -> int:
+    """Vectors of k of one loop iteration, of `count` in all."""
+    spare = rows * vectors + 2 * rows + STREAMING_REGISTERS <= REGISTERS
+    unroll = next(unroll for least, unroll in UNROLL if rows * vectors >= least)
+    return unroll if spare and count >= 2 * unroll else 1
+
+
+def cost(rows: int, vectors: int, segments: Sequence[Sequence[Chunk]]) -> Cost:
+    """The sum over k: accumulators that start, products, one load a row and chunk, loads of B in pairs, loops."""
+    chunks = [chunk for segment in segments for chunk in segment]
+    steps = sum(chunk.used for chunk in chunks) // K_STEP
+    loops = sum(len(segment) / _unroll(rows, vectors, len(segment)) for segment in segments)
+    loads = len(chunks) * rows + steps * vectors / 2
+    straight = max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS
+    spilled = max(0, rows * vectors - STRAIGHT_TILE) if straight else 0
+    products = arithmetic((steps + 1) * rows * vectors)
+    return products + scalar(loads + loops * LOOP_OVERHEAD) + SPILL * spilled
+
+
+def pack_columns(b: Array, vectors: int) -> Array:
+    """B, int8 [n, k] with n a multiple of 4 * vectors and k of 4, as panels [n / (4 * vectors), bytes]."""
+    n, k = b.shape
+    blocks = b.reshape(n // (LANES * vectors), vectors, LANES, k // K_STEP, K_STEP)
+    return np.ascontiguousarray(blocks.transpose(0, 3, 1, 2, 4)).reshape(len(blocks), -1)
+
+
+def multiply(
+    a: tirx.Buffer,
+    a_rows: Sequence[ir.Expr],
+    b: tirx.Buffer,
+    b_panel: ir.Expr,
+    segments: Sequence[Sequence[Chunk]],
+    start: Sequence[ir.Expr],
+    *,
+    flipped: bool = False,
+) -> tirx.Buffer:
+    """Emits the sum over k of one tile, inside of `pin.pins`.
+
+    Of straight code LLVM would load whole rows at once, and keep them on the stack.
+
+    Args:
+        a: Flat int8, or uint8 if `flipped`.
+        a_rows: Offset in `a` of each row of the tile.
+        b: Flat int8.
+        b_panel: Offset in `b` of the panel.
+        segments: The loads of a row, in the order of k.
+        start: int32x4 for each vector of columns: what the accumulators start from.
+        flipped: Whether the top bit of the data is flipped.
+
+    Returns:
+        The accumulators, int32 [row][vector][4], flat.
+    """
+    vectors = len(start)
+    # Not scope "local": TVM takes that from the workspace pool on CPUs, and stores to a heap are never dropped.
+    acc = T.alloc_buffer((len(a_rows) * vectors * LANES,), "int32", layout=None)
+    for row in range(len(a_rows)):
+        for column, value in enumerate(start):
+            store(acc, value, i64((row * vectors + column) * LANES), LANES)
+
+    def take(chunk: Chunk, later: ir.Expr | int) -> None:
+        """A chunk, `later` vectors of k behind its place."""
+        offset = later * VECTOR + chunk.offset
+        values = [T.Bind(flip(load(a, row + offset, chunk.size), flipped)) for row in a_rows]
+        for step in range(chunk.used // K_STEP):
+            at = later * (VECTOR // K_STEP) + (chunk.at // K_STEP + step)
+            for column in range(vectors):
+                b_value = load(b, b_panel + (at * vectors + column) * VECTOR, VECTOR)
+                for row, value in enumerate(values):
+                    place = i64((row * vectors + column) * LANES)
+                    lane = chunk.first // K_STEP + step
+                    total = sdot_lane(acc.vload([place], "int32x4"), b_value, value, lane)
+                    store(acc, total, place, LANES)
+
+    for chunks in segments:
+        count = whole(chunks)
+        unroll = _unroll(len(a_rows), vectors, count)
+        trips = count // unroll
+        if trips > 1:
+            with T.serial(i64(0), i64(trips)) as outer:
+                for u in range(unroll):
+                    take(chunks[u], outer * unroll)
+        for chunk in chunks[trips * unroll if trips > 1 else 0 :]:
+            take(chunk, i64(0))
+            barrier()
+    return acc

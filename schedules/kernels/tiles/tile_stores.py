@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the accumulators of a register tile to rows of bytes: four accumulators at a time make a vector of 16.
+
+Rows of a tile are 16 bytes or eight; of these two make a vector.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.intrinsics.mmla import BLOCK
+from schedules.intrinsics.vector import high, low, unzip
+from schedules.kernels.common import copies
+from schedules.kernels.common.cost_model import VECTOR
+from schedules.tir.emit import i64, load
+
+LANES = 4
+"""int32 accumulators of a vector register."""
+
+HALF = VECTOR // 2
+"""Bytes of half a vector register."""
+
+Accumulator = Callable[[int, int], ir.Expr]
+"""int32x4 by row, or pair of rows, and vector of columns."""
+
+Requantize = Callable[[Sequence[ir.Expr], Sequence[int]], ir.Expr]
+"""Four accumulators, each of a vector of columns, to 16 bytes in their order."""
+
+Put = Callable[[ir.Expr, int, int, Sequence[int]], None]
+"""Takes 16 bytes: (values, first column, how many of a row, rows)."""
+
+
+def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize, put: Put) -> None:
+    """2 x 2 blocks: the even 16-bit lanes of requantised blocks are the first row of a pair, the odd the second.
+
+    Args:
+        acc: Blocks r0c0 r0c1 r1c0 r1c1.
+        pairs: Of rows.
+        vectors: Pairs of columns, 4 or 8.
+        requantize: Makes bytes.
+        put: Takes them.
+    """
+
+    def quarter(pair: int, first: int) -> ir.Expr:
+        own = range(first, first + 4)
+        return T.Bind(requantize([acc(pair, column) for column in own], own))
+
+    for pair in range(0, pairs, 8 // vectors):
+        below = min(pair + 1, pairs - 1)
+        first = quarter(pair, 0)
+        second = quarter(pair, 4) if vectors == 8 else first if below == pair else quarter(below, 0)
+        lines = [2 * pair] if vectors == 8 or below == pair else [2 * pair, 2 * below]
+        for odd, values in enumerate(unzip(first, second, "int16x8")):
+            put(T.Bind(values), 0, BLOCK * vectors, [line + odd for line in lines])
+
+
+def of_rows(acc: Accumulator, rows: int, vectors: int, requantize: Requantize, put: Put) -> None:
+    """One row an accumulator: 16 columns of a row, or eight of two, are requantised together.
+
+    Args:
+        acc: Four columns of a row.
+        rows: How many.
+        vectors: Of columns, an even number.
+        requantize: Makes bytes.
+        put: Takes them.
+    """
+
+    def quarter(places: Sequence[tuple[int, int]]) -> ir.Expr:
+        return T.Bind(requantize([acc(*place) for place in places], [v for _, v in places]))
+
+    for v in range(0, vectors // 4 * 4, 4):
+        for row in range(rows):
+            put(quarter([(row, v + i) for i in range(4)]), LANES * v, VECTOR, [row])
+    if vectors % 4:
+        v = vectors - 2
+        for row in range(0, rows, 2):
+            below = min(row + 1, rows - 1)
+            values = quarter([(row, v), (row, v + 1), (below, v), (below, v + 1)])
+            put(values, LANES * v, HALF, [row] if below == row else [row, below])
+
+
+def pieces(values: ir.Expr, lanes: int) -> list[ir.Expr]:
+    """What `Put` takes, a piece a row: all, or halves."""
+    return [values] if lanes == VECTOR else [low(values), high(values)]
+
+
+def load_part(source: tirx.Buffer, at: ir.Expr, count: int, lanes: int) -> ir.Expr:
+    """`lanes` elements from `at`, of which only the first `count` may be read."""
+    if count == lanes:
+        return load(source, at, lanes)
+    stage = T.alloc_buffer((lanes,), source.dtype, layout=None)
+    copies.fill(stage, i64(0), lanes, 0)
+    copies.copy(source, at, stage, i64(0), count)
+    return load(stage, i64(0), lanes)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""fp32 convolutions 3 x 3 of stride 1 by Winograd's F(2 x 2, 3 x 3) or F(4 x 4, 3 x 3), epilogue inside.
+
+A tile of the data, 4 x 4 or 6 x 6 pixels, becomes 16 or 36 numbers a channel; each of these is a matrix product over
+the channels, 2.25 or 4 times fewer multiplications than the convolution has; their sums become 2 x 2 or 4 x 4 pixels.
+Tiles go in blocks whose numbers a cache keeps, or all at once where the weights are larger than these.
+
+Its sums are other ones than the convolution's. With eps = 2^-24, C channels and both transforms' A, B and G:
+
+    |error| <= (C + 26) eps |A|^T [ sum over channels of (|G| |w| |G|^T) * (|B|^T |x| |B|) ] |A|
+
+of which rounding errors, having no direction, leave a small part: of normally distributed data and weights below 4e-6
+of the largest |output| for up to 512 channels, where the implicit GEMM stays below 2.5e-6.
+
+Weights are 16 / 9 or 4 times the kernel's own; what does not stay in L2 is read from memory, which `estimate` counts.
+Time decides between the forms, not memory. MiB of weights, and millions of cycles estimated for Neoverse N2 (of which
+reading more weights), of the layers of ResNet-50:
+
+                    implicit GEMM      F(2 x 2, 3 x 3)      F(4 x 4, 3 x 3)
+    56, 64 to 64     0.14   14.5        0.25   7.0           0.56   4.2
+    28, 128 to 128   0.56   14.5        1.00   6.7           2.25   4.1 (0.2)
+    14, 256 to 256   2.25   14.5        4.00   6.8 (0.2)     9.00   5.8 (0.9)
+    7, 512 to 512    9.00   14.5       16.00   9.4 (0.9)    36.00   8.4 (3.5)
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from tvm import tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.pin import pins
+from schedules.kernels.common import copies
+from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.cost_model import VECTOR_PIPES
+from schedules.kernels.common.threads import PARALLEL_CYCLES
+from schedules.kernels.epilogues import epilogue_f32
+from schedules.kernels.gemm import panel_selection, product_f32
+from schedules.kernels.gemm.gemm_f32 import TILES
+from schedules.kernels.tiles import fmla_tile
+from schedules.kernels.winograd.transforms import INPUT_OPERATIONS, OUTPUT_OPERATIONS, READS, TAPS
+from schedules.kernels.winograd.winograd_stages import Stages
+from schedules.kernels.winograd.winograd_tiling import TASK_PARTS, Plan
+from schedules.kernels.winograd.winograd_tiling import Params as Params
+from schedules.tir.emit import i64, kernel_function
+
+NAME = "winograd_f32"
+
+OUTPUTS = (4, 2)
+"""m of the transforms worth considering."""
+
+MEMORY_BYTES = 8
+"""Bytes a cycle that one core reads from memory; transformed weights are 1.8 or 4 times as many as the kernel's own.
+Assumed: some 20 GB/s at 2.5 GHz."""
+
+MOST_NUMBERS = 2
+"""How much more than data and result, beside which they are alive, the numbers of a block may take."""
+
+LEAST_TILES = 8
+"""Of a block that is cut to that: a weight takes a cycle of two pipes of four lanes, and half a one to read."""
+
+
+def matches(workload: Workload, core: Core) -> Match | Rejection:
+    """Takes `arm.conv2d` in float32 with constant weights, 3 x 3, stride 1, channels in fours."""
+    product = product_f32.product_of(workload, NAME)
+    if isinstance(product, Rejection):
+        return product
+    if workload.composite != "arm.conv2d":
+        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite)
+    w = workload.operands[1].shape
+    for what, limit, actual in (
+        ("kernel", (TAPS, TAPS), w[1:3]),
+        ("strides", (1, 1), product_f32.pair(workload, "strides")),
+        ("dilation", (1, 1), product_f32.pair(workload, "dilation")),
+        ("groups", 1, product.groups),
+    ):
+        if limit != actual:
+            return Rejection(NAME, f"{what} of another size", str(limit), str(actual))
+    if w[0] % LANES or w[3] % LANES:
+        return Rejection(NAME, "channels are not in fours", f"multiples of {LANES}", f"{w[3]} to {w[0]}")
+    return Match(f"float32 3 x 3 of {w[3]} to {w[0]} channels")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
+    return panel_selection.best(workload, core, candidates, estimate, instructions)
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Both transforms and every register tile."""
+    found = []
+    for outputs in OUTPUTS:
+        for rows, vectors in TILES:
+            whole = Params(outputs, rows, vectors, Plan(workload, Params(outputs, rows, vectors, 1)).tiles)
+            parallel = estimate(workload, whole, core) >= PARALLEL_CYCLES
+            block = _block(Plan(workload, whole), core, parallel)
+            found.append(Params(outputs, rows, vectors, block, parallel))
+    return tuple(found)
+
+
+def _block(cut: Plan, core: Core, parallel: bool) -> int:
+    """Tiles of a block: their numbers take half of L2, or as much as the weights, which each block reads."""
+    weights = cut.products * cut.channels * cut.columns
+    room = max(core.l2.size // 2 // np.dtype(np.float32).itemsize, weights)
+    pitch = cut.input_pitch + cut.output_pitch
+    fitting = room // pitch // cut.params.rows
+    if fitting * cut.params.rows >= cut.tiles:
+        tensors = math.prod(cut.workload.operands[0].shape) + math.prod(cut.workload.output_shape)
+        parts = -(-cut.tiles * pitch // (MOST_NUMBERS * tensors))
+        part = -(-cut.tiles // parts // cut.params.rows) * cut.params.rows
+        return part if LEAST_TILES <= part < cut.tiles else cut.tiles
+    sizes = [cut.params.rows * many for many in range(max(1, fitting), 0, -1)]
+    even = (size for size in sizes if -(-cut.tiles // size) % TASK_PARTS == 0)
+    return next(even, sizes[0]) if parallel else sizes[0]
+
+
+def instructions(workload: Workload, params: Params) -> float:
+    """Instructions of one call."""
+    cut = Plan(workload, params)
+    segments = ((0, cut.channels),)
+    return sum(total for total, _ in _transforms(cut)) + sum(
+        count * (fmla_tile.instructions(rows, vectors, segments) + rows * vectors * epilogue_f32.STORE)
+        for rows, vectors, count in cut.register_tiles()
+    )
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles on one core: transforms, products, and the reading of more weights than the kernel has."""
+    cut = Plan(workload, params)
+    segments = ((0, cut.channels),)
+    total = sum(
+        count * fmla_tile.cycles(rows, vectors, segments, rows * vectors * epilogue_f32.STORE, core)
+        for rows, vectors, count in cut.register_tiles()
+    )
+    total += sum(max(all_ / core.issue_width, vector / VECTOR_PIPES) for all_, vector in _transforms(cut))
+    weights = cut.channels * cut.columns * np.dtype(np.float32).itemsize
+    more = (cut.products - TAPS**2) * weights if cut.products * weights > core.l2.size else 0
+    return total + more / MEMORY_BYTES
+
+
+def _transforms(cut: Plan) -> list[tuple[float, float]]:
+    """(instructions, those of vector pipes) of the border, the data's transforms and the results'."""
+    m, size = cut.params.outputs, cut.transform.size
+    copied = math.prod(cut.padded) / LANES
+    data, results = (cut.tiles * channels // LANES for channels in (cut.channels, cut.columns))
+    forth = 2 * size * INPUT_OPERATIONS[m] + cut.products
+    back = (size + m) * OUTPUT_OPERATIONS[m] + m * m * (1 + epilogue_f32.instructions(cut.workload.epilogue))
+    return [
+        (copied, copied / 2),
+        (data * (forth + READS[m]), data * forth),
+        (results * (back + READS[m]), results * back),
+    ]
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Transformed weights, [product][panel][K][columns of the panel], and the bias."""
+    cut = Plan(workload, params)
+    u = cut.transform.weights(constants[workload.operands[1].index])
+    u = u[:, fmla_tile.order(((0, cut.channels),))]
+    full = cut.full_panels * cut.params.vectors * LANES
+    panels = (
+        u[:, :, :full]
+        .reshape(cut.products, cut.channels, -1, cut.params.vectors * LANES)
+        .transpose(0, 2, 1, 3)
+    )
+    packed = [panels.reshape(cut.products, -1), u[:, :, full:].reshape(cut.products, -1)]
+    return np.concatenate(packed, axis=1).ravel(), product_f32.bias_of(workload, constants, cut.columns)
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    cut = Plan(workload, params)
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [((cut.products * cut.channels * cut.columns,), "float32"), ((cut.columns,), "float32")]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    name = "_".join(("arm_winograd_f32", *(step.name for step in workload.epilogue)))
+    with kernel_function(name, arguments) as function, pins():
+        data = workload.operands[0]
+        x = function.buffers[data.index]
+        if cut.padded != data.shape:
+            x = copies.padded(x, data.shape, cut.widths, 0)
+        emitter = Stages(cut, x, function.buffers)
+        if cut.by_blocks:
+            with T.parallel(i64(0), i64(cut.blocks)) as block:
+                emitter.block(T.Bind(block * params.block), emitter.numbers(), parallel=False)
+        else:
+            numbers = emitter.numbers()
+            with T.serial(i64(0), i64(cut.blocks)) as block:
+                emitter.block(T.Bind(block * params.block), numbers, params.parallel)
+    return function.prim_func

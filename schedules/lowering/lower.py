@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a composite Relax function to the PrimFunc that computes it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tvm import relax, target, tirx
+
+from schedules.composites.one_axis import as_called, widened
+from schedules.composites.vocabulary import VOCABULARY
+from schedules.composites.workload import Composite
+from schedules.cores import Core
+from schedules.kernels.common.contract import Array, Rejection
+from schedules.lowering.parse import Routines, parse
+from schedules.select import Choice, Choose, Rejected, kernel_named, select
+from schedules.tir.emit import in_root_block
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A composite as one kernel.
+
+    Attributes:
+        func: Its arguments are the composite's parameters in order, then `constants`, then the output; for
+            `R.call_tir(gv, (*params, *constants), out_ty)`.
+        constants: The composite's constants, packed as the kernel reads them.
+        choice: Which kernel, and why.
+    """
+
+    func: tirx.PrimFunc
+    constants: tuple[Array, ...]
+    choice: Choice
+
+
+def lower(
+    composite: relax.Function,
+    target: target.Target,
+    core: Core,
+    choose: Choose | None = None,
+    routines: Routines = MappingProxyType({}),
+    without: Collection[str] = (),
+) -> Lowered | Rejected:
+    """Lowers one composite.
+
+    Args:
+        composite: As `FuseOpsByPattern(bind_constants=True)` forms it; its "Composite" attribute names a spec of
+            `VOCABULARY`.
+        target: What the PrimFunc is built for; it becomes the function's "target" attribute.
+        core: The core to choose for.
+        choose: See `select`.
+        routines: What the composite calls by call_tir, by name.
+        without: See `select`.
+
+    Returns:
+        The kernel, or why there is none.
+
+    Raises:
+        ValueError: The composite is not in the vocabulary, or not of the form that its spec describes.
+    """
+    parsed = read(composite, routines)
+    if isinstance(parsed, Rejection):
+        return Rejected((parsed,))
+    wide = widened(parsed)
+    choice = select(wide.workload, core, choose, without)
+    if isinstance(choice, Rejected):
+        return choice
+    kernel = kernel_named(choice.kernel)
+    func = in_root_block(kernel.build(wide.workload, choice.params)).with_attr("target", target)
+    if wide is not parsed:
+        func = as_called(func, parsed.workload)
+    return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
+
+
+def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Rejection:
+    """What a composite is, by the spec that its "Composite" attribute names; see `lower`."""
+    name = str(composite.attrs["Composite"])
+    spec = next((spec for spec in VOCABULARY if spec.name == name), None)
+    if spec is None:
+        raise ValueError(
+            f"composite {name!r} is not in the vocabulary: {', '.join(s.name for s in VOCABULARY)}"
+        )
+    return parse(composite, spec, routines)

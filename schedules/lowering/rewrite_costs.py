@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the graph side asks before it rewrites products: the kernels' estimates, and what their values cost to move."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm import relax
+
+from schedules.composites.one_axis import widened
+from schedules.composites.vocabulary import BIAS, LINEAR, VOCABULARY
+from schedules.composites.workload import Operand, Step, Workload
+from schedules.cores import Core
+from schedules.kernels.common.contract import Rejection
+from schedules.kernels.epilogues import residual_s8
+from schedules.lowering.parse import Routines, parse
+from schedules.select import Choice, select
+
+FLOAT = 4
+"""Bytes of a float32."""
+
+SPLIT_INSTRUCTIONS = 5.0
+"""Of an element that a split along the last axis copies: 4.3 to 6 are counted in parts of 9 to 192 columns."""
+
+SPLIT_CALL = 800.0
+"""Cycles of the calls and allocations around a split: 2.8 k instructions more are counted than for one call less."""
+
+BYTES_PER_CYCLE = 8.0
+"""Of values that lie beyond L2, on one core. Assumed, not measured."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Cycles on one core, and where its cache ends.
+
+    Attributes:
+        core: Whose.
+    """
+
+    core: Core
+
+    @property
+    def cache(self) -> int:
+        """Bytes that a value may have and still be in L2 when it is read again."""
+        return self.core.l2.size
+
+    def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
+        """Cycles of a float32 linear layer with constant weights, its data read; None if no kernel takes it.
+
+        Args:
+            data: Shape of the data.
+            columns: Of the weights.
+            bias: Whether there is one.
+        """
+        depth, shape = data[-1], (*data[:-1], columns)
+        operands = (
+            Operand(tuple(data), "float32", "input", 0),
+            Operand((depth, columns), "float32", "constant", 0),
+        )
+        steps = (Step(BIAS.name, Operand((columns,), "float32", "constant", 1)),) if bias else ()
+        choice = select(Workload(LINEAR.name, operands, (), steps, shape, "float32"), self.core)
+        return choice.estimate + self.moved(data) if isinstance(choice, Choice) else None
+
+    def dearer(self, composite: relax.Function, routines: Routines) -> tuple[str, str, str] | None:
+        """Why the residual of an integer product is better added by a kernel of its own, or None.
+
+        Args:
+            composite: With its residual, as the last step.
+            routines: What it calls by call_tir.
+
+        Returns:
+            Reason, limit and actual value: the estimates of two kernels, and of one.
+        """
+        spec = next(spec for spec in VOCABULARY if spec.name == str(composite.attrs["Composite"]))
+        parsed = parse(composite, spec, routines)
+        if isinstance(parsed, Rejection):
+            return parsed.reason, parsed.limit, parsed.actual
+        whole = widened(parsed).workload
+        apart = residual_s8.separate(whole)
+        both, *each = (select(workload, self.core) for workload in (whole, *(apart or ())))
+        if not isinstance(both, Choice):
+            first = both.rejections[0]
+            return f"no kernel adds it: {first.reason}", first.limit, first.actual
+        cycles = sum(choice.estimate if isinstance(choice, Choice) else math.inf for choice in each)
+        if both.estimate <= cycles:
+            return None
+        reason = "with it the kernel would spill, or wait: estimated cycles"
+        return reason, f"{cycles:.0f} of two kernels", f"{both.estimate:.0f}"
+
+    def split(self, shape: Sequence[int]) -> float:
+        """Cycles of splitting a float32 value along its last axis: it is written, read, and written in parts."""
+        elements = math.prod(shape)
+        copied = elements * SPLIT_INSTRUCTIONS / self.core.issue_width
+        return SPLIT_CALL + copied + 2 * self.moved(shape)
+
+    def moved(self, shape: Sequence[int]) -> float:
+        """Cycles of moving a float32 value once between L2 and what is beyond, if L2 does not hold it."""
+        size = math.prod(shape) * FLOAT
+        return size / BYTES_PER_CYCLE if size > self.cache else 0.0

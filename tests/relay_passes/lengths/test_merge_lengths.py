@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of some lengths become one of any length."""
+
+import numpy as np
+import pytest
+import tvm_ffi
+from tvm import IRModule, relax
+
+from relay_passes.ir.sources import with_source
+from relay_passes.lengths.bounded_main import at_length
+from relay_passes.lengths.growing_constants import slice_growing
+from relay_passes.lengths.merge_lengths import Form, form_of, unite
+from relay_passes.rewriter.rule import Rejection
+
+LENGTHS = (40, 39, 26)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "form"),
+    [
+        ((40, 39, 26), Form(1, 0)),
+        ((83, 81, 55), Form(2, 3)),
+        ((20, 20, 13), Form(1, 1, 2)),
+        ((20, 19, 13), Form(1, 0, 2)),
+        ((1600, 1521, 676), None),
+        ((10, 9, 6), Form(1, 0, 4)),
+        ((5, 5, 3), None),  # (n + 1) // 8 and (n + 4) // 8 are both
+    ],
+)
+def test_form_is_the_only_one_that_has_the_numbers(numbers: tuple[int, ...], form: Form | None):
+    assert form_of(numbers, LENGTHS) == form
+
+
+def module(length: int, scale: float = 2.0, constant: np.ndarray | None = None) -> IRModule:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([1, length, 6], "float32"))
+    held = relax.const(np.float32(scale) if constant is None else constant)
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            scaled = builder.emit(with_source(builder.normalize(relax.op.multiply(x, held)), ["scale"]))
+            flat = builder.emit_output(relax.op.reshape(scaled, [length * 2, 3]))
+        builder.emit_func_output(flat)
+    return builder.get()
+
+
+def test_united_module_is_each_of_them_for_its_length():
+    united = unite([module(length) for length in LENGTHS], LENGTHS, "n")
+    assert isinstance(united, IRModule)
+    for length in (*LENGTHS, 7):
+        assert tvm_ffi.structural_equal(at_length(united, length), module(length))
+
+
+def test_what_differs_otherwise_is_refused_by_node():
+    modules = [module(length, scale=1 / length) for length in LENGTHS]
+    found = unite(modules, LENGTHS, "n")
+    assert isinstance(found, Rejection)
+    assert found == Rejection("a constant is another one for another length", ("scale",))
+
+
+def test_constants_that_grow_become_a_beginning():
+    whole = np.arange(40 * 6, dtype=np.float32).reshape(40, 6)
+    modules = {length: module(length, constant=whole[:length]) for length in LENGTHS}
+    assert isinstance(unite(list(modules.values()), LENGTHS, "n"), Rejection)
+    united = unite(list(slice_growing(modules).values()), LENGTHS, "n")
+    assert isinstance(united, IRModule)
+    assert "strided_slice" in united.script()
+
+
+def test_constants_that_only_differ_stay():
+    modules = {
+        length: module(length, constant=np.full((length, 6), length, np.float32)) for length in LENGTHS
+    }
+    assert isinstance(unite(list(slice_growing(modules).values()), LENGTHS, "n"), Rejection)

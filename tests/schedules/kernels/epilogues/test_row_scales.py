@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of data quantised at run time: every kernel equals the definition to the bit."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from arm_ext.board import Board
+from schedules.cores import CORES
+from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
+from schedules.select import Choice, select
+from tests.schedules.dynamic_cases import STEPS, Case
+from tests.schedules.products import I8MM
+from tests.schedules.programs import model_so
+
+KERNELS = {"mmla": gemm_s8_mmla, "sdot": gemm_s8_sdot, "mlal": gemm_s8_mlal}
+CORE = CORES["neoverse-n2"]
+CASES = (
+    Case((1,), 1, 1),
+    Case((7,), 31, 9, steps=STEPS),
+    Case((2, 9), 40, 31, dtype="uint8", by_row=False, steps=("bias", "relu")),
+    Case((1,), 129, 35, dtype="uint8", scaled=False),
+    Case((13,), 64, 16, dtype="uint8", steps=("bias", "residual")),
+    Case((31,), 8, 8, by_row=False, scaled=False, steps=("bias",)),
+)
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+def test_equals_the_definition(kernel: ModuleType, tmp_path: Path, board: Board):
+    calls = [case.call(kernel, kernel.default(case.workload, CORE)) for case in CASES]
+    # Rows of 12 and of 8 bytes; tasks that share columns.
+    shared = kernel.candidates(CASES[1].workload, CORE)[:2]
+    calls += [CASES[1].call(kernel, replace(params, column_blocks=2, parallel=True)) for params in shared]
+    so = model_so(tmp_path / "model.so", calls, I8MM)
+    outputs = board.load(so).run([array for _, arguments, _, _ in calls for array in arguments])
+    for case, actual in zip([*CASES, CASES[1], CASES[1]], outputs, strict=True):
+        np.testing.assert_array_equal(actual, case.expected, err_msg=str(case.workload))
+
+
+def test_is_chosen():
+    choice = select(CASES[1].workload, CORE)
+    assert isinstance(choice, Choice)
+    assert choice.kernel == "gemm_s8_mmla"
+    assert choice.reason == "int8 product 7 x 31 x 9"
+
+
+def test_matches_says_what_it_saw():
+    assert gemm_s8_sdot.matches(CASES[0].workload, CORE) == Match("int8 product 1 x 1 x 1")
+    x, zero, w = CASES[1].workload.operands
+    answer = gemm_s8_sdot.matches(
+        replace(CASES[1].workload, operands=(x, replace(zero, shape=(3, 1)), w)), CORE
+    )
+    assert isinstance(answer, Rejection)
+    assert (answer.limit, answer.actual) == ("int32, 1 or 7", "int32, 3")

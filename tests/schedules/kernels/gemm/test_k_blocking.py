@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from schedules.composites.workload import Workload
+from schedules.cores import CORES
+from schedules.kernels.gemm import gemm_f32
+from schedules.kernels.gemm.gemm_f32 import Params
+from schedules.kernels.gemm.k_blocking import Depth, fewest, fits
+from tests.schedules.float_cases import Case, conv2d
+from tests.schedules.programs import BASELINE, assembly, linear, loops
+
+# Rows, columns and k with tails, the last block of k longer than the others, the last task with fewer panels.
+CASES = {
+    "linear": (linear(9, 19, 91, ("bias", "residual", "clip")), Params(4, 2, 4, False, False, 3, 2)),
+    "two blocks": (linear(3, 8, 40, ("bias",)), Params(4, 2, 4, True, False, 2, 1)),
+    "rows of a kernel": (
+        conv2d((1, 6, 5, 24), 12, (3, 2), ("bias",), padding=(1, 1, 1, 1)),
+        Params(5, 2, 10, False, False, 9, 2),
+    ),
+    "groups": (conv2d((1, 3, 3, 96), 20, (1, 1), groups=2), Params(4, 2, 4, True, False, 3, 1)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_bits_as_without_blocks(name: str):
+    workload, params = CASES[name]
+    case = Case(workload)
+    blocked = case.on_host(gemm_f32, params)
+    case.check(blocked)
+    whole = case.on_host(gemm_f32, replace(params, depth_blocks=1))
+    np.testing.assert_array_equal(blocked, whole)
+
+
+def test_which_blocks_there_are():
+    one, three = ((0, 91),), ((0, 48), (100, 48), (200, 48))
+    # 22 vectors are five iterations of four, and two vectors and three k that go with the last block.
+    assert [n for n in range(9) if fits(one, n)] == [2, 3, 4, 5]
+    # Three iterations a segment.
+    assert [n for n in range(12) if fits(three, n)] == [3, 9]
+    assert Depth(three, 9).longest == 16
+    # The last of three blocks has three iterations of 16.
+    assert Depth(one, 3).longest == 48
+    assert fewest(one, 47) == 4
+    assert fewest(((0, 48), (100, 32)), 16) is None
+    with pytest.raises(ValueError, match="no 7 blocks"):
+        Depth(one, 7)
+
+
+LONG = linear(64, 384, 4096, ("bias",))
+
+
+@pytest.mark.parametrize("name", ["cortex-a53", "cortex-a55", "cortex-a76"])
+def test_blocks_are_points_where_a_cache_does_not_keep_a_panel(name: str):
+    core = CORES[name]
+    blocked = [params for params in gemm_f32.space(LONG, core) if params.depth_blocks > 1]
+    assert len({params.depth_blocks for params in blocked}) > 2
+    best = min(blocked, key=lambda params: gemm_f32.estimate(LONG, params, core))
+    assert gemm_f32.estimate(LONG, best, core) < gemm_f32.estimate(LONG, gemm_f32.default(LONG, core), core)
+    short: Workload = linear(64, 96, 64, ("bias",))
+    assert gemm_f32.space(short, core) == gemm_f32.candidates(short, core)
+
+
+@pytest.mark.parametrize("name", ["cortex-a53", "cortex-a55", "cortex-a76"])
+def test_loops_over_a_block_of_k_have_no_stack_access(name: str):
+    params = Params(6, 3, row_block=60, parallel=True, depth_blocks=16, panels=16)
+    inner = loops(assembly(gemm_f32.build(LONG, params), {**BASELINE, "mcpu": name}))
+    whole = [loop for loop in inner if sum("fmla" in line for line in loop) >= 16 * 6 * 3]
+    # Of the first block of k, of those in the middle, and of the last.
+    assert len(whole) == 3
+    assert not [line for loop in whole for line in loop if "[sp" in line]

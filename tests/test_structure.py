@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rooms of the house: which package may import which, as data, and no import circles.
+
+An import counts wherever it stands: at the top of a module, in a function, or for type checking alone.
+"""
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Lowest first: a room imports rooms before it alone. Rooms in one entry do not import each other.
+LAYERS = {
+    "schedules": (
+        ("cores", "tir", "composites"),
+        ("intrinsics", "numerics"),
+        ("kernels",),
+        ("generic", "select"),
+        ("lowering",),
+    ),
+    "relay_passes": (
+        ("ir",),
+        ("rewriter", "layout", "memory"),
+        ("rules", "fusion"),
+        ("canonicalize", "precision", "integerize"),
+        ("programs", "batching"),
+        ("lengths",),
+    ),
+}
+# Packages, and the packages that each may import.
+PACKAGES = {"relay_passes": (), "schedules": (), "arm_ext": ("relay_passes", "schedules")}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+IMPORTS = {module: {name for name in imported(path) if name in MODULES} for module, path in MODULES.items()}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_import_what_they_may(package: str):
+    allowed = {package, *PACKAGES[package]}
+    wrong = [
+        f"{module} imports {name}"
+        for module, names in IMPORTS.items()
+        if module.split(".")[0] == package
+        for name in names
+        if name.split(".")[0] not in allowed
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_rooms_import_downwards(package: str):
+    height = {room: level for level, rooms in enumerate(LAYERS[package]) for room in rooms}
+    files = {path.stem for path in (ROOT / package).glob("*") if path.suffix == ".py" or path.is_dir()}
+    assert files - {"__init__", "__pycache__"} == set(height), "LAYERS names every room"
+    wrong = [
+        f"{module} imports {name}"
+        for module, names in IMPORTS.items()
+        if module.startswith(f"{package}.")
+        for name in names
+        if name.startswith(f"{package}.")
+        and (here := module.split(".")[1]) != (there := name.split(".")[1])
+        and height[there] >= height[here]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_no_import_circles(package: str):
+    inside = {
+        module: names - {module} for module, names in IMPORTS.items() if module.split(".")[0] == package
+    }
+    try:
+        TopologicalSorter(inside).prepare()
+    except CycleError as circle:
+        pytest.fail(" → ".join(reversed(circle.args[1])))
