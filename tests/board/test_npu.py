@@ -14,6 +14,7 @@ from elftools.elf.elffile import ELFFile
 
 import arm_ext
 from arm_ext import NpuOptions, packing
+from arm_ext.board.confine import OFF
 from arm_ext.cli import invoke
 from arm_ext.ethosu.payload import Payload
 from arm_ext.measure.bench import bench
@@ -71,6 +72,7 @@ def device(package: Package, monkeypatch: pytest.MonkeyPatch) -> Iterator[Device
     payload = Payload.from_bytes(package.read(package.manifest.npu.regions[0].payload))
     with Device.for_payload(payload) as device:
         monkeypatch.setenv("ARM_EXT_NPU_TEST_DEVICE", str(device.folder))
+        monkeypatch.setenv(OFF, "no")  # the device is a process of ours, behind a socket
         yield device
         assert device.held == (0, 0)
 
