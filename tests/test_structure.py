@@ -24,7 +24,7 @@ LAYERS = {
     ),
     "relay_passes": (
         ("ir",),
-        ("rewriter", "layout", "memory"),
+        ("rewriter", "layout", "memory", "bounds"),
         ("rules", "fusion"),
         ("canonicalize", "precision", "integerize"),
         ("programs", "batching"),
