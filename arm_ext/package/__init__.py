@@ -33,7 +33,7 @@ NPU = "npu"
 _STEP = "step"
 # Of a self-test: bytes of an array's header and place in the archive, runs that have outputs (expected, source, steps),
 # and how many times wider a type of the source's runtime may be.
-_ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 6, 8
+_ARRAY_BYTES, _MOST_RUNS, _WIDEST = 1 << 12, 8, 8
 _MANIFEST_BYTES = 1 << 26
 
 
