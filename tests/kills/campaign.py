@@ -86,7 +86,7 @@ CASES = (
     ),
     Case(
         "compile --save-node",
-        ("compile", "m.onnx", "--save-node", "fc2/bias", "-o", "node.onnx"),
+        ("compile", "m.onnx", "--save-node", "fc2", "-o", "node.onnx"),
         (("compile", "m.onnx", "--save-node", "fc1/bias", "-o", "node.onnx"),),
     ),
     Case(
