@@ -82,6 +82,8 @@ def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
     """
     if status == -signal.SIGXFSZ or "File too large" in said:
         return "a file would be larger than the limit of this shell (ulimit -f)"
+    if locked := [folder for folder in folders if folder.is_dir() and not os.access(folder, os.W_OK)]:
+        return f"{locked[0]} cannot be written"
     full = full_disk(*folders)
     if full is None and not any(each in said for each in _SAID):
         return None

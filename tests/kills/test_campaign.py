@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+from tests.kills.campaign import CASES, Campaign, Case
+
+
+def killed(folder: Path, case: Case, moments: int) -> None:
+    outcome = Campaign(folder, seed=0).run(case, moments)
+    assert not outcome.faults
+    assert outcome.finished + sum(outcome.kills.values()) == moments
+
+
+@pytest.mark.parametrize("name", ["compile over a package", "db prune"])
+def test_a_few_moments(tmp_path: Path, name: str):
+    killed(tmp_path, next(case for case in CASES if case.name == name), 4)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_many_moments(tmp_path: Path, case: Case):
+    killed(tmp_path, case, 24)
