@@ -112,6 +112,8 @@ class Analysis:
         """
         self.values: dict[ir.Var, Interval] = dict(given)
         self._params = set(func.params)
+        # Written in ways that are no stores, such as a sort of the runtime's.
+        self._passed_on: set[ir.Var] = set()
         self._stores: list[_Store] = []
         self._reads: list[tuple[ir.Var, Sequence[ir.Expr], _Around]] = []
         self._statement(func.body, _Around())
@@ -129,6 +131,9 @@ class Analysis:
         if every is None:
             return
         stores = [store for store in self._stores if store.buffer.same_as(buffer)]
+        if buffer in self._passed_on:
+            self.values[buffer] = every
+            return
         self.values[buffer] = NOTHING
         for _ in range(_ROUNDS):
             found = NOTHING
@@ -211,13 +216,14 @@ class Analysis:
             case SBlockRealize():
                 self._block(stmt, around)
             case SBlock():
+                self._passed_on.update(each.source.buffer for each in stmt.match_buffers)
                 for part in (stmt.init, stmt.body):
                     if part is not None:
                         self._statement(part, around)
             case tirx.Evaluate():
                 self._expression(stmt.value, around)
             case _:
-                for name in ("condition", "body"):
+                for name in ("condition", "data", "body"):
                     part = getattr(stmt, name, None)
                     if isinstance(part, tirx.Stmt):
                         self._statement(part, around)
@@ -245,7 +251,12 @@ class Analysis:
             self._expression(yes, around.under(condition))
             self._expression(no, around.under(prim.Not(condition)))
             return
+        if hasattr(expr.ty, "shape") and isinstance(expr, ir.Var):
+            self._passed_on.add(expr)
         for operand in operands_of(expr):
+            if isinstance(expr, ir.Call) and isinstance(operand, TensorLoad):
+                # Of its address, or of its value.
+                self._passed_on.add(operand.source)
             self._expression(operand, around)
 
 

@@ -11,8 +11,10 @@ import numpy as np
 import onnx
 import pytest
 import torch
+import tvm
 from jax import export
 from onnx import TensorProto, helper
+from tvm import relax
 
 import arm_ext
 from arm_ext.errors import ModelError
@@ -141,3 +143,36 @@ def test_inputs_for_the_selftest_that_are_out_of_bounds(tmp_path: Path) -> None:
         arm_ext.compile(
             model, target="host", output=tmp_path / "b.armpkg", inputs=[_X, np.array([0, 9], "u1")]
         )
+
+
+def test_a_step_that_fails_leaves_the_state(tmp_path: Path) -> None:
+    values = [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (
+            ("table", TensorProto.FLOAT, [5]),
+            ("i", TensorProto.INT64, [1]),
+            ("h", TensorProto.FLOAT, [1]),
+            ("next", TensorProto.FLOAT, [1]),
+            ("y", TensorProto.FLOAT, [1]),
+        )
+    ]
+    nodes = [
+        helper.make_node("Add", ["h", "one"], ["next"], "count"),
+        helper.make_node("Gather", ["table", "i"], ["row"], "rows"),
+        helper.make_node("Add", ["row", "next"], ["y"], "sum"),
+    ]
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1])
+    graph = helper.make_graph(nodes, "steps", values[:3], values[3:], [one])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    made = arm_ext.compile(model, target="host", output=tmp_path / "a.armpkg", state={"h": "next"})
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(made.package.so)), tvm.cpu())
+
+    def step(place: int) -> float:
+        taken = np.zeros(5, "f4"), np.array([place])
+        return float(machine["step"](*map(tvm.runtime.tensor, taken)).numpy()[0])
+
+    assert [step(0), step(4)] == [1, 2]
+    for wrong in (5, -6):
+        with pytest.raises(IndexError, match="node 'rows'"):
+            step(wrong)
+    assert step(0) == 3

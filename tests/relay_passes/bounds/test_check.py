@@ -95,3 +95,16 @@ def test_folding_reads_nothing_out_of_bounds() -> None:
 
     with pytest.raises(OutOfBoundsError, match="node 'row'"):
         fold_constants(net.module([x], body))
+
+
+def test_what_a_sort_of_the_runtime_writes_may_be_anything() -> None:
+    net, x, k = Net(), tensor("x", 7, 3), tensor("k", 7)
+
+    def body() -> Expr:
+        order = net.emit("order", op.argsort(k, -1, False, "int64"))
+        return net.emit("rows", op.take(x, order, 0, "fast"))
+
+    with tvm.target.Target("llvm"):
+        mod = run_upstream(net.module([x, k], body), relax.backend.DispatchSortScan())
+        _, (check,) = check_indices(run_upstream(mod, relax.transform.LegalizeOps()))
+    assert check.how == "checked"
