@@ -12,32 +12,33 @@ from typing import TYPE_CHECKING, Any
 # TMPDIR of what it would report.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
+from arm_ext.version import __version__
+
 if TYPE_CHECKING:
+    from arm_ext.api.bench import bench
+    from arm_ext.api.compare import compare
+    from arm_ext.api.compile import CompileResult, compile
+    from arm_ext.api.doctor import Diagnosis, diagnose
+    from arm_ext.api.explain import explain
+    from arm_ext.api.export_payload import ExportReport, export_payload
+    from arm_ext.api.run import RunResult, run
+    from arm_ext.api.tune import tune_model
+    from arm_ext.api.verify import VerifyReport, verify
     from arm_ext.board import Board, open_board
-    from arm_ext.compiler import CompileResult, compile
-    from arm_ext.doctor import Diagnosis, diagnose
     from arm_ext.ethosu.options import NpuOptions
-    from arm_ext.explainer import explain
-    from arm_ext.explanation import ExplainReport
-    from arm_ext.frontends.preprocess import Preprocess
-    from arm_ext.measure.bench import bench
+    from arm_ext.frontends.preprocess.options import Preprocess
     from arm_ext.measure.profile import CountReport
     from arm_ext.measure.threads import ThreadReport
     from arm_ext.measure.times import TimeReport
-    from arm_ext.npu_export import ExportReport, export_payload
     from arm_ext.package import Package, load_package
-    from arm_ext.peers.compare import compare
     from arm_ext.peers.comparison import Comparison
-    from arm_ext.runner import RunResult, run
+    from arm_ext.report.explanation import ExplainReport
     from arm_ext.tune.report import TuneReport
-    from arm_ext.tuner import tune_model
-    from arm_ext.verifier import VerifyReport, verify
 
 # onnxruntime, which every import of an ONNX model asks for, else sends events to its makers, and keeps a number of this
 # machine in the user's cache folder; it reads this when it is imported.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-__version__ = "0.1.0"
 
 __all__ = [
     "Board",
@@ -71,24 +72,24 @@ __all__ = [
 
 _HOMES = {
     "arm_ext.board": ("Board", "open_board"),
-    "arm_ext.compiler": ("CompileResult", "compile"),
-    "arm_ext.doctor": ("Diagnosis", "diagnose"),
+    "arm_ext.api.compile": ("CompileResult", "compile"),
+    "arm_ext.api.doctor": ("Diagnosis", "diagnose"),
     "arm_ext.ethosu.options": ("NpuOptions",),
-    "arm_ext.explainer": ("explain",),
-    "arm_ext.explanation": ("ExplainReport",),
-    "arm_ext.frontends.preprocess": ("Preprocess",),
-    "arm_ext.measure.bench": ("bench",),
+    "arm_ext.api.explain": ("explain",),
+    "arm_ext.report.explanation": ("ExplainReport",),
+    "arm_ext.frontends.preprocess.options": ("Preprocess",),
+    "arm_ext.api.bench": ("bench",),
     "arm_ext.measure.profile": ("CountReport",),
     "arm_ext.measure.threads": ("ThreadReport",),
     "arm_ext.measure.times": ("TimeReport",),
-    "arm_ext.npu_export": ("ExportReport", "export_payload"),
+    "arm_ext.api.export_payload": ("ExportReport", "export_payload"),
     "arm_ext.package": ("Package", "load_package"),
-    "arm_ext.peers.compare": ("compare",),
+    "arm_ext.api.compare": ("compare",),
     "arm_ext.peers.comparison": ("Comparison",),
-    "arm_ext.runner": ("RunResult", "run"),
+    "arm_ext.api.run": ("RunResult", "run"),
     "arm_ext.tune.report": ("TuneReport",),
-    "arm_ext.tuner": ("tune_model",),
-    "arm_ext.verifier": ("VerifyReport", "verify"),
+    "arm_ext.api.tune": ("tune_model",),
+    "arm_ext.api.verify": ("VerifyReport", "verify"),
 }
 
 

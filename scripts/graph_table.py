@@ -21,8 +21,8 @@ from tables import markdown, measured
 from tvm.ir import Call, Op
 
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline import Context, run_phases
-from arm_ext.report import FloatCall
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.report.report import FloatCall
 from arm_ext.target.profiles import resolve
 from relay_passes.ir.sources import bindings_of, relax_functions
 

@@ -21,12 +21,12 @@ from pathlib import Path
 
 from tables import markdown, measured
 
+from arm_ext.ethosu.divider import Divider
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import import_model
-from arm_ext.macs import count_macs
-from arm_ext.npu_report import NpuBorder, NpuReport
-from arm_ext.offloading import Divider
-from arm_ext.pipeline import Context, run_phases
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.report.npu import NpuBorder, NpuReport
 from arm_ext.target.profiles import resolve
 from schedules.numerics import tosa
 

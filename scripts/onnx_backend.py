@@ -29,11 +29,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from arm_ext.common.workers import Lost, Workers
 from arm_ext.errors import ArmExtError
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.selftest import run_on_host
-from arm_ext.tune.workers import Lost, Workers
+from arm_ext.pipeline.selftest import run_on_host
 
 # What operators call the inputs that sizes follow from, in onnx's own schemas.
 # fmt: off

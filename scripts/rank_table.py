@@ -28,11 +28,11 @@ import numpy as np
 from other_estimates import LOADS, OSACA_ARCH, by_hand, osaca_cycles
 from tables import markdown
 
+from arm_ext.board.trace import MODEL_IMAGE
 from arm_ext.errors import ArmExtError
 from arm_ext.frontends.load import import_model
 from arm_ext.measure.cycles import BlockCost, block_costs
-from arm_ext.measure.trace import MODEL_IMAGE
-from arm_ext.pipeline import Context
+from arm_ext.pipeline.phases import Context
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.chain import Chain, Job, Site

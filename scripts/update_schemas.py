@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write arm_ext/schemas anew from the records in arm_ext/manifest.py and arm_ext/report.py."""
+"""Write arm_ext/schemas anew from the records in arm_ext/package/manifest.py and arm_ext/report/report.py."""
 
 import json
 from pathlib import Path
 
 import arm_ext
-from arm_ext.manifest import manifest_schema
-from arm_ext.report import report_schema
+from arm_ext.package.manifest import manifest_schema
+from arm_ext.report.report import report_schema
 
 folder = Path(arm_ext.__file__).parent / "schemas"
 for name, schema in (("manifest", manifest_schema()), ("report", report_schema())):

@@ -40,7 +40,7 @@ from architectures.resnet50 import resnet50
 from architectures.unet import UNet
 from architectures.yolo import Yolo
 
-from arm_ext.quant.static import quantize
+from arm_ext.quantization.static import quantize
 
 SEED = 11
 SAMPLES = 8  # for calibration, and as many for batch norms

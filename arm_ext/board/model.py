@@ -10,10 +10,10 @@ import numpy.typing as npt
 import tvm
 from tvm.runtime.vm import VirtualMachine
 
+from arm_ext.board.npu_status import STATUS, NpuStatus
 from arm_ext.board.session import Session
+from arm_ext.board.trace import Trace
 from arm_ext.errors import UsageError
-from arm_ext.measure.trace import Trace
-from arm_ext.npu_status import STATUS, NpuStatus
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.

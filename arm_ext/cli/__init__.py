@@ -15,11 +15,11 @@ from pathlib import Path
 
 import click
 
-import arm_ext
 from arm_ext.cli import process
+from arm_ext.common.faults import environment, is_environment
+from arm_ext.common.scratch import temporary_files
 from arm_ext.errors import ArmExtError, EnvError, InternalError
-from arm_ext.files.faults import environment, is_environment
-from arm_ext.files.scratch import temporary_files
+from arm_ext.version import __version__
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {
@@ -61,7 +61,7 @@ class _Verbs(click.Group):
 
 
 @click.command(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(arm_ext.__version__, prog_name="arm-ext")
+@click.version_option(__version__, prog_name="arm-ext")
 def group() -> None:
     """Compile models for Arm with TVM, and run them on boards."""
 

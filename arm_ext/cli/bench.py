@@ -13,10 +13,10 @@ from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.threads import ThreadReport
 from arm_ext.measure.times import TimeReport
 from arm_ext.peers.comparison import Comparison
-from arm_ext.shapes import Dim
+from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
-    from arm_ext.measure.bench import Report
+    from arm_ext.api.bench import Report
     from arm_ext.measure.profile import CountReport
 
 MAX_THREADS = 64
@@ -86,8 +86,8 @@ def bench(
     A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
     """
     # Not above: they load TVM and what reads models, for which --help need not wait.
-    from arm_ext.measure.bench import BucketReports
-    from arm_ext.measure.bench import bench as measure
+    from arm_ext.api.bench import BucketReports
+    from arm_ext.api.bench import bench as measure
 
     given = {"onnxruntime": onnxruntime_model, "litert": litert_model}
     models = {name: file for name, file in given.items() if file is not None}
@@ -95,7 +95,7 @@ def bench(
     if against is not None and threads > 1:
         raise UsageError("--against compares on one thread; leave out --threads")
     if against is not None:
-        from arm_ext.peers.compare import compare, steps
+        from arm_ext.api.compare import compare, steps
 
         with progress("counting", steps(against)) as step:
             report = compare(

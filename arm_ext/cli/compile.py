@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.target_options import target_options
 from arm_ext.errors import UsageError
-from arm_ext.manifest import Method, Precision
-from arm_ext.quant.accuracy import describe
-from arm_ext.shapes import Dim, static_shapes
+from arm_ext.package.manifest import Method, Precision
+from arm_ext.quantization.accuracy import describe
+from arm_ext.shapes.given import Dim, static_shapes
 
 if TYPE_CHECKING:
-    from arm_ext.compiler import CompileResult
+    from arm_ext.api.compile import CompileResult
 
 SCHEMA_VERSION = 1
 
@@ -110,9 +110,9 @@ def compile(
     Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
     """
     # Not above: they load TVM, onnx and torch, for which --help need not wait.
+    from arm_ext.api.compile import STEPS
+    from arm_ext.api.compile import compile as compile_model
     from arm_ext.cli.save_node import save
-    from arm_ext.compiler import STEPS
-    from arm_ext.compiler import compile as compile_model
 
     source = model or digits.model_path()
     if save_node is not None:

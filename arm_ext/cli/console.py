@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from arm_ext.errors import UsageError
-from arm_ext.shapes import Dim, parse_dims
+from arm_ext.shapes.given import Dim, parse_dims
 
 # soft_wrap: a pipe or a narrow window gets whole lines, never lines broken inside a path.
 stdout = Console(soft_wrap=True, highlight=False)

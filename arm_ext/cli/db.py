@@ -11,7 +11,7 @@ import click
 from arm_ext.cli.tune_view import aligned, amount, percent
 
 if TYPE_CHECKING:
-    from arm_ext.tune.shelf import Book, Entry
+    from arm_ext.tune.database_maintenance import Book, Entry
 
 SCHEMA_VERSION = 2
 
@@ -30,7 +30,7 @@ def db() -> None:
 def show(folder: Path, as_json: bool) -> None:
     """Show the tasks in FOLDER: trials, the best against the default, when and where they were measured."""
     from arm_ext.tune.database import Database
-    from arm_ext.tune.shelf import contents
+    from arm_ext.tune.database_maintenance import contents
     from arm_ext.tune.soundness import told
 
     found = contents(Database(folder))
@@ -53,7 +53,7 @@ def show(folder: Path, as_json: bool) -> None:
 def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Put the records of FOLDERS into one database; each record once."""
     from arm_ext.tune.database import Database
-    from arm_ext.tune.shelf import merge as merge_all
+    from arm_ext.tune.database_maintenance import merge as merge_all
 
     added, skipped = merge_all([Database(folder) for folder in folders], output)
     _tell(as_json, folders, output, "added", added, skipped, f"{added} records added to {output}")
@@ -68,7 +68,7 @@ def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
 def prune(folder: Path, keep: int, as_json: bool) -> None:
     """Remove all but the fastest records of each task in FOLDER, and those of the defaults."""
     from arm_ext.tune.database import Database
-    from arm_ext.tune.shelf import prune as prune_one
+    from arm_ext.tune.database_maintenance import prune as prune_one
 
     removed, skipped = prune_one(Database(folder), keep)
     _tell(as_json, [folder], folder, "removed", removed, skipped, f"{removed} records removed from {folder}")

@@ -10,7 +10,7 @@ from arm_ext.cli.console import stdout
 from arm_ext.errors import EnvError
 
 if TYPE_CHECKING:
-    from arm_ext.doctor import Finding
+    from arm_ext.api.doctor import Finding
 
 _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
@@ -25,7 +25,7 @@ def doctor(board: str | None, as_json: bool) -> None:
 
     Exits with 3 if something is missing without which nothing works; what only some commands need is a warning.
     """
-    from arm_ext.doctor import diagnose  # not above: it loads TVM, for which --help need not wait
+    from arm_ext.api.doctor import diagnose
 
     diagnosis = diagnose(board)
     if as_json:

@@ -9,9 +9,9 @@ import click
 from arm_ext.cli.console import command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.target_options import target_options
-from arm_ext.explanation import ExplainReport, NearMiss, Rejected, RuleReport
-from arm_ext.manifest import Method
-from arm_ext.shapes import Dim
+from arm_ext.package.manifest import Method
+from arm_ext.report.explanation import ExplainReport, NearMiss, Rejected, RuleReport
+from arm_ext.shapes.given import Dim
 
 # A page for a model, a screen for a rule: what is left out is counted, and stands in --json.
 _PLACES = 3  # places where a rule applied, and different reasons why it did not
@@ -51,8 +51,8 @@ def explain(
     takes in no more, or why there is none).
     """
     # Not above: it loads TVM and what reads models, for which --help need not wait.
-    from arm_ext.explainer import STEPS
-    from arm_ext.explainer import explain as explain_model
+    from arm_ext.api.explain import STEPS
+    from arm_ext.api.explain import explain as explain_model
 
     with progress("explaining", STEPS) as step:
         report = explain_model(

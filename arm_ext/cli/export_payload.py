@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from arm_ext.npu_export import export_payload as export
-from arm_ext.text import columns
+from arm_ext.api.export_payload import export_payload as export
+from arm_ext.common.text import columns
 
 
 @click.command("export-payload")

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from arm_ext.manifest import Method
+from arm_ext.package.manifest import Method
 
 Command = Callable[..., Any]
 

@@ -8,8 +8,8 @@ import sys
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
+from arm_ext.common.faults import why
 from arm_ext.errors import EnvError
-from arm_ext.files.faults import why
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _STDOUT, _STDERR = 1, 2

@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.cli.console import columns
-from arm_ext.distance import Distance
+from arm_ext.common.distance import Distance
+from arm_ext.common.npz import read_npy
+from arm_ext.common.output_folder import OutputFolder
+from arm_ext.common.outputs import refuse_inside
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.files.output_folder import OutputFolder
-from arm_ext.files.outputs import refuse_inside
-from arm_ext.manifest import Calibration
-from arm_ext.npz import read_npy
 from arm_ext.package import load_package
-from arm_ext.quant.accuracy import describe
+from arm_ext.package.manifest import Calibration
+from arm_ext.quantization.accuracy import describe
 
 if TYPE_CHECKING:
-    from arm_ext.runner import OutputCheck, RunResult
+    from arm_ext.api.run import OutputCheck, RunResult
 
 SCHEMA_VERSION = 2
 
@@ -100,7 +100,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Run PACKAGE on a board."""
-    from arm_ext import runner  # not above: it loads TVM, for which --help need not wait
+    from arm_ext.api import run
 
     names = [given.name for given in inputs]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
@@ -112,10 +112,10 @@ def run(
             f"--{name}" for name, value in (("check", check), ("steps", steps), ("input", inputs)) if value
         ]:
             raise UsageError(f"--accuracy runs on its own inputs; leave {' and '.join(given)} out")
-        right, total = runner.accuracy(opened, board, accuracy)
+        right, total = run.accuracy(opened, board, accuracy)
         _print_accuracy(right, total, as_json)
         return
-    result = runner.run(opened, board, inputs={i.name: i.value for i in inputs}, check=check, steps=steps)
+    result = run.run(opened, board, inputs={i.name: i.value for i in inputs}, check=check, steps=steps)
     if folder is not None:
         _write(folder, result)
     calibration = opened.manifest.model.calibration

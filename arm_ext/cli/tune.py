@@ -12,8 +12,8 @@ from arm_ext.cli.model_options import model_options
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.cli.target_options import target_options
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
-from arm_ext.manifest import Method, Precision
-from arm_ext.shapes import Dim, dims_text
+from arm_ext.package.manifest import Method, Precision
+from arm_ext.shapes.given import Dim, dims_text
 
 if TYPE_CHECKING:
     from arm_ext.tune.report import TuneReport
@@ -107,7 +107,7 @@ def tune(
     Ctrl-C ends it and keeps what was found. `compile --tuned DIR` uses it.
     """
     # Not above: it loads TVM and what reads models, for which --help need not wait.
-    from arm_ext.tuner import tune_model
+    from arm_ext.api.tune import tune_model
 
     interrupt_on_signals()
     with view() as (on_start, on_progress):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
+from arm_ext.api.verify import VerifyReport
+from arm_ext.api.verify import verify as verify_package
+from arm_ext.common.text import columns
 from arm_ext.errors import InternalError, UsageError
-from arm_ext.text import columns
-from arm_ext.verifier import VerifyReport
-from arm_ext.verifier import verify as verify_package
 
 _WIDTH = 110  # columns of prose
 

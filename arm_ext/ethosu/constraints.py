@@ -18,7 +18,7 @@ from arm_ext.ethosu.integer_constraints import INTEGER_CONSTRAINTS
 from arm_ext.ethosu.operators import Operator, channels_last
 from arm_ext.ethosu.tosa import EMITTERS
 from arm_ext.ethosu.tosa.volumes import is_flat
-from arm_ext.ethosu.unread import KNOWN, LEAVE, NO_FORM
+from arm_ext.ethosu.unsupported import KNOWN, LEAVE, NO_FORM
 from arm_ext.target.npu import Accelerator
 
 __all__ = ["CONSTRAINTS", "Constraint", "Violation", "violation"]

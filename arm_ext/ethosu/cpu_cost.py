@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from tvm import IRModule, relax
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.report import KernelCall
+from arm_ext.report.report import KernelCall
 from relay_passes.ir.sources import Names, bindings_of, global_callees, sources_of
 
 UNSCHEDULED_CYCLES = 1.0

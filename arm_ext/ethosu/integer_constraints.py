@@ -3,7 +3,7 @@
 
 from arm_ext.ethosu import facts, integer_facts, width_facts
 from arm_ext.ethosu.constraint import EARLIER, MEASURED, SUPPORTED_OPS, TOSA, Constraint, at_most
-from arm_ext.ethosu.plain import INDICES
+from arm_ext.ethosu.integer_ops import INDICES
 from arm_ext.ethosu.ranges import COMPUTED
 from arm_ext.ethosu.tosa.integers import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, LOGICAL
 from arm_ext.ethosu.tosa.picks import MAX_RUNS

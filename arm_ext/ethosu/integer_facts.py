@@ -7,8 +7,8 @@ from tvm.ir import GenericConst
 
 from arm_ext.ethosu import ranges
 from arm_ext.ethosu.facts import dtypes
+from arm_ext.ethosu.integer_ops import INDICES
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.plain import INDICES
 from arm_ext.ethosu.tosa.integers import ARITHMETIC, BITWISE, COMPARISONS, EXTREMA, LOGICAL
 from arm_ext.ethosu.tosa.picks import MAX_RUNS, axis_of, constant_indices, runs
 from arm_ext.ethosu.tosa.scatter import SCATTERS, written_rows

@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from arm_ext.ethosu.constraints import Violation
+from arm_ext.ethosu.fusion_barrier import solitary
 from arm_ext.ethosu.layers import cycles_by_operator
+from arm_ext.ethosu.offload_cost import Clocks, Worth, dearer, worth
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
 from arm_ext.ethosu.partition import Part, Refused, Wishes, claim, grow
-from arm_ext.ethosu.solitary import solitary
 from arm_ext.ethosu.tosa import emit
 from arm_ext.ethosu.vela import Compiled, Io, VelaError, compile_network
 from arm_ext.ethosu.vela_config import VelaOptions
-from arm_ext.ethosu.worth import Clocks, Worth, dearer, worth
 from arm_ext.target.npu import Accelerator
 
 

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 from tvm.ir import Call, Expr, GenericConst
 
-from arm_ext.ethosu.plain import name_of
+from arm_ext.ethosu.integer_ops import name_of
 
 Range = tuple[int, int]
 """The least and the greatest value."""

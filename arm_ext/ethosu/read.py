@@ -13,12 +13,12 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
+from arm_ext.ethosu.integer_ops import LONG, bits_shifted, index_of, kind_of
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
-from arm_ext.ethosu.plain import LONG, bits_shifted, index_of, kind_of
 from arm_ext.ethosu.ranges import COMPUTED, Range, range_of
 from arm_ext.ethosu.reading import Array, read_by, shape_of, variables
 from arm_ext.ethosu.sums import average_of, counts_padding, over_windows, sum_of
-from arm_ext.ethosu.unread import unread
+from arm_ext.ethosu.unsupported import unread
 from relay_passes.ir.sources import bindings_of, sources_of, union
 
 _BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.minimum")

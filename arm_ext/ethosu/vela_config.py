@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from arm_ext.common.names import near
 from arm_ext.errors import UsageError
-from arm_ext.names import near
 from arm_ext.target.npu import Accelerator
 
 # Width of a family's addresses (Vela's architecture_features.py), where nothing else limits the arena.

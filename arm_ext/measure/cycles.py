@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arm_ext.measure.anew import read_anew, repeats
+from arm_ext.board.trace import Block
 from arm_ext.measure.classify import InsnClass, classify, disassemble
+from arm_ext.measure.false_dependency import read_anew, repeats
 from arm_ext.measure.mca import Mca
 from arm_ext.measure.mca_text import mca_text
-from arm_ext.measure.trace import Block
 from schedules.cores import Core
 
 _CONDITIONAL = re.compile(r"bc?\.\w+|cbn?z|tbn?z")

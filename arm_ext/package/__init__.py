@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ValidationError
 
+from arm_ext.common.faults import why
+from arm_ext.common.npz import DAMAGE, unpacked
 from arm_ext.errors import UsageError
-from arm_ext.files.faults import why
-from arm_ext.manifest import SCHEMA_VERSION, Manifest, NpuFile, NpuRegion, PackageFile, Tensor
-from arm_ext.npz import DAMAGE, unpacked
+from arm_ext.package.manifest import SCHEMA_VERSION, Manifest, NpuFile, NpuRegion, PackageFile, Tensor
 
 SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST = (
     "model.so",

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import platformdirs
 
+from arm_ext.common.faults import disk_fault
+from arm_ext.common.scratch import temporary
 from arm_ext.errors import EnvError, UsageError
-from arm_ext.files.faults import disk_fault
-from arm_ext.files.scratch import temporary
 
 # The version that pyproject.toml pins: the linker decides bytes of model.so.
 ZIGLANG = "0.17.0"

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
-from arm_ext import codegen
 from arm_ext.board import Board, open_board
 from arm_ext.board.session import BoardLostError, Session, SessionTimeoutError
+from arm_ext.pipeline import codegen
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker

@@ -11,10 +11,10 @@ import tvm
 
 from arm_ext.board import BoardInfo, conditions
 from arm_ext.board.session import Session
+from arm_ext.board.trace import MODEL_IMAGE, Trace
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.pipes import least_cycles, vector_share
-from arm_ext.measure.trace import MODEL_IMAGE, Trace
 from arm_ext.tune.measure import Result
 from schedules.cores import Core
 from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE

@@ -15,6 +15,7 @@ from typing import Self
 from arm_ext.board import open_board
 from arm_ext.board.remote import TrackedBoard
 from arm_ext.board.spec import BoardSpec, parse_spec
+from arm_ext.common.workers import Lost, Workers
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.measure.mca import find_mca
 from arm_ext.target.profiles import Profile
@@ -25,7 +26,6 @@ from arm_ext.tune.measure import OnResult, Result, ignore
 from arm_ext.tune.record import Unit
 from arm_ext.tune.reference import sample
 from arm_ext.tune.task import Task
-from arm_ext.tune.workers import Lost, Workers
 from schedules.cores import CORES
 
 # The slowest build of a kernel takes some seconds, and so does running it on an emulated board.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What candidates are of: our kernels, and for the loops that none takes how they are and what MetaSchedule makes."""
 
-from arm_ext.tune import as_lowered, metaschedule
+from schedules.generic import default_schedule, metaschedule_trace
 from schedules.kernels.common.contract import Kernel
 from schedules.select import KERNELS as OURS
 
-KERNELS: tuple[Kernel, ...] = (*OURS, as_lowered, metaschedule)
+KERNELS: tuple[Kernel, ...] = (*OURS, default_schedule, metaschedule_trace)
 
 
 def kernel_named(name: str) -> Kernel:

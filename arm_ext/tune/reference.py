@@ -9,10 +9,11 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
-from arm_ext.distance import distance
-from arm_ext.frontends.imported import TensorSpec
-from arm_ext.pipeline import Context, lower_kernels, plan
-from arm_ext.selftest import random_inputs, run_planned
+from arm_ext.common.distance import distance
+from arm_ext.frontends.common.imported import TensorSpec
+from arm_ext.frontends.common.inputs import random_inputs
+from arm_ext.pipeline.phases import Context, lower_kernels, plan
+from arm_ext.pipeline.selftest import run_planned
 from arm_ext.target.profiles import baseline_host
 from arm_ext.tune.task import Task
 from schedules.select import KERNELS

@@ -17,13 +17,13 @@ import tvm
 
 from arm_ext.errors import EnvError
 from arm_ext.target.profiles import NEON_BITS, host
-from arm_ext.tune import metaschedule
 from arm_ext.tune.candidate import Candidate, decode_workload, key_of
 from arm_ext.tune.kernels import kernel_named
 from arm_ext.tune.record import Record
 from arm_ext.tune.space import parameters
 from schedules.composites.workload import Workload
 from schedules.cores import CORES, Core
+from schedules.generic import metaschedule_trace
 from schedules.kernels.common.contract import Match
 
 UNKNOWN_CORE = "of a core that this version does not know"
@@ -88,9 +88,9 @@ def fault_of(record: Record) -> str:
 
 
 def _possible(workload: Workload, candidate: Candidate, core: Core) -> bool:
-    if candidate.kernel == metaschedule.NAME:
+    if candidate.kernel == metaschedule_trace.NAME:
         # Whether a trace fits shows when it is applied: listing those that could be takes seconds.
-        return isinstance(metaschedule.matches(workload, core), Match) and isinstance(
+        return isinstance(metaschedule_trace.matches(workload, core), Match) and isinstance(
             candidate.params.trace, str
         )
     return candidate.params in _parameters(candidate.kernel, workload, core)

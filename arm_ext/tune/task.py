@@ -15,15 +15,15 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 from tvm.relax.analysis import has_reshape_pattern
 
-from arm_ext.lower import Fused, fuse_loops
-from arm_ext.lower_fixed import FixedSizes
-from arm_ext.pipeline import Context, run_phases
+from arm_ext.pipeline.lower import Fused, fuse_loops
+from arm_ext.pipeline.lower_fixed import FixedSizes
+from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.target.profiles import Profile
-from arm_ext.tune import as_lowered, loops, metaschedule
 from arm_ext.tune.candidate import Candidate, key_of
 from relay_passes.ir.sources import bindings_of, function_sources, global_callees, relax_functions
 from schedules.composites.one_axis import widened
 from schedules.composites.workload import Workload
+from schedules.generic import default_schedule, loop_workload, metaschedule_trace
 from schedules.generic.families import GENERIC
 from schedules.kernels.common.contract import Array, Rejection
 from schedules.lowering.lower import read
@@ -130,12 +130,12 @@ def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, context: Conte
     func, core = lowered.mod[symbol], context.profile.core
     if has_reshape_pattern(func):  # it becomes a view
         return None
-    workload = loops.workload_of(func, loops.machine(context.profile.triple))
+    workload = loop_workload.workload_of(func, loop_workload.machine(context.profile.triple))
     arguments = list(call.args[1]) if len(call.args) > 1 else []
     if (
         workload is None
         or len(arguments) + 1 != len(func.params)
-        or as_lowered.scheduled(workload).kernel != GENERIC
+        or default_schedule.scheduled(workload).kernel != GENERIC
     ):
         return None
     fixed = {
@@ -150,9 +150,9 @@ def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, context: Conte
         _calling(call, symbol, func),
         {symbol: func},
         context.profile,
-        Candidate(as_lowered.NAME, as_lowered.Params()),
-        as_lowered.estimate(workload, as_lowered.Params(), core),
-        (as_lowered.NAME, metaschedule.NAME),
+        Candidate(default_schedule.NAME, default_schedule.Params()),
+        default_schedule.estimate(workload, default_schedule.Params(), core),
+        (default_schedule.NAME, metaschedule_trace.NAME),
         0,
         tuple(lowered.sources.get(symbol, ())),
         fixed,

@@ -10,16 +10,16 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from arm_ext.errors import UsageError
-from arm_ext.manifest import TunedKernel
-from arm_ext.report import KernelCall
+from arm_ext.package.manifest import TunedKernel
+from arm_ext.report.report import KernelCall
 from arm_ext.target.profiles import Profile
-from arm_ext.tune import metaschedule
 from arm_ext.tune.candidate import Candidate, key_of
 from arm_ext.tune.database import Database, best_of
 from arm_ext.tune.record import Record
 from arm_ext.tune.soundness import sound, told
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.generic import metaschedule_trace
 from schedules.select import Known
 
 _LOG = logging.getLogger(__name__)
@@ -103,10 +103,10 @@ class Tuned:
 
 def _unfit(workload: Workload, candidate: Candidate) -> str:
     """Why a trace does not fit the loops that it is of; "" if it does, or there is none."""
-    if candidate.kernel != metaschedule.NAME:
+    if candidate.kernel != metaschedule_trace.NAME:
         return ""
     try:
-        metaschedule.build(workload, candidate.params)
+        metaschedule_trace.build(workload, candidate.params)
     except ValueError as error:
         return str(error)
     return ""

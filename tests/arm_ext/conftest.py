@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import arm_ext
-from arm_ext import digits
+from arm_ext.api import digits
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from arm_ext.manifest import Manifest
 from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, list_files, write_manifest
+from arm_ext.package.manifest import Manifest
 
 _MEMORY = {"peak_activation_bytes": 8, "workspace_bytes": 0, "weight_bytes": 0, "widest": []}
 

@@ -19,8 +19,8 @@ from tvm import relax
 import arm_ext
 from arm_ext.errors import ModelError
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline import Context, run_phases
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import baseline_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 

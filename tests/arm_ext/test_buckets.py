@@ -11,7 +11,7 @@ from onnx import helper
 from tvm import relax
 
 import arm_ext
-from arm_ext.compiler import CompileResult
+from arm_ext.api.compile import CompileResult
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.package import SO
 from tests.arm_ext.models import mlp, model

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import arm_ext
+from arm_ext.api.compile import CompileResult
 from arm_ext.board import Board, open_board
-from arm_ext.compiler import CompileResult
 from arm_ext.frontends.onnx.importer import import_onnx
 from tests.arm_ext.frontends.onnx import control_models as models
 

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 import arm_ext
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.board import Board
-from arm_ext.distance import distance
+from arm_ext.common.distance import distance
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import arm_ext
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.board import Board
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 

@@ -13,14 +13,15 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 import arm_ext
-from arm_ext import NpuOptions, packing
+from arm_ext import NpuOptions
+from arm_ext.api import packing
+from arm_ext.api.bench import bench
 from arm_ext.board.confine import OFF
+from arm_ext.board.npu_status import NpuStatus
 from arm_ext.cli import invoke
 from arm_ext.ethosu.payload import Payload
-from arm_ext.measure.bench import bench
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import npu_runtime
-from arm_ext.npu_status import NpuStatus
 from arm_ext.package import Package
 from tests.arm_ext import npu_models
 from tests.arm_ext.ethosu.test_networks import MODELS

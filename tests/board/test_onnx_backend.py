@@ -9,8 +9,8 @@ import onnx_backend
 import pytest
 
 from arm_ext.board import Board
-from arm_ext.frontends.imported import ImportedModel
-from arm_ext.pipeline import Context, build, run_phases
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.pipeline.phases import Context, build, run_phases
 from arm_ext.target.profiles import resolve
 from arm_ext.target.toolchain import Linker
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 
 import arm_ext
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.board import Board
 from arm_ext.package import SELFTEST, Selftest
 

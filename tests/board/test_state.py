@@ -10,7 +10,7 @@ from onnx import numpy_helper
 from torch.nn import functional
 
 import arm_ext
-from arm_ext import runner
+from arm_ext.api import run
 from arm_ext.board import Board
 from arm_ext.package import Package
 from tests.arm_ext import state_models, torch_states
@@ -101,11 +101,11 @@ def test_a_decoder_generates_under_the_stock_wheel(decoder: tuple[Package, list[
 def test_run_checks_steps(tmp_path: Path):
     proto = state_models.int8_accumulator()
     package = arm_ext.compile(proto, output=tmp_path / "p", state={"sum": "sum_out"}).package
-    main, steps = runner.run(package, check=True).checks
+    main, steps = run.run(package, check=True).checks
     assert steps.name == "sum_out of 4 steps, reset, 1 step"
     assert main.passed
     assert steps.passed
     selftest = package.selftest()
     selftest.steps[2][0][0, 0] += 1
     selftest.save(package.path / "selftest.npz")
-    assert [check.passed for check in runner.run(package, check=True).checks] == [True, False]
+    assert [check.passed for check in run.run(package, check=True).checks] == [True, False]

@@ -8,7 +8,8 @@ import onnxruntime
 import pytest
 
 import arm_ext
-from arm_ext import NpuOptions, digits
+from arm_ext import NpuOptions
+from arm_ext.api import digits
 from tests.arm_ext import npu_models
 from tests.board.stock_python import is_available, stock_python
 

@@ -9,7 +9,7 @@ import pytest
 import arm_ext
 from arm_ext.board import Board
 from arm_ext.frontends.tflite.importer import import_tflite
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 
 MODELS = Path(__file__).parents[3] / "shared" / "models"
 # How far floats are from LiteRT's, relative to the largest. Sums are taken in another order; that may move a value that

@@ -17,7 +17,7 @@ from hypothesis import reject
 from tvm import relax
 
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline import Context, build, run_phases
+from arm_ext.pipeline.phases import Context, build, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.rewriter.recording import recording
 from tests.fuzz.graphs import Case

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from arm_ext.ethosu.partition_phase import offer_of, part_of
 from arm_ext.ethosu.read import read
 from arm_ext.native.build import npu_runtime
-from arm_ext.partitioner import offer_of, part_of
 from arm_ext.target.npu import ACCELERATORS
 from relay_passes import outline
 from tests.fuzz.compiled import Outcome

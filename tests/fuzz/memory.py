@@ -25,7 +25,7 @@ from tvm import relax
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline import Context, build, run_phases
+from arm_ext.pipeline.phases import Context, build, run_phases
 from tests.fuzz.compiled import host_profile, lld
 from tests.fuzz.describe import listing
 from tests.fuzz.memory_graphs import BEYOND_INT32, FLOATS, Batch, Graph, batches

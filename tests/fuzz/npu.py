@@ -19,15 +19,15 @@ from tvm.ir import Var
 from arm_ext.ethosu.constraints import violation
 from arm_ext.ethosu.model import run as run_model
 from arm_ext.ethosu.offload import Offloader, Region
+from arm_ext.ethosu.offload_cost import Clocks
 from arm_ext.ethosu.operators import Graph, Tensor
 from arm_ext.ethosu.partition import Part, Wishes, claim
 from arm_ext.ethosu.read import read
 from arm_ext.ethosu.reference import run_reference
+from arm_ext.ethosu.region_values import returning
 from arm_ext.ethosu.vela import VelaOptions
-from arm_ext.ethosu.worth import Clocks
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline import PHASES, Context, build
-from arm_ext.region_values import returning
+from arm_ext.pipeline.phases import PHASES, Context, build
 from arm_ext.target.npu import ACCELERATORS, Accelerator
 from schedules.numerics import tosa
 from tests.fuzz.compiled import Outcome, host_profile, linked

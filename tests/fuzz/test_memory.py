@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline import Context, build, run_phases
+from arm_ext.pipeline.phases import Context, build, run_phases
 from relay_passes.bounds import IndexCheck
 from tests.fuzz.compiled import host_profile, lld
 from tests.fuzz.memory import CrashedError, Tally, Worker, graph_of, guard_library, run_graph
@@ -75,7 +75,7 @@ def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(mod: tvm.IRModule, _trusted: object = ()) -> tuple[tvm.IRModule, list[IndexCheck]]:
         return mod, []
 
-    monkeypatch.setattr("arm_ext.lower.check_indices", nothing)
+    monkeypatch.setattr("arm_ext.pipeline.lower.check_indices", nothing)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -6,8 +6,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from arm_ext import digits
-from arm_ext.report import FloatCall
+from arm_ext.api import digits
+from arm_ext.report.report import FloatCall
 from tests.arm_ext.models import model
 
 

@@ -2,11 +2,11 @@
 import npu_table
 import pytest
 
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import import_model
-from arm_ext.macs import count_macs
+from arm_ext.pipeline.macs import count_macs
 
 
 def test_digits_are_one_region_where_the_cpu_is_slow():

@@ -3,7 +3,7 @@ import pytest
 import rank_table
 from rank_table import Measured, correlation, ordered_likewise
 
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.target.profiles import resolve
 
 

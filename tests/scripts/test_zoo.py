@@ -11,11 +11,11 @@ from onnx import helper
 from tvm import relax
 from tvm.relax.analysis import free_vars
 
-from arm_ext.distance import distance
+from arm_ext.common.distance import distance
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.pipeline import Context, run_phases
-from arm_ext.selftest import check_of, run_on_host
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.selftest import check_of, run_on_host
 from arm_ext.target.profiles import resolve
 from relay_passes.ir.sources import bindings_of, sources_of
 from tests.fuzz.oracle import check_quantized

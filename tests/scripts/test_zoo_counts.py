@@ -9,7 +9,7 @@ import pytest
 import arm_ext
 from arm_ext.board import open_board
 from arm_ext.package import REPORT_JSON, load_package
-from arm_ext.report import CompileReport
+from arm_ext.report.report import CompileReport
 from schedules.generic.families import GENERIC
 
 pytest.importorskip("torch", reason="the zoo is made with torch; pip install -e .[torch]")

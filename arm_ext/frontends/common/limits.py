@@ -20,7 +20,7 @@ from arm_ext.errors import ModelError
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 if TYPE_CHECKING:
-    from arm_ext.frontends.imported import TensorSpec
+    from arm_ext.frontends.common.imported import TensorSpec
 
 MOST = 2**31 - 1
 """Of a number that says how to compute: TVM's attributes, and most formats' own, have 32 bits."""

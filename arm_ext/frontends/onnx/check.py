@@ -10,6 +10,13 @@ from onnx import defs, helper, numpy_helper
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.errors import ArmExtError, ModelError, UsageError
+from arm_ext.frontends.common.refuse import (
+    Shapes,
+    misfit,
+    refuse_dynamic_inputs,
+    refuse_operators,
+    refuse_unknown_inputs,
+)
 from arm_ext.frontends.onnx.advice import advice
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of
 from arm_ext.frontends.onnx.fused import NORMS
@@ -18,13 +25,6 @@ from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.operators import EXPANSIONS, expand_operators
 from arm_ext.frontends.onnx.shapes import forget_shapes
 from arm_ext.frontends.onnx.weights import without_weights
-from arm_ext.frontends.refuse import (
-    Shapes,
-    misfit,
-    refuse_dynamic_inputs,
-    refuse_operators,
-    refuse_unknown_inputs,
-)
 
 _UNCOMPUTED = {
     number

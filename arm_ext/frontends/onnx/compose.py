@@ -15,13 +15,13 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm_ffi import structural_equal
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.onnx.block import Block, Callee, call
+from arm_ext.frontends.common.block import Block, Callee, call
+from arm_ext.frontends.common.loops import row_writer
+from arm_ext.frontends.common.rounds import SCALAR, Rounds
 from arm_ext.frontends.onnx.check import runtime_inputs
 from arm_ext.frontends.onnx.control import body_of
 from arm_ext.frontends.onnx.cut import Cut, Surroundings, captures, reads, subgraphs
-from arm_ext.frontends.onnx.rounds import SCALAR, Rounds
 from arm_ext.frontends.onnx.while_loop import While, while_of
-from arm_ext.loops import row_writer
 from relay_passes.programs.merge_modules import MAIN
 
 _BRANCHES = {"then": "then_branch", "else": "else_branch"}

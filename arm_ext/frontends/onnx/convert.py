@@ -12,9 +12,9 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
-from arm_ext.frontends.naming import name_calls
+from arm_ext.frontends.common.naming import name_calls
+from arm_ext.frontends.common.refuse import not_imported
 from arm_ext.frontends.onnx.expansion import opset_of
-from arm_ext.frontends.refuse import not_imported
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]

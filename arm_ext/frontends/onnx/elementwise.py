@@ -12,12 +12,10 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.maths import ATAN
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import like, reduce
-
-# Cephes, atanf: the polynomial for |x| ≤ tan(pi / 8), from its highest power, in x² and times x³.
-ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
 
 # sinh(x) = x + x³ (1 / 3! + x² / 5! + …): up to x⁹ the rest is below 2^-24 of it for |x| ≤ 1.
 _SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))

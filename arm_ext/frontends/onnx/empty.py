@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.imported import TensorSpec
+from arm_ext.frontends.common.imported import TensorSpec
 
 
 @contextmanager

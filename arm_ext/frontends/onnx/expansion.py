@@ -11,8 +11,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.weights import without_weights
-from arm_ext.frontends.refuse import reason_of
 
 Expand = Callable[["Expansion"], None]
 

@@ -15,8 +15,10 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
+from arm_ext.common.names import near
+from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.errors import ArmExtError, ModelError, UsageError
-from arm_ext.files.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.check import set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
@@ -25,8 +27,6 @@ from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.values import is_static, value_types, values_read
 from arm_ext.frontends.onnx.weights import weight_bytes, without_weights
-from arm_ext.frontends.refuse import Shapes
-from arm_ext.names import near
 
 # What a quantiser takes into the operator before it.
 _ACTIVATIONS = ("Clip", "LeakyRelu", "Relu")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from arm_ext.frontends.common.maths import waves
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, part, stack
 
@@ -59,18 +60,6 @@ def stft(e: Expansion) -> None:
     bins = size // 2 + 1 if e.attribute("onesided", 1) else size
     outputs = _transformed(e, frames, waves(size, size, bins, False, e.dtype(signal)))
     stack(e, outputs, 3, e.node.output[0])
-
-
-def waves(
-    samples: int, size: int, bins: int, inverse: bool, dtype: np.dtype[Any]
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """[samples, bins] of cosines and of sines with the transform's sign, scaled."""
-    # The product of the indices is taken modulo the length while it is exact.
-    turns = np.outer(np.arange(samples), np.arange(bins)) % size / size
-    scale = 1 / size if inverse else 1.0
-    sign = 1 if inverse else -1
-    angle = 2 * np.pi * turns
-    return (scale * np.cos(angle)).astype(dtype), (sign * scale * np.sin(angle)).astype(dtype)
 
 
 def _transformed(

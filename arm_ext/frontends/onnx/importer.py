@@ -17,10 +17,11 @@ from onnx import helper
 from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.apart import run_apart
+from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values
-from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.empty import telling_of_empty
 from arm_ext.frontends.onnx.functions import inline_model_functions
@@ -30,7 +31,6 @@ from arm_ext.frontends.onnx.program import import_program, name_nodes
 from arm_ext.frontends.onnx.reference import reference
 from arm_ext.frontends.onnx.tolerated import make_valid
 from arm_ext.frontends.onnx.weights import refuse_heavy, serialise, sha256
-from arm_ext.frontends.refuse import Shapes
 from relay_passes.canonicalize.define_division import divides_integers
 
 

@@ -16,8 +16,8 @@ import onnx
 import tvm
 from onnx import ModelProto
 
-from arm_ext.frontends.functions import Functions
-from arm_ext.frontends.onnx.block import Callee
+from arm_ext.frontends.common.block import Callee
+from arm_ext.frontends.common.functions import Functions
 from arm_ext.frontends.onnx.check import check_supported, name_contrib, runtime_inputs, unsupported_within
 from arm_ext.frontends.onnx.compose import Composition
 from arm_ext.frontends.onnx.convert import convert

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
 
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.state import with_states
 from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
-from arm_ext.frontends.refuse import Shapes
-from arm_ext.frontends.state import with_states
 
 
 def import_onnx_states(

@@ -7,11 +7,11 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, NodeProto, TypeProto, helper
 
+from arm_ext.common.workers import Lost, Workers
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.onnx.importer import input_specs
 from arm_ext.frontends.onnx.reference import Job, OneOutput, Shown
 from arm_ext.frontends.onnx.weights import without_weights
-from arm_ext.selftest import random_inputs
-from arm_ext.tune.workers import Lost, Workers
 
 _RUN_SECONDS = 60
 """A part that runs longer hangs."""

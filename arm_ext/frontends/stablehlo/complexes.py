@@ -13,7 +13,7 @@ from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.onnx.fourier import waves
+from arm_ext.frontends.common.maths import waves
 from arm_ext.frontends.stablehlo.attributes import ints, tensor_of, word
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Complex, Held

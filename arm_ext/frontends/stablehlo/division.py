@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Division of integers in StableHLO, which gives -1 for a divisor of 0, of all bits, as XLA does on the CPU.
 
-All else is as `relay_passes.define_division` has it.
+All else is as `relay_passes.canonicalize.define_division` has it.
 """
 
 from tvm import relax

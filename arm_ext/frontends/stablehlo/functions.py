@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.ir import Expr
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.onnx.elementwise import ATAN
+from arm_ext.frontends.common.maths import ATAN
 from arm_ext.frontends.stablehlo.values import Values
 
 R = relax.op

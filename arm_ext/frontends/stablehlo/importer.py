@@ -23,9 +23,9 @@ from tvm import relax
 from tvm.ir import Var
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values
-from arm_ext.frontends.imported import ImportedModel, TensorSpec
-from arm_ext.frontends.refuse import (
+from arm_ext.frontends.common.refuse import (
     Shapes,
     misfit,
     not_imported,

@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.ir import TupleGetItem
 
 from arm_ext.frontends.common.limits import Site, check_tensor
-from arm_ext.frontends.refuse import refuse_operators
+from arm_ext.frontends.common.refuse import refuse_operators
 from arm_ext.frontends.stablehlo import (
     complexes,
     control,

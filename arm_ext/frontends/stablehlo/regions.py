@@ -10,8 +10,8 @@ from tvm import relax
 from tvm.ir import Expr, TupleGetItem, Type, Var
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.onnx.block import Block, Callee, call
-from arm_ext.frontends.onnx.rounds import SCALAR, Rounds
+from arm_ext.frontends.common.block import Block, Callee, call
+from arm_ext.frontends.common.rounds import SCALAR, Rounds
 from arm_ext.frontends.stablehlo.translator import Translator
 from arm_ext.frontends.stablehlo.values import Complex, Held
 

@@ -13,8 +13,8 @@ from tvm.ir import Call, Expr, GlobalVar, TupleGetItem, Var
 from tvm.relax.analysis import free_vars
 from tvm_ffi import structural_map
 
-from arm_ext.frontends.functions import Functions
-from arm_ext.frontends.onnx.block import Block, Callee, call
+from arm_ext.frontends.common.block import Block, Callee, call
+from arm_ext.frontends.common.functions import Functions
 from relay_passes.ir.sources import bindings_of, sources_of, union
 from relay_passes.programs.merge_modules import MAIN
 from relay_passes.programs.outline import Part, function_of

@@ -9,8 +9,8 @@ from tvm import relax
 from tvm.ir import Expr, Var
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.block import Callee
 from arm_ext.frontends.common.limits import MOST_CALLS
-from arm_ext.frontends.onnx.block import Callee
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
 from arm_ext.frontends.stablehlo.expansions import known_functions
 from arm_ext.frontends.stablehlo.scalars import computable, compute

@@ -23,10 +23,10 @@ from tvm import relax
 
 from arm_ext.errors import UsageError
 from arm_ext.frontends.common.apart import Reference, run_apart
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_tensor, check_values
-from arm_ext.frontends.imported import ImportedModel, TensorSpec
-from arm_ext.frontends.naming import name_calls
-from arm_ext.frontends.refuse import not_imported
+from arm_ext.frontends.common.naming import name_calls
+from arm_ext.frontends.common.refuse import not_imported
 from arm_ext.frontends.tflite.access import Whole
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.converter import QdqConverter

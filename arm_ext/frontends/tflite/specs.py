@@ -9,8 +9,8 @@ import tvm
 from tvm.ir import TupleType
 
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.imported import TensorSpec
-from arm_ext.frontends.refuse import Shapes, refuse_unknown_inputs
+from arm_ext.frontends.common.imported import TensorSpec
+from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 
 _DTYPES = {
     tflite.TensorType.BOOL: "bool",

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from arm_ext.frontends.refuse import refuse_operators
+from arm_ext.frontends.common.refuse import refuse_operators
 from arm_ext.frontends.tflite.codes import CUSTOM, operator_name
 from arm_ext.frontends.tflite.graphs import graphs_of
 from arm_ext.frontends.tflite.operators import OWN

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arm_ext.frontends.imported import State, TensorSpec
+from arm_ext.frontends.common.imported import State, TensorSpec
 
 
 @dataclass(frozen=True)

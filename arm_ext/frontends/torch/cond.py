@@ -14,7 +14,7 @@ from tvm.ir import Call, Expr, GenericConst, GlobalVar, TupleGetItem, Var
 from tvm.relax.analysis import free_vars
 from tvm_ffi import structural_map
 
-from arm_ext.frontends.refuse import refuse_operators
+from arm_ext.frontends.common.refuse import refuse_operators
 from relay_passes.ir.sources import map_calls, relax_functions, sources_of, union, with_source
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.programs.merge_modules import MAIN, add_functions

@@ -17,7 +17,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.refuse import reason_of
+from arm_ext.frontends.common.refuse import reason_of
 
 # Listed at most, so that a message fits on a screen.
 _SHOWN = 3

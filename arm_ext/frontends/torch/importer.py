@@ -19,17 +19,17 @@ from torch.export.graph_signature import ConstantArgument, OutputKind
 from tvm import relax
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import Site, check_inputs, check_tensor, check_values
-from arm_ext.frontends.imported import ImportedModel, TensorSpec
-from arm_ext.frontends.naming import name_calls
-from arm_ext.frontends.refuse import (
+from arm_ext.frontends.common.naming import name_calls
+from arm_ext.frontends.common.refuse import (
     Shapes,
     misfit,
     reason_of,
     refuse_dynamic_inputs,
     refuse_unknown_inputs,
 )
-from arm_ext.frontends.state import with_states
+from arm_ext.frontends.common.state import with_states
 from arm_ext.frontends.torch.archive import UntrustedError, read_program
 from arm_ext.frontends.torch.cond import with_branches
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time

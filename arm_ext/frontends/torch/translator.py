@@ -11,7 +11,7 @@ from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.refuse import reason_of, refuse_operators
+from arm_ext.frontends.common.refuse import reason_of, refuse_operators
 from arm_ext.frontends.torch import while_loop
 from arm_ext.frontends.torch.converters import CONVERTERS
 

@@ -7,7 +7,7 @@ loop(go, x, w): if go: loop(*round(x, w), w)  else: x
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 import tvm
@@ -15,16 +15,31 @@ from tvm import relax
 from tvm.ir import Call, GlobalVar, Var
 from tvm_ffi import structural_equal
 
-from arm_ext.frontends.onnx.block import Block, call
-
-if TYPE_CHECKING:
-    from arm_ext.frontends.torch.translator import Translator
+from arm_ext.frontends.common.block import Block, call
 
 NAME = "while_loop"
 _GO = relax.TensorType((), "bool")
 
 
-def while_loop(importer: "Translator", node: torch.fx.Node) -> list[relax.Expr]:
+class Importer(Protocol):
+    """What converting a loop asks of the importer; `loops` is how many there were until now."""
+
+    block_builder: relax.BlockBuilder
+    env: dict[torch.fx.Node, relax.Expr]
+    loops: int
+
+    def retrieve_args(self, node: torch.fx.Node) -> Any:
+        """Return a node's arguments, values as those of the graph."""
+
+    def has_loop(self, graph: torch.fx.GraphModule) -> bool:
+        """Whether a graph has a loop."""
+
+    def _translate_fx_graph(
+        self, graph: torch.fx.GraphModule, nodes: Any, inputs: Any
+    ) -> tuple[relax.Expr, ...]: ...
+
+
+def while_loop(importer: Importer, node: torch.fx.Node) -> list[relax.Expr]:
     """Convert a loop; returns its states after the last round."""
     more, body, states, fixed = importer.retrieve_args(node)
     emit = importer.block_builder.emit
@@ -47,7 +62,7 @@ def _tensor(value: Any) -> relax.Expr:
 
 
 def _inlined(
-    importer: "Translator", graph: torch.fx.GraphModule, values: Sequence[relax.Expr]
+    importer: Importer, graph: torch.fx.GraphModule, values: Sequence[relax.Expr]
 ) -> tuple[relax.Expr, ...]:
     """What a subgraph gives for values, computed where the importer is."""
     nodes = list(graph.graph.nodes)
@@ -61,7 +76,7 @@ def _inlined(
 
 
 def _round(
-    importer: "Translator",
+    importer: Importer,
     more: torch.fx.GraphModule,
     body: torch.fx.GraphModule,
     states: Sequence[relax.Expr],

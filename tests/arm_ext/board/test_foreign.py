@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import arm_ext
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.board import base, foreign
 from arm_ext.board.confine import Support
 from arm_ext.board.foreign import remember, warn_of_foreign

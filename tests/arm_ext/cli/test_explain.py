@@ -7,11 +7,11 @@ import numpy as np
 import onnx
 import pytest
 
-from arm_ext import digits
+from arm_ext.api import digits
+from arm_ext.api.explain import NAMES
 from arm_ext.cli import invoke
 from arm_ext.cli.explain import _detail, _overview
-from arm_ext.explainer import NAMES
-from arm_ext.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
+from arm_ext.report.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
 from tests.arm_ext.explained import explained
 from tests.arm_ext.models import mlp
 

@@ -12,9 +12,10 @@ from time import monotonic, sleep
 import pytest
 from rich.console import Console
 
-from arm_ext import cli, tuner
+from arm_ext import cli
+from arm_ext.api import tune
 from arm_ext.cli import tune_view
-from arm_ext.files.scratch import TEMPORARY, remove_dead
+from arm_ext.common.scratch import TEMPORARY, remove_dead
 from arm_ext.tune.database import Database
 from arm_ext.tune.measure import Result
 from arm_ext.tune.progress import start
@@ -40,7 +41,7 @@ class _Fleet(StandIn):
 
 @pytest.fixture
 def fleet(monkeypatch: pytest.MonkeyPatch) -> type[_Fleet]:
-    monkeypatch.setattr(tuner, "Fleet", _Fleet)
+    monkeypatch.setattr(tune, "Fleet", _Fleet)
     return _Fleet
 
 

@@ -7,14 +7,14 @@ from functools import cache, cached_property
 import onnx
 import tvm
 
+from arm_ext.ethosu.divider import Divider
+from arm_ext.ethosu.npu_files import Offloaded
 from arm_ext.ethosu.operators import Graph, Operator
 from arm_ext.ethosu.read import read
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import import_model
-from arm_ext.macs import count_macs
-from arm_ext.npu_files import Offloaded
-from arm_ext.offloading import Divider
-from arm_ext.pipeline import Context, run_phases
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.target.profiles import resolve
 from schedules.numerics import tosa
 from tests.arm_ext import npu_models

@@ -16,8 +16,8 @@ from arm_ext.ethosu.read import read
 from arm_ext.ethosu.reference import run_reference
 from arm_ext.ethosu.tosa import emit
 from arm_ext.ethosu.vela import Io, compile_network
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.load import import_model
-from arm_ext.selftest import random_inputs
 from arm_ext.target.npu import ACCELERATORS
 from tests.fuzz.npu import integerized, values_of
 

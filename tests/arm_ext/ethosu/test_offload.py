@@ -5,10 +5,10 @@ import pytest
 
 from arm_ext.ethosu import offload
 from arm_ext.ethosu.offload import Offload, Offloader
+from arm_ext.ethosu.offload_cost import Clocks
 from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.partition import Wishes
 from arm_ext.ethosu.vela import VelaError, VelaOptions, compile_network
-from arm_ext.ethosu.worth import Clocks
 from arm_ext.target.npu import resolve_npu
 from tests.arm_ext.ethosu.divided import prepared
 

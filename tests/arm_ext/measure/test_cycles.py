@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from arm_ext.board.trace import Block
 from arm_ext.measure.cycles import block_costs, glue
 from arm_ext.measure.mca import find_mca
-from arm_ext.measure.trace import Block
 from schedules.cores import CORES
 from tests.arm_ext.measure.a64 import words
 

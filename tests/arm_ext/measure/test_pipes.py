@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
+from arm_ext.board.trace import Block
 from arm_ext.measure.cycles import BlockCost
 from arm_ext.measure.pipes import least_cycles, vector_share
-from arm_ext.measure.trace import Block
 from schedules.cores import CORES
 
 FMLA, LOAD, STORE, ADD = 0x4E22CC20, 0x3DC00000, 0x3D800000, 0x91000400

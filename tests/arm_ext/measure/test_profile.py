@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
+from arm_ext.board.trace import Block, Trace
 from arm_ext.measure.classify import InsnClass
 from arm_ext.measure.mca import find_mca
 from arm_ext.measure.profile import BUS_BYTES_PER_CYCLE, CountReport, profile
-from arm_ext.measure.trace import Block, Trace
 from schedules.cores import CORES
 from tests.arm_ext.measure.a64 import words
 

@@ -14,12 +14,12 @@ import pytest
 
 import arm_ext.native
 from arm_ext import NpuOptions
+from arm_ext.ethosu.divider import Divider
 from arm_ext.ethosu.linux_driver import refused_by_linux
 from arm_ext.ethosu.model import run
 from arm_ext.ethosu.model.stream import unwrap
 from arm_ext.ethosu.payload import Payload
 from arm_ext.ethosu.vela import VelaError
-from arm_ext.offloading import Divider
 from tests.arm_ext.ethosu.divided import prepare
 from tests.arm_ext.ethosu.integer_cases import take
 from tests.arm_ext.ethosu.model.test_machine import graph_of, inputs_of, payload_of

@@ -8,9 +8,9 @@ import pytest
 
 import arm_ext
 from arm_ext.errors import UsageError
-from arm_ext.manifest import Manifest, manifest_schema
 from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
-from arm_ext.report import report_schema
+from arm_ext.package.manifest import Manifest, manifest_schema
+from arm_ext.report.report import report_schema
 from tests.arm_ext.packages import fill, relist
 
 SCHEMAS = Path(arm_ext.__file__).parent / "schemas"

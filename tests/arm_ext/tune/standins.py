@@ -8,7 +8,7 @@ from pathlib import Path
 
 from arm_ext.board import Board
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline import Context
+from arm_ext.pipeline.phases import Context
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate, encode_workload
 from arm_ext.tune.chain import Chain

@@ -12,10 +12,10 @@ import tvm
 from onnx import helper
 
 import arm_ext
+from arm_ext.api.tune import _usable
 from arm_ext.cli import invoke
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline import Context
-from arm_ext.tune import metaschedule
+from arm_ext.pipeline.phases import Context
 from arm_ext.tune.candidate import Candidate, encode_workload
 from arm_ext.tune.database import LONGEST, NO_RECORD, OTHER_BOOK, TOO_LONG, TORN, Database
 from arm_ext.tune.record import Record, book_of
@@ -23,7 +23,7 @@ from arm_ext.tune.soundness import IMPOSSIBLE, NO_KERNEL, UNKNOWN_CORE, WRONG_WO
 from arm_ext.tune.space import space
 from arm_ext.tune.task import Task, extract
 from arm_ext.tune.tuned import Tuned
-from arm_ext.tuner import _usable
+from schedules.generic import metaschedule_trace
 from tests.arm_ext import models
 from tests.arm_ext.tune import standins
 from tests.arm_ext.tune.standins import A76, tasks
@@ -138,7 +138,7 @@ def test_compile_uses_what_is_sound(folder: Path, tmp_path: Path, caplog: pytest
 
 def test_a_trace_that_does_not_fit_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (task, *_) = extract(import_model(_sine()).mod, Context(A76))
-    junk = {"kernel": metaschedule.NAME, "params": {"trace": "[[], []"}}
+    junk = {"kernel": metaschedule_trace.NAME, "params": {"trace": "[[], []"}}
     Database(tmp_path, create=True).append([_record(task, cost=9.0), _record(task, candidate=junk, cost=1.0)])
     known = Tuned(tmp_path, A76)(task.workload, A76.core)
     assert known is not None

@@ -4,9 +4,9 @@ from functools import cache
 
 import pytest
 
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline import Context
+from arm_ext.pipeline.phases import Context
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.candidate import Candidate, build
 from arm_ext.tune.space import FOLLOWING, HOPELESS, counterpart, space

@@ -2,9 +2,9 @@
 import numpy as np
 from onnx import helper
 
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline import Context
+from arm_ext.pipeline.phases import Context
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.task import extract
 from schedules.select import kernel_named

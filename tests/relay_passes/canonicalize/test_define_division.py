@@ -6,7 +6,7 @@ import pytest
 from tvm import relax
 from tvm.ir import IRModule
 
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.canonicalize.define_division import define_division, divides_integers, quotient, remainder
 from relay_passes.ir.sources import bindings_of, name_bindings, unnamed_calls
 

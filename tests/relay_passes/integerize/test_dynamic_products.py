@@ -7,7 +7,7 @@ import tvm
 from tvm import relax, tirx
 from tvm.relax import op
 
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes import dynamic_products, fuse
 from relay_passes.integerize.dynamic_products import NAME
 from relay_passes.ir.sources import relax_functions, sources_of

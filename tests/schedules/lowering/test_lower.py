@@ -2,7 +2,6 @@
 import numpy as np
 import pytest
 import tvm
-from schedules.parse import parse
 from tvm import relax
 from tvm.relax import op
 
@@ -10,10 +9,11 @@ from schedules.composites.vocabulary import MATMUL_S8
 from schedules.composites.workload import Composite, Magnitude
 from schedules.kernels.gemm import gemm_f32
 from schedules.lowering.lower import Lowered, lower
+from schedules.lowering.parse import parse
 from schedules.numerics.qdq.matmul import matmul_routine
 from schedules.numerics.qdq.requantize import requantize_routine
 from schedules.select import Known, Rejected
-from tests.schedules.composites import composite, constant, tensor
+from tests.schedules.composite_functions import composite, constant, tensor
 from tests.schedules.numerics.routines import Per
 from tests.schedules.programs import NEON_CORE, host, run_on_host
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from jax import lax
 
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
 from arm_ext.frontends.tflite.importer import import_tflite
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.canonicalize.define_division import quotient, remainder
 from tests.arm_ext.frontends.onnx.one_node import OneNode, set_output_shapes
 from tests.arm_ext.frontends.stablehlo.models import text

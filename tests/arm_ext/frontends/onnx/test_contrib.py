@@ -9,7 +9,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.contrib import EXPANSIONS
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.onnx.contrib_cases import CASES, Case
 from tests.arm_ext.frontends.onnx.one_node import MS, OneNode, set_output_shapes
 from tests.arm_ext.frontends.onnx.test_quantized import import_and_run

@@ -11,11 +11,11 @@ from onnx import ModelProto
 from tvm import relax
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.memory import memory_of
-from arm_ext.pipeline import Context, build, run_phases
-from arm_ext.report import CompileReport, build_report
+from arm_ext.pipeline.memory import memory_of
+from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.report.report import CompileReport, build_report
 from arm_ext.target.profiles import baseline_host
 from relay_passes import unnamed_calls
 from tests.arm_ext.frontends.onnx import control_models as models

@@ -8,11 +8,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from arm_ext import digits
+from arm_ext.api import digits
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.extract import save_node
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline import Context, run_phases
+from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.models import mlp, model
 

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.fuzz.graphs import Case
 from tests.fuzz.npu import npu_outcome_of
 

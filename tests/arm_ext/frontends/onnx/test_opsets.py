@@ -10,9 +10,10 @@ import onnx.version_converter
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.selftest import random_inputs, run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.onnx.one_node import set_output_shapes
 from tests.arm_ext.models import mlp, residual_cnn
 

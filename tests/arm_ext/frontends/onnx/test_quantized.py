@@ -7,11 +7,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.quantized import EXPANSIONS
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from tests.arm_ext.frontends.onnx.one_node import MS, OneNode, set_output_shapes
 from tests.arm_ext.frontends.onnx.quantized_cases import CASES, SCALES, Case, Scales

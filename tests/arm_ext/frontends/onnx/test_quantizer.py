@@ -11,7 +11,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of, sources_of
 from tests.arm_ext.models import model
 

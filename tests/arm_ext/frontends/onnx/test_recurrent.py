@@ -9,7 +9,7 @@ from onnx import helper, numpy_helper
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import unnamed_calls
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

@@ -9,7 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.onnx.one_node import set_output_shapes
 
 PLACES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")

@@ -5,11 +5,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.frontends.onnx.shapes import fold_shapes
 from arm_ext.frontends.onnx.weights import SMALL_ELEMENTS
-from arm_ext.selftest import random_inputs, run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of, sources_of
 from tests.arm_ext.models import model
 from tests.relay_passes.graphs import operators

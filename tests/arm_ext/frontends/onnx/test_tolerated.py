@@ -11,7 +11,7 @@ from onnx import ModelProto, NodeProto, helper
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.onnx.one_node import MS
 from tests.arm_ext.models import model
 

@@ -6,7 +6,7 @@ import pytest
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.onnx.one_node import OneNode, set_output_shapes
 
 # Sums of some dozens of products in binary32.

@@ -15,7 +15,7 @@ from tvm import relax
 
 from arm_ext.frontends.stablehlo import control
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of, relax_functions
 from tests.arm_ext.frontends.stablehlo.models import Weights, text
 from tests.arm_ext.frontends.stablehlo.test_importer import check

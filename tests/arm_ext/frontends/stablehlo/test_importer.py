@@ -16,11 +16,12 @@ from jax import export
 
 from arm_ext.errors import EnvError, ModelError, UsageError
 from arm_ext.frontends import load
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.stablehlo import module
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
-from arm_ext.selftest import random_inputs, run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.ir.sources import unnamed_calls
 from tests.arm_ext.frontends.stablehlo.cases import CASES

@@ -7,7 +7,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from arm_ext.frontends.tflite.importer import import_tflite
-from arm_ext.selftest import make_steps
+from arm_ext.pipeline.selftest import make_steps
 from schedules.numerics.qdq import NUMERICS
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 

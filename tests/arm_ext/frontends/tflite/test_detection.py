@@ -11,7 +11,7 @@ from flatbuffers import flexbuffers
 from arm_ext.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 
 BOXES, CLASSES = 40, 5

@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, schema
 
 # Sums of some dozens of products in binary32, relative to the largest.

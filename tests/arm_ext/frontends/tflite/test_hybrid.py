@@ -10,7 +10,7 @@ import tflite
 
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, random_values, single_operators
 
 FLOAT32_KWS = Path(__file__).parents[5] / "shared" / "models" / "kws_ref_model_float32.tflite"

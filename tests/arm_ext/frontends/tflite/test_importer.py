@@ -8,10 +8,10 @@ import pytest
 import tflite
 
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.frontends.tflite.cases import EXACT, SCALES, WITHIN_ONE, Case, Scales

@@ -6,7 +6,7 @@ from tvm import relax
 
 from arm_ext.frontends.tflite.fixed_point import multiplier_of
 from arm_ext.frontends.tflite.integers import scaled
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from relay_passes.ir.sources import bindings_of, name_bindings
 
 SCALES = [2.0**-9, 0.3, 1.0, 5.7]

@@ -8,8 +8,8 @@ import pytest
 
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.pipeline import Context, run_phases
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import baseline_host
 from tests.arm_ext.frontends.tflite.builder import random_values, single_operators
 

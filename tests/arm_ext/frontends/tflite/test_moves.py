@@ -10,7 +10,7 @@ import pytest
 from arm_ext.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder, random_values
 
 X = (2, 9, 8, 6)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.tflite.importer import import_tflite
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 from tests.arm_ext.frontends.tflite.test_svdf import integer_svdf, svdf

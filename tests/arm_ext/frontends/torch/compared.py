@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 
 # Sums in another order, and other polynomials for exponentials.
 BOUND = 2e-6

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 import arm_ext
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.load import export_module, import_model
-from arm_ext.quant.frontend import import_given
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.quantization.quantize_model import import_given
 
 
 class Branch(nn.Module):

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.pipeline import Context, run_phases
-from arm_ext.selftest import random_inputs, run_on_host
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import baseline_host
 from relay_passes.ir.sources import unnamed_calls
 from tests.arm_ext.frontends.torch.models import MODELS, exported

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
 
 SHAPE, LENGTH = (3, 7, 5), 2
 

@@ -13,11 +13,11 @@ import zoo
 from torch import nn
 from tvm import relax
 
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.pipeline import Context, run_phases
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.frontends.torch.quantizer import Dynamic, quantized
 

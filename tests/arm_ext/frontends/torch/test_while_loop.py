@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from arm_ext.control import split
-from arm_ext.frontends.imported import ImportedModel
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.selftest import run_on_host
+from arm_ext.pipeline.selftest import run_on_host
+from relay_passes.programs.control_flow import split
 
 WIDTH = 7
 

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.bench`: a package measured on a board, on the self-test's inputs."""
+
+from typing import Any, Literal
+
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from arm_ext.board import Board, conditions, open_board
+from arm_ext.board.foreign import warn_of_foreign
+from arm_ext.board.npu_status import NpuStatus
+from arm_ext.board.spec import parse_spec
+from arm_ext.board.trace import Trace
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
+from arm_ext.measure.mca import Mca, find_mca
+from arm_ext.measure.profile import CountReport, profile
+from arm_ext.measure.threads import ThreadReport, thread_report
+from arm_ext.measure.times import REPEATS, WARMUP, TimeReport, time_report
+from arm_ext.package import AnyPackage, Package, package_of
+from arm_ext.shapes.given import Given, static_shapes
+from schedules.cores import CORES, Core
+
+Report = CountReport | ThreadReport | TimeReport
+
+
+class BucketReport(BaseModel):
+    """One inference of a package with several shapes, on those of `inputs`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    inputs: str
+    report: Report
+
+
+class BucketReports(BaseModel):
+    """One inference of each bucket."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: Literal[1] = 1
+    kind: Literal["buckets"] = "buckets"
+    buckets: tuple[BucketReport, ...]
+
+
+def bench(
+    package: AnyPackage,
+    board: str = "virtual",
+    *,
+    threads: int = 1,
+    shapes: Given | None = None,
+) -> Report | BucketReports:
+    """Measure one inference: counts and a cycle estimate on a virtual board, times on a real one.
+
+    Of a model with states it is one step.
+
+    Args:
+        package: Folder, opened package, or what `compile` returned.
+        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        threads: Of the runtime on a virtual board: with several, what is counted is the share of each.
+        shapes: Input name → shape: which of a package's several to measure; all by default, a report each.
+
+    Raises:
+        UsageError: No such package, shapes or board name, a package for a core that there is no model of, or a number
+            of threads for a real board, whose runtime has its own (TVM_NUM_THREADS).
+        EnvError: The board is out of reach or lacks a feature; QEMU without plugins; no llvm-mca.
+    """
+    pkg = package_of(package)
+    views = _of_shapes(pkg, static_shapes(shapes, "bench"))
+    if len(views) == 1:
+        return _measure(views[0], board, threads)
+    return BucketReports(
+        buckets=tuple(
+            BucketReport(inputs=view.describe_inputs(), report=_measure(view, board, threads))
+            for view in views
+        )
+    )
+
+
+def _of_shapes(package: Package, shapes: Shapes) -> list[Package]:
+    """The package's buckets that have the shapes given."""
+    views = package.views()
+    named = {tensor.name for tensor in package.manifest.inputs}
+    refuse_unknown_inputs(shapes, named)
+    found = [
+        view
+        for view in views
+        if all(shapes.get(t.name, tuple(t.shape)) == tuple(t.shape) for t in view.manifest.inputs)
+    ]
+    if not found:
+        have = "; ".join(view.describe_inputs() for view in views)
+        raise UsageError(f"--shape: the package has no such shapes; it has {have}")
+    return found
+
+
+def _measure(pkg: Package, board: str, threads: int) -> Report:
+    virtual = parse_spec(board).kind == "virtual"
+    if threads > 1:
+        if not virtual:
+            raise UsageError(
+                f"board {board} has its own number of threads: TVM_NUM_THREADS in its environment"
+            )
+        trace, npu = _trace(pkg, board, threads)
+        return thread_report(trace, threads).model_copy(update={"npu": npu})
+    if virtual:
+        # What may be missing is looked for before the board is started.
+        return _count(pkg, board, _core(pkg), find_mca())
+    return _time(pkg, board)
+
+
+def _core(package: Package) -> Core:
+    name = package.manifest.target.core
+    if name not in CORES:
+        raise UsageError(
+            f"{package.path} was compiled for this machine's {name}, of which there is no model to estimate "
+            "cycles with; compile for a profile that `arm-ext targets` lists, or measure on --board local"
+        )
+    return CORES[name]
+
+
+def _count(package: Package, board: str, core: Core, mca: Mca) -> CountReport:
+    manifest = package.manifest
+    trace, npu = _trace(package, board, threads=1)
+    working_set = manifest.memory.weight_bytes + manifest.memory.peak_activation_bytes
+    counts = profile(trace, core, mca, macs=manifest.macs, working_set=working_set)
+    return counts.model_copy(update={"npu": npu})
+
+
+def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus | None]:
+    target = package.manifest.target
+    with open_board(
+        board, profile=target.profile, profile_cpu=target.qemu_cpu, counting=True, threads=threads
+    ) as opened:
+        opened.require(target.features)
+        warn_of_foreign(package.path, package.manifest.so_sha256, opened)
+        model = opened.load(package.so)
+        trace = model.count(_inputs(package), steps=bool(package.manifest.states))
+        return trace, model.npu_status() if package.has_npu_regions else None
+
+
+def _time(package: Package, board: str) -> TimeReport:
+    with open_board(board) as opened:
+        opened.require(package.manifest.target.features)
+        threads, governor = _conditions(opened)
+        warn_of_foreign(package.path, package.manifest.so_sha256, opened)
+        model = opened.load(package.so)
+        steps = bool(package.manifest.states)
+        seconds = model.time(_inputs(package), repeats=REPEATS, warmup=WARMUP, steps=steps)
+        npu = model.npu_status() if package.has_npu_regions else None
+    report = time_report(seconds, warmup=WARMUP, threads=threads, governor=governor)
+    return report.model_copy(update={"npu": npu})
+
+
+def _inputs(package: Package) -> list[npt.NDArray[Any]]:
+    """Those of the self-test, without the states."""
+    inputs = package.selftest().inputs
+    return inputs[: len(inputs) - len(package.manifest.states)]
+
+
+def _conditions(board: Board) -> tuple[int, str]:
+    """Threads of the runtime's pool, and cpu0's governor or "unknown"."""
+    session = board.connect()
+    try:
+        return conditions.threads(session), conditions.governor(session)
+    finally:
+        session.close()

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.compare`: a package and other runtimes on the same model, on one emulated board."""
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from arm_ext.api.bench import bench
+from arm_ext.api.compile import compile as compile_model
+from arm_ext.board.spec import parse_spec
+from arm_ext.board.virtual import emulated_cpu
+from arm_ext.common.distance import distance
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.inputs import random_inputs
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.load import import_model
+from arm_ext.measure.cycles import block_costs
+from arm_ext.measure.mca import Mca, find_mca
+from arm_ext.measure.profile import CountReport
+from arm_ext.native.build import runtime_libs
+from arm_ext.package import AnyPackage, Package, Selftest, load_package, package_of
+from arm_ext.peers import empty
+from arm_ext.peers.catalog import Peer, parse_peers
+from arm_ext.peers.comparison import Absent, Comparison, Counts, Row, row
+from arm_ext.peers.count import Guest, PeerRun, fetch
+from arm_ext.peers.files import model_format, weight_bytes
+from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.target.profiles import PROFILES, resolve
+from arm_ext.version import __version__
+from schedules.cores import CORES, Core
+
+OURS = "tvm-arm-ext"
+_DEFAULT_TARGET = "arm"
+
+
+def steps(against: str) -> tuple[str, ...]:
+    """What `compare` does, in order, for a progress display.
+
+    Raises:
+        UsageError: As for `compare`.
+    """
+    return "download", "compile", OURS, *(peer.name for peer in parse_peers(against))
+
+
+def compare(
+    model: AnyPackage,
+    against: str,
+    board: str = "virtual",
+    *,
+    target: str | None = None,
+    mattr: str | None = None,
+    shapes: Given | None = None,
+    models: Mapping[str, Path] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Comparison:
+    """Count one inference of a model, as compiled here and by other runtimes.
+
+    Args:
+        model: An ONNX or TFLite file, which is compiled, or a package: its folder, opened, or as `compile` returned it.
+        against: Names of `PEERS`, separated by commas.
+        board: "virtual" or "virtual:CPU", with a CPU of QEMU or the name of a profile.
+        target: Profile to compile a file for; by default the board's, where its CPU names one.
+        mattr: LLVM features to add and remove, such as "-sve,-sve2".
+        shapes: Input name → shape, for a file with inputs whose sizes are open; one an input.
+        models: Peer → a file of its own, for a peer that does not take `model`.
+        progress: Called with each of `steps` as it begins.
+
+    Raises:
+        UsageError: A name, a board or a file is wrong.
+        ModelError: The model cannot be compiled.
+        EnvError: A tool is missing, or a peer is not in the cache folder and cannot be downloaded.
+    """
+    peers = parse_peers(against)
+    source = Path(model) if isinstance(model, str | Path) else package_of(model).path
+    given = _given(peers, source, models or {})
+    fixed = static_shapes(shapes, "bench --against")
+    if fixed and source.is_dir():
+        raise UsageError(f"{source} is compiled; --shape is for a model file")
+    profile = _profile(source, board, target, mattr)
+    mca = find_mca()
+    progress("download")
+    guests = {name: fetch(peer) for peer in peers if (name := peer.name) in given}
+    progress("compile")
+    with _package(source, profile, mattr, fixed) as package:
+        info = package.manifest.target
+        cpu = emulated_cpu(parse_spec(board).cpu, info.profile, info.qemu_cpu)
+        progress(OURS)
+        report = bench(package, f"virtual:{cpu}")
+        assert isinstance(report, CountReport)
+        rows, absent = [_our_row(package, report)], []
+        core = CORES[package.manifest.target.core]
+        for peer in peers:
+            progress(peer.name)
+            if peer.name not in given:
+                absent.append(Absent(runtime=peer.name, reason=_without_model(peer)))
+                continue
+            try:
+                rows.append(
+                    _row(guests[peer.name], given[peer.name], source, package, report, cpu, core, mca)
+                )
+            except ModelError as refusal:
+                absent.append(Absent(runtime=peer.name, reason=str(refusal)))
+        return Comparison(
+            model=package.manifest.model.name,
+            target=package.manifest.target.profile,
+            features=package.manifest.target.features,
+            cpu=cpu,
+            core=core.name,
+            cycle_model=report.model,
+            macs=report.macs,
+            rows=rows,
+            absent=absent,
+        )
+
+
+def _given(peers: Sequence[Peer], source: Path, models: Mapping[str, Path]) -> dict[str, Path]:
+    """Peer → the file that it runs."""
+    names = {peer.name for peer in peers}
+    for name, file in models.items():
+        if name not in names:
+            raise UsageError(f"{file} is for {name}, which --against does not name")
+    if not source.exists():
+        raise UsageError(f"{source}: no such model file or package")
+    files = {}
+    for peer in peers:
+        own = models.get(peer.name)
+        if own is not None and model_format(own) != peer.format:
+            raise UsageError(f"{own}: {peer.name} takes {peer.format} files, and this is {model_format(own)}")
+        if own is not None or (source.is_file() and model_format(source) == peer.format):
+            files[peer.name] = own or source
+    return files
+
+
+def _without_model(peer: Peer) -> str:
+    return f"not available: needs a .{peer.format} of the same network (--{peer.name}-model FILE)"
+
+
+def _profile(source: Path, board: str, target: str | None, mattr: str | None) -> str:
+    """The profile to compile a file for; "" for a package."""
+    spec = parse_spec(board)
+    if spec.kind != "virtual":
+        raise UsageError(f"--against counts on an emulated board; --board {board} is none: take virtual:CPU")
+    if source.is_dir():
+        if target or mattr:
+            raise UsageError(f"{source} is compiled; --target and --mattr are for a model file")
+        return ""
+    if spec.cpu and spec.cpu not in PROFILES and not target:
+        raise UsageError(f"--board {board} is of no profile; say by --target what to compile for")
+    profile = resolve(target or spec.cpu or _DEFAULT_TARGET, mattr)
+    if profile.qemu_cpu is None:
+        raise UsageError("target host is not emulated; name another that `arm-ext targets` lists")
+    return profile.name
+
+
+@contextmanager
+def _package(source: Path, profile: str, mattr: str | None, shapes: Shapes) -> Iterator[Package]:
+    if source.is_dir():
+        yield load_package(source)
+        return
+    with tempfile.TemporaryDirectory(prefix="arm-ext-bench-") as scratch:
+        folder = Path(scratch) / f"{source.stem}.armpkg"
+        yield compile_model(source, profile, folder, mattr=mattr, shapes=shapes).package
+
+
+def _our_row(package: Package, report: CountReport) -> Row:
+    counts = _our_counts(report)
+    weights = package.manifest.memory.weight_bytes
+    runtime = sum(library.stat().st_size for library in runtime_libs().glob("*.so"))
+    return row(
+        OURS,
+        __version__,
+        counts,
+        ours=counts,
+        macs=report.macs,
+        binary_bytes=runtime + max(package.so.stat().st_size - weights, 0),
+        weight_bytes=weights,
+    )
+
+
+def _our_counts(report: CountReport) -> Counts:
+    libraries: Counter[str] = Counter()
+    for symbol in report.symbols:
+        libraries[symbol.image] += symbol.instructions
+    return Counts(libraries=dict(libraries.most_common()), estimated_cycles=report.estimated_cycles)
+
+
+def _row(
+    guest: Guest,
+    model: Path,
+    source: Path,
+    package: Package,
+    report: CountReport,
+    cpu: str,
+    core: Core,
+    mca: Mca,
+) -> Row:
+    selftest = package.selftest()
+    own = model != source
+    # A file of its own may hold its tensors in another layout and dtype.
+    inputs = random_inputs(import_model(model).inputs) if own else _inputs_of(model, package, selftest)
+    run = guest.count(model, inputs, cpu=cpu, core=core.name)
+    with tempfile.TemporaryDirectory() as scratch:
+        nothing = guest.count(
+            empty.write_empty(guest.peer.format, Path(scratch)), empty.INPUTS, cpu=cpu, core=core.name
+        )
+    return row(
+        guest.peer.name,
+        guest.peer.version,
+        _counts(run, core, mca),
+        ours=_our_counts(report),
+        macs=report.macs,
+        binary_bytes=run.library_bytes,
+        weight_bytes=weight_bytes(model),
+        empty_instructions=sum(block.instructions for block in nothing.blocks),
+        # Of a model with states, runs to warm up move a runtime's own on.
+        distance=None if own or package.manifest.states else _distance(run.outputs, selftest.expected),
+    )
+
+
+def _inputs_of(model: Path, package: Package, selftest: Selftest) -> list[npt.NDArray[Any]]:
+    """The self-test's inputs as a file takes them: states of a TFLite model are variables inside, and no inputs."""
+    states = len(package.manifest.states) if model_format(model) == "tflite" else 0
+    return selftest.inputs[: len(selftest.inputs) - states]
+
+
+def _counts(run: PeerRun, core: Core, mca: Mca) -> Counts:
+    libraries: Counter[str] = Counter()
+    for block in run.blocks:
+        libraries[block.image] += block.instructions
+    cycles = sum(cost.cycles for cost in block_costs(run.blocks, core, mca))
+    return Counts(libraries=dict(libraries.most_common()), estimated_cycles=round(cycles))
+
+
+def _distance(outputs: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]]) -> float:
+    return max(distance(*pair).relative for pair in zip(outputs, expected, strict=True))

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.compile`: a model in, a package out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+import onnx
+
+from arm_ext.api.model_source import Source
+from arm_ext.api.packing import Packing
+from arm_ext.api.serial import serial
+from arm_ext.board.foreign import remember
+from arm_ext.common.output_folder import OutputFolder
+from arm_ext.common.outputs import refuse_inside
+from arm_ext.errors import ModelError
+from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.frontends.load import export_module, trusted
+from arm_ext.frontends.preprocess.options import Preprocess
+from arm_ext.package import Package
+from arm_ext.package.manifest import Memory, Method, Numerics, Precision
+from arm_ext.package.writing import writing
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.phases import PHASES, SCRIPTS, Context
+from arm_ext.report.report import CompileReport
+from arm_ext.shapes.bounded_length import refuse_with_length
+from arm_ext.shapes.given import Bucket, Given, buckets_of
+from arm_ext.shapes.variants import Variant, unite
+from arm_ext.target.profiles import resolve
+from arm_ext.tune.tuned import Tuned
+from schedules.kernels.winograd import winograd_f32
+from schedules.numerics import qdq, tosa
+
+if TYPE_CHECKING:
+    from jax.export import Exported
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    from arm_ext.ethosu.divider import Divider
+    from arm_ext.ethosu.npu_files import Offloaded
+
+# PHASES and the steps around them, for a progress display.
+STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
+
+_NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS}
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """What `compile` made."""
+
+    package: Package
+    report: CompileReport
+
+
+@serial
+def compile(
+    model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
+    target: str = "arm",
+    output: str | Path = "model.armpkg",
+    *,
+    example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    trust: bool = False,
+    mattr: str | None = None,
+    shapes: Given | None = None,
+    preprocess: Preprocess | str | Path | None = None,
+    state: Mapping[str, str] | None = None,
+    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None,
+    quantize: str | Path | None = None,
+    calibration: Method = "minmax",
+    precision: Precision = "fp32",
+    winograd: bool = True,
+    npu: NpuOptions | str | None = None,
+    tuned: str | Path | None = None,
+    inputs: Sequence[npt.NDArray[Any]] | None = None,
+    memory_budget: int | None = None,
+    dump_phases: str | Path | None = None,
+    cc: str | None = None,
+    force: bool = False,
+    progress: Callable[[str], None] = lambda step: None,
+) -> CompileResult:
+    """Compile a model into a package folder, which is written whole or not at all.
+
+    Args:
+        model: An ONNX, TFLite, StableHLO or .pt2 file, a loaded ONNX model, or an exported program of PyTorch or JAX,
+            or a torch.nn.Module in eval mode.
+        target: Name of a profile.
+        output: The package folder; an earlier package there is replaced, if nothing else is there.
+        example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
+            or a dict of named ones.
+        trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
+        mattr: Features to add and remove, such as "+i8mm,-sve".
+        shapes: Input name → shape, for inputs with dynamic dimensions. A list in the place of a size is of sizes
+            to choose from at run time; lists go together position by position. A name in the place of the first size
+            is any number of samples, computed one by one; "n<=512" in the place of any size is each up to 512.
+        preprocess: Steps before and after the model that the package computes too, or a YAML file of them.
+        state: Input name → name of the output that is its value in the next `step`; buffers that a PyTorch program
+            changes are such states too.
+        state_init: What the first step begins with, input name → array, or an .npz of them; by default the value that
+            the model has for it, or zeros.
+        quantize: .npz with calibration samples, to quantise a float model to int8.
+        calibration: How the range of an activation follows from the samples.
+        precision: What float operators compute in; "fp16" and "bf16" are for float models, and keep sums
+            in fp32; in "bf16" it is products alone.
+        winograd: Whether float convolutions may be computed by Winograd's transforms, whose rounding errors are
+            some four times those of a plain sum.
+        npu: An Ethos-U for parts of a quantised model, such as "ethos-u65-256", or that and how to divide.
+        tuned: A tuning database, whose records for the target decide kernels and their parameters.
+        inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
+        memory_budget: Largest peak of activation memory allowed, in bytes.
+        dump_phases: Folder for each phase's module as TVMScript, beside what else is there.
+        cc: Linker to use instead of the pinned ziglang.
+        force: Whether to write to a folder where other files are, too, which stay.
+        progress: Called with each of STEPS as it begins.
+
+    Raises:
+        UsageError: An argument or the model file is wrong.
+        ModelError: The model holds what cannot be compiled, or exceeds a budget, or stays on the CPU against a wish.
+        EnvError: The linker, or Vela, is missing or fails.
+        InternalError: The result fails the compiler's own checks.
+    """
+    if example_inputs is not None:
+        model = export_module(model, example_inputs)
+    profile = resolve(target, mattr)
+    numerics: Numerics = "qdq" if npu is None else "tosa"
+    divider = None if npu is None else _divider(npu)
+    buckets = buckets_of(shapes)
+    refuse_with_length(buckets, **{"--npu": npu})
+    vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
+    files = (model, preprocess, state_init, quantize, tuned, vela_config)
+    read = [Path(each) for each in files if isinstance(each, str | Path)]
+    dump = None if dump_phases is None else _dump(dump_phases, Path(output), read, buckets, force)
+    with writing(Path(output), read, force=force) as folder:
+        progress("import")
+        without = () if winograd else (winograd_f32.NAME,)
+        known = None if tuned is None else Tuned(tuned, profile, without)
+        given = trusted(model) if trust else model
+        source = Source(
+            given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
+        )
+        context = Context(profile, precision, without, _NUMERICS[numerics], known)
+        variants, calibrated = source.variants(buckets, context)
+        offloaded = [] if divider is None else _divide(divider, variants)
+        for variant in variants:
+            variant.run(dump, progress)
+        united = unite(variants)
+        _check_budget(united.memory, memory_budget)
+        packing = Packing(folder, united, profile, offloaded)
+        linked = packing.link(cc, progress)
+        progress("package")
+        manifest, report = packing.write(linked, numerics, calibrated, known)
+    remember(manifest.so_sha256)
+    return CompileResult(Package(Path(output), manifest), report)
+
+
+def _dump(
+    folder: str | Path, output: Path, read: Sequence[Path], buckets: Sequence[Bucket], force: bool
+) -> OutputFolder:
+    dump = OutputFolder(folder, "--dump-phases", read, force=force)
+    refuse_inside(Path(folder), "--dump-phases", output)
+    for bucket in buckets:
+        dump.check_like(str(Path(bucket.label, SCRIPTS)))
+    return dump
+
+
+def _divider(npu: NpuOptions | str) -> "Divider":
+    require_packages()
+    # Not above: the packages that it needs may be missing where there is no NPU.
+    from arm_ext.ethosu.divider import Divider
+
+    return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
+
+
+def _divide(divider: "Divider", variants: Sequence[Variant]) -> "list[Offloaded]":
+    """Have the variants divided as their phases go on; returns the list that is filled then, in their order."""
+    from arm_ext.ethosu.partition_phase import Partitioner
+
+    divided: list[Offloaded] = []
+    for variant in variants:
+        divider.check(variant.model)
+        macs = count_macs(variant.model.mod)
+        variant.context.divide = Partitioner(divider, variant.model, macs, divided)
+    return divided
+
+
+def _check_budget(memory: Memory, budget: int | None) -> None:
+    if budget is None or memory.peak_activation_bytes <= budget:
+        return
+    widest = "\n".join(
+        f"  {layer.live_bytes:>12,} bytes  {', '.join(layer.sources) or layer.kernel}"
+        for layer in memory.widest
+    )
+    raise ModelError(
+        f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
+        f"alive at the widest layers:\n{widest}"
+    )

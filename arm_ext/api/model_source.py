@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `compile` begins with: a model, what is asked of it before the phases, and which of that goes together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+import onnx
+
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.common.inputs import random_inputs
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.state import read_initial, with_states
+from arm_ext.frontends.load import TrustedFile
+from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
+from arm_ext.frontends.preprocess.wrap import preprocessed
+from arm_ext.package.manifest import Calibration, Method, Precision
+from arm_ext.pipeline.phases import Context
+from arm_ext.quantization.quantize_model import Importer
+from arm_ext.shapes.batch import batched
+from arm_ext.shapes.bounded_length import of_any_length, refuse_with_length
+from arm_ext.shapes.buckets import check_states, check_together, counted_inputs, with_frames
+from arm_ext.shapes.given import Bucket
+from arm_ext.shapes.variants import Variant
+from arm_ext.target.profiles import Profile
+
+if TYPE_CHECKING:
+    from jax.export import Exported
+    from torch import nn
+    from torch.export import ExportedProgram
+
+# By LLVM's names, Armv8.2-A's arithmetic on binary16 and Armv8.6-A's products of bfloat16. Without them each
+# operation takes conversions more.
+_PRECISION_FEATURE: dict[Precision, str] = {"fp16": "fullfp16", "bf16": "bf16"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model and how it is imported; see the arguments of `compile`."""
+
+    model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported"
+    preprocess: Preprocess | str | Path | None = None
+    state: Mapping[str, str] = field(default_factory=dict)
+    state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None
+    quantize: str | Path | None = None
+    calibration: Method = "minmax"
+    inputs: Sequence[npt.NDArray[Any]] | None = None
+    npu: bool = False
+
+    def variants(
+        self, buckets: Sequence[Bucket], context: Context
+    ) -> tuple[list[Variant], Calibration | None]:
+        """Import the model for each bucket; how it was quantised, if it was, comes beside.
+
+        Args:
+            buckets: One at least.
+            context: What the phases of each are told.
+        """
+        models, calibrated = self.models(buckets)
+        if self.inputs is not None and (len(models) > 1 or models[0][0].batch):
+            raise UsageError(
+                "inputs for the self-test are of one shape, and the package would have several; leave them out"
+            )
+        variants = []
+        for bucket, imported in models:
+            _check_precision(context.precision, imported, context.profile)
+            inputs = list(self.inputs) if self.inputs is not None else random_inputs(imported.inputs)
+            variants.append(Variant(bucket, imported, inputs, context.of_piece(), self.inputs is not None))
+        return variants, calibrated
+
+    def models(
+        self, buckets: Sequence[Bucket]
+    ) -> tuple[list[tuple[Bucket, ImportedModel]], Calibration | None]:
+        """Import the model for each bucket, and for each frame; how it was quantised comes beside.
+
+        Raises:
+            UsageError, ModelError, EnvError: As the front ends, and what prepares for them; the models cannot be one
+                package's.
+        """
+        alone = {"--preprocess": self.preprocess, "--state": self.state, "--quantize": self.quantize}
+        refuse_with_length(buckets, **alone, **{"inputs for the self-test": self.inputs})
+        preprocess, initial = read_preprocess(self.preprocess), read_initial(self.state_init)
+        buckets = with_frames(buckets, preprocess)
+        importer = Importer(
+            self.model,
+            [bucket.shapes for bucket in buckets],
+            self.state,
+            initial,
+            self.quantize,
+            self.calibration,
+        )
+        counted = counted_inputs(buckets)
+
+        def imported(position: int, shapes: Shapes) -> ImportedModel:
+            samples = {name: shapes[name][0] for name in counted}
+            model = importer(shapes)
+            if self.npu and model.for_npu is not None:
+                model = model.for_npu()
+            return preprocessed(model, preprocess and preprocess.of_shape(position, samples))
+
+        models = []
+        for position, bucket in enumerate(buckets):
+            model = imported(position, bucket.shapes)
+            check_states(bucket, model, list(self.state))
+            if bucket.batch:
+                model = batched(model, bucket, partial(imported, position))
+            if bucket.length:
+                refuse_with_length(buckets, states=model.states)
+                model = of_any_length(model, bucket, partial(imported, position))
+            models.append((bucket, with_states(model, self.state, initial)))
+        check_together(models)
+        return models, importer.calibration
+
+
+def _check_precision(precision: Precision, model: ImportedModel, profile: Profile) -> None:
+    if precision == "fp32":
+        return
+    if model.quantized:
+        raise UsageError(f"--precision {precision} is for float models; {model.name} is quantised")
+    feature = _PRECISION_FEATURE[precision]
+    if feature not in profile.features:
+        raise UsageError(
+            f"--precision {precision} needs {feature}, which {profile.name} lacks; "
+            f"name a target that has it, or add it by --mattr=+{feature}"
+        )

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `compile` ends with: the files of a package, after the last phase."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from arm_ext import package
+from arm_ext.common.scratch import in_memory
+from arm_ext.native.build import npu_runtime
+from arm_ext.package import RegionValues, Selftest
+from arm_ext.package.make_manifest import Compiled, make_manifest
+from arm_ext.package.manifest import Calibration, Manifest, Npu, Numerics
+from arm_ext.pipeline.phases import build
+from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
+from arm_ext.quantization.accuracy import selftest_distances, warnings
+from arm_ext.report.npu import of_all
+from arm_ext.report.report import CompileReport, build_report
+from arm_ext.shapes.variants import United, Variant
+from arm_ext.target.isa import check_isa
+from arm_ext.target.profiles import Profile
+from arm_ext.target.toolchain import Linker, LinkerRecord
+from arm_ext.tune.tuned import Tuned
+
+if TYPE_CHECKING:
+    from arm_ext.ethosu.npu_files import Offloaded
+
+
+# As export_library names what it has LLVM write: the kernels, and the weights.
+_OBJECTS = ("lib0.o", "devc.o")
+
+
+@dataclass(frozen=True)
+class Linked:
+    """What linked model.so, the self-test of the largest variant, and what flows through regions for an NPU."""
+
+    linker: LinkerRecord
+    selftest: Selftest
+    region_values: list[RegionValues]
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A package in the making.
+
+    Attributes:
+        folder: Where its files go.
+        united: What went through the phases.
+        profile: The target.
+        offloaded: What an NPU computes of each variant, if there is one.
+    """
+
+    folder: Path
+    united: United
+    profile: Profile
+    offloaded: "Sequence[Offloaded]"
+
+    def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
+        """Write model.so, checked, and the self-tests."""
+        progress("link")
+        so, triple = self.folder / package.SO, self.profile.triple
+        # The self-tests compile the model for this machine, which takes about as long: each has a core.
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            pending = [
+                beside.submit(self._selftest, *pair)
+                for pair in zip_longest(self.united.variants, self.offloaded)
+            ]
+            states = self.united.largest.model.states
+            executable = build(self.united.planned, self.profile, [held.initial for held in states])
+            beside_kernels = (npu_runtime(triple),) if self.united.context.offers else ()
+            with in_memory(*_OBJECTS) as workspace:
+                linker = executable.export_library(
+                    str(so), fcompile=Linker(triple, cc, beside_kernels), workspace_dir=str(workspace)
+                )
+            progress("verify")
+            check_isa(so, self.profile.features)
+            progress("self-test")
+            tested = [each.result() for each in pending]
+        for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
+            selftest.save(self.folder / self.united.selftest_file(variant))
+        largest = tested[self.united.variants.index(self.united.largest)][0]
+        return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
+
+    def _selftest(
+        self, variant: Variant, offloaded: "Offloaded | None"
+    ) -> tuple[Selftest, list[RegionValues]]:
+        """What the package's CPU should give, and what flows through its regions for an NPU."""
+        return with_fitting_inputs(
+            lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
+        )
+
+    def _selftest_of(
+        self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
+    ) -> tuple[Selftest, list[RegionValues]]:
+        model, context = variant.model, variant.context
+        values: list[RegionValues] = []
+        if offloaded is not None:
+            selftest, values = offloaded.selftest(model, inputs, context.without)
+            selftest = replace(selftest, steps=make_steps(model, inputs, context.without, context.numerics))
+        else:
+            selftest = make_selftest(model, inputs, context.precision, context.without, context.numerics)
+        if model.float_reference is not None:
+            selftest = replace(selftest, floats=model.float_reference(inputs)[0])
+        return selftest, values
+
+    def write(
+        self, linked: Linked, numerics: Numerics, calibrated: Calibration | None, known: Tuned | None
+    ) -> tuple[Manifest, CompileReport]:
+        """Write the manifest, the report, and what an NPU's driver takes.
+
+        Args:
+            linked: As `link` returned it.
+            numerics: What quantised operators compute.
+            calibrated: How the model was quantised here, if it was.
+            known: The tuning database, if one was given.
+        """
+        main = self.united.largest
+        calibrated = calibrated and _with_selftest(calibrated, main, linked.selftest)
+        report = self._report(calibrated)
+        npu = self._npu(linked.region_values)
+        (self.folder / package.REPORT_JSON).write_text(
+            report.model_dump_json(indent=2) + "\n", encoding="utf-8"
+        )
+        (self.folder / package.REPORT_TEXT).write_text(report.text(), encoding="utf-8")
+        manifest = make_manifest(
+            Compiled(
+                main.model,
+                calibrated,
+                self.profile,
+                self.united.context.precision,
+                numerics,
+                self.united.memory,
+                report.macs,
+                main.check,
+                linked.linker,
+                npu,
+                [] if known is None else known.records(main.model.name, self.united.context.kernels),
+                self.united.buckets(),
+            ),
+            package.list_files(self.folder),
+        )
+        package.write_manifest(self.folder, manifest)
+        return manifest, report
+
+    def _npu(self, values: list[RegionValues]) -> Npu | None:
+        if not self.offloaded:
+            return None
+        # Not above: the packages that it needs may be missing where there is no NPU.
+        from arm_ext.ethosu.npu_files import write_regions
+
+        return write_regions(self.folder, self.offloaded, values)
+
+    def _report(self, calibrated: Calibration | None) -> CompileReport:
+        """What became of the model."""
+        main, context = self.united.largest, self.united.context
+        return build_report(
+            main.model.name,
+            self.profile.name,
+            main.model.nodes,
+            main.macs,
+            context.kernels,
+            # What is so for each shape is told once.
+            dict.fromkeys(context.left_float),
+            dict.fromkeys(context.kept_layout),
+            of_all([each.report for each in self.offloaded], main.macs) if self.offloaded else None,
+            calibrated,
+            warnings(
+                calibrated, {x.name: value for x, value in zip(main.model.inputs, main.inputs, strict=True)}
+            ),
+        )
+
+
+def _with_selftest(calibrated: Calibration, main: Variant, selftest: Selftest) -> Calibration:
+    names = [output.name for output in main.model.outputs]
+    distances = selftest_distances(names, selftest.expected, selftest.floats)
+    return calibrated.model_copy(update={"selftest": distances})

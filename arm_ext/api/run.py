@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.run`: a package on a board, its numbers checked."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.board import open_board
+from arm_ext.board.foreign import warn_of_foreign
+from arm_ext.board.model import LoadedModel
+from arm_ext.board.npu_status import NpuStatus
+from arm_ext.common.distance import Distance, distance
+from arm_ext.common.npz import read_npz
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.imported import TensorSpec
+from arm_ext.package import AnyPackage, Package, Selftest, package_of
+from arm_ext.quantization.accuracy import warnings
+
+_T = TypeVar("_T")
+
+
+def on_board(
+    package: Package, board: str, compute: Callable[[LoadedModel], _T]
+) -> tuple[_T, NpuStatus | None]:
+    """Return what is computed with the loaded package, and where NPU regions ran.
+
+    Raises:
+        EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
+    """
+    manifest = package.manifest
+    target = manifest.target
+    with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu) as opened:
+        opened.require(target.features)
+        warn_of_foreign(package.path, manifest.so_sha256, opened)
+        model = opened.load(package.so)
+        return compute(model), model.npu_status() if package.has_npu_regions else None
+
+
+def fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
+    """Return the package as the first bucket that the values fit; as it is where it has none.
+
+    Raises:
+        UsageError: It has some, and none fits.
+    """
+    for view in package.views():
+        specs = [tensor.spec() for tensor in view.manifest.inputs]
+        if not any(spec.check(given[spec.name]) for spec in specs if spec.name in given):
+            return view
+    shapes = [view.describe_inputs() for view in package.views()]
+    if len(shapes) > 1:
+        given_shapes = ", ".join(f"{name} {value.dtype}{list(value.shape)}" for name, value in given.items())
+        raise UsageError(f"--input: {given_shapes} fits none of the package's shapes: {'; '.join(shapes)}")
+    return package
+
+
+def inputs_of(
+    package: Package, defaults: Sequence[npt.NDArray[Any]], given: Mapping[str, npt.NDArray[Any]]
+) -> list[npt.NDArray[Any]]:
+    """Return all inputs, in the model's order: those given, and the defaults elsewhere.
+
+    Raises:
+        UsageError: A value is of no input, or of another shape or dtype.
+    """
+    specs = [tensor.spec() for tensor in package.manifest.inputs]
+    unknown = sorted(set(given) - {spec.name for spec in specs})
+    if unknown:
+        names = ", ".join(spec.describe() for spec in specs)
+        raise UsageError(f"--input names no input: {', '.join(unknown)}. The inputs are: {names}")
+    for spec in specs:
+        if spec.name in given and (fault := spec.check(given[spec.name])):
+            raise UsageError(f"--input {spec.name}: {fault}")
+    return [given.get(spec.name, default) for spec, default in zip(specs, defaults, strict=True)]
+
+
+def returned_by_step(package: Package) -> list[str]:
+    """Return the names of what `step` returns: the outputs that are no states, or these where there are no others."""
+    states = {state.output for state in package.manifest.states}
+    names = [tensor.name for tensor in package.manifest.outputs]
+    return [name for name in names if name not in states] or names
+
+
+Array = npt.NDArray[Any]
+
+
+def run_steps(
+    package: Package, board: str, count: int, given: Mapping[str, Array]
+) -> tuple[dict[str, Array], NpuStatus | None]:
+    """Run the first steps of a package.
+
+    Args:
+        package: With states.
+        board: As for `run`.
+        count: How many.
+        given: Input name → value of every step, or one a step along an axis in front; those left out come from the
+            self-test.
+
+    Returns:
+        What the steps return by name, along an axis in front; and where NPU regions ran.
+
+    Raises:
+        UsageError: It has no states; a value is of a state, of no input, or of another shape or dtype.
+    """
+    states = [state.input for state in package.manifest.states]
+    if not states:
+        raise UsageError(
+            f"{package.path}: keeps no state, so there are no steps; --state IN=OUT of compile makes an output the "
+            "next value of an input"
+        )
+    if kept := [name for name in given if name in states]:
+        raise UsageError(
+            f"--input {kept[0]}: is a state, which the package keeps from step to step; what it begins with is of "
+            "--state-init of compile"
+        )
+    ranks = {tensor.name: len(tensor.shape) for tensor in package.manifest.inputs}
+    batches = [
+        _inputs(package, {name: _at(name, value, ranks, step, count) for name, value in given.items()})
+        for step in range(count)
+    ]
+    results, npu = on_board(package, board, lambda model: [model.step(values) for values in batches])
+    return {
+        name: np.stack([result[k] for result in results]) for k, name in enumerate(returned_by_step(package))
+    }, npu
+
+
+def _at(name: str, value: Array, ranks: Mapping[str, int], step: int, count: int) -> Array:
+    """The value of a step."""
+    if value.ndim != ranks.get(name, value.ndim) + 1:
+        return value
+    if len(value) != count:
+        raise UsageError(f"--input {name}: has values of {len(value)} steps, and --steps says {count}")
+    return np.asarray(value[step])
+
+
+def _inputs(package: Package, given: Mapping[str, Array]) -> Sequence[Array]:
+    view = fitting(package, given)
+    return inputs_of(view, view.selftest().inputs, given)[: -len(package.manifest.states)]
+
+
+Arrays = list[npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class OutputCheck:
+    """One output against the self-test.
+
+    Attributes:
+        name: The output.
+        type: Its element type and shape.
+        expected: Distance to our own numbers, computed where the package was compiled.
+        source: Distance to the source's runtime, None where that could not run the model.
+        float_model: Distance to the float model's, None where `compile` did not quantise it.
+        bound: Largest `expected.relative` that passes; None where only equality does.
+    """
+
+    name: str
+    type: str
+    expected: Distance
+    source: Distance | None
+    float_model: Distance | None
+    bound: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the output is as close to `expected` as it must be."""
+        return self.expected.exact if self.bound is None else self.expected.relative <= self.bound
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run gave.
+
+    Attributes:
+        outputs: By name.
+        npu: Where NPU regions ran, if the package has some.
+        checks: Of each output, where the self-test was asked for.
+        source_runtime: What computed the source's outputs in the self-test.
+        warnings: With `checks`, what `compile` warned of when it quantised the model.
+    """
+
+    outputs: dict[str, npt.NDArray[Any]]
+    npu: NpuStatus | None = None
+    checks: tuple[OutputCheck, ...] = ()
+    source_runtime: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def run(
+    package: AnyPackage,
+    board: str = "virtual",
+    *,
+    inputs: Mapping[str, npt.NDArray[Any]] | None = None,
+    check: bool = False,
+    steps: int | None = None,
+) -> RunResult:
+    """Run a package once, or step by step.
+
+    Args:
+        package: Folder, opened package, or what `compile` returned.
+        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        inputs: Input name → value; those left out come from the self-test. Their shapes choose the bucket.
+        check: Run on the self-test's inputs and compare with its outputs; of each bucket, where there are several.
+        steps: How many steps of a package with states to run, from its first on. A value with an axis of as many in
+            front has one for each step; outputs have that axis.
+
+    Raises:
+        UsageError: No such package or input; a value of another shape or dtype; steps of a package without states.
+        EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
+    """
+    pkg = package_of(package)
+    if check and inputs:
+        raise UsageError("--check runs on the self-test's own inputs; leave --input out")
+    if check and steps is not None:
+        raise UsageError("--check also compares steps, as many as the self-test has; leave --steps out")
+    if steps is not None:
+        return RunResult(*run_steps(pkg, board, steps, inputs or {}))
+    views = pkg.views() if check else (fitting(pkg, inputs or {}),)
+    tests = [view.selftest() for view in views]
+    batches = [inputs_of(view, test.inputs, inputs or {}) for view, test in zip(views, tests, strict=True)]
+
+    def compute(model: LoadedModel) -> list[tuple[Arrays, list[Arrays]]]:
+        return [
+            (model.run(values), _stepped(model, view, test) if check else [])
+            for view, test, values in zip(views, tests, batches, strict=True)
+        ]
+
+    results, npu = on_board(pkg, board, compute)
+    named: dict[str, npt.NDArray[Any]] = {}
+    checks: list[OutputCheck] = []
+    for view, test, (outputs, stepped) in zip(views, tests, results, strict=True):
+        of = f" of {view.describe_inputs()}" if len(views) > 1 else ""
+        names = (f"{tensor.name}{of}" for tensor in view.manifest.outputs)
+        own = list(zip(names, outputs, strict=True))
+        named |= dict(own)
+        checks += [*_check(view, test, own), *_check_steps(view, test, stepped)] if check else []
+    told = _warnings(pkg) if check else ()
+    return RunResult(named, npu, tuple(checks), tests[0].source_runtime, told)
+
+
+def _warnings(package: Package) -> tuple[str, ...]:
+    names = [tensor.name for tensor in package.manifest.inputs]
+    inputs = dict(zip(names, package.selftest().inputs, strict=False))
+    return tuple(warnings(package.manifest.model.calibration, inputs))
+
+
+def _check(
+    package: Package, selftest: Selftest, outputs: Sequence[tuple[str, npt.NDArray[Any]]]
+) -> tuple[OutputCheck, ...]:
+    nothing: list[npt.NDArray[Any] | None] = [None] * len(selftest.expected)
+    references = zip(selftest.expected, selftest.source or nothing, selftest.floats or nothing, strict=True)
+    return tuple(
+        _compared(package, name, value, *of_output)
+        for (name, value), of_output in zip(outputs, references, strict=True)
+    )
+
+
+def _stepped(model: LoadedModel, package: Package, selftest: Selftest) -> list[Arrays]:
+    """What the steps of the self-test give, and after a reset the first one of them again."""
+    inputs = selftest.inputs[: len(selftest.inputs) - len(package.manifest.states)]
+    steps = [model.step(inputs) for _ in selftest.steps]
+    if steps:
+        model.reset()
+        steps.append(model.step(inputs))
+        model.reset()  # for the next of a package's shapes
+    return steps
+
+
+def _check_steps(package: Package, selftest: Selftest, steps: Sequence[Arrays]) -> tuple[OutputCheck, ...]:
+    """One check an output, of all steps together."""
+    what, expected = f"of {len(selftest.steps)} steps, reset, 1 step", [*selftest.steps, *selftest.steps[:1]]
+    return tuple(
+        _compared(
+            package, f"{name} {what}", *(np.stack([step[k] for step in of]) for of in (steps, expected))
+        )
+        for k, name in enumerate(returned_by_step(package))
+        if steps
+    )
+
+
+def _compared(
+    package: Package,
+    name: str,
+    value: npt.NDArray[Any],
+    expected: npt.NDArray[Any],
+    source: npt.NDArray[Any] | None = None,
+    float_model: npt.NDArray[Any] | None = None,
+) -> OutputCheck:
+    return OutputCheck(
+        name=name,
+        type=f"{value.dtype}{list(value.shape)}",
+        expected=distance(value, expected),
+        source=None if source is None else distance(value, source),
+        float_model=None if float_model is None else distance(value, float_model),
+        bound=package.manifest.check.relative_bound if value.dtype.kind == "f" else None,
+    )
+
+
+def run_many(
+    package: Package, board: str, batches: Sequence[Sequence[npt.NDArray[Any]]]
+) -> list[list[npt.NDArray[Any]]]:
+    """Run a package on several sets of inputs, each in the model's order."""
+    return on_board(package, board, lambda model: [model.run(values) for values in batches])[0]
+
+
+def accuracy(package: Package, board: str, labelled: Path) -> tuple[int, int]:
+    """Classify labelled inputs and return how many were right, and how many there were.
+
+    Args:
+        package: A classifier with one input and one output.
+        board: Where to run it.
+        labelled: .npz with `inputs` (one more axis in front than the model's input, or as many with a batch of 1
+            in the model) and integer `labels`.
+    """
+    spec = _single_input(package)
+    arrays = read_npz(labelled, "arrays 'inputs' and 'labels'")
+    if missing := [name for name in ("inputs", "labels") if name not in arrays]:
+        raise UsageError(f"{labelled}: has no array '{missing[0]}', but {', '.join(arrays) or 'none at all'}")
+    inputs, labels = arrays["inputs"], arrays["labels"]
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise UsageError(
+            f"{labelled}: labels are {labels.dtype}{list(labels.shape)}; expected a list of integers"
+        )
+    if not inputs.ndim or not len(labels) or len(inputs) != len(labels):
+        count = len(inputs) if inputs.ndim else 0
+        raise UsageError(
+            f"{labelled}: {count} inputs with {len(labels)} labels; expected as many, and one at least"
+        )
+    samples = (
+        [sample.reshape(spec.shape) for sample in inputs]
+        if inputs[0].size == np.prod(spec.shape)
+        else list(inputs)
+    )
+    for sample in samples[:1]:
+        if fault := spec.check(sample):
+            raise UsageError(f"{labelled}: {fault}")
+    results = run_many(package, board, [[sample] for sample in samples])
+    right = sum(int(outputs[0].argmax() == label) for outputs, label in zip(results, labels, strict=True))
+    return right, len(labels)
+
+
+def _single_input(package: Package) -> TensorSpec:
+    if len(package.manifest.inputs) != 1:
+        raise UsageError(
+            f"--accuracy takes a model with one input; this one has {len(package.manifest.inputs)}"
+        )
+    return package.manifest.inputs[0].spec()

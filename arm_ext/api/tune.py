@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.tune_model`: a model's kernels tried with other parameters on boards, and what was found recorded."""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from fnmatch import fnmatch
+from pathlib import Path
+from time import monotonic
+
+from arm_ext.api.model_source import Source
+from arm_ext.common.outputs import checked_folder
+from arm_ext.errors import EnvError, UsageError
+from arm_ext.frontends.load import trusted
+from arm_ext.frontends.preprocess.options import Preprocess
+from arm_ext.package.manifest import Method, Precision
+from arm_ext.pipeline.phases import Context
+from arm_ext.shapes.given import Given, buckets_of
+from arm_ext.target.profiles import resolve
+from arm_ext.tune import search
+from arm_ext.tune.database import Database
+from arm_ext.tune.fleet import Fleet, reach
+from arm_ext.tune.measure import Measurer
+from arm_ext.tune.merged_tasks import united
+from arm_ext.tune.progress import OnProgress, Progress, Watched, start
+from arm_ext.tune.record import Record, book_of
+from arm_ext.tune.recorded import Recorded
+from arm_ext.tune.report import Stopped, TuneReport, make_report
+from arm_ext.tune.rerank import rerank as measure_best
+from arm_ext.tune.soundness import sound, told
+from arm_ext.tune.task import Task, extract
+
+_LOG = logging.getLogger(__name__)
+_MINUTE = 60
+
+
+def tune_model(
+    model: str | Path,
+    target: str = "arm",
+    db: str | Path = "tuning",
+    *,
+    trust: bool = False,
+    mattr: str | None = None,
+    shapes: Given | None = None,
+    preprocess: Preprocess | str | Path | None = None,
+    quantize: str | Path | None = None,
+    calibration: Method = "minmax",
+    precision: Precision = "fp32",
+    board: str = "virtual",
+    jobs: int | None = None,
+    budget: float | None = None,
+    trials: int | None = None,
+    tasks: Sequence[str] = (),
+    seed: int = 0,
+    rerank: str | None = None,
+    top: int = 5,
+    on_start: OnProgress = lambda progress: None,
+    on_progress: OnProgress = lambda progress: None,
+) -> TuneReport:
+    """Tune a model's kernels; each trial is in the database before the next begins.
+
+    Processes are started that import the caller's main module: a script of yours calls this under
+    `if __name__ == "__main__"`. KeyboardInterrupt ends the search and is no error; what was found is kept.
+
+    Args:
+        model: A file of any format that `compile` takes.
+        target: Name of a profile.
+        db: Folder of the database; made if there is none.
+        trust: As for `compile`.
+        mattr: As for `compile`.
+        shapes: As for `compile`.
+        preprocess: As for `compile`.
+        quantize: As for `compile`.
+        calibration: As for `compile`.
+        precision: As for `compile`.
+        board: Where candidates are measured: "virtual" estimates cycles, others time.
+        jobs: Processes on this machine.
+        budget: Minutes.
+        trials: The most candidates that are tried, of all tasks together.
+        tasks: Patterns of the tasks to tune, such as "conv2d_s8.*"; all by default.
+        seed: Of the search; the same seed on the same database makes the same trials.
+        rerank: A board on which the best of each task are timed, instead of a search.
+        top: How many are.
+        on_start: Called before the first trial, with the tasks and their shares.
+        on_progress: Called after each trial.
+
+    Raises:
+        UsageError: An argument is wrong, or no kernel of the model can be tuned.
+        EnvError: A board or a tool is missing, the first candidate fails, or none can be measured.
+    """
+    checked_folder(Path(db), "--db")
+    profile = resolve(target, mattr)
+    reach(rerank or board)
+    source = Source(
+        trusted(model) if trust else model, preprocess, quantize=quantize, calibration=calibration
+    )
+    buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
+    (imported, *_) = buckets
+    of_all = united([extract(each.mod, Context(profile, precision)) for each in buckets])
+    found = _matching(of_all, tasks, imported.name)
+    began = monotonic()
+    left = _countdown(budget)
+    until = math.inf if budget is None else began + budget * _MINUTE
+    with Fleet(profile, rerank or board, jobs, until) as fleet:
+        # Not before the board is there, so that a wrong name leaves no folder behind.
+        database = Database(db, create=rerank is None)
+        records = _usable(database)
+        recorded = Recorded(fleet, database, seed)
+        progress = start(found, recorded, left, trials)
+        on_start(progress)
+        watched = Watched(recorded, progress, on_progress)
+
+        def work() -> None:
+            if rerank is not None:
+                own = [record for record in records if record.book == book_of(profile)]
+                measure_best(found, watched, own, top, _over(left))
+                return
+            _preflight(progress.rows[0].task, recorded)
+            recorded.reused = 0  # the search begins with the same candidate
+            search.tune(found, watched, seed=seed, trials=trials, until=_over(left), records=records)
+
+        stopped = _run(work, left)
+    if rerank is not None and stopped == "done" and not progress.tried:
+        raise EnvError(
+            f"{database.folder} has no records of these tasks for {profile.name} to time again; search first, which "
+            f"needs no board: arm-ext tune {model} --target {profile.name} --db {database.folder}"
+        )
+    _require_measured(progress)
+    return make_report(
+        progress,
+        model=imported.name,
+        profile=profile,
+        db=str(db),
+        seed=seed,
+        stopped=stopped,
+        seconds=monotonic() - began,
+        reused=recorded.reused,
+    )
+
+
+def _usable(database: Database) -> list[Record]:
+    """The records that may be used; what may not is said once."""
+    records, faults = sound(database.all())
+    if sentence := told(database.folder, database.skipped + faults):
+        _LOG.warning(sentence)
+    return records
+
+
+def _matching(tasks: Sequence[Task], patterns: Sequence[str], model: str) -> list[Task]:
+    if not tasks:
+        raise UsageError(f"{model} has nothing to tune: none of its operators runs on a hand-written kernel")
+    taken = [task for task in tasks if not patterns or any(fnmatch(task.name, p) for p in patterns)]
+    if not taken:
+        names = ", ".join(task.name for task in tasks)
+        raise UsageError(f"--tasks {','.join(patterns)} names no task; the tasks are: {names}")
+    return taken
+
+
+def _countdown(minutes: float | None) -> Callable[[], float | None]:
+    if minutes is None:
+        return lambda: None
+    end = monotonic() + minutes * _MINUTE
+    return lambda: max(0.0, end - monotonic())
+
+
+def _over(left: Callable[[], float | None]) -> Callable[[], bool]:
+    return lambda: left() == 0.0
+
+
+def _run(work: Callable[[], None], left: Callable[[], float | None]) -> Stopped:
+    with suppress(KeyboardInterrupt):
+        work()
+        return "budget" if left() == 0.0 else "done"
+    return "interrupted"
+
+
+def _preflight(task: Task, measurer: Measurer) -> None:
+    """Sends one candidate, which is right, through the whole chain, before thousands fail of the same cause."""
+    result = measurer.measure([(task, task.default)])[0]
+    if result.failure:
+        raise EnvError(
+            f"the first candidate, {task.name} as it is without tuning, failed ({result.failure}): {result.detail}"
+        )
+
+
+def _require_measured(progress: Progress) -> None:
+    if all(row.best is None for row in progress.rows):
+        kinds = ", ".join(f"{count} {kind}" for kind, count in progress.failures.items()) or "none was tried"
+        raise EnvError(
+            f"not one of {progress.tried} candidates could be measured ({kinds}). {progress.complaint}".rstrip()
+        )

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.verify`: whether the payloads of a package compute what they should, shown without hardware."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+from arm_ext.errors import InternalError, UsageError
+from arm_ext.ethosu import model
+from arm_ext.ethosu.options import require_packages
+from arm_ext.ethosu.payload import Payload
+from arm_ext.package import AnyPackage, Package, package_of
+from arm_ext.package.manifest import NpuRegion
+
+SCHEMA_VERSION: Literal[1] = 1
+
+_SEED = 0
+
+PROVES = (
+    "Each command stream, read from the payload's bytes alone, gives in a functional model of the Ethos-U the bytes "
+    "that TOSA's reference model gives for the graph that Vela compiled, on these inputs; and on the self-test's, the "
+    "bytes that the CPU's kernels give."
+)
+PROVES_NOT = (
+    "What silicon does: the functional model is this project's reading of Vela's streams, not Arm's of its hardware. "
+    "No NPU, driver or clock took part, and cycles are Vela's estimates."
+)
+
+
+class Comparison(BaseModel):
+    """One run of a region: bytes that its payload gives, and how many differ from each other party's."""
+
+    model_config = ConfigDict(frozen=True)
+
+    inputs: str
+    bytes: int
+    reference_differs: int
+    cpu_differs: int | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether nobody's differ."""
+        return not self.reference_differs and not self.cpu_differs
+
+
+class RegionVerdict(BaseModel):
+    """The runs of one region."""
+
+    model_config = ConfigDict(frozen=True)
+
+    payload: str
+    sha256: str
+    runs: tuple[Comparison, ...]
+
+
+class VerifyReport(BaseModel):
+    """What `verify --npu` found, and what that shows."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    accelerator: str
+    regions: tuple[RegionVerdict, ...]
+    proves: str = PROVES
+    proves_not: str = PROVES_NOT
+
+    @property
+    def equal(self) -> bool:
+        """Whether all bytes of all regions are."""
+        return all(run.equal for region in self.regions for run in region.runs)
+
+
+def verify(package: AnyPackage) -> VerifyReport:
+    """Run the payloads of a package on the functional model, and their TOSA on the reference model; compare bytes.
+
+    Args:
+        package: Folder, opened package, or what `compile` returned.
+
+    Raises:
+        UsageError: No such package; it has nothing for an NPU; a file in it is altered.
+        EnvError: The reference model is not installed.
+        InternalError: A command stream is malformed, or a graph invalid.
+    """
+    require_packages()
+    pkg = package_of(package)
+    if pkg.manifest.npu is None:
+        raise UsageError(f"{pkg.path}: was compiled without --npu; there is no payload to verify")
+    return VerifyReport(
+        accelerator=pkg.manifest.npu.accelerator,
+        regions=tuple(_verdict(pkg, region) for region in pkg.manifest.npu.regions),
+    )
+
+
+def _verdict(package: Package, region: NpuRegion) -> RegionVerdict:
+    payload = Payload.from_bytes(package.read(region.payload))
+    tosa = package.read(region.tosa)
+    values = package.region_values(region)
+    try:
+        runs = [_compared("self-test", payload, tosa, values.inputs, values.outputs)]
+        runs += [_compared(name, payload, tosa, inputs) for name, inputs in _more_inputs(region)]
+    except model.StreamError as error:
+        raise InternalError(f"{package.path / region.payload.path}: {error}") from error
+    return RegionVerdict(payload=region.payload.path, sha256=region.payload.sha256, runs=tuple(runs))
+
+
+def _more_inputs(region: NpuRegion) -> Iterator[tuple[str, list[npt.NDArray[Any]]]]:
+    """Inputs that no self-test reaches: anywhere in the range of a type, and its ends, where sums are greatest."""
+    rng = np.random.default_rng(_SEED)
+    limits = [(tensor.shape, np.iinfo(tensor.dtype)) for tensor in region.inputs]
+    yield (
+        "random",
+        [rng.integers(info.min, info.max, shape, info.dtype, endpoint=True) for shape, info in limits],
+    )
+    yield "least", [np.full(shape, info.min, info.dtype) for shape, info in limits]
+    yield "greatest", [np.full(shape, info.max, info.dtype) for shape, info in limits]
+
+
+def _compared(
+    name: str,
+    payload: Payload,
+    tosa: bytes,
+    inputs: Sequence[npt.NDArray[Any]],
+    cpu: Sequence[npt.NDArray[Any]] | None = None,
+) -> Comparison:
+    # Not above: what runs it is installed with Vela, and was checked for.
+    from arm_ext.ethosu.reference import run_reference
+
+    outputs = model.run(payload, list(inputs))
+    return Comparison(
+        inputs=name,
+        bytes=sum(output.nbytes for output in outputs),
+        reference_differs=_differing(outputs, run_reference(tosa, inputs)),
+        cpu_differs=None if cpu is None else _differing(outputs, cpu),
+    )
+
+
+def _differing(outputs: Sequence[npt.NDArray[Any]], others: Sequence[npt.NDArray[Any]]) -> int:
+    """Bytes that differ; all of an output whose type or size does."""
+    pairs = [(one.tobytes(), other.tobytes()) for one, other in zip(outputs, others, strict=True)]
+    return sum(
+        int(np.count_nonzero(np.frombuffer(one, np.uint8) != np.frombuffer(other, np.uint8)))
+        if len(one) == len(other)
+        else len(one)
+        for one, other in pairs
+    )

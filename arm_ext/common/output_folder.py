@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder that several files are written to, where the user may have others.
+
+A hidden file lists what was written there with its hashes. A file of a name that is wanted is replaced if it is listed
+with the hash that it has, and refused otherwise: it is the user's, or the user has changed it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from arm_ext.common.outputs import checked_folder, refuse_inputs, replace_file, unwritable
+from arm_ext.errors import UsageError
+
+LIST = ".arm-ext-files.json"
+
+
+class _Written(BaseModel):
+    """Path within the folder → hashes that the file may have: one more than one where a process ended as it wrote."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    schema_version: Literal[1] = 1
+    files: dict[str, list[str]] = {}
+
+
+class OutputFolder:
+    """A folder to write files to, each in one step."""
+
+    def __init__(
+        self, path: str | Path, option: str, inputs: Iterable[Path] = (), *, force: bool = False
+    ) -> None:
+        """Changes nothing yet.
+
+        Args:
+            path: The folder, which need not be there.
+            option: What names it.
+            inputs: Files that are read meanwhile.
+            force: Whether files that were changed since they were written are replaced, too.
+
+        Raises:
+            UsageError: No folder can be there, or a file that is read would be written over.
+        """
+        self._path, self._option, self._force = Path(path), option, force
+        self._place = checked_folder(self._path, option)
+        self._written = self._read()
+        listed = [self._place / name for name in self._written]
+        refuse_inputs(self._path, option, inputs, listed, within=False)
+
+    def check(self, names: Iterable[str]) -> None:
+        """See that files of these names may be written.
+
+        Raises:
+            UsageError: One is the user's, or was changed.
+        """
+        for name in names:
+            self._hash_of(name)
+
+    def check_like(self, pattern: str) -> None:
+        """See that files whose names may be wanted may be written; see `check`."""
+        self.check(str(path.relative_to(self._place)) for path in sorted(self._place.glob(pattern)))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, whose name may have a folder in front.
+
+        Raises:
+            UsageError: One of that name is the user's, or was changed; the folder cannot be written.
+            EnvError: The disk is full.
+        """
+        before = self._hash_of(name)
+        hashes = [hashlib.sha256(content).hexdigest()] + ([] if before is None else [before])
+        target = self._place / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self._place / LIST, self._list_with(name, hashes))
+            replace_file(self._place / name, content)
+        except OSError as err:
+            raise unwritable(err, self._path, self._option) from err
+
+    def _list_with(self, name: str, hashes: list[str]) -> bytes:
+        self._written = {**self._written, name: hashes}
+        return (_Written(files=self._written).model_dump_json(indent=2) + "\n").encode()
+
+    def _hash_of(self, name: str) -> str | None:
+        """The hash of the file that is there now, None if there is none."""
+        path = self._place / name
+        if not path.exists() and not path.is_symlink():
+            return None
+        if name not in self._written or path.is_symlink() or not path.is_file():
+            raise UsageError(
+                f"{self._path / name}: arm-ext did not write it; move it away, or name another folder with "
+                f"{self._option}"
+            )
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found not in self._written[name] and not self._force:
+            raise UsageError(
+                f"{self._path / name}: was changed since arm-ext wrote it; move it away, name another folder with "
+                f"{self._option}, or replace it by --force"
+            )
+        return found
+
+    def _read(self) -> Mapping[str, list[str]]:
+        path = self._place / LIST
+        if not path.exists() and not path.is_symlink():
+            return {}
+        try:
+            return _Written.model_validate_json(path.read_bytes()).files
+        except (OSError, ValidationError, json.JSONDecodeError) as err:
+            raise UsageError(
+                f"{self._path / LIST}: is not the list of files that arm-ext keeps there; move it away, or name "
+                f"another folder with {self._option}"
+            ) from err

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scratch folders that outlive no process for long.
+
+Each is locked by the process that made it, and the kernel drops the lock however that process ends. Who makes a
+scratch folder first removes those in the same place whose lock is free, so that what a kill leaves is gone after the
+next run.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from arm_ext.common.faults import environment, why
+from arm_ext.errors import EnvError
+
+BESIDE = ".arm-ext-"
+"""How the name of a scratch folder beside an output begins."""
+TEMPORARY = "arm-ext-"
+"""How the name of one in TMPDIR begins."""
+_SUFFIX = ".scratch"
+_PAGE = bytes(4096)
+
+NEW, OLD = "new", "old"
+"""Names in a scratch folder: what is in the making, and a folder with what it replaces, under that one's name."""
+
+
+@contextmanager
+def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
+    """Give a new folder in `parent` that is removed when the block ends.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    remove_dead(parent, prefix)
+    folder, lock = _locked(parent, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """Give a new folder in TMPDIR that is removed when the block ends.
+
+    Raises:
+        EnvError: TMPDIR cannot be written.
+    """
+    parent = _tmpdir()
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(scratch(parent, TEMPORARY))
+        except OSError as error:
+            raise environment(error, parent) from error
+        yield folder
+
+
+@contextmanager
+def temporary_files() -> Iterator[None]:
+    """Put the temporary files of this process and of those that it starts into one folder for the time of the block.
+
+    This changes the process's environment, so it is for programs of ours and not for functions that others call.
+    """
+    before, variable = tempfile.tempdir, os.environ.get("TMPDIR")
+    with temporary() as folder:
+        tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            if variable is None:
+                del os.environ["TMPDIR"]
+            else:
+                os.environ["TMPDIR"] = variable
+
+
+@contextmanager
+def in_memory(*names: str) -> Iterator[Path]:
+    """Give a folder whose files of these names lie in memory, for a library that ends the process if a disk is full.
+
+    This process and those that it starts can write and read them.
+
+    Raises:
+        EnvError: TMPDIR cannot be written.
+    """
+    with temporary() as folder, ExitStack() as stack:
+        for name in names:
+            file = os.memfd_create(name)
+            stack.callback(os.close, file)
+            (folder / name).symlink_to(f"/proc/{os.getpid()}/fd/{file}")
+        yield folder
+
+
+def remove_dead(parent: Path, prefix: str = BESIDE) -> None:
+    """Remove the scratch folders in `parent` whose processes have ended; put back what they had moved aside."""
+    name = re.compile(re.escape(prefix) + "[a-z0-9_]{8}" + re.escape(_SUFFIX))
+    try:
+        found = [parent / each for each in os.listdir(parent) if name.fullmatch(each)]  # noqa: PTH208 - names alone
+    except OSError:
+        return  # the caller's own write will tell
+    for folder in found:
+        lock = _try_lock(folder)
+        if lock is not None:
+            try:
+                with suppress(OSError):
+                    _remove(folder)
+            finally:
+                os.close(lock)
+
+
+def _remove(folder: Path) -> None:
+    old = folder / OLD
+    if (folder / NEW).exists() and old.is_dir():
+        # It ended between the two renames that replace a folder where they are not one step.
+        for each in old.iterdir():
+            if os.path.lexists(folder.parent / each.name):
+                return
+            each.rename(folder.parent / each.name)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _locked(parent: Path, prefix: str) -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=_SUFFIX, dir=parent))
+        # Another process may take it for a dead one's before it is locked.
+        with suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            with suppress(OSError):  # a file system without locks: nobody can remove it but us
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(folder, lock):
+                return folder, lock
+            os.close(lock)
+
+
+def _try_lock(folder: Path) -> int | None:
+    """The lock of a folder of ours whose process has ended."""
+    try:
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    with suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_uid == os.geteuid() and _is_at(folder, lock):
+            return lock
+    os.close(lock)
+    return None
+
+
+def _is_at(folder: Path, opened: int) -> bool:
+    try:
+        return os.path.samestat(folder.lstat(), os.fstat(opened))
+    except OSError:
+        return False
+
+
+def _tmpdir() -> Path:
+    """TMPDIR, or the system's; never the current folder, which tempfile falls back on."""
+    asked = os.environ.get("TMPDIR")
+    folder = Path(asked or "/tmp").absolute()
+    try:
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(_PAGE)
+            probe.flush()
+    except OSError as error:
+        raise EnvError(
+            f"temporary files: {why(error, folder)}; name another folder in the environment variable TMPDIR"
+        ) from error
+    return folder

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may demand of a division between NPU and CPU: no fallbacks, a budget of SRAM."""
+
+from collections.abc import Collection, Mapping
+
+from arm_ext.common.text import columns
+from arm_ext.errors import ModelError
+from arm_ext.report.npu import Fallback, NpuReport, reason_table, reasons_of
+
+_SRAM = "Sram"  # Vela's name of it, in every system configuration
+_WIDEST = 5  # layers that a message names, as many as of --memory-budget
+_NAMED = 20  # fallbacks that a message names one by one: a screen
+
+
+def check_fallbacks(report: NpuReport, watched: Collection[str], macs: Mapping[str, int]) -> None:
+    """Check that the NPU takes everything, or what is watched.
+
+    Args:
+        report: The division.
+        watched: Kinds and source nodes; if empty all but conversions at the border to float.
+        macs: Source node → multiply-accumulates.
+
+    Raises:
+        ModelError: Something falls back; the message has the reasons.
+    """
+
+    def counts(fallback: Fallback) -> bool:
+        if not watched:
+            return not fallback.border
+        return bool({fallback.operator, *fallback.sources} & set(watched))
+
+    found = [fallback for fallback in report.fallbacks if counts(fallback)]
+    if not found:
+        return
+    covered = {node for region in report.regions for node in region.sources}
+    rows = [(", ".join(f.sources), f.operator, f.why()) for f in found[:_NAMED]]
+    more = [f"… and {len(found) - _NAMED} more"] if len(found) > _NAMED else []
+    table = [
+        *reason_table(reasons_of(found, macs, covered)),
+        "",
+        *columns([("node", "operator", "reason"), *rows]),
+    ]
+    raise ModelError(
+        f"--fail-on-fallback: {len(found)} operator{'' if len(found) == 1 else 's'} would run on the CPU, not on "
+        f"{report.accelerator}:\n" + "\n".join([*table, *more])
+    )
+
+
+def check_sram(report: NpuReport, budget: int) -> None:
+    """Check every region's peak of SRAM; regions run one after the other.
+
+    Raises:
+        ModelError: One takes more than the budget, in bytes; the message names its widest layers.
+    """
+    for region in report.regions:
+        peak = next((memory.peak_bytes for memory in region.memories if memory.name == _SRAM), 0)
+        if peak <= budget:
+            continue
+        widest = sorted(region.layers, key=lambda layer: -layer.staging_bytes)[:_WIDEST]
+        layers = "\n".join(
+            f"  {layer.staging_bytes:>12,} bytes  {', '.join(layer.sources) or layer.operator}"
+            for layer in widest
+        )
+        others = ", ".join(f"{m.name} {m.peak_bytes:,} bytes" for m in region.memories if m.name != _SRAM)
+        raise ModelError(
+            f"NPU region {region.index} takes {peak:,} bytes of SRAM, which exceeds --sram-budget {budget:,}"
+            f"{f' (and {others})' if others else ''}; in use at the widest layers:\n{layers}"
+        )

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NPU's part of a compile: the integer graph divided, and its report."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import tvm
+
+from arm_ext.errors import UsageError
+from arm_ext.ethosu.borders import borders
+from arm_ext.ethosu.cpu_cost import cpu_cycles
+from arm_ext.ethosu.demands import check_fallbacks, check_sram
+from arm_ext.ethosu.integer_ops import IN_64_BITS
+from arm_ext.ethosu.layers import owned
+from arm_ext.ethosu.linux_driver import refused_by_linux
+from arm_ext.ethosu.npu_files import Offloaded
+from arm_ext.ethosu.offload import Offload, Offloader, Region
+from arm_ext.ethosu.offload_cost import Clocks
+from arm_ext.ethosu.operators import Graph, Unread
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
+from arm_ext.ethosu.partition import Wishes
+from arm_ext.ethosu.read import read
+from arm_ext.ethosu.tosa import EMITTERS
+from arm_ext.ethosu.vela import MemoryUse, check_configuration, vela_version
+from arm_ext.ethosu.vela_config import VelaOptions, configuration
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.pipeline.phases import Context
+from arm_ext.report.npu import Fallback, NpuBorder, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
+from arm_ext.report.report import FloatCall
+from arm_ext.target.npu import resolve_npu
+from relay_passes.ir.sources import union
+from relay_passes.programs.control_flow import has_control_flow
+
+# What stands between float and integers; at the ends of a model they are no operators that an NPU could take over.
+_BORDERS = ("quantize", "dequantize")
+
+
+class Divider:
+    """Divides models by options, which it checks before anything is compiled.
+
+    Raises:
+        UsageError: The accelerator, a configuration file or a section of it is not there.
+    """
+
+    def __init__(self, options: NpuOptions) -> None:
+        self.options = options
+        self._npu = resolve_npu(options.accelerator)
+        self._vela = VelaOptions(
+            options.system_config, options.memory_mode, options.vela_config, options.sram_budget
+        )
+        self._configuration = configuration(self._npu, self._vela)
+        if options.vela_config is not None:
+            check_configuration(self._npu, self._vela)
+        self._clocks = Clocks(
+            options.cpu_mhz or DEFAULT_CPU_MHZ[self._npu.family],
+            options.npu_mhz or self._configuration.core_mhz,
+            options.handover_us,
+        )
+
+    def check(self, model: ImportedModel) -> None:
+        """Check that a model is quantised, and one straight line.
+
+        Raises:
+            UsageError: It is not.
+        """
+        if not model.quantized:
+            raise UsageError(
+                f"--npu needs a quantised model, and {model.name} is float; "
+                "--quantize FILE.npz quantises an ONNX model by calibration samples"
+            )
+        if has_control_flow(model.mod):
+            raise UsageError(
+                f"--npu is for models without control flow, and {model.name} decides at run time what it computes; "
+                "compile it without --npu"
+            )
+
+    def divide(
+        self,
+        nodes: Mapping[str, str],
+        macs: Mapping[str, int],
+        integer: tvm.IRModule,
+        lowered: tvm.IRModule,
+        context: Context,
+        first: int = 0,
+    ) -> Offloaded:
+        """Divide a model.
+
+        Args:
+            nodes: Source node → operator.
+            macs: Source node → multiply-accumulates.
+            integer: As `integerize` leaves it.
+            lowered: The same graph as `lower` leaves it.
+            context: That both were made in.
+            first: The number of the first region.
+
+        Raises:
+            UsageError: An option names an operator that the model does not have.
+            ModelError: Operators fall back to the CPU that must not, or a region takes too much SRAM.
+        """
+        options, graph = self.options, read(integer)
+        kinds = {*EMITTERS, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
+        names = Names(kinds | {call.operator for call in context.left_float}, nodes)
+        wishes = Wishes(
+            names.resolve("--npu-ops", options.npu_ops), names.resolve("--cpu-ops", options.cpu_ops)
+        )
+        watched = names.resolve("--fail-on-fallback", options.fallback_ops)
+        cycles = cpu_cycles(lowered, context.kernels, graph.operators)
+        divided = Offloader(
+            npu=self._npu,
+            options=self._vela,
+            wishes=wishes,
+            clocks=self._clocks,
+            cpu_cycles=cycles.__getitem__,
+            weigh=not options.fail_on_fallback,
+        ).divide(graph)
+        report = self._report(graph, divided, macs, context.left_float, first)
+        if options.fail_on_fallback:
+            check_fallbacks(report, watched, macs)
+        if options.sram_budget is not None:
+            check_sram(report, options.sram_budget)
+        return Offloaded(divided, report, integer, options.on_npu_error)
+
+    def _report(
+        self,
+        graph: Graph,
+        divided: Offload,
+        macs: Mapping[str, int],
+        left_float: Sequence[FloatCall],
+        first: int,
+    ) -> NpuReport:
+        fallbacks = tuple(_fallbacks(divided, left_float))
+        ends = borders(graph, divided, fallbacks)
+        regions = tuple(
+            _region(number, *parts)
+            for number, parts in enumerate(zip(divided.regions, ends, strict=True), first)
+        )
+        covered = {node for region in regions for node in region.sources}
+        return NpuReport(
+            accelerator=self._npu.name,
+            linux_driver=self._npu.has_linux_driver,
+            vela=vela_version(),
+            system_config=self._configuration.system_config,
+            memory_mode=self._configuration.memory_mode,
+            cpu_mhz=self._clocks.cpu,
+            npu_mhz=self._clocks.npu,
+            handover_us=self._clocks.handover,
+            regions=regions,
+            fallbacks=fallbacks,
+            reasons=reasons_of(fallbacks, macs, covered),
+        )
+
+
+def _fallbacks(divided: Offload, left_float: Sequence[FloatCall]) -> Iterator[Fallback]:
+    for refused in divided.refused:
+        why = refused.why
+        yield Fallback(
+            sources=refused.operator.nodes,
+            operator=refused.operator.kind,
+            reason=why.reason,
+            limit=why.limit,
+            actual=why.actual,
+            advice=why.advice,
+        )
+    for call in left_float:
+        compared = {"limit": call.limit or "integers", "actual": call.actual or "float"}
+        yield Fallback(**{**call.model_dump(), **compared}, advice="quantise it, or what it reads")
+    told = {node for call in left_float for node in call.sources}
+    for unread in divided.unread:
+        # The integerize phase says more of what it left in float.
+        if unread.operator in _BORDERS or not told.issuperset(unread.nodes):
+            yield Fallback(
+                sources=unread.nodes,
+                operator=unread.operator,
+                reason="it converts between float and integers"
+                if unread.operator in _BORDERS
+                else unread.reason,
+                limit="" if unread.limit is None else str(unread.limit),
+                actual="" if unread.actual is None else str(unread.actual),
+                advice=unread.advice,
+                border=unread.operator in _BORDERS or _widens_an_index(unread),
+            )
+
+
+def _widens_an_index(unread: Unread) -> bool:
+    """Whether it is what a model that counts in 64 bits has between its indices and those of an NPU."""
+    return unread.operator == "astype" and unread.reason == IN_64_BITS
+
+
+def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegion:
+    part, compiled = region.part, region.compiled
+    return NpuRegion(
+        index=number,
+        sources=union(operator.nodes for operator in part.operators),
+        operators=tuple(operator.kind for operator in part.operators),
+        macs=part.macs,
+        cycles=compiled.cycles,
+        npu_cycles=compiled.npu_cycles,
+        npu_us=round(1e6 * region.worth.there, 3),
+        cpu_us=round(1e6 * region.worth.here, 3),
+        memories=tuple(NpuMemoryUse(**vars(memory)) for memory in _memories(compiled.memories)),
+        layers=tuple(
+            NpuLayer(
+                operator=layer.operator,
+                sources=() if operator is None else operator.nodes,
+                cycles=layer.cycles,
+                npu_cycles=layer.npu_cycles,
+                macs=layer.macs,
+                staging_bytes=layer.staging_bytes,
+            )
+            for layer, operator in owned(part, compiled.layers)
+        ),
+        borders=ends,
+        refused_by_linux=refused_by_linux(compiled.payload) if compiled.payload.npu.has_linux_driver else "",
+    )
+
+
+def _memories(memories: Sequence[MemoryUse]) -> list[MemoryUse]:
+    """Those in use, in an order of ours: Vela's differs from run to run."""
+    return sorted((memory for memory in memories if memory.peak_bytes), key=lambda memory: memory.name)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pipeline's partition phase for one model: its NPU regions become functions, which their payloads may compute."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from arm_ext.ethosu.divider import Divider
+from arm_ext.ethosu.npu_files import Offloaded
+from arm_ext.ethosu.offload import Region
+from arm_ext.ethosu.options import OnNpuError
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.pipeline import phases
+from relay_passes import Offer, Part, outline
+
+RUN = "arm_ext_npu_run"
+"""Of model.so: (region, whether a failed run is an error, payload, inputs, outputs) → whether it ran on the NPU."""
+
+_ON_ERROR: dict[OnNpuError, int] = {"fallback": 0, "fail": 1}
+
+
+@dataclass
+class Partitioner:
+    """Divides a model.
+
+    Attributes:
+        divider: How.
+        model: The model.
+        macs: Source node → multiply-accumulates.
+        divided: What was found, behind what was for the package's other shapes: regions are numbered through.
+    """
+
+    divider: Divider
+    model: ImportedModel
+    macs: Mapping[str, int]
+    divided: list[Offloaded] = field(default_factory=list)
+
+    def __call__(self, mod: tvm.IRModule, context: phases.Context) -> tvm.IRModule:
+        """Move the regions of an integer graph into functions.
+
+        What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours: so the
+        whole graph is lowered for the estimates, and again when it is divided.
+        """
+        estimates = replace(context, kernels=[])
+        lowered = mod
+        for phase in (phases.fuse, phases.lower_kernels):
+            lowered = phase(lowered, estimates)
+        first = sum(len(each.offload.regions) for each in self.divided)
+        found = self.divider.divide(self.model.nodes, self.macs, mod, lowered, estimates, first)
+        self.divided.append(found)
+        regions = {f"fallback_{i}": region for i, region in enumerate(found.offload.regions, first)}
+        on_error = self.divider.options.on_npu_error
+        context.offers |= {
+            name: offer_of(number, on_error, region)
+            for number, (name, region) in enumerate(regions.items(), first)
+        }
+        return outline(mod, [part_of(name, region) for name, region in regions.items()])
+
+
+def part_of(name: str, region: Region) -> Part:
+    """What becomes the function of a region."""
+    part = region.part
+    return Part(
+        name,
+        frozenset(var for operator in part.operators for var in operator.bindings),
+        tuple(tensor.var for tensor in part.inputs),
+        tuple(tensor.var for tensor in part.outputs),
+    )
+
+
+def offer_of(number: int, on_error: OnNpuError, region: Region) -> Offer:
+    """What is asked to compute it: the region of a number, by its payload."""
+    payload = np.frombuffer(region.compiled.payload.to_bytes(), np.uint8)
+    return Offer(RUN, (relax.prim_value(number), relax.prim_value(_ON_ERROR[on_error]), relax.const(payload)))

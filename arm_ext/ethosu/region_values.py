@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What flows into and out of each NPU region when the CPU computes the model: what its payload is checked against."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
+import tvm
+from tvm import relax
+
+from arm_ext.ethosu.operators import Tensor
+from arm_ext.ethosu.partition import Part
+from arm_ext.ethosu.reading import variables
+from arm_ext.package import RegionValues
+from arm_ext.pipeline.phases import PHASES, Context
+from arm_ext.pipeline.selftest import run_planned
+from relay_passes.ir.sources import bindings_of
+
+Arrays = list[npt.NDArray[Any]]
+
+
+def region_values(
+    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]], context: Context
+) -> tuple[Arrays, list[RegionValues]]:
+    """Compute a model, and the values of its regions, on this machine by the kernels that the CPU would use.
+
+    Args:
+        integer: As `integerize` leaves it.
+        parts: The regions.
+        inputs: Of the model.
+        context: For this machine.
+
+    Returns:
+        The model's outputs, and the values by region.
+    """
+    main = integer["main"]
+    bound = {binding.var: binding.value for binding in bindings_of(main)}
+    result = bound.get(main.body.body)
+    results = variables([result if isinstance(result, relax.Tuple) else main.body.body])
+    found = dict(zip(main.params, inputs, strict=True))
+    tensors = [tensor for part in parts for tensor in (*part.inputs, *part.outputs)]
+    wanted = [var for var in dict.fromkeys([*results, *(t.var for t in tensors)]) if var not in found]
+    found.update(zip(wanted, _run(returning(integer, wanted), inputs, context), strict=True))
+
+    def values(of: Sequence[Tensor]) -> Arrays:
+        return [found[tensor.var] for tensor in of]
+
+    regions = [RegionValues(values(part.inputs), values(part.outputs)) for part in parts]
+    return [found[result] for result in results], regions
+
+
+def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
+    """The module with a `main` that returns these variables of its one dataflow block."""
+    main = mod["main"]
+    (block,) = main.body.blocks
+    fields = relax.Tuple(list(variables))
+    result = relax.Var("values", relax.TupleType([variable.ty for variable in variables]))
+    bindings = [*block.bindings, relax.VarBinding(result, fields)]
+    body = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
+    changed = mod.clone()
+    changed["main"] = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs)
+    return relax.transform.DeadCodeElimination(["main"])(relax.transform.Normalize()(changed))
+
+
+def _run(mod: tvm.IRModule, inputs: Sequence[npt.NDArray[Any]], context: Context) -> Arrays:
+    done = [phase.name for phase in PHASES].index("integerize")
+    for phase in PHASES[done + 1 :]:
+        mod = phase.run(mod, context)
+    return run_planned(mod, context.profile, inputs)

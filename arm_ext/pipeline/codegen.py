@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's passes from TensorIR to what LLVM is given, without those that change nothing here.
+
+Half of the time of TVM's own list goes into CompactBufferAllocation, which shrinks buffers to what is accessed of them.
+Kernels of ours, whose accumulators have thousands of accesses, take buffers of the right size to begin with.
+"""
+
+from collections.abc import Callable
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.ir import Call, StringImm
+from tvm.ir.transform import PassContext, Sequential, module_pass
+from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
+from tvm_ffi import structural_map
+
+from arm_ext.frontends.common.loops import close_loops
+from relay_passes.programs.add_step import KEEP
+from schedules.tir.emit import EXACT
+
+_PIPELINE = "arm_ext"
+
+# How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
+# (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
+_LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
+_FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
+# Of the runtime, what returns its argument.
+_SAME = "vm.builtin.copy"
+# What TVM calls the machine code of a Relax function (VMTIRCodeGen).
+_COMPILED = "__vmtir__"
+_BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
+
+# In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options.
+_TO_BLOCKS = Sequential(
+    [
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+    ]
+)
+_TO_LOOPS = Sequential(
+    [
+        s_tir.transform.LowerMatchBuffer(),
+        s_tir.transform.StmtSimplify(),
+        s_tir.transform.AnnotateIrregularLoop(),
+        s_tir.transform.LowerOpaqueBlock(),
+    ]
+)
+_TO_CODE = Sequential(
+    [
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.BF16ComputeLegalize(),
+        tirx.transform.NarrowDataType(32),
+        s_tir.transform.LoopPartition(),
+        tirx.transform.VectorizeLoop(),
+        tirx.transform.StorageRewrite(),
+        s_tir.transform.HoistIfThenElse(),
+        tirx.transform.UnrollLoop(),
+        s_tir.transform.RenormalizeSplitPattern(),
+        tirx.transform.StmtSimplify(),
+        tirx.transform.RemoveNoOp(),
+        s_tir.transform.RewriteUnsafeSelect(),
+        tirx.transform.CommonSubexprElim(),
+        tirx.transform.VerifyMemory(),
+        tirx.transform.AnnotateEntryFunc(),
+        tirx.transform.SplitHostDevice(),
+        tirx.transform.MakePackedAPI(),
+        tirx.transform.BF16StorageLegalize(),
+    ]
+)
+
+
+def allocations(mod: tvm.IRModule) -> tvm.IRModule:
+    """From blocks with buffers of their own to loops with sized allocations."""
+    return _TO_LOOPS(_compact(_TO_BLOCKS(mod)))
+
+
+def registered() -> str:
+    """The passes under a name: TVM's builders take no pipeline otherwise."""
+    lower = module_pass(_lower, opt_level=0)
+    register_tir_pipeline(_PIPELINE, lambda: (lower, finalize_host_passes, finalize_device_passes))
+    return _PIPELINE
+
+
+def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
+    return _TO_CODE(allocations(_call_linked(_keep_states(_each_compiled(mod, close_loops)))))
+
+
+def _call_linked(mod: tvm.IRModule) -> tvm.IRModule:
+    """Call what is linked beside by its symbol; by name compiled code finds other libraries' functions alone.
+
+    TVM declares a function of the name that it is given, and another each time, unless there is one of that name and
+    its prefix: so the first call has the symbol, and those that follow find what it declared.
+    """
+    declared: set[str] = set()
+
+    def direct(call: Call) -> Call:
+        if not (call.op.same_as(_BY_NAME) and call.args[2].value.startswith(_LINKED)):
+            return call
+        registers, index, name, *rest = call.args
+        symbol = name if name.value in declared else StringImm(_PREFIX + name.value)
+        declared.add(name.value)
+        args = [registers, index, symbol, *rest]
+        return Call(_BY_SYMBOL, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+    return _changed(mod, direct)
+
+
+def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
+    """Put values into the virtual machine's constants: k(entry, value) by the name KEEP → constants[entry] = value.
+
+    The pool of constants is a list of the machine's own, like that of its registers (tvm/src/runtime/vm/vm.cc).
+    """
+
+    def kept(call: Call) -> Call:
+        if not (call.op.same_as(_FOR_NOTHING) and call.args[0].value == KEEP):
+            return call
+        _, entry, value = call.args
+        args = [*entry.args, StringImm(_SAME), value]
+        return Call(_BY_NAME, args, None, call.ty_args, call.span, ret_ty=call.ty)
+
+    return _changed(mod, kept)
+
+
+def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
+    """Change the calls of what was a Relax function."""
+    return _each_compiled(mod, lambda func: func.with_body(structural_map(func.body, [(Call, change)])))
+
+
+def _each_compiled(mod: tvm.IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> tvm.IRModule:
+    """Change what was a Relax function."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if gvar.name_hint.startswith(_COMPILED):
+            out.update_func(gvar, change(func))
+    return out
+
+
+def _compact(mod: tvm.IRModule) -> tvm.IRModule:
+    """Shrink the buffers of functions that are not kernels of ours."""
+    rest = tirx.transform.Filter(lambda func: EXACT not in func.attrs)(mod)
+    mod = mod.clone()
+    mod.update(s_tir.transform.CompactBufferAllocation()(rest))
+    return mod

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The phase that makes every call a TensorIR kernel, and notes which kernel took which source nodes, and why."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import tvm
+from tvm import relax, tirx
+
+from arm_ext.pipeline.kernel_numerics import numerics_of, numerics_of_calls
+from arm_ext.pipeline.lower_bounded_length import Lengths
+from arm_ext.pipeline.lower_fixed import FixedSizes
+from arm_ext.report.report import CHECK, Alternative, KernelCall, RunnerUp
+from arm_ext.target.profiles import Profile
+from relay_passes import fold_constants
+from relay_passes.bounds import IndexCheck, check_indices
+from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
+from relay_passes.ir.upstream import run_upstream
+from schedules import generic
+from schedules.generic.families import GENERIC
+from schedules.kernels.common.contract import Rejection
+from schedules.lowering.lower import Lowered
+from schedules.select import Choice, Choose, Option
+
+# TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
+_OPAQUE = 8
+
+Rejected = dict[str, tuple[Alternative, ...]]
+
+
+def lower(
+    mod: tvm.IRModule,
+    profile: Profile,
+    without: Collection[str] = (),
+    choose: Choose | None = None,
+    sizes: FixedSizes | Lengths | None = None,
+) -> tuple[tvm.IRModule, list[KernelCall]]:
+    """Lower a fused module: composites by our kernels, the rest by TVM's legalisation and fusion.
+
+    Args:
+        mod: As `fuse` leaves it.
+        profile: The target.
+        without: Names of kernels that are not to be used.
+        choose: See `schedules.select`.
+        sizes: Lowers single functions; by default those whose sizes are all known.
+
+    Returns:
+        The module, whose functions call kernels by call_tir only, and a record a kernel, sorted by symbol.
+    """
+    sizes = sizes or FixedSizes(mod, profile, without)
+    fused = fuse_loops(mod, profile, choose, sizes)
+    mod, done = _schedule(fused.mod, fused.loops, choose, sizes)
+    kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
+    kernels = [_indexed(kernel, fused.checks) for kernel in kernels]
+    kernels += [_checking(check) for check in fused.checks if check.symbol]
+    return mod, sorted(kernels, key=lambda kernel: kernel.symbol)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A module whose composites are kernels, and whose other operators are fused loops without a schedule.
+
+    Attributes:
+        mod: Its functions call both by call_tir only.
+        kernels: A record for each kernel of ours.
+        rejected: By source node which kernels did not take it, and why.
+        sources: By symbol which source nodes it computes.
+        numerics: By symbol what it computes in.
+        loops: Symbols of the loops.
+        checks: What became of the indices that are known at run time.
+    """
+
+    mod: tvm.IRModule
+    kernels: list[KernelCall]
+    rejected: Rejected
+    sources: Mapping[str, Sequence[str]]
+    numerics: Mapping[str, str]
+    loops: frozenset[str]
+    checks: Sequence[IndexCheck]
+
+
+def fuse_loops(
+    mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
+) -> Fused:
+    """The first half of `lower`, which see: what it does before it schedules loops.
+
+    Raises:
+        OutOfBoundsError: Indices of the model are out of bounds whatever its inputs are.
+    """
+    mod, kernels, rejected = _lower_composites(mod, choose, sizes)
+    ours = {kernel.symbol for kernel in kernels}
+    # Integer weights that no kernel took as they are become the floats that the loops below compute with.
+    mod = fold_constants(mod, keep=())
+    with profile.tvm_target():
+        for upstream in (
+            # Sorts and scans, for which LegalizeOps has nothing.
+            relax.backend.DispatchSortScan(),
+            relax.transform.LegalizeOps(generic.LEGALIZE),
+        ):
+            mod = run_upstream(mod, upstream)
+        # Before loops are fused: then all indices of one operator are still a tensor.
+        mod, checks = check_indices(mod, ours)
+        for upstream in (relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps()):
+            mod = run_upstream(mod, upstream)
+        sources = function_sources(mod)
+        routines = numerics_of(mod)
+        mod = run_upstream(mod, relax.transform.FuseTIR())
+    ours |= {check.symbol for check in checks}
+    symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
+    numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
+    return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
+
+
+def _schedule(
+    mod: tvm.IRModule, symbols: Iterable[str], choose: Choose | None, sizes: FixedSizes | Lengths
+) -> tuple[tvm.IRModule, dict[str, tuple[generic.Scheduled, str]]]:
+    """Make vector code of loops; returns for each function what was done, and the record that decided it, if any."""
+    mod, done = mod.clone(), {}
+    for symbol in sorted(symbols):
+        scheduled, known = sizes.schedule(mod[symbol], choose)
+        mod.update_func(mod.get_global_var(symbol), scheduled.func)
+        done[symbol] = scheduled, known
+    return mod, done
+
+
+def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -> KernelCall:
+    sources = tuple(fused.sources.get(symbol, ()))
+    alternatives = tuple(dict.fromkeys(a for source in sources for a in fused.rejected.get(source, ())))
+    is_generic = done.kernel == GENERIC
+    return KernelCall(
+        symbol=symbol,
+        sources=sources,
+        kernel=done.kernel,
+        numerics=fused.numerics.get(symbol, "-"),
+        reason=f"no hand-written kernel for this operator; {done.done}"
+        if is_generic and not alternatives
+        else done.done,
+        rejected=(*alternatives, *_alternatives(done.rejected)),
+        selection_cost=None if done.cycles is None else round(done.cycles),
+        tuned=known,
+    )
+
+
+_SAID = {
+    "checked": "its indices are checked at run time",
+    "proven": "its indices are in bounds, whatever the inputs are",
+    "clamped": "indices that it makes itself are clamped",
+}
+
+
+def _indexed(kernel: KernelCall, checks: Sequence[IndexCheck]) -> KernelCall:
+    """The record of a kernel, with what keeps the indices of its nodes in bounds."""
+    said = {name: _SAID[check.how] for check in checks for name in check.sources if name in kernel.sources}
+    return kernel.model_copy(update={"indices": said}) if said else kernel
+
+
+def _checking(check: IndexCheck) -> KernelCall:
+    limits = " and ".join(f"less than {limit}" for limit in check.limits)
+    return KernelCall(
+        symbol=check.symbol,
+        sources=check.sources,
+        kernel=CHECK,
+        numerics="-",
+        reason=f"compares indices: 0 and more, {limits}",
+    )
+
+
+def _lower_composites(
+    mod: tvm.IRModule, choose: Choose | None, sizes: FixedSizes | Lengths
+) -> tuple[tvm.IRModule, list[KernelCall], Rejected]:
+    """Replace composites by our kernels; put back the calls of those that no kernel takes."""
+    sources, numerics = function_sources(mod), numerics_of(mod)
+    builder = relax.BlockBuilder(mod)
+    placed: dict[str, _Placed] = {}
+    kernels: dict[str, KernelCall] = {}
+    inlined: dict[str, relax.Function] = {}
+    rejected: Rejected = {}
+    for composite in _composites(mod):
+        names = sources.get(composite, ())
+        outcome = sizes.lower(composite, choose)
+        if isinstance(outcome, Lowered):
+            placed[composite] = _place(builder, outcome)
+            # Composites of one workload share one kernel.
+            symbol = placed[composite].gvar.name_hint
+            before = kernels[symbol].sources if symbol in kernels else ()
+            kernels[symbol] = _ours(
+                symbol, (*before, *names), outcome.choice, numerics.get(composite, "float")
+            )
+        else:
+            inlined[composite] = sizes.as_called(composite)
+            rejected.update(dict.fromkeys(names, _alternatives(outcome.rejections)))
+    mod = builder.get()
+    if inlined:
+        for gvar, func in _callers(mod):
+            mod.update_func(gvar, sizes.inlined(func.inline_functions(inlined)))
+        mod = run_upstream(mod, relax.transform.CanonicalizeBindings())
+    for gvar, func in _callers(mod):
+        mod.update_func(gvar, map_calls(func, lambda _var, call: _redirect(call, placed)))
+    for upstream in (relax.transform.Normalize(), relax.transform.DeadCodeElimination(["main"])):
+        mod = run_upstream(mod, upstream)
+    return mod, list(kernels.values()), rejected
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A kernel that stands in the module, with its packed constants."""
+
+    gvar: tvm.ir.GlobalVar
+    constants: tuple[tvm.ir.GenericConst, ...]
+
+
+def _alternatives(rejections: Sequence[Rejection]) -> tuple[Alternative, ...]:
+    return tuple(
+        Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})") for r in rejections
+    )
+
+
+def _composites(mod: tvm.IRModule) -> list[str]:
+    return [gvar.name_hint for gvar, func in relax_functions(mod) if func.attrs and "Composite" in func.attrs]
+
+
+def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]:
+    """`main`, and what it calls that is neither a composite nor a group of TVM's."""
+    return [
+        (gvar, func)
+        for gvar, func in relax_functions(mod)
+        if not (func.attrs and {"Composite", "Primitive"} & set(func.attrs.keys()))
+    ]
+
+
+def _place(builder: relax.BlockBuilder, lowered: Lowered) -> _Placed:
+    """Add a kernel to the module; its name becomes a symbol of model.so."""
+    name = str(lowered.func.attrs["global_symbol"])
+    func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
+    return _Placed(builder.add_func(func, name), tuple(relax.const(array) for array in lowered.constants))
+
+
+def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:
+    kernel = placed.get(getattr(call.op, "name_hint", ""))
+    if kernel is None:
+        return call
+    new = relax.call_tir(kernel.gvar, [*call.args, *kernel.constants], call.ty)
+    return with_source(new, sources_of(call))
+
+
+def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) -> KernelCall:
+    return KernelCall(
+        symbol=symbol,
+        sources=tuple(sources),
+        kernel=choice.kernel,
+        numerics=numerics,
+        reason=choice.reason,
+        rejected=_alternatives([r for r in choice.rejected if not r.of_other_composites]),
+        params=asdict(choice.params),
+        selection_cost=round(choice.estimate),
+        runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),
+        tuned=choice.known,
+    )
+
+
+def _runner_up(option: Option) -> RunnerUp:
+    return RunnerUp(kernel=option.kernel, params=asdict(option.params), selection_cost=round(option.estimate))

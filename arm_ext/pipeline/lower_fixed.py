@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lowering of functions whose sizes are all known; `lower_bounded_length` is for those with one that is not."""
+
+from collections.abc import Collection
+
+import tvm
+from tvm import relax, tirx
+
+from arm_ext.target.profiles import Profile
+from schedules import generic
+from schedules.generic import loop_workload, metaschedule_trace
+from schedules.generic.families import GENERIC
+from schedules.lowering.lower import Lowered, lower
+from schedules.select import Choose, Rejected
+
+
+def retraced(
+    func: tirx.PrimFunc, scheduled: generic.Scheduled, profile: Profile, choose: Choose
+) -> tuple[generic.Scheduled, str]:
+    """A function's schedule, and where that is known from; "" if no record has decided.
+
+    Args:
+        func: As FuseTIR leaves it.
+        scheduled: As it is without tuning.
+        profile: The target.
+        choose: Asked for parameters of `metaschedule` or `as_lowered`.
+    """
+    workload = loop_workload.workload_of(func, loop_workload.machine(profile.triple))
+    known = None if workload is None else choose(workload, profile.core)
+    if workload is None or known is None:
+        return scheduled, ""
+    if not isinstance(known.params, metaschedule_trace.Params):
+        return scheduled, known.source
+    # By its own names, as a trace has those of the workload.
+    traced = metaschedule_trace.build(workload, known.params).without_attr("global_symbol")
+    for name in func.attrs.keys() if func.attrs else ():
+        traced = traced.with_attr(name, func.attrs[name])
+    return generic.Scheduled(
+        traced, f"by {known.source}", metaschedule_trace.NAME, scheduled.cycles
+    ), known.source
+
+
+class FixedSizes:
+    """Lowers the functions of one module."""
+
+    def __init__(self, mod: tvm.IRModule, profile: Profile, without: Collection[str] = ()) -> None:
+        """Take what `Lengths` takes."""
+        self._mod, self._profile, self._without = mod, profile, without
+        self._routines = {gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+
+    def lower(self, name: str, choose: Choose | None) -> Lowered | Rejected:
+        """Lower a composite."""
+        profile = self._profile
+        return lower(
+            self._mod[name], profile.tvm_target(), profile.core, choose, self._routines, self._without
+        )
+
+    def schedule(self, func: tirx.PrimFunc, choose: Choose | None) -> tuple[generic.Scheduled, str]:
+        """Schedule loops that no kernel takes; the record that decided it comes beside, if any."""
+        scheduled = generic.schedule(func, self._profile.tvm_target())
+        if choose is not None and scheduled.kernel == GENERIC:
+            return retraced(func, scheduled, self._profile, choose)
+        return scheduled, ""
+
+    def as_called(self, name: str) -> relax.Function:
+        """Return a composite as inlining wants it."""
+        return self._mod[name]
+
+    def inlined(self, caller: relax.Function) -> relax.Function:
+        """Return a function into which composites were inlined."""
+        return caller

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one inference allocates, read off the planned module; and the layers that make it so."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import tvm
+from tvm import relax, tirx
+from tvm.ir import GenericConst
+
+from arm_ext.errors import ModelError
+from arm_ext.package.manifest import Memory, WideLayer
+from arm_ext.pipeline.codegen import allocations
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
+
+_WIDEST = 5
+
+
+def memory_of(lowered: tvm.IRModule, planned: tvm.IRModule) -> Memory:
+    """Measure a module before and after memory planning.
+
+    Args:
+        lowered: Its functions call kernels by call_tir, one dataflow block each, but for those with control flow.
+        planned: The same module after StaticPlanBlockMemory.
+    """
+    straight = _in_one(lowered)
+    _refuse_open_sizes(straight)
+    workspace = max(
+        (_workspace(func) for _, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)),
+        default=0,
+    )
+    functions = {gvar.name_hint: func for gvar, func in relax_functions(planned)}
+    return Memory(
+        peak_activation_bytes=_allocated(functions["main"].body, functions) + workspace,
+        workspace_bytes=workspace,
+        weight_bytes=sum(_constants(straight)),
+        widest=_widest(straight),
+    )
+
+
+def _refuse_open_sizes(functions: Iterable[relax.Function]) -> None:
+    """Refuse values that nobody can set memory aside for.
+
+    Raises:
+        ModelError: How large one is depends on what is computed.
+    """
+    for binding in (binding for func in functions for binding in bindings_of(func)):
+        ty = binding.var.ty
+        for field in ty.fields if isinstance(ty, relax.TupleType) else [ty]:
+            if isinstance(field, relax.TensorType) and not _is_static(field):
+                names = ", ".join(sources_of(binding.value)) or str(binding.var.name)
+                raise ModelError(
+                    f"node '{names}' gives a tensor whose size depends on the data, {field}: a compiled model has "
+                    "static shapes; end the model before it, or bound its size"
+                )
+
+
+def _is_static(ty: relax.TensorType) -> bool:
+    return ty.shape is not None and all(isinstance(dim, tirx.IntImm) for dim in ty.shape.values)
+
+
+def _in_one(mod: tvm.IRModule) -> list[relax.Function]:
+    """Return `main` with the functions that it calls inside; all functions, where there is control flow."""
+    functions = {gvar.name_hint: func for gvar, func in relax_functions(mod)}
+    if any(
+        isinstance(binding.value, relax.If) for func in functions.values() for binding in bindings_of(func)
+    ):
+        return list(functions.values())
+    main = functions.pop("main")
+    return [main.inline_functions(functions) if functions else main]
+
+
+def _allocated(
+    body: relax.SeqExpr, functions: Mapping[str, relax.Function], within: frozenset[str] = frozenset()
+) -> int:
+    """Return the bytes that a body allocates: of two branches the larger, of a loop a round and the next one's states.
+
+    What a function gives back the runtime keeps, for those that want as much: all count.
+    """
+    bindings = (binding for block in body.blocks for binding in block.bindings)
+    return sum(_of_binding(binding, functions, within) for binding in bindings)
+
+
+def _of_binding(
+    binding: relax.Binding, functions: Mapping[str, relax.Function], within: frozenset[str]
+) -> int:
+    value = binding.value
+    if isinstance(value, relax.If):
+        branches = (value.true_branch, value.false_branch)
+        return max(_allocated(branch, functions, within) for branch in branches)
+    if not isinstance(value, relax.Call):
+        return 0
+    name = getattr(value.op, "name", "")
+    if name == "relax.memory.alloc_storage":
+        return int(value.args[0].values[0])
+    if name == "relax.builtin.alloc_tensor":  # outputs: the planner leaves them on their own
+        return _bytes(binding.var.ty)
+    callee = getattr(value.op, "name_hint", "")
+    if callee in within:
+        return _bytes(value.ty)
+    return _allocated(functions[callee].body, functions, within | {callee}) if callee in functions else 0
+
+
+def _bytes(ty: relax.Type) -> int:
+    if isinstance(ty, relax.TupleType):
+        return sum(_bytes(field) for field in ty.fields)
+    if not isinstance(ty, relax.TensorType) or ty.shape is None:
+        return 0
+    return math.prod(int(dim) for dim in ty.shape.values) * np.dtype(str(ty.dtype)).itemsize
+
+
+def weight_bytes(mod: tvm.IRModule) -> int:
+    """Return the bytes of all constants; one that several functions read counts once."""
+    return sum(_constants(func for _, func in relax_functions(mod)))
+
+
+def _constants(functions: Iterable[relax.Function]) -> Iterator[int]:
+    seen: list[GenericConst] = []
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, GenericConst) and not any(expr.same_as(other) for other in seen):
+            seen.append(expr)
+
+    for func in functions:
+        relax.analysis.post_order_visit(func, visit)
+    return (_bytes(constant.ty) for constant in seen)
+
+
+def _workspace(func: tirx.PrimFunc) -> int:
+    """Return the bytes of a kernel's own buffers, all scopes together: an upper bound, since LLVM may drop some."""
+    lowered = allocations(tvm.IRModule({"main": func.with_attr("global_symbol", "main")}))
+    by_scope = tvm.s_tir.analysis.calculate_allocated_bytes(lowered)
+    return sum(int(size) for sizes in by_scope.values() for size in sizes.values())
+
+
+def _widest(functions: Iterable[relax.Function]) -> list[WideLayer]:
+    """Return the calls with most bytes alive in their function while they run."""
+    layers = [layer for func in functions for layer in _layers(func)]
+    layers.sort(key=lambda layer: (-layer.live_bytes, layer.kernel))
+    return layers[:_WIDEST]
+
+
+def _layers(func: relax.Function) -> list[WideLayer]:
+    """Return its calls with the bytes alive while they run: inputs, outputs, and values a later call reads."""
+    bindings = list(bindings_of(func))
+    last_use: dict[relax.Var, int] = {}
+    for index, binding in enumerate(bindings):
+        for var in relax.analysis.free_vars(binding.value):
+            last_use[var] = index
+    alive: dict[relax.Var, int] = {}
+    layers = []
+    for index, binding in enumerate(bindings):
+        alive[binding.var] = _bytes(binding.var.ty)
+        call = binding.value
+        if isinstance(call, relax.Call) and getattr(call.op, "name", "") == "relax.call_tir":
+            symbol = call.args[0].name_hint
+            layers.append(
+                WideLayer(kernel=symbol, sources=list(sources_of(call)), live_bytes=sum(alive.values()))
+            )
+        alive = {var: size for var, size in alive.items() if last_use.get(var, -1) > index}
+    return layers

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""selftest.npz: inputs, our own numbers for them computed on this machine, and the source's runtime's."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import relax
+
+from arm_ext.errors import EnvError, ModelError
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.limits import machine_bytes, size_text
+from arm_ext.package import Selftest
+from arm_ext.package.manifest import Check, Precision
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.report.report import FloatCall
+from arm_ext.target.profiles import Profile, baseline_host
+from relay_passes.ir.sources import bindings_of, relax_functions
+from schedules.numerics.qdq import NUMERICS, Qdq
+
+# Of a model with states: the first finds them as they begin, the others as they were left.
+_STEPS = 4
+
+# A sum of k products errs by about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits beyond k = 1e5.
+_FLOAT = Check(
+    relative_bound=1e-4,
+    reason="the order of sums and the rounding of multiply-adds differ between the host and the target",
+)
+# Two neighbours are this far apart at most, relative to the smaller.
+_HALF_STEP: dict[Precision, float] = {"fp16": 2.0**-10, "bf16": 2.0**-7}
+# Each of the two rounds once in every step of its own, and no order is open to choice.
+_INTEGER = Check(
+    relative_bound=0.0,
+    reason="every operator is computed in integers; quantising inputs and dequantising outputs are the same "
+    "roundings of binary32 everywhere",
+)
+# A quantised activation on the other side of a tie moves by a whole step, and what it feeds moves with it.
+_MIXED_BOUND = 0.1
+
+
+_T = TypeVar("_T")
+
+
+def with_fitting_inputs(
+    compute: Callable[[list[npt.NDArray[Any]]], _T], inputs: list[npt.NDArray[Any]], given: bool
+) -> _T:
+    """Return what is computed of the inputs, or of zeros if random ones hold an index that is out of bounds.
+
+    Args:
+        compute: Takes inputs.
+        inputs: The first to try.
+        given: Whether the user chose them: then no others are tried.
+
+    Raises:
+        ModelError: All of them hold an index that is out of bounds.
+    """
+    zeros = [np.zeros_like(value) for value in inputs]
+    for values in (inputs,) if given else (inputs, zeros):
+        try:
+            return compute(values)
+        except IndexError as err:
+            reason = _indexed(err)
+    what = "the inputs given" if given else "random inputs, and zeros"
+    raise ModelError(
+        f"the self-test fails with {what}: {reason}; pass others as the argument `inputs` of arm_ext.compile"
+    )
+
+
+def _indexed(error: IndexError) -> str:
+    return str(error).strip().splitlines()[-1]
+
+
+def make_selftest(
+    model: ImportedModel,
+    inputs: list[npt.NDArray[Any]],
+    precision: Precision = "fp32",
+    without: tuple[str, ...] = (),
+    numerics: Qdq = NUMERICS,
+) -> Selftest:
+    """Compute `expected` through the same phases on this machine, and `source` by the source's runtime."""
+    run = host_runner(model, precision, without, numerics)
+    return Selftest(inputs, run(inputs), *model.reference(inputs), _steps(model, inputs, run))
+
+
+def host_runner(
+    model: ImportedModel,
+    precision: Precision = "fp32",
+    without: tuple[str, ...] = (),
+    numerics: Qdq = NUMERICS,
+) -> "_Run":
+    """Return what computes a model, of each sample by itself where their number is open, on this machine."""
+    run = _on_host(model.mod, precision, without, numerics)
+    if not any(spec.batch for spec in model.inputs):
+        return run
+
+    def run_each(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        parts = [run(sample) for sample in samples_of(model.inputs, inputs)]
+        return [np.concatenate(outputs) for outputs in zip(*parts, strict=True)]
+
+    return run_each
+
+
+def samples_of(
+    specs: Sequence[TensorSpec], inputs: Sequence[npt.NDArray[Any]]
+) -> list[list[npt.NDArray[Any]]]:
+    """Return the inputs of each sample; all of them once where they are no samples."""
+    count = next((len(x) for x, spec in zip(inputs, specs, strict=True) if spec.batch), None)
+    if count is None:
+        return [list(inputs)]
+    pairs = list(zip(inputs, specs, strict=True))
+    return [[x[i : i + 1] if spec.batch else x for x, spec in pairs] for i in range(count)]
+
+
+def make_steps(
+    model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...], numerics: Qdq
+) -> list[list[npt.NDArray[Any]]]:
+    """Compute what the first steps of a model with states return for the same inputs, none for one without states."""
+    return _steps(model, inputs, _on_host(model.mod, "fp32", without, numerics)) if model.states else []
+
+
+def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "_Run") -> list[list[npt.NDArray[Any]]]:
+    """The outputs of `main` by itself, called with the states that it returned."""
+    count = len(model.states)
+    if not count:
+        return []
+    states, found = [state.initial for state in model.states], []
+    for _ in range(_STEPS):
+        outputs = run([*inputs[:-count], *states])
+        states = outputs[-count:]
+        found.append(outputs[:-count] or states)
+    return found
+
+
+def check_of(
+    model: ImportedModel, precision: Precision = "fp32", left_float: Sequence[FloatCall] = ()
+) -> Check:
+    """Return how outputs of the model are compared with `expected`.
+
+    Args:
+        model: As imported.
+        precision: What float operators compute in.
+        left_float: What a quantised model computes in float.
+    """
+    if precision == "fp32" and not model.quantized and _has_halves(model.mod):
+        precision = "fp16"
+    if precision in _HALF_STEP:
+        layers = sum(count > 0 for count in count_macs(model.mod).values())
+        return Check(
+            relative_bound=_HALF_STEP[precision] * math.sqrt(max(layers, 1)),
+            reason=f"the order of a sum decides between two neighbours in {precision}, "
+            f"2^{math.log2(_HALF_STEP[precision]):.0f} apart; what its "
+            f"{layers} convolutions and matrix products add to each other grows as the square root of their number",
+        )
+    if not model.quantized:
+        return _FLOAT
+    if not left_float:
+        return _INTEGER
+    operators = ", ".join(sorted({call.operator for call in left_float}))
+    return Check(
+        relative_bound=_MIXED_BOUND,
+        reason=f"{len(left_float)} operators are computed in float ({operators}), where a last bit decides between "
+        "two quantised values",
+    )
+
+
+def _has_halves(mod: tvm.IRModule) -> bool:
+    """Whether the model itself computes in binary16."""
+    types = [binding.var.ty for _, func in relax_functions(mod) for binding in bindings_of(func)]
+    return any(isinstance(ty, relax.TensorType) and str(ty.dtype) == "float16" for ty in types)
+
+
+def run_on_host(
+    mod: tvm.IRModule,
+    inputs: Sequence[npt.NDArray[Any]],
+    precision: Precision = "fp32",
+    without: tuple[str, ...] = (),
+    numerics: Qdq = NUMERICS,
+) -> list[npt.NDArray[Any]]:
+    """Run an imported module on this machine.
+
+    It is compiled for the baseline of the architecture, so that two x86 machines give the same bits.
+    """
+    return _on_host(mod, precision, without, numerics)(inputs)
+
+
+def run_planned(
+    planned: tvm.IRModule, profile: Profile, inputs: Sequence[npt.NDArray[Any]]
+) -> list[npt.NDArray[Any]]:
+    """Run on this machine what the last phase left."""
+    return _loaded(planned, profile)(inputs)
+
+
+_Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
+
+
+def _on_host(mod: tvm.IRModule, precision: Precision, without: tuple[str, ...], numerics: Qdq) -> _Run:
+    profile = baseline_host()
+    *_, (_, planned) = run_phases(mod, Context(profile, precision, without, numerics))
+    return _loaded(planned, profile)
+
+
+def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
+    device = tvm.cpu()
+    vm = relax.VirtualMachine(build(planned, profile), device)
+
+    def run(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        try:
+            result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
+        except (MemoryError, tvm.error.InternalError) as err:
+            if isinstance(err, MemoryError) or "bad_alloc" in str(err):
+                raise EnvError(
+                    f"this machine, which has {size_text(machine_bytes())} of memory, cannot run the model "
+                    "for the self-test: compile a smaller --shape, or on a machine with more"
+                ) from err
+            raise
+        outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+        return [output.numpy() for output in outputs]
+
+    return run

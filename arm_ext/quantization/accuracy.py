@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far outputs of a quantised model are from its float form's, and what a user must hear of that."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.package.manifest import Calibration, FloatDistance
+
+Array = npt.NDArray[Any]
+
+LEAST_SQNR_DB = 10.0
+"""Below it a user is warned: noise is then more than a tenth of the signal's power. Networks that keep their accuracy
+in int8 have 15 to 40 dB at their outputs."""
+
+_BEYOND = 8.0
+"""Times the samples' largest value: a self-test's standard normal values stay within that of samples from 0 to 1."""
+
+_WORST_DB, _BEST_DB = -100.0, 200.0
+_DIGITS = 4
+
+
+@dataclass
+class _Sums:
+    """Of one output over samples."""
+
+    signal: float = 0.0
+    noise: float = 0.0
+    largest: float = 0.0
+    gap: float = 0.0
+
+    def add(self, value: Array, reference: Array) -> None:
+        wide, exact = value.astype(np.float64), reference.astype(np.float64)
+        same = (wide == exact) | (np.isnan(wide) & np.isnan(exact))
+        difference = np.where(same, 0.0, np.nan_to_num(np.abs(wide - exact), nan=np.inf))
+        finite = exact[np.isfinite(exact)]
+        self.signal += float(np.sum(finite**2))
+        self.noise += float(np.sum(difference**2))
+        self.largest = max(self.largest, float(np.max(np.abs(finite), initial=0.0)))
+        self.gap = max(self.gap, float(np.max(difference, initial=0.0)))
+
+    def distance(self, output: str) -> FloatDistance:
+        return FloatDistance(output=output, sqnr_db=round(self._sqnr(), 1), relative=self._relative())
+
+    def _sqnr(self) -> float:
+        if self.noise == 0.0:
+            return _BEST_DB
+        if self.signal == 0.0 or math.isinf(self.noise):
+            return _WORST_DB
+        return min(max(10 * math.log10(self.signal / self.noise), _WORST_DB), _BEST_DB)
+
+    def _relative(self) -> float:
+        relative = self.gap / self.largest if self.largest else self.gap
+        return float(f"{min(relative, np.finfo(np.float32).max):.{_DIGITS}g}")
+
+
+@dataclass
+class Accuracy:
+    """Outputs of two models, sample by sample."""
+
+    outputs: Sequence[str]
+    compared: int = 0
+    _sums: dict[str, _Sums] = field(default_factory=dict)
+
+    def add(self, values: Sequence[Array], references: Sequence[Array]) -> None:
+        """Take in the outputs of one sample."""
+        self.compared += 1
+        for name, value, reference in zip(self.outputs, values, references, strict=True):
+            self._sums.setdefault(name, _Sums()).add(value, reference)
+
+    def distances(self) -> list[FloatDistance]:
+        """Return one an output; none if nothing was compared."""
+        return [sums.distance(name) for name, sums in self._sums.items()]
+
+
+def selftest_distances(
+    names: Sequence[str], values: Sequence[Array], references: Sequence[Array]
+) -> list[FloatDistance]:
+    """Return how far the outputs of the self-test are from the float model's, none where that has none."""
+    accuracy = Accuracy(names)
+    if references:
+        accuracy.add(values, references)
+    return accuracy.distances()
+
+
+def warnings(calibration: Calibration | None, inputs: Mapping[str, Array]) -> list[str]:
+    """Return what a user must hear of a model that was quantised.
+
+    Args:
+        calibration: How, if it was.
+        inputs: Of the self-test, by name.
+    """
+    if calibration is None:
+        return []
+    if not calibration.distance:
+        return [
+            "quantised, but not compared with the float model on the calibration samples: onnxruntime cannot run one "
+            "of the two"
+        ]
+    lines = []
+    if poor := _poor(calibration.distance):
+        lines.append(
+            f"far from the float model on {calibration.compared} calibration samples: {poor}. Try another "
+            "--calibration or more samples, or compile the model without --quantize"
+        )
+    elif (poor := _poor(calibration.selftest)) and (beyond := _beyond(calibration.largest, inputs)):
+        lines.append(
+            f"far from the float model on the self-test's inputs, though not on the calibration samples: {poor}. "
+            f"{beyond}: if the model will see values like the self-test's, the scale of the samples is wrong"
+        )
+    return lines
+
+
+def describe(calibration: Calibration) -> str:
+    """Return how far the outputs are on the calibration samples, such as "y 35.5 dB SQNR on 40 calibration samples"."""
+    if not calibration.distance:
+        return "not compared with the float model"
+    outputs = ", ".join(f"{each.output} {each.sqnr_db:.1f} dB" for each in calibration.distance)
+    return f"{outputs} SQNR against the float model on {calibration.compared} calibration samples"
+
+
+def _beyond(largest: Mapping[str, float], inputs: Mapping[str, Array]) -> str:
+    """Which inputs of the self-test are far out of the samples' range."""
+    found = []
+    for name, of_samples in largest.items():
+        reached = (
+            float(np.max(np.abs(inputs[name].astype(np.float64)), initial=0.0)) if name in inputs else 0.0
+        )
+        if reached > _BEYOND * of_samples:
+            found.append(f"{name} reaches {reached:.3g} there and {of_samples:.3g} in the samples")
+    return ", ".join(found)
+
+
+def _poor(distances: Sequence[FloatDistance]) -> str:
+    return ", ".join(
+        f"{each.output} has an SQNR of {each.sqnr_db:g} dB (bound {LEAST_SQNR_DB:g} dB)"
+        for each in distances
+        if each.sqnr_db < LEAST_SQNR_DB
+    )

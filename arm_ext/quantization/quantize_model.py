@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A float ONNX model and calibration samples in, an `ImportedModel` in QDQ form out."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy.typing as npt
+import onnx
+
+from arm_ext.common.npz import read_npz
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.state import with_states
+from arm_ext.frontends.load import TrustedFile, import_model, is_tflite
+from arm_ext.frontends.onnx.importer import import_onnx, read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.reference import reference
+from arm_ext.frontends.onnx.weights import serialise
+from arm_ext.package.manifest import Calibration, Method
+from arm_ext.quantization.static import Quantizer
+from arm_ext.quantization.steps import Steps
+
+if TYPE_CHECKING:
+    from jax.export import Exported
+    from torch import nn
+    from torch.export import ExportedProgram
+
+    Model: TypeAlias = str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported
+
+
+class Importer:
+    """Imports a model for several sets of shapes: as it is, by `import_model`, or quantised by samples."""
+
+    def __init__(
+        self,
+        model: "Model",
+        choices: Sequence[Shapes] = ({},),
+        states: Mapping[str, str] | None = None,
+        initial: Mapping[str, npt.NDArray[Any]] | None = None,
+        samples: str | Path | None = None,
+        method: Method = "minmax",
+    ) -> None:
+        """Calibrate, if there are samples.
+
+        Args:
+            model: As for `import_model`; with samples a float ONNX model.
+            choices: What it will be imported for; samples are of the first that they fit.
+            states: As for `import_model`.
+            initial: What states begin with, for the samples, as for `with_states`.
+            samples: .npz; see `split_samples`.
+            method: How an activation's range follows from the samples.
+
+        Raises:
+            UsageError: As `Quantizer` and `read_npz`; there are samples, and the model is no ONNX.
+            ModelError: As `Quantizer`.
+        """
+        self._model, self._states = model, states or {}
+        self._quantizer: Quantizer | None = None
+        if samples is not None:
+            path, steps = Path(samples), Steps(self._states, initial or {})
+            arrays = read_npz(path, "calibration samples, an array an input")
+            self._quantizer = Quantizer(_onnx(model), arrays, method, choices, steps)
+            self._method, self._sha256 = method, hashlib.sha256(path.read_bytes()).hexdigest()
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """How the model was quantised, if it was, and how far that is from the float model on the samples."""
+        if self._quantizer is None:
+            return None
+        return self._quantizer.calibration(self._method, self._sha256)
+
+    def __call__(self, shapes: Shapes) -> ImportedModel:
+        """Return the model for these shapes.
+
+        One that was quantised has the name and hash of the float one. Its `nodes` has the float model's nodes in their
+        order, those that quantisation dropped among them, and then what it added.
+
+        Raises:
+            UsageError, ModelError, EnvError: As `import_model` and `Quantizer`.
+        """
+        if self._quantizer is None:
+            return import_model(self._model, shapes, self._states)
+        imported = import_onnx(self._quantizer.quantized(shapes))
+        source, name, digest = read_onnx(_onnx(self._model))
+        name_nodes(source.graph)
+        nodes = {node.name: node.op_type for node in source.graph.node}
+        exact = partial(reference, serialise(self._quantizer.float_model(shapes)))
+        quantized = replace(
+            imported, name=name, sha256=digest, nodes=nodes | imported.nodes, float_reference=exact
+        )
+        initial = self._quantizer.defaults
+        return with_states(quantized, {state: self._states[state] for state in initial}, initial)
+
+
+def import_given(
+    model: "Model", shapes: Shapes | None = None, samples: str | Path | None = None, method: Method = "minmax"
+) -> ImportedModel:
+    """Import a model for one set of shapes; see `Importer`."""
+    return Importer(model, (shapes or {},), samples=samples, method=method)(shapes or {})
+
+
+def _onnx(model: "Model") -> onnx.ModelProto | str | Path:
+    if not isinstance(model, onnx.ModelProto | str | Path):
+        raise UsageError(
+            f"samples quantise ONNX models alone, and this is a {type(model).__name__}; "
+            "a module of PyTorch is quantised by torchao's PT2E before its export"
+        )
+    if isinstance(model, str | Path) and Path(model).is_file() and is_tflite(Path(model)):
+        raise UsageError(
+            f"{model}: --quantize takes ONNX, and this is TFLite; leave --quantize out if it is quantised, else "
+            "quantise it where it was converted, or export the network to ONNX"
+        )
+    return model

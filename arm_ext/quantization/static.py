@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static quantisation into QDQ form: int8 activations, int8 weights per channel.
+
+onnxruntime's quantiser does the work. This keeps the names of the float model's nodes and turns what can go wrong
+into messages. A relu that the zero point of its quantised output covers is dropped by the quantiser.
+"""
+
+import contextlib
+import io
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, create_calibrator
+from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+from arm_ext.errors import ArmExtError, ModelError, UsageError
+from arm_ext.frontends.common.refuse import Shapes, reason_of
+from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
+from arm_ext.frontends.onnx.expansion import opset_of
+from arm_ext.frontends.onnx.importer import input_specs, read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.shapes import infer_shapes
+from arm_ext.frontends.onnx.state import take_defaults
+from arm_ext.package.manifest import Calibration, Method
+from arm_ext.quantization.compare import compare_on
+from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.steps import Feed, Steps
+
+_METHODS: dict[str, tuple[Any, dict[str, object]]] = {
+    "minmax": (CalibrationMethod.MinMax, {}),
+    "percentile": (CalibrationMethod.Percentile, {}),
+    # The histogram's bins as in TensorRT's calibrator, whose algorithm this is. onnxruntime's default, one bin for
+    # each of the 128 levels, leaves nothing to choose and gives the ranges of min-max; its quantize_static takes no
+    # other number, which is why its two halves are called here one by one.
+    "entropy": (CalibrationMethod.Entropy, {"num_bins": 2048}),
+}
+
+_OPERATORS = sorted({*QLinearOpsRegistry, *QDQRegistry})
+
+# The first opset whose QuantizeLinear has an axis, which weights per channel need.
+_MIN_OPSET = 13
+
+# Fuses MatMul and Add of three dimensions into Reshape, Gemm, Reshape under names of its own.
+_RENAMING = ["MatMulAddFusion"]
+
+_NO_STEPS = Steps()
+
+# Of onnxruntime's logger: its default, and what is never reached.
+_WARNING, _FATAL = 2, 4
+
+
+def quantize(
+    model: onnx.ModelProto | str | Path,
+    samples: Mapping[str, npt.NDArray[Any]],
+    *,
+    method: Method = "minmax",
+    shapes: Shapes | None = None,
+) -> onnx.ModelProto:
+    """Quantise a float ONNX model for one set of shapes; see `Quantizer`."""
+    return Quantizer(model, samples, method, (shapes or {},)).quantized(shapes or {})
+
+
+class Quantizer:
+    """Quantises a float ONNX model for several sets of shapes by one calibration, so that their weights are equal.
+
+    "percentile" (99.999 %) and "entropy" hold every activation of every sample in memory; "minmax" two numbers each.
+
+    Attributes:
+        samples: How many there were.
+        defaults: What the model has for states, by the name of the input.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto | str | Path,
+        samples: Mapping[str, npt.NDArray[Any]],
+        method: Method,
+        choices: Sequence[Shapes],
+        steps: Steps = _NO_STEPS,
+    ) -> None:
+        """Calibrate.
+
+        Args:
+            model: A path, or a loaded model, which is left as it was.
+            samples: Input name → [n, *shape]; see `split_samples`. States may be left out.
+            method: How an activation's range follows from the samples.
+            choices: Sets of shapes: input name → static shape, for inputs with dynamic dimensions. The samples are of
+                the first set that they fit.
+            steps: The model's states.
+
+        Raises:
+            UsageError: The model is quantised already or has dynamic inputs without a shape; samples that do not fit.
+            ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
+        """
+        self._model, self._steps = model, steps
+        self._shapes, proto, self._feeds = self._fitting(samples, choices)
+        self.samples = len(self._feeds)
+        with _refusing(self._name):
+            self._ready = _prepared(proto, self._name)
+            self._ranges = _ranges(self._ready, self._followed(self._feeds), method)
+
+    def quantized(self, shapes: Shapes) -> onnx.ModelProto:
+        """Return the model in QDQ form, with static shapes, and without defaults of its states.
+
+        Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
+
+        Raises:
+            UsageError, ModelError: As the constructor.
+        """
+        with _refusing(self._name):
+            proto = onnx.ModelProto()
+            proto.CopyFrom(self.float_model(shapes))
+            return _insert_qdq(proto, self._ranges)
+
+    def float_model(self, shapes: Shapes) -> onnx.ModelProto:
+        """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""
+        if shapes == self._shapes:
+            return self._ready
+        return _prepared(self._read(shapes), self._name)
+
+    def calibration(self, method: Method, sha256: str) -> Calibration:
+        """Return how the model was quantised, and how far that is from the float model on the samples."""
+        with _refusing(self._name), tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "model.onnx"
+            onnx.save(self._ready, path)
+            accuracy = compare_on(
+                self._ready, self.quantized(self._shapes), self._followed(self._feeds)(path), self.samples
+            )
+        return Calibration(
+            method=method,
+            samples=self.samples,
+            sha256=sha256,
+            compared=accuracy.compared,
+            distance=accuracy.distances(),
+            largest={
+                name: _rounded(max(float(np.max(np.abs(feed[name]), initial=0.0)) for feed in self._feeds))
+                for name, value in self._feeds[0].items()
+                if value.dtype.kind == "f"
+            },
+        )
+
+    def _read(self, shapes: Shapes) -> onnx.ModelProto:
+        proto, self._name, _ = read_onnx(self._model)
+        self.defaults = take_defaults(proto, self._steps.pairs)
+        check_valid(proto, self._name)
+        if quantized := [node.op_type for node in proto.graph.node if "QuantizeLinear" in node.op_type]:
+            raise UsageError(
+                f"{self._name}: is quantised already ({len(quantized)}x {quantized[0]}); leave --quantize out"
+            )
+        set_input_shapes(proto, shapes)
+        name_nodes(proto.graph)
+        check_supported(proto, refused={})
+        return proto
+
+    def _fitting(
+        self, samples: Mapping[str, npt.NDArray[Any]], choices: Sequence[Shapes]
+    ) -> tuple[Shapes, onnx.ModelProto, list[Feed]]:
+        """The first shapes that samples fit, the model with them, and the samples one by one."""
+        faults: list[str] = []
+        for shapes in choices:
+            proto = self._read(shapes)
+            specs = input_specs(proto.graph)
+            needed = [spec for spec in specs if spec.name in samples or spec.name not in self._steps.pairs]
+            try:
+                return shapes, proto, split_samples(samples, needed)
+            except UsageError as err:
+                faults.append(str(err))
+        raise UsageError("; ".join(dict.fromkeys(faults)))
+
+    def _followed(self, feeds: list[Feed]) -> Callable[[Path], Iterator[Feed]]:
+        return lambda path: self._steps.follow(path, self.defaults, feeds)
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _prepared(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    infer_shapes(proto, name)
+    proto = _fold_batch_norm(_at_least_opset(proto, name))
+    infer_shapes(proto, name)
+    return proto
+
+
+@contextlib.contextmanager
+def _refusing(name: str) -> Iterator[None]:
+    """What the quantiser raises, as a finding about the model; what it prints, not at all."""
+    try:
+        with _quiet():
+            yield
+    except ArmExtError:
+        raise
+    # The quantiser raises what its parts do, Exception itself among them.
+    except Exception as err:
+        raise ModelError(f"{name}: onnxruntime cannot quantise it: {reason_of(err, line=0)}") from err
+
+
+def _ranges(proto: onnx.ModelProto, feeds: Callable[[Path], Iterator[Feed]], method: Method) -> Any:
+    """Run the samples and return each activation's range, as onnxruntime's TensorsData."""
+    calibration, options = _METHODS[method]
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "model.onnx"
+        onnx.save(proto, source)
+        calibrator = create_calibrator(
+            source,
+            _OPERATORS,
+            augmented_model_path=str(Path(scratch) / "augmented.onnx"),
+            calibrate_method=calibration,
+            extra_options=options,
+        )
+        calibrator.collect_data(_Reader(feeds(source)))
+        return calibrator.compute_data()
+
+
+def _insert_qdq(proto: onnx.ModelProto, ranges: Any) -> onnx.ModelProto:
+    quantizer = QDQQuantizer(
+        proto,
+        per_channel=True,
+        reduce_range=False,
+        weight_qType=QuantType.QInt8,
+        activation_qType=QuantType.QInt8,
+        tensors_range=ranges,
+        nodes_to_quantize=[],
+        nodes_to_exclude=[],
+        op_types_to_quantize=_OPERATORS,
+        extra_options={},
+    )
+    quantizer.quantize_model()
+    quantizer.model.topological_sort()
+    return quantizer.model.model
+
+
+class _Reader:
+    """Feeds, as onnxruntime's CalibrationDataReader."""
+
+    def __init__(self, feeds: Iterator[Feed]) -> None:
+        self._feeds = feeds
+
+    def get_next(self) -> Feed | None:
+        return next(self._feeds, None)
+
+
+def _at_least_opset(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
+    opset = opset_of(proto)
+    if opset >= _MIN_OPSET:
+        return proto
+    try:
+        return onnx.version_converter.convert_version(proto, _MIN_OPSET)
+    except Exception as err:  # the converter's own type is RuntimeError, and a crash of it ValueError
+        raise ModelError(
+            f"{name}: quantising needs opset {_MIN_OPSET}, and onnx cannot bring it there from {opset}: "
+            f"{reason_of(err, line=0)}. Export it at opset {_MIN_OPSET} or later."
+        ) from err
+
+
+def _fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Fold BatchNormalization into convolutions: between the two a quantised value would cost accuracy."""
+    if not any(node.op_type == "BatchNormalization" for node in proto.graph.node):
+        return proto
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.log_severity_level = 4
+    with tempfile.TemporaryDirectory() as scratch:
+        options.optimized_model_filepath = str(Path(scratch) / "folded.onnx")
+        onnxruntime.InferenceSession(
+            proto.SerializeToString(), options, ["CPUExecutionProvider"], disabled_optimizers=_RENAMING
+        )
+        return onnx.load(options.optimized_model_filepath)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the quantiser from printing progress to stdout, and advice about its own tools to the root logger."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    onnxruntime.set_default_logger_severity(_FATAL)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
+        onnxruntime.set_default_logger_severity(_WARNING)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration samples of a model with states, in their order: each is a step, which finds what the last one left."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from arm_ext.frontends.common.imported import TensorSpec
+from arm_ext.frontends.onnx.importer import input_specs
+
+Array = npt.NDArray[Any]
+Feed = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """States of an ONNX model.
+
+    Attributes:
+        pairs: By the name of an input, the output that is its next value.
+        initial: What the first step finds, by the name of the input; by default what the model has for it, or zeros.
+    """
+
+    pairs: Mapping[str, str] = field(default_factory=dict)
+    initial: Mapping[str, Array] = field(default_factory=dict)
+
+    def follow(self, path: Path, defaults: Mapping[str, Array], feeds: Iterable[Feed]) -> Iterator[Feed]:
+        """Yield the samples with the states that their step finds.
+
+        What does not fit the model as a state is left at zeros: it is refused where the model is imported.
+
+        Args:
+            path: The model.
+            defaults: What the model has for states.
+            feeds: Samples; states that they hold are theirs.
+        """
+        proto = onnx.load(path, load_external_data=False)
+        specs = {spec.name: spec for spec in input_specs(proto.graph)}
+        known = {value.name for value in proto.graph.output}
+        session: onnxruntime.InferenceSession | None = None
+        states: Feed = {}
+        for feed in feeds:
+            open_states = [name for name in self.pairs if name in specs and name not in feed]
+            found = {
+                name: states.get(name, _first(specs[name], {**defaults, **self.initial}))
+                for name in open_states
+            }
+            yield feed | found
+            followed = {name: self.pairs[name] for name in open_states if self.pairs[name] in known}
+            if not followed:
+                continue
+            session = session or _session(path)
+            values = session.run(list(followed.values()), feed | found)
+            results = dict(zip(followed, values, strict=True))
+            states = {name: value for name, value in results.items() if not specs[name].check(value)}
+
+
+def _first(spec: TensorSpec, initial: Mapping[str, Array]) -> Array:
+    given = initial.get(spec.name)
+    return np.zeros(spec.shape, spec.dtype) if given is None or spec.check(given) else given
+
+
+def _session(path: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what fails is raised, and need not be logged too
+    return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NPU's part of the CompileReport: its regions, and why every other node stays on the CPU."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from arm_ext.common.text import columns
+
+Where = Literal["cpu", "npu", "cpu+npu"]
+
+
+_DRIVEN = (
+    "model.so runs its regions on the NPU through Linux's driver accel/ethosu (Linux 6.19 and later) where there is "
+    "one, and on the CPU elsewhere, with the same bytes out."
+)
+_UNDRIVEN = (
+    "Linux has no driver for it: model.so computes its regions on the CPU. arm-ext export-payload writes them for bare "
+    "metal."
+)
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class NpuLayer(_Record):
+    """What Vela estimates of one operation that it scheduled, under its own name; sources are empty for its own copies.
+
+    `cycles` are with what waits for memory, `npu_cycles` without; `staging_bytes` is fast memory in use meanwhile.
+    """
+
+    operator: str
+    sources: tuple[str, ...]
+    cycles: int
+    npu_cycles: int
+    macs: int
+    staging_bytes: int
+
+
+class NpuMemoryUse(_Record):
+    """Peak bytes of one memory of the system, and cycles that its accesses take."""
+
+    name: str
+    peak_bytes: int
+    access_cycles: int
+
+
+class NpuBorder(_Record):
+    """A tensor that a region reads from outside or that is read there: by which source nodes, and why they are outside.
+
+    Sources are empty for inputs and outputs of the model.
+    """
+
+    way: Literal["in", "out"]
+    sources: tuple[str, ...]
+    reason: str
+
+
+class NpuRegion(_Record):
+    """Source nodes that run on the NPU at one go.
+
+    Cycles are Vela's estimates; microseconds are of one inference, on the NPU with the hand-over and on the CPU alone.
+    `refused_by_linux` is what in its commands Linux's driver does not take, so that the CPU computes it there.
+    """
+
+    index: int
+    sources: tuple[str, ...]
+    operators: tuple[str, ...]
+    macs: int
+    cycles: int
+    npu_cycles: int
+    npu_us: float
+    cpu_us: float
+    memories: tuple[NpuMemoryUse, ...]
+    layers: tuple[NpuLayer, ...]
+    borders: tuple[NpuBorder, ...]
+    refused_by_linux: str = ""
+
+
+class Fallback(_Record):
+    """What stays on the CPU, and why: `limit` is what the NPU allows; `border` if it converts from or to float."""
+
+    sources: tuple[str, ...]
+    operator: str
+    reason: str
+    limit: str = ""
+    actual: str = ""
+    advice: str = ""
+    border: bool = False
+
+    def why(self) -> str:
+        """Return the reason with its actual value and limit, and what would make it fit."""
+        compared = [
+            f"{name} {value}" for name, value in (("is", self.actual), ("limit", self.limit)) if value
+        ]
+        return (
+            self.reason
+            + (f" ({', '.join(compared)})" if compared else "")
+            + (f"; {self.advice}" if self.advice else "")
+        )
+
+
+class Reason(_Record):
+    """A reason, how many source nodes it keeps on the CPU, and their share of the model's MACs."""
+
+    reason: str
+    operators: tuple[str, ...]
+    nodes: int
+    mac_share: float
+
+
+class NpuReport(_Record):
+    """How a model was divided; clocks and hand-over are what regions were weighed by.
+
+    `linux_driver` is whether Linux can run it; without, model.so computes everything on the CPU.
+    """
+
+    accelerator: str
+    linux_driver: bool
+    vela: str
+    system_config: str
+    memory_mode: str
+    cpu_mhz: float
+    npu_mhz: float
+    handover_us: float
+    regions: tuple[NpuRegion, ...]
+    fallbacks: tuple[Fallback, ...]
+    reasons: tuple[Reason, ...]
+
+    def where(self, source: str) -> tuple[Where, str]:
+        """Return where a source node that has kernels is computed, and by which region or why not on the NPU."""
+        regions = ", ".join(
+            f"NPU region {region.index}" for region in self.regions if source in region.sources
+        )
+        kept = dict.fromkeys(f.why() for f in self.fallbacks if source in f.sources)
+        why = f"not {self.accelerator}: {'; '.join(kept)}" if kept else ""
+        if regions:
+            return ("cpu+npu" if kept else "npu"), "; ".join(filter(None, [regions, why]))
+        return "cpu", why or f"not {self.accelerator}: part of no operator that it has"
+
+    def summary(self) -> str:
+        """Return "ethos-u55-128: 1 region of 12 operators, 91,288 cycles; 1 operator on the CPU"."""
+        operators = sum(len(region.operators) for region in self.regions)
+        cycles = sum(region.cycles for region in self.regions)
+        left = sum(not fallback.border for fallback in self.fallbacks)
+        regions = (
+            f"{len(self.regions)} region{'' if len(self.regions) == 1 else 's'} of {operators} operators"
+        )
+        return f"{self.accelerator}: {regions}, {cycles:,} cycles by Vela's estimate; {left} operators on the CPU"
+
+    def text(self) -> Iterator[str]:
+        """Render it: regions, layers by source node, and what stays on the CPU by reason."""
+        yield (
+            f"{self.accelerator}, Vela {self.vela}, {self.system_config}, {self.memory_mode}; weighed at "
+            f"{self.npu_mhz:g} MHz and {self.handover_us:g} us a hand-over against a CPU at {self.cpu_mhz:g} MHz. "
+            "All figures are estimates."
+        )
+        if self.regions:
+            yield _DRIVEN if self.linux_driver else _UNDRIVEN
+        for region in self.regions:
+            yield from ("", *_region(region))
+        if self.reasons:
+            yield from (
+                "",
+                f"{len(self.fallbacks)} operators on the CPU, by reason:",
+                *reason_table(self.reasons),
+            )
+            rows = [(", ".join(f.sources), f.operator, f.why()) for f in self.fallbacks]
+            yield from ("", *columns([("node", "operator", "reason"), *rows]))
+
+
+def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
+    """Return one report for all shapes of a package: every region, and what is so for several shapes once.
+
+    Args:
+        reports: One at least, regions numbered through.
+        macs: As for `reasons_of`.
+    """
+    regions = tuple(region for report in reports for region in report.regions)
+    fallbacks = tuple(dict.fromkeys(fallback for report in reports for fallback in report.fallbacks))
+    covered = {node for region in regions for node in region.sources}
+    changed = {"regions": regions, "fallbacks": fallbacks, "reasons": reasons_of(fallbacks, macs, covered)}
+    return reports[0].model_copy(update=changed)
+
+
+def reason_table(reasons: Sequence[Reason]) -> list[str]:
+    """Render reasons as a table."""
+    rows = [(str(r.nodes), f"{100 * r.mac_share:.1f}", ", ".join(r.operators), r.reason) for r in reasons]
+    return columns([("nodes", "MAC %", "operators", "reason"), *rows])
+
+
+def _region(region: NpuRegion) -> Iterator[str]:
+    yield (
+        f"NPU region {region.index}: {len(region.operators)} operators, {region.macs / 1e6:.2f} MMAC, "
+        f"{region.cycles:,} cycles; {region.npu_us:.1f} us with its hand-over, {region.cpu_us:.1f} us on the CPU"
+    )
+    yield "memory: " + ", ".join(f"{m.name} {m.peak_bytes:,} bytes" for m in region.memories)
+    if region.refused_by_linux:
+        yield f"Linux's driver does not take {region.refused_by_linux}: under Linux the CPU computes this region."
+    rows = [
+        (
+            f"{layer.cycles:,}",
+            f"{layer.macs:,}",
+            f"{layer.staging_bytes:,}",
+            layer.operator,
+            ", ".join(layer.sources),
+        )
+        for layer in region.layers
+    ]
+    yield from columns([("cycles", "MACs", "staging", "Vela's layer", "node"), *rows])
+    ends = [(border.way, ", ".join(border.sources), border.reason) for border in region.borders]
+    yield from columns([("border", "beyond it", "why it ends there"), *ends])
+
+
+def reasons_of(
+    fallbacks: Sequence[Fallback], macs: Mapping[str, int], regions: Collection[str]
+) -> tuple[Reason, ...]:
+    """Return fallbacks grouped by reason, the greatest share of MACs first.
+
+    Args:
+        fallbacks: What stays on the CPU.
+        macs: Source node → multiply-accumulates.
+        regions: Source nodes that the NPU computes; of nodes that are on both sides the NPU has the MACs.
+    """
+    total = sum(macs.values()) or 1
+    groups: dict[str, list[Fallback]] = {}
+    for fallback in fallbacks:
+        groups.setdefault(fallback.reason, []).append(fallback)
+    found = []
+    for reason, group in groups.items():
+        nodes = {node for fallback in group for node in fallback.sources}
+        kept = sum(macs.get(node, 0) for node in nodes if node not in regions)
+        operators = tuple(sorted({fallback.operator for fallback in group}))
+        found.append(Reason(reason=reason, operators=operators, nodes=len(nodes), mac_share=kept / total))
+    return tuple(sorted(found, key=lambda reason: (-reason.mac_share, -reason.nodes, reason.reason)))

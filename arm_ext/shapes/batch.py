@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models whose number of samples is known at run time: that of one sample, computed for each."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.shapes.given import Bucket
+from relay_passes.batching.batch_independence import check_batch_independence
+from schedules.generic.legalize import LEGALIZE
+
+SELFTEST_SAMPLES = 3
+"""The first, a middle one, and the last."""
+
+
+def batched(
+    one: ImportedModel, bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]
+) -> ImportedModel:
+    """Return the model of any number of samples, whose `mod` still computes one.
+
+    Args:
+        one: The model of one sample.
+        bucket: Which inputs have samples, and what their number is called.
+        import_for: Imports the model for given shapes.
+
+    Raises:
+        ModelError: Its samples cannot be computed one by one; names the node.
+    """
+    try:
+        several = import_for(bucket.with_batch(SELFTEST_SAMPLES))
+    except (ModelError, UsageError) as err:  # it was made for one sample, and has that in its reshapes
+        raise _not_apart(bucket, f"it does not take {SELFTEST_SAMPLES} of them ({err})") from err
+    inputs = tuple(
+        replace(spec, batch=bucket.batch) if spec.name in bucket.batched else spec for spec in several.inputs
+    )
+    if reason := check_batch_independence(
+        one.mod, several.mod, with_samples(inputs), SELFTEST_SAMPLES, LEGALIZE
+    ):
+        raise _not_apart(bucket, str(reason))
+    outputs = tuple(replace(spec, batch=bucket.batch) for spec in several.outputs)
+    return replace(
+        one,
+        inputs=inputs,
+        outputs=outputs,
+        reference=several.reference,
+        float_reference=several.float_reference,
+    )
+
+
+def with_samples(inputs: tuple[TensorSpec, ...]) -> list[int]:
+    """Return the indices of the inputs that have a sample each."""
+    return [index for index, spec in enumerate(inputs) if spec.batch]
+
+
+def _not_apart(bucket: Bucket, reason: str) -> ModelError:
+    name = bucket.batched[0]
+    sizes = ",".join(map(str, bucket.shapes[name][1:]))
+    return ModelError(
+        f"its samples cannot be computed one by one, as '{bucket.batch}' in --shape asks: {reason.removeprefix(': ')}. "
+        f"List the numbers of samples that occur: --shape '{name}={{1,8}},{sizes}'"
+    )

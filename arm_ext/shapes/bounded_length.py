@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with a size that is known at run time, such as a sequence's length: from the same model for some lengths."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import tvm
+from tvm import relax
+
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.pipeline.lower import lower
+from arm_ext.pipeline.lower_bounded_length import Lengths
+from arm_ext.pipeline.phases import PHASES, Context, Dump, fuse, lower_kernels, plan
+from arm_ext.shapes.given import Bucket, Dim, dims_text
+from relay_passes.ir.sources import relax_functions
+from relay_passes.lengths.bounded_main import copy_ends
+from relay_passes.lengths.fix_length import dims_of
+from relay_passes.lengths.growing_constants import slice_growing
+from relay_passes.lengths.merge_lengths import unite
+from relay_passes.memory.plan_arena import UPPER_BOUND
+from relay_passes.rewriter.rule import Rejection
+
+_SHORT = (3, 2)
+"""Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""
+
+
+def refuse_with_length(buckets: Sequence[Bucket], **given: object) -> None:
+    """Refuse what is made for one shape, or several, but for no range of them.
+
+    Raises:
+        UsageError: There is a size with a bound, and one of these.
+    """
+    for option, value in given.items():
+        if buckets[0].length and value:
+            raise UsageError(
+                f"a package of any '{buckets[0].length}' cannot have {option}; list sizes in its place, as {{64,128}}"
+            )
+
+
+def of_any_length(
+    model: ImportedModel, bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]
+) -> ImportedModel:
+    """Return the model of any length, whose `mod` is still of the self-test's.
+
+    Args:
+        model: Of the self-test's length.
+        bucket: Which inputs have it, what it is called, and the greatest.
+        import_for: Imports the model for given shapes.
+
+    Raises:
+        ModelError: It is another model for another length; names the node.
+    """
+    modules = {length: _imported(bucket, length, import_for).mod for length in (*_long(bucket), *_SHORT)}
+    if any(len(list(relax_functions(mod))) > 1 for mod in modules.values()):
+        raise _refused(bucket, "it has loops or branches")
+    found = unite(list(slice_growing(modules).values()), tuple(modules), bucket.length)
+    if isinstance(found, Rejection):
+        raise _refused(bucket, str(found))
+    inputs = tuple(_opened(spec, bucket) for spec in model.inputs)
+    result = found["main"].ret_ty
+    types = list(result.fields) if isinstance(result, relax.TupleType) else [result]
+    outputs = tuple(
+        replace(spec, open=_texts(dims_of(ty))) for spec, ty in zip(model.outputs, types, strict=True)
+    )
+    lengths = {length: modules[length] for length in _long(bucket)}
+    return replace(model, inputs=inputs, outputs=outputs, lengths=lengths)
+
+
+def run_lengths(
+    model: ImportedModel, bucket: Bucket, context: Context, dump: Dump | None
+) -> Iterator[tuple[str, tvm.IRModule]]:
+    """Run PHASES, up to `fuse` for some lengths and then for any; see `run_phases`.
+
+    Raises:
+        ModelError: It becomes another model for another length; names the node.
+    """
+    modules = dict(model.lengths)
+    contexts = {length: context.of_piece() for length in modules}
+    largest = max(modules)
+    mod: tvm.IRModule = modules[largest]
+    for number, phase in enumerate(PHASES, start=1):
+        if phase.run is lower_kernels:
+            lengths = Lengths(mod, largest, context.profile, context.without)
+            mod, kernels = lower(mod, context.profile, context.without, context.choose, lengths)
+            context.kernels += kernels
+            if lengths.chunked:
+                mod = copy_ends(mod)
+        elif phase.run is plan:
+            main = mod["main"].with_attr(UPPER_BOUND, {bucket.length: largest})
+            mod.update_func(mod.get_global_var("main"), main)
+            mod = plan(mod, context)
+        else:
+            if phase.run is fuse:  # no constant is folded from here on
+                modules = slice_growing(modules)
+            modules = {length: phase.run(each, contexts[length]) for length, each in modules.items()}
+            mod = modules[largest]
+        if phase.run is fuse:
+            found = unite(list(modules.values()), tuple(modules), bucket.length)
+            if isinstance(found, Rejection):
+                raise _refused(bucket, str(found))
+            mod = found
+            context.kept_layout += contexts[largest].kept_layout
+            context.left_float += contexts[largest].left_float
+        if dump is not None:
+            dump.write(number, phase.name, mod)
+        yield phase.name, mod
+
+
+def _long(bucket: Bucket) -> tuple[int, ...]:
+    """The greatest length, and others of both parities: what they agree on holds for all between."""
+    return bucket.largest, bucket.largest - 1, bucket.largest * 2 // 3
+
+
+def _imported(bucket: Bucket, length: int, import_for: Callable[[Shapes], ImportedModel]) -> ImportedModel:
+    try:
+        return import_for(bucket.with_length(length))
+    except (ModelError, UsageError) as err:
+        raise _refused(bucket, f"it does not take {length} ({err})") from err
+
+
+def _opened(spec: TensorSpec, bucket: Bucket) -> TensorSpec:
+    axes = bucket.open.get(spec.name, ())
+    text = f"{bucket.length}<={bucket.largest}"
+    return (
+        replace(spec, open=tuple(text if k in axes else "" for k in range(len(spec.shape)))) if axes else spec
+    )
+
+
+def _texts(dims: "list[tvm.ir.Expr]") -> tuple[str, ...]:
+    texts = tuple("" if isinstance(dim, tvm.tirx.IntImm) else str(dim) for dim in dims)
+    return texts if any(texts) else ()
+
+
+def _refused(bucket: Bucket, reason: str) -> ModelError:
+    name, (axis, *_) = next(iter(bucket.open.items()))
+    dims: list[Dim] = list(bucket.shapes[name])
+    dims[axis] = (bucket.largest // 2, bucket.largest)
+    return ModelError(
+        f"'{bucket.length}' in --shape cannot be known at run time: {reason.removeprefix(': ')}. "
+        f"List the sizes that occur: --shape '{name}={dims_text(dims)}'"
+    )

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What --shape says of an input: sizes, sizes to choose from, and the name of a size that is known at run time.
+
+    1,3,224,224     one size each
+    1,{64,128,256}  a bucket each: main chooses by the shape that it is given
+    n,3,224,224     any number of samples
+    1,n<=512        any size up to that one; the same wherever the name stands
+
+Lists of several inputs, or of one, are of one length and go together position by position: x=1,{8,16} with y={8,16},4
+are the buckets x=1,8 y=8,4 and x=1,16 y=16,4.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from arm_ext.errors import UsageError
+
+if TYPE_CHECKING:  # front ends load TVM, which takes a second
+    from arm_ext.frontends.common.refuse import Shapes
+
+Dim = int | str | tuple[int, ...]
+Given = Mapping[str, Sequence[int | str | Sequence[int]]]
+"""Input name → its dimensions, as they are given from Python: a list or tuple where the text has braces."""
+
+_UP_TO = "<="
+_LEAST_LARGEST = 8
+"""Of a size with a bound: for fewer, a list is shorter, and says the same."""
+
+_SELFTEST_LENGTH = 128
+"""Of what has a bound, as far as that allows: as long as what users measure, and not long to compute."""
+
+_DIM = re.compile(r"\{([^{}]*)\}|([^,{}]+)")
+_DIMS = re.compile(r"(\{[^{}]*\}|[^,{}]+)(,(\{[^{}]*\}|[^,{}]+))*")
+_SIZE = re.compile("-?[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Shapes that a package is compiled for.
+
+    Attributes:
+        label: The sizes chosen in it, such as "64"; empty where there is nothing to choose.
+        shapes: Input name → shape; of one sample where the number of samples is known at run time.
+        batch: The name of the number of samples; empty where that is fixed.
+        batched: The inputs that have as many samples.
+        length: The name of a size that has a bound; empty where there is none. `shapes` then has the self-test's.
+        largest: The bound.
+        open: The inputs that have it, and along which axes.
+    """
+
+    label: str
+    shapes: "Shapes"
+    batch: str = ""
+    batched: tuple[str, ...] = ()
+    length: str = ""
+    largest: int = 0
+    open: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
+
+    def with_length(self, length: int) -> "Shapes":
+        """Return the shapes for a size in the place of the one that has a bound."""
+        return {
+            name: tuple(
+                length if axis in self.open.get(name, ()) else size for axis, size in enumerate(shape)
+            )
+            for name, shape in self.shapes.items()
+        }
+
+    def with_batch(self, samples: int) -> "Shapes":
+        """Return the shapes for a number of samples."""
+        first = dict.fromkeys(self.batched, samples)
+        return {
+            name: (first.get(name, shape[0]), *shape[1:]) if shape else shape
+            for name, shape in self.shapes.items()
+        }
+
+
+def parse_dims(text: str) -> tuple[Dim, ...]:
+    """Parse one input's dimensions.
+
+    Raises:
+        ValueError: They are not of the form.
+    """
+    if not _DIMS.fullmatch(text):
+        raise ValueError(text)
+    return tuple(
+        tuple(map(_size, found[1].split(","))) if found[2] is None else _plain(found[2].strip())
+        for found in _DIM.finditer(text)
+    )
+
+
+def dims_text(dims: Sequence[Dim]) -> str:
+    """Return one input's dimensions as `parse_dims` reads them."""
+    return ",".join(_braces(dim) if isinstance(dim, tuple) else str(dim) for dim in dims)
+
+
+def _plain(text: str) -> int | str:
+    name, bound, largest = map(str.strip, text.partition(_UP_TO))
+    if bound and name.isidentifier():
+        return f"{name}{_UP_TO}{_size(largest)}"
+    return text if text.isidentifier() else _size(text)
+
+
+def _size(text: str) -> int:
+    """A size in decimal digits; int() alone also takes 1_0 and digits of other scripts."""
+    if not _SIZE.fullmatch(text.strip()):
+        raise ValueError(text)
+    return int(text)
+
+
+def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
+    """Return what is to be compiled, one bucket at least.
+
+    Raises:
+        UsageError: Lists of different lengths, empty or repeating; a named dimension that has no bound and is not the
+            first; a bound beside other names or lists.
+    """
+    shapes = {name: tuple(map(_dim, dims)) for name, dims in (given or {}).items()}
+    if any(isinstance(dim, str) and _UP_TO in dim for dims in shapes.values() for dim in dims):
+        return (_with_bound(shapes),)
+    lists = [dim for dims in shapes.values() for dim in dims if isinstance(dim, tuple)]
+    batch, batched = _batch(shapes)
+    if not lists:
+        return (Bucket("", {name: _sizes(dims, 0) for name, dims in shapes.items()}, batch, batched),)
+    if len({len(sizes) for sizes in lists}) > 1 or not lists[0]:
+        text = " and ".join(map(_braces, lists))
+        raise UsageError(f"--shape: {text} must be of one length: they go together position by position")
+    chosen = list(zip(*dict.fromkeys(lists), strict=True))
+    if repeated := [sizes for sizes in chosen if chosen.count(sizes) > 1]:
+        raise UsageError(f"--shape: the sizes {','.join(map(str, repeated[0]))} are listed twice")
+    return tuple(
+        Bucket("x".join(map(str, sizes)), {n: _sizes(dims, k) for n, dims in shapes.items()}, batch, batched)
+        for k, sizes in enumerate(chosen)
+    )
+
+
+def static_shapes(given: Given | None, verb: str) -> "Shapes":
+    """Return the shapes for a verb that takes one set of them.
+
+    Raises:
+        UsageError: As `buckets_of`; there are several, or a named dimension.
+    """
+    buckets = buckets_of(given)
+    if len(buckets) > 1 or buckets[0].batch or buckets[0].length:
+        raise UsageError(
+            f"{verb} takes one shape an input: name one of the sizes in the place of a list or name"
+        )
+    return buckets[0].shapes
+
+
+def _dim(dim: int | str | Sequence[int]) -> Dim:
+    return dim if isinstance(dim, int | str) else tuple(dim)
+
+
+def _sizes(dims: Sequence[Dim], position: int) -> tuple[int, ...]:
+    """The sizes in the bucket at a position; of one sample, if their number has a name."""
+    return tuple(1 if isinstance(d, str) else d[position] if isinstance(d, tuple) else d for d in dims)
+
+
+def _batch(shapes: Mapping[str, Sequence[Dim]]) -> tuple[str, tuple[str, ...]]:
+    """The name of the number of samples, and the inputs that have it as their first dimension."""
+    names = {dim for dims in shapes.values() for dim in dims if isinstance(dim, str)}
+    for name, dims in shapes.items():
+        if inner := [dim for dim in dims[1:] if isinstance(dim, str)]:
+            text = dims_text(dims)
+            raise UsageError(
+                f"--shape {name}={text}: what is known at run time has a bound, but for the first dimension, of "
+                f"samples that are computed one by one: --shape '{name}={text.replace(inner[0], f'{inner[0]}<=512')}'; "
+                f"or list the sizes that occur: --shape '{name}={text.replace(inner[0], '{64,128}')}'"
+            )
+    if len(names) > 1:
+        raise UsageError(
+            f"--shape: {' and '.join(sorted(names))} are two names; the number of samples has one"
+        )
+    batched = tuple(name for name, dims in shapes.items() if dims and isinstance(dims[0], str))
+    return next(iter(names), ""), batched
+
+
+def _with_bound(shapes: Mapping[str, Sequence[Dim]]) -> Bucket:
+    """What is compiled for any size up to a bound."""
+    texts = {dim for dims in shapes.values() for dim in dims if not isinstance(dim, int)}
+    if len(texts) > 1:
+        both = " and ".join(sorted(_braces(dim) if isinstance(dim, tuple) else dim for dim in texts))
+        raise UsageError(f"--shape: {both}: a size with a bound goes together with fixed sizes alone")
+    (text,) = texts
+    name, _, bound = str(text).partition(_UP_TO)
+    largest = int(bound)
+    if largest < _LEAST_LARGEST:
+        raise UsageError(f"--shape: {text}: {_LEAST_LARGEST} is the least bound; list the sizes in its place")
+    axes = {given: tuple(k for k, dim in enumerate(dims) if dim == text) for given, dims in shapes.items()}
+    sizes = {
+        given: tuple(0 if dim == text else int(str(dim)) for dim in dims) for given, dims in shapes.items()
+    }
+    bucket = Bucket("", sizes, length=name, largest=largest, open={k: v for k, v in axes.items() if v})
+    return replace(bucket, shapes=bucket.with_length(min(largest, _SELFTEST_LENGTH)))
+
+
+def _braces(sizes: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, sizes)) + "}"

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one package holds: a model as it is, or once for each bucket of shapes, chosen at run time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+import tvm
+
+from arm_ext.common.output_folder import OutputFolder
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.package import SELFTEST
+from arm_ext.package.make_manifest import tensors
+from arm_ext.package.manifest import BucketInfo, Check, Memory
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.memory import memory_of, weight_bytes
+from arm_ext.pipeline.phases import PHASES, Context, Dump, run_phases
+from arm_ext.pipeline.selftest import check_of
+from arm_ext.shapes.batch import SELFTEST_SAMPLES, with_samples
+from arm_ext.shapes.bounded_length import run_lengths
+from arm_ext.shapes.given import Bucket
+from relay_passes.batching.batch_loop import batch_loop
+from relay_passes.lengths.bounded_main import at_length, bounded
+from relay_passes.memory.plan_arena import share_arena
+from relay_passes.programs.merge_modules import merge_modules
+from relay_passes.programs.shape_dispatch import choose
+
+_MAIN = "main"
+
+
+@dataclass
+class Variant:
+    """A model for the shapes of one bucket, on its way through the phases.
+
+    Attributes:
+        bucket: What it is for.
+        model: As imported.
+        inputs: Of the self-test.
+        context: What the phases are told, and what they noted down.
+        given: Whether the user chose these inputs.
+        lowered: As the phase of that name leaves it.
+        planned: As the last phase leaves it.
+        memory: Of one inference.
+    """
+
+    bucket: Bucket
+    model: ImportedModel
+    inputs: list[npt.NDArray[Any]]
+    context: Context
+    given: bool = False
+    lowered: tvm.IRModule = field(init=False)
+    planned: tvm.IRModule = field(init=False)
+    memory: Memory = field(init=False)
+
+    @property
+    def name(self) -> str:
+        """What its `main` is called beside others."""
+        return f"{_MAIN}_{self.bucket.label}"
+
+    @cached_property
+    def macs(self) -> dict[str, int]:
+        """Source node → multiply-accumulates of one inference, of the self-test's samples."""
+        samples = SELFTEST_SAMPLES if self.bucket.batch else 1
+        return {node: samples * macs for node, macs in count_macs(self.model.mod).items()}
+
+    @property
+    def check(self) -> Check:
+        """How outputs are compared."""
+        return check_of(self.model, self.context.precision, self.context.left_float)
+
+    def repeated(self, mod: tvm.IRModule, name: str) -> tvm.IRModule:
+        """Make a planned function of a module, this variant's, take as many samples as it is given."""
+        if self.bucket.length:
+            taken = ", ".join(spec.describe() for spec in self.model.inputs)
+            return bounded(mod, self.bucket.largest, f"the package was compiled for {taken}")
+        return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
+
+    def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
+        """Run the phases; with several buckets, each has a folder in `output`."""
+        dump = None if output is None else Dump(output, self.bucket.label)
+        if self.bucket.length:
+            steps = run_lengths(self.model, self.bucket, self.context, dump)
+        else:
+            steps = run_phases(self.model.mod, self.context, dump)
+        for phase in PHASES:
+            progress(phase.name)
+            name, mod = next(steps)
+            if name == "lower":
+                self.lowered = mod
+            self.planned = mod
+        modules = self.lowered, self.planned
+        if self.bucket.length:
+            modules = (
+                at_length(self.lowered, self.bucket.largest),
+                at_length(self.planned, self.bucket.largest),
+            )
+        self.memory = memory_of(*modules)
+
+
+@dataclass(frozen=True)
+class United:
+    """All variants in one.
+
+    Attributes:
+        variants: In the order of the buckets.
+        planned: The module to build.
+        memory: The peak of the variant with the greatest, and what all weights take, equal ones once.
+        context: What the phases noted down of all, kernels by their names in the module.
+    """
+
+    variants: tuple[Variant, ...]
+    planned: tvm.IRModule
+    memory: Memory
+    context: Context
+
+    @property
+    def largest(self) -> Variant:
+        """The variant with the greatest peak, which stands for the package where one must."""
+        return max(self.variants, key=lambda variant: variant.memory.peak_activation_bytes)
+
+    def selftest_file(self, variant: Variant) -> str:
+        """The package's file with the self-test of a variant."""
+        return SELFTEST if variant is self.largest else f"selftest_{variant.bucket.label}.npz"
+
+    def buckets(self) -> list[BucketInfo]:
+        """What the manifest says of each; nothing of one alone."""
+        if len(self.variants) == 1:
+            return []
+        return [
+            BucketInfo(
+                inputs=tensors(each.model.inputs),
+                outputs=tensors(each.model.outputs),
+                memory=each.memory,
+                macs=sum(each.macs.values()),
+                check=each.check,
+                selftest=self.selftest_file(each),
+            )
+            for each in self.variants
+        ]
+
+
+def unite(variants: Sequence[Variant]) -> United:
+    """Put variants into one module, whose `main` calls the one that its arguments fit."""
+    (first, *others) = variants
+    if not others:
+        return United((first,), first.repeated(first.planned, _MAIN), first.memory, first.context)
+    merged = merge_modules({variant.name: variant.planned for variant in variants})
+    context = first.context.of_piece()
+    context.gather({variant.name: variant.context for variant in variants}, merged.names)
+    mains = [variant.name for variant in variants]
+    planned = share_arena(merged.mod, mains)
+    for variant in variants:
+        planned = variant.repeated(planned, variant.name)
+    planned = choose(planned, mains, _refusal(variants))
+    united = United(tuple(variants), planned, first.memory, context)
+    memory = united.largest.memory.model_copy(update={"weight_bytes": weight_bytes(merged.mod)})
+    return replace(united, memory=memory)
+
+
+def _refusal(variants: Sequence[Variant]) -> str:
+    taken = "; ".join(", ".join(spec.describe() for spec in variant.model.inputs) for variant in variants)
+    return f"the package was compiled for these shapes alone: {taken}"

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models with control flow: their straight-line functions go through the phases apart, each as if it were `main`.
+
+    main(x): y = head(x); z = tail(y) if sure(y) else y    →    {head: main}, {sure: main}, {tail: main}, and main
+
+No rewrite sees a branch or a loop, and none moves anything across one: what crosses has the model's layout and type.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax, tirx
+from tvm.ir import Call, GlobalVar
+
+from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union
+from relay_passes.programs.merge_modules import MAIN, Merged, add_functions, merge_modules
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module in parts.
+
+    Attributes:
+        pieces: Name → module, whose `main` is a straight-line function and holds no call of another one.
+        control: What decides and calls: functions of nothing but calls, tuples and `if`; and what these call beside.
+    """
+
+    pieces: dict[str, tvm.IRModule]
+    control: dict[str, tvm.ir.BaseFunc]
+
+    def join(self, pieces: Mapping[str, tvm.IRModule]) -> Merged:
+        """Put the pieces back, after the same phases each."""
+        if not self.control:
+            return Merged(pieces[MAIN], {})
+        merged = merge_modules(pieces, reserved=self.control)
+        add_functions(merged.mod, self.control)
+        return merged
+
+    def decisions(self) -> Iterator["Decision"]:
+        """What is decided at run time, in the order of the functions."""
+        for name, func in self.control.items():
+            for binding in bindings_of(func) if isinstance(func, relax.Function) else ():
+                if not isinstance(binding.value, relax.If):
+                    continue
+                branches = (binding.value.true_branch, binding.value.false_branch)
+                calls = [
+                    b.value
+                    for s in branches
+                    for block in s.blocks
+                    for b in block.bindings
+                    if isinstance(b.value, Call)
+                ]
+                is_loop = any(str(getattr(call.op, "name_hint", "")) == name for call in calls)
+                yield Decision(name, union(sources_of(call) for call in calls), is_loop)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A branch, or a loop, that is decided at run time.
+
+    Attributes:
+        function: The function that decides.
+        sources: Source nodes of what it calls.
+        is_loop: Whether one of its branches calls the function itself.
+    """
+
+    function: str
+    sources: Names
+    is_loop: bool
+
+
+def split(mod: tvm.IRModule) -> Program:
+    """Take a module apart.
+
+    Args:
+        mod: As a front end returned it. Functions with control flow hold nothing but calls, tuples and `if`, in binding
+            blocks that are no dataflow; each has a type without unknowns.
+    """
+    functions = dict(relax_functions(mod))
+    symbols = {gvar.name_hint for gvar in functions}
+    straight = {gvar: func for gvar, func in functions.items() if not _decides(func, symbols)}
+    if not has_control_flow(mod):
+        return Program({MAIN: mod}, {})
+    pieces = {gvar.name_hint: _alone(mod, func) for gvar, func in straight.items()}
+    control: dict[str, tvm.ir.BaseFunc] = {}
+    for gvar, func in functions.items():
+        if gvar not in straight:
+            control[gvar.name_hint] = func
+            for name in _callees(func):
+                if isinstance(mod[name], tirx.PrimFunc):
+                    control[name] = mod[name]
+    return Program(pieces, control)
+
+
+def has_control_flow(mod: tvm.IRModule) -> bool:
+    """Whether a module is made of several functions that call each other, or decides at run time."""
+    symbols = {gvar.name_hint for gvar, _ in relax_functions(mod)}
+    return _decides(mod[MAIN], symbols)
+
+
+def _decides(func: relax.Function, symbols: set[str]) -> bool:
+    decides = any(isinstance(binding.value, relax.If) for binding in bindings_of(func))
+    return decides or not symbols.isdisjoint(_callees(func))
+
+
+def _callees(func: relax.Function) -> Iterator[str]:
+    """Names of the functions that a function calls by name."""
+    for binding in bindings_of(func):
+        if isinstance(binding.value, Call) and isinstance(binding.value.op, GlobalVar):
+            yield str(binding.value.op.name_hint)
+
+
+def _alone(mod: tvm.IRModule, func: relax.Function) -> tvm.IRModule:
+    """A function as `main`, with the kernels that it calls."""
+    alone = tvm.IRModule({g: f for g, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)})
+    symbol = GlobalVar(MAIN)
+    relax.expr._update_type(symbol, func.ty)
+    alone[symbol] = func.with_attr("global_symbol", MAIN)
+    return relax.transform.DeadCodeElimination([MAIN])(alone)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from arm_ext.api import digits
+from arm_ext.api.compare import OURS, _inputs_of, _profile, compare
+from arm_ext.board.spec import parse_spec
+from arm_ext.board.virtual import emulated_cpu
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.package import Selftest, load_package
+from arm_ext.package.manifest import State
+from arm_ext.peers.catalog import PEERS
+from arm_ext.peers.count import fetch
+from arm_ext.peers.empty import write_empty
+from arm_ext.target.profiles import resolve
+from tests.arm_ext.models import mlp
+
+MODEL = digits.model_path()
+
+
+@pytest.mark.parametrize(
+    ("board", "target", "message"),
+    [
+        ("local", None, "is none: take virtual:CPU"),
+        ("virtual:max", None, "say by --target"),
+        ("virtual", "host", "not emulated"),
+        ("virtual", "cortex-a77", "did you mean"),
+    ],
+)
+def test_a_board_or_target_that_cannot_be_counted_on(board: str, target: str | None, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        compare(MODEL, "onnxruntime", board, target=target)
+
+
+def test_a_file_of_the_wrong_kind(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="litert takes tflite files, and this is onnx"):
+        compare(MODEL, "litert", models={"litert": write_empty("onnx", tmp_path)})
+
+
+def test_a_file_for_a_runtime_that_is_not_compared(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is for litert, which --against does not name"):
+        compare(MODEL, "onnxruntime", models={"litert": write_empty("tflite", tmp_path)})
+
+
+def test_a_missing_model() -> None:
+    with pytest.raises(UsageError, match=r"gone\.onnx: no such model"):
+        compare("gone.onnx", "onnxruntime")
+
+
+def test_a_package_is_compiled_already(digits_package: Path) -> None:
+    with pytest.raises(UsageError, match="is compiled"):
+        compare(digits_package, "onnxruntime", mattr="-dotprod")
+
+
+@pytest.mark.parametrize(
+    ("board", "target", "mattr", "profile", "cpu"),
+    [
+        ("virtual", None, None, "arm", "cortex-a76"),
+        ("virtual:neoverse-n2", None, "-sve,-sve2", "neoverse-n2", "max,sve=off,sme=off"),
+        ("virtual:max,sme=off", "neoverse-n2", None, "neoverse-n2", "max,sme=off"),
+        ("virtual:neoverse-n1", "cortex-a72", None, "cortex-a72", "cortex-a76"),
+    ],
+)
+def test_the_board_says_what_to_compile_for(
+    board: str, target: str | None, mattr: str | None, profile: str, cpu: str
+) -> None:
+    assert _profile(MODEL, board, target, mattr) == profile
+    resolved = resolve(profile, mattr)
+    assert emulated_cpu(parse_spec(board).cpu, profile, resolved.qemu_cpu) == cpu
+
+
+def test_a_runtime_without_a_file_is_listed_with_the_reason(digits_package: Path) -> None:
+    compared = compare(digits_package, "onnxruntime,litert")
+    assert [row.runtime for row in compared.rows] == [OURS]
+    assert compared.rows[0].libraries["model.so"] > 0
+    assert [absent.runtime for absent in compared.absent] == ["onnxruntime", "litert"]
+    assert "--litert-model FILE" in compared.absent[1].reason
+
+
+@pytest.mark.long
+def test_onnxruntime_beside_the_shipped_model() -> None:
+    """Downloads onnxruntime and an arm64 Python the first time."""
+    ours, theirs = compare(MODEL, "onnxruntime", "virtual:cortex-a76").rows
+    assert theirs.instruction_ratio == theirs.instructions / ours.instructions
+    # Both compute the same network: a unit or two of its int8 output.
+    assert theirs.distance is not None
+    assert theirs.distance < 0.1
+    # Its own library does the work, not the interpreter, whose call is in `empty` too.
+    (library,) = [name for name in theirs.libraries if name.startswith("onnxruntime")]
+    assert theirs.libraries[library] > theirs.instructions / 2
+    assert theirs.empty_instructions is not None
+    assert 5_000 < theirs.empty_instructions < 100_000
+    assert theirs.binary_bytes > 10_000_000
+
+
+@pytest.mark.long
+def test_litert_runs_a_file_of_its_own(tmp_path: Path) -> None:
+    compared = compare(MODEL, "litert", models={"litert": write_empty("tflite", tmp_path)})
+    _, theirs = compared.rows
+    assert theirs.distance is None
+    assert theirs.instructions == pytest.approx(theirs.empty_instructions, rel=0.05)
+
+
+@pytest.mark.long
+def test_a_runtime_that_refuses_the_model_says_why(tmp_path: Path) -> None:
+    broken = tmp_path / "m.onnx"
+    broken.write_bytes(b"\x08\x08no model")
+    with pytest.raises(ModelError, match=r"onnxruntime 1\.\S+ cannot run it: \S+"):
+        fetch(PEERS["onnxruntime"]).count(broken, [], cpu="cortex-a76", core="cortex-a76")
+
+
+def test_a_file_with_open_sizes_is_compared_at_the_shape_given(tmp_path: Path) -> None:
+    path = tmp_path / "mlp.onnx"
+    onnx.save(mlp("n"), path)
+    with pytest.raises(UsageError, match="--shape"):
+        compare(path, "litert")
+    compared = compare(path, "litert", shapes={"x": (2, 31)})
+    assert [row.runtime for row in compared.rows] == [OURS]
+    assert compared.macs == 2 * (31 * 9 + 9 * 7)
+
+
+def test_a_shape_is_for_a_file(digits_package: Path) -> None:
+    with pytest.raises(UsageError, match="--shape is for a model file"):
+        compare(digits_package, "litert", shapes={"image": (1, 1, 8, 8)})
+    with pytest.raises(UsageError, match="takes one shape an input"):
+        compare(digits_package, "litert", shapes={"image": ((1, 2), 1, 8, 8)})
+
+
+def test_states_of_a_tflite_model_are_no_inputs_of_its_file(digits_package: Path, tmp_path: Path) -> None:
+    package = load_package(digits_package)
+    states = [State(input="s", output="t", shape=[1], dtype="float32", initial="zeros")]
+    stateful = replace(package, manifest=package.manifest.model_copy(update={"states": states}))
+    x, s = np.zeros(1), np.ones(1)
+    selftest = Selftest([x, s], [], [], "")
+    tflite, onnx_file = (write_empty(kind, tmp_path) for kind in ("tflite", "onnx"))
+    assert _inputs_of(tflite, stateful, selftest) == [x]
+    assert _inputs_of(onnx_file, stateful, selftest) == [x, s]
+    assert _inputs_of(tflite, package, selftest) == [x, s]

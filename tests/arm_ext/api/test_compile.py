@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+import arm_ext
+from arm_ext.api import digits
+from arm_ext.errors import UsageError
+from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
+from arm_ext.package.manifest import Precision
+from arm_ext.pipeline.phases import PHASES
+from tests.arm_ext.models import mlp, residual_cnn
+from tests.arm_ext.models import model as onnx_model
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_two_compiles_are_byte_identical(tmp_path: Path, precision: str):
+    model = digits.model_path(precision)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        arm_ext.compile(model, output=tmp_path / name / "p.armpkg")
+    first, second = (contents(tmp_path / name / "p.armpkg") for name in ("a", "b"))
+    assert set(first) == {SO, MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST}
+    assert first == second
+
+
+def test_resolved_features_are_stored(tmp_path: Path):
+    manifest = arm_ext.compile(mlp(), "arm", tmp_path / "p", mattr="+i8mm,-fullfp16").package.manifest
+    assert "i8mm" in manifest.target.features
+    assert "fullfp16" not in manifest.target.features
+
+
+def test_manifest_lists_inputs_and_outputs_in_order(tmp_path: Path):
+    manifest = arm_ext.compile(residual_cnn(), output=tmp_path / "p").package.manifest
+    assert [(t.name, t.shape, t.dtype) for t in manifest.inputs] == [("x", [1, 3, 9, 7], "float32")]
+    assert [t.name for t in manifest.outputs] == ["y", "z"]
+
+
+def test_each_phase_is_dumped(tmp_path: Path):
+    arm_ext.compile(mlp(), output=tmp_path / "p", dump_phases=tmp_path / "dump")
+    names = sorted(path.name for path in (tmp_path / "dump").glob("*.py"))
+    phases = ("import", *(phase.name for phase in PHASES))
+    assert names == [f"{number:02d}-{phase}.py" for number, phase in enumerate(phases)]
+    assert "R.matmul" in (tmp_path / "dump" / names[0]).read_text()
+    assert "R.memory.alloc_storage" in (tmp_path / "dump" / names[-1]).read_text()
+
+
+def test_expected_is_close_to_the_sources_runtime(tmp_path: Path):
+    arm_ext.compile(residual_cnn(), output=tmp_path / "p")
+    selftest = Selftest.load(tmp_path / "p" / SELFTEST)
+    for expected, source in zip(selftest.expected, selftest.source, strict=True):
+        # Sums of at most 72 products; 1e-5 relative to the largest output is 80 roundings of binary32.
+        np.testing.assert_allclose(expected, source, rtol=0, atol=1e-5 * np.abs(source).max())
+
+
+def test_report_has_every_source_node(tmp_path: Path):
+    model = residual_cnn()
+    result = arm_ext.compile(model, output=tmp_path / "p")
+    assert [row.source for row in result.report.nodes] == [node.name for node in model.graph.node]
+    assert sum(row.mac_share for row in result.report.nodes) == pytest.approx(1)
+    document = json.loads((tmp_path / "p" / REPORT_JSON).read_text())
+    assert document == result.report.model_dump(mode="json")
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    assert all(node.name in text for node in model.graph.node)
+
+
+def test_matmul_runs_on_the_hand_written_kernel(tmp_path: Path):
+    report = arm_ext.compile(mlp(), output=tmp_path / "p").report
+    rows = {row.source: row for row in report.nodes}
+    assert {rows[name].kernel for name in ("fc1", "fc1/bias", "fc1/relu", "fc2")} == {"gemm_f32"}
+    assert rows["fc1"].symbols == rows["fc1/relu"].symbols != rows["fc2"].symbols
+
+
+def test_convolutions_run_on_hand_written_kernels_and_what_has_none_says_so(tmp_path: Path):
+    rows = {row.source: row for row in arm_ext.compile(residual_cnn(), output=tmp_path / "p").report.nodes}
+    assert {rows[name].kernel for name in ("conv", "relu")} == {"gemm_f32"}
+    assert {rows[name].kernel for name in ("depthwise", "residual")} == {"depthwise_f32"}
+    assert (rows["pool"].where, rows["pool"].kernel) == ("cpu", "pool")
+
+
+def test_model_in_memory_is_left_as_it_was(tmp_path: Path):
+    model = mlp("n")
+    before = model.SerializeToString()
+    arm_ext.compile(model, output=tmp_path / "p", shapes={"x": (9, 31)})
+    assert model.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    ("precision", "mattr", "dtype", "step"),
+    [("fp16", None, "float16", 2.0**-10), ("bf16", "+bf16", "bfloat16", 2.0**-7)],
+)
+def test_half_precision_computes_in_it_and_stays_in_bounds(
+    tmp_path: Path, precision: Precision, mattr: str | None, dtype: str, step: float
+):
+    image = digits.held_out()[0][:1]
+    package = arm_ext.compile(
+        digits.model_path("fp32"),
+        output=tmp_path / "p",
+        mattr=mattr,
+        precision=precision,
+        inputs=[image],
+        dump_phases=tmp_path,
+    ).package
+    assert f'dtype="{dtype}"' in next(tmp_path.glob("*-precision.py")).read_text()
+    assert package.manifest.precision == precision
+    assert {t.dtype for t in (*package.manifest.inputs, *package.manifest.outputs)} == {"float32"}
+    (check,) = arm_ext.run(package, check=True).checks
+    # Five layers with weights.
+    assert check.bound == pytest.approx(step * 5**0.5)
+    assert check.passed
+    # Against binary32 it errs, though less than the bound, too.
+    assert check.source is not None
+    assert step / 2**10 < check.source.relative < check.bound
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "target", "mattr", "says"),
+    [
+        ("fp32", "fp16", "cortex-a72", None, "needs fullfp16, which cortex-a72 lacks"),
+        ("fp32", "fp16", "arm", "-fullfp16", "needs fullfp16, which arm lacks"),
+        ("fp32", "bf16", "cortex-a76", None, r"needs bf16, which cortex-a76 lacks; .*--mattr=\+bf16"),
+        ("int8", "fp16", "arm", None, "digits_int8 is quantised"),
+    ],
+)
+def test_half_precision_is_refused(
+    tmp_path: Path, model: digits.Precision, precision: Precision, target: str, mattr: str | None, says: str
+):
+    source, output = digits.model_path(model), tmp_path / "p"
+    with pytest.raises(UsageError, match=says):
+        arm_ext.compile(source, target, output, mattr=mattr, precision=precision)
+    assert not (tmp_path / "p").exists()
+
+
+def test_host_target_goes_the_same_way(tmp_path: Path):
+    package = arm_ext.compile(mlp(), "host", tmp_path / "p").package
+    assert package.manifest.target.qemu_cpu is None
+
+
+@pytest.mark.parametrize("opset", [9, 11, 13, 17, 21])
+def test_opsets(tmp_path: Path, opset: int):
+    model = mlp()  # its operators mean the same in all of them
+    model.opset_import[0].version = opset
+    assert arm_ext.compile(model, output=tmp_path / "p").package.manifest.macs == 2 * (31 * 9 + 9 * 7)
+
+
+def test_int8_weights_of_a_float_product_stay_int8(tmp_path: Path):
+    rng = np.random.default_rng(3)
+    weights = {
+        "w": rng.integers(-127, 128, (31, 9)).astype(np.int8),
+        "s": rng.uniform(0.01, 0.1, 9).astype(np.float32),
+        "z": np.zeros(9, np.int8),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], name="weight", axis=1),
+        helper.make_node("MatMul", ["x", "d"], ["y"], name="product"),
+    ]
+    result = arm_ext.compile(onnx_model(nodes, {"x": [7, 31]}, ["y"], weights), output=tmp_path / "p")
+    assert {row.kernel for row in result.report.nodes if row.source == "product"} == {"gemm_w8"}
+    (check,) = arm_ext.run(result.package, check=True).checks
+    assert check.passed
+    # onnxruntime quantises the data of such a product, and is 0.7 % off.
+    selftest = result.package.selftest()
+    exact = selftest.inputs[0].astype(np.float64) @ (weights["w"] * weights["s"].astype(np.float64))
+    assert np.abs(selftest.expected[0] - exact).max() < 1e-6 * np.abs(exact).max()
+    # 279 weights and 9 scales, padded to tiles: as floats they would be 1116 bytes.
+    assert result.package.manifest.memory.weight_bytes < 700
+
+
+def test_what_compile_returns_stands_for_the_package(tmp_path: Path):
+    result = arm_ext.compile(mlp(), output=tmp_path / "p")
+    (found,) = arm_ext.run(result).outputs.values()
+    (same,) = arm_ext.run(result.package).outputs.values()
+    np.testing.assert_array_equal(found, same)
+    for verb in (arm_ext.verify, lambda package: arm_ext.export_payload(package, tmp_path / "c")):
+        with pytest.raises(UsageError, match="without --npu"):
+            verb(result)
+    counts = arm_ext.bench(result)
+    assert isinstance(counts, arm_ext.CountReport)
+    assert counts.macs == result.report.macs
+    assert arm_ext.compare(result, "onnxruntime").rows[0].instructions == counts.instructions

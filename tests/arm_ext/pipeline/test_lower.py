@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+import importlib
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import helper
+
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline.lower import lower
+from arm_ext.target.profiles import resolve
+from relay_passes import canonicalize, fuse
+from schedules.composites.vocabulary import LINEAR, VOCABULARY
+from schedules.generic import families
+from schedules.kernels.gemm import gemm_f32
+from tests.arm_ext.models import model
+
+
+def _attention(layers: int) -> onnx.ModelProto:
+    """Self-attention of 2 heads, 9 tokens and 8 channels, so many times."""
+    weights = {"scale": np.float32(0.25), "mask": np.where(np.tri(9), 0, -1e9).astype("float32")}
+    nodes, x = [], "x"
+    for i in range(layers):
+        nodes += [
+            helper.make_node("Transpose", [x], [f"k{i}"], name=f"keys{i}", perm=[0, 1, 3, 2]),
+            helper.make_node("MatMul", [x, f"k{i}"], [f"s{i}"], name=f"scores{i}"),
+            helper.make_node("Mul", [f"s{i}", "scale"], [f"a{i}"], name=f"scale{i}"),
+            helper.make_node("Add", [f"a{i}", "mask"], [f"b{i}"], name=f"mask{i}"),
+            helper.make_node("Softmax", [f"b{i}"], [f"p{i}"], name=f"softmax{i}"),
+            helper.make_node("MatMul", [f"p{i}", x], [f"y{i}"], name=f"values{i}"),
+        ]
+        x = f"y{i}"
+    return model(nodes, {"x": [1, 2, 9, 8]}, [x], weights)
+
+
+@pytest.fixture
+def linear_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel but that of linear layers."""
+    monkeypatch.setattr(importlib.import_module("schedules.select"), "KERNELS", (gemm_f32,))
+
+
+@pytest.mark.usefixtures("linear_only")
+def test_a_composite_without_a_kernel_is_lowered_as_if_it_had_not_been_formed() -> None:
+    mod, profile = canonicalize(import_onnx(_attention(2)).mod), resolve("host")
+    composed, composed_kernels = lower(fuse(mod, VOCABULARY), profile)
+    plain, plain_kernels = lower(fuse(mod, (LINEAR,)), profile)
+    tvm.ir.assert_structural_equal(composed, plain)
+    assert [(k.symbol, k.sources) for k in composed_kernels] == [(k.symbol, k.sources) for k in plain_kernels]
+
+
+@pytest.mark.usefixtures("linear_only")
+def test_the_report_says_why_no_kernel_takes_a_composite() -> None:
+    _, kernels = lower(fuse(canonicalize(import_onnx(_attention(1)).mod), VOCABULARY), resolve("arm"))
+    inside = {"scores0", "scale0", "mask0", "softmax0", "values0"}
+    mine = [kernel for kernel in kernels if inside & set(kernel.sources)]
+    assert families.GENERIC in {kernel.kernel for kernel in mine} <= {families.GENERIC, *families.NAMES}
+    assert {name for kernel in mine for name in kernel.sources} >= inside
+    assert all(any("arm.attention" in a.reason for a in kernel.rejected) for kernel in mine)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+import functools
+from dataclasses import replace
+
+import onnx
+import pytest
+
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline.memory import memory_of
+from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.target.profiles import resolve
+
+pytest.importorskip("torch", reason="the zoo is made with torch; pip install -e .[torch]")
+import zoo
+from architectures import mobilenet_v2, resnet50
+
+# The first stages, which have the widest layers.
+SHORT = {
+    "mobilenet_v2": (mobilenet_v2, mobilenet_v2.STAGES[:3]),
+    "resnet50": (resnet50, ((64, 2, 1), (128, 2, 2))),
+}
+SIZES = (64, *(pytest.param(size, marks=pytest.mark.long) for size in (96, 160)), 224)
+ABOVE_LIVE = 1.10
+
+
+@functools.cache
+def short(name: str, size: int, quantized: bool) -> onnx.ModelProto:
+    module, stages = SHORT[name]
+    inputs = {"image": zoo.Input((1, 3, size, size))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "STAGES", stages)
+        patch.setitem(zoo.ZOO, name, replace(zoo.ZOO[name], inputs=inputs))
+        return zoo.quantized_model(name, short(name, size, False)) if quantized else zoo.float_model(name)
+
+
+@pytest.mark.parametrize("target", ["neoverse-n2", "cortex-a76"])
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", SHORT)
+def test_peak_is_near_what_is_alive_at_the_widest_point(name: str, size: int, quantized: bool, target: str):
+    imported = import_onnx(short(name, size, quantized))
+    modules = dict(run_phases(imported.mod, Context(resolve(target))))
+    memory = memory_of(modules["lower"], modules["plan"])
+    assert memory.peak_activation_bytes <= ABOVE_LIVE * memory.widest[0].live_bytes

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import onnx.parser
+import pytest
+
+from arm_ext.frontends import TensorSpec
+from arm_ext.frontends.common.inputs import random_inputs
+from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline.selftest import check_of
+
+MANY = (1 << 20,)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_quantised_inputs_have_their_full_range(dtype: str):
+    (value,) = random_inputs([TensorSpec("x", MANY, dtype)])
+    assert value.dtype == dtype
+    assert (value.min(), value.max()) == (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "int64"])
+def test_indices_are_of_the_first_two(dtype: str):
+    (value,) = random_inputs([TensorSpec("x", MANY, dtype)])
+    assert value.dtype == dtype
+    assert set(np.unique(value)) == {0, 1}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_floats_are_standard_normal(dtype: str):
+    (value,) = random_inputs([TensorSpec("x", MANY, dtype)])
+    assert value.dtype == dtype
+    # Of a million: within five deviations of the mean, which is 1e-3, and of the deviation.
+    assert abs(value.mean(dtype=np.float64)) < 5e-3
+    assert abs(value.std(dtype=np.float64) - 1) < 5e-3
+
+
+def test_inputs_are_the_same_each_time():
+    specs = [TensorSpec("x", (7,), "float32"), TensorSpec("q", (9,), "int8")]
+    for first, second in zip(random_inputs(specs), random_inputs(specs), strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [("float16", 2.0**-10), ("float", 1e-4)])
+def test_a_model_of_halves_may_be_off_by_one_of_their_steps(dtype: str, bound: float):
+    text = (
+        f'<ir_version: 8, opset_import: ["": 17]> g ({dtype}[7,7] x) => ({dtype}[7,7] y) {{y = MatMul(x, x)}}'
+    )
+    assert check_of(import_onnx(onnx.parser.parse_model(text))).relative_bound == bound

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from sklearn.datasets import load_digits
+
+from arm_ext.api import digits
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.onnx.reference import run_onnxruntime
+from arm_ext.package.manifest import Method
+from arm_ext.quantization.static import quantize
+from tests.arm_ext.models import mlp, model, residual_cnn
+
+
+def training_images(count: int) -> np.ndarray:
+    """Images of the set that the digits were held out from, without those."""
+    held_out = {image.tobytes() for image in digits.held_out()[0]}
+    images = (load_digits().images[:, None] / 16).astype(np.float32)
+    return np.stack([image for image in images if image.tobytes() not in held_out][:count])
+
+
+def normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal(shape, dtype=np.float32)
+
+
+@pytest.mark.parametrize(("method", "count"), [("minmax", 200), ("percentile", 200), ("entropy", 50)])
+def test_digits_stay_accurate(method: Method, count: int):
+    proto = quantize(digits.model_path("fp32"), {"inputs": training_images(count)}, method=method)
+    images, labels = digits.held_out()
+    data = proto.SerializeToString()
+    found = [run_onnxruntime(data, [image[None]], integers=True)[0].argmax() for image in images]
+    # In float 357 of the 360 are right.
+    assert np.mean(found == labels) >= 0.97
+
+
+def test_methods_find_ranges_of_their_own():
+    # One outlier in 4,000 values: percentile and entropy cut it off, min-max keeps it.
+    samples = {"x": normal(129, 1, 31)}
+    samples["x"][0, 0, 0] = 100
+    protos = {
+        method: quantize(mlp(1), samples, method=method) for method in ("minmax", "percentile", "entropy")
+    }
+    scales = {method: float(initializer(proto, "x_scale")) for method, proto in protos.items()}
+    assert scales["minmax"] == pytest.approx(100 / 255, rel=0.1)
+    assert scales["entropy"] < scales["minmax"] / 2
+    assert scales["percentile"] < scales["minmax"]
+
+
+def initializer(proto: onnx.ModelProto, name: str) -> np.ndarray:
+    return numpy_helper.to_array(next(i for i in proto.graph.initializer if i.name == name))
+
+
+def kept_names(proto: onnx.ModelProto) -> list[str]:
+    added = {"QuantizeLinear", "DequantizeLinear"}
+    return [node.name for node in proto.graph.node if node.op_type not in added]
+
+
+def test_weights_are_signed_symmetric_per_channel_and_activations_signed():
+    proto = quantize(residual_cnn(), {"x": normal(4, 1, 3, 9, 7)})
+    assert initializer(proto, "w_quantized").dtype == np.int8
+    assert initializer(proto, "w_scale").shape == (8,)
+    assert not initializer(proto, "w_zero_point").any()
+    assert initializer(proto, "x_zero_point").dtype == np.int8
+
+
+def test_nodes_keep_their_names():
+    source = residual_cnn()
+    proto = quantize(source, {"x": normal(4, 1, 3, 9, 7)})
+    # The zero point of the relu's output stands for the relu.
+    assert kept_names(proto) == [node.name for node in source.graph.node if node.name != "relu"]
+    onnx.checker.check_model(proto, full_check=True)
+
+
+def test_unnamed_nodes_get_the_front_ends_names():
+    source = mlp()
+    for node in source.graph.node:
+        node.ClearField("name")
+    names = {node.name for node in quantize(source, {"x": normal(4, 2, 31)}).graph.node}
+    # A node's output may be renamed by the quantiser, its name may not.
+    assert {"h", "hb", "y"} <= names
+
+
+def test_batch_norm_is_folded_into_the_convolution_before_it():
+    rng = np.random.default_rng(4)
+    weights = {"w": rng.standard_normal((8, 3, 3, 3), dtype=np.float32)}
+    weights |= {name: rng.random(8, dtype=np.float32) + 0.5 for name in ("gamma", "beta", "mean", "var")}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "var"], ["n"], name="norm"),
+        helper.make_node("Flatten", ["n"], ["f"], name="flat"),
+        helper.make_node("MatMul", ["f", "fc"], ["m"], name="fc"),
+        helper.make_node("Add", ["m", "b"], ["y"], name="bias"),
+    ]
+    weights |= {"fc": normal(8 * 7 * 7, 5), "b": normal(5)}
+    source = model(nodes, {"x": [1, 3, 9, 9]}, ["y"], weights)
+    proto = quantize(source, {"x": normal(8, 1, 3, 9, 9)})
+    assert kept_names(proto) == ["conv", "flat", "fc", "bias"]
+    x = normal(1, 3, 9, 9)
+    exact, quantized = (
+        run_onnxruntime(p.SerializeToString(), [x], integers=False)[0] for p in (source, proto)
+    )
+    # A few steps of an int8 output, whose range is about twice the largest value.
+    assert np.abs(exact - quantized).max() <= 6 * np.abs(exact).max() / 127
+
+
+@pytest.mark.parametrize("opset", [9, 11, 12, 13])
+def test_old_opsets_are_brought_to_one_with_channels(opset: int):
+    source = mlp()
+    source.opset_import[0].version = opset
+    proto = quantize(source, {"x": normal(4, 2, 31)})
+    assert proto.opset_import[0].version == 13
+    assert initializer(proto, "w1_scale").shape == (9,)
+    assert {"fc1", "fc1/bias", "fc2"} <= {node.name for node in proto.graph.node}
+
+
+def test_dynamic_dimension_needs_a_shape():
+    samples = {"x": normal(4, 2, 31)}
+    with pytest.raises(UsageError, match="--shape x=1,31"):
+        quantize(mlp("n"), samples)
+    proto = quantize(mlp("n"), samples, shapes={"x": (2, 31)})
+    assert [dim.dim_value for dim in proto.graph.input[0].type.tensor_type.shape.dim] == [2, 31]
+
+
+def test_quantized_model_is_refused():
+    with pytest.raises(UsageError, match="digits_int8: is quantised already"):
+        quantize(digits.model_path("int8"), {"inputs": training_images(1)})
+
+
+def test_unsupported_operator_is_named():
+    node = helper.make_node("Frobnicate", ["x"], ["y"], name="frob1", domain="acme")
+    with pytest.raises(ModelError, match=r"acme\.Frobnicate \(1x\): frob1"):
+        quantize(model([node], {"x": [1]}, ["y"], domains=("acme",)), {"x": normal(2, 1)})
+
+
+def test_what_onnxruntime_refuses_is_a_finding_about_the_model():
+    # An index out of range: shapes alone do not tell.
+    source = model(
+        [helper.make_node("Gather", ["x", "i"], ["y"])], {"x": [2, 7]}, ["y"], {"i": np.array([9])}
+    )
+    with pytest.raises(ModelError, match=r"onnxruntime cannot quantise it: .*out of data bounds"):
+        quantize(source, {"x": normal(3, 2, 7)})
+
+
+def test_two_processes_write_the_same_bytes():
+    code = (
+        "import hashlib, numpy as np\n"
+        "from arm_ext import digits\n"
+        "from arm_ext.quantization.static import quantize\n"
+        "x = np.random.default_rng(5).random((9, 1, 8, 8), dtype=np.float32)\n"
+        "proto = quantize(digits.model_path('fp32'), {'inputs': x})\n"
+        "print(hashlib.sha256(proto.SerializeToString()).hexdigest())"
+    )
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(hashes) == 1
+
+
+def test_quantiser_prints_nothing(capfd: pytest.CaptureFixture[str]):
+    handlers = list(logging.root.handlers)
+    quantize(mlp(1), {"x": normal(4, 1, 31)}, method="percentile")
+    assert capfd.readouterr() == ("", "")
+    assert logging.root.handlers == handlers
+    assert logging.root.manager.disable == logging.NOTSET
+
+
+def test_loaded_model_is_left_as_it_was():
+    source = mlp(1)
+    before = hashlib.sha256(source.SerializeToString()).hexdigest()
+    quantize(source, {"x": normal(4, 1, 31)})
+    assert hashlib.sha256(source.SerializeToString()).hexdigest() == before

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+from pathlib import Path
+
+import jsonschema
+import onnx
+import pytest
+from onnx import helper
+
+import arm_ext
+from arm_ext.api import digits
+from arm_ext.package import REPORT_JSON, REPORT_TEXT
+from arm_ext.report.report import FloatCall, build_report, report_schema
+from relay_passes import RemainingFloat
+from tests.arm_ext.models import mlp, model
+from tests.board.qdq_models import QdqModel
+
+
+def with_log_softmax() -> onnx.ModelProto:
+    """Log softmax, which no numerics defines in integers, beside a sigmoid, which is a table."""
+    model = QdqModel((1 / 32, 0), (1 / 8, 3), 1 / 256)
+    model.branch("Norm", "LogSoftmax", [model.quantized_input("Norm")])
+    model.branch("Gate", "Sigmoid", [model.quantized_input("Gate")])
+    return model.build()
+
+
+def test_integer_model_is_said_to_be_one(tmp_path: Path):
+    result = arm_ext.compile(digits.model_path("int8"), output=tmp_path / "p")
+    numerics = {node.numerics for node in result.report.nodes if node.mac_share}
+    assert numerics == {"qdq"}
+    assert result.report.left_float == ()
+    assert "left in float" not in (tmp_path / "p" / REPORT_TEXT).read_text()
+    check = result.package.manifest.check
+    assert check.relative_bound == 0
+    assert "every operator is computed in integers" in check.reason
+
+
+def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
+    result = arm_ext.compile(with_log_softmax(), output=tmp_path / "p")
+    assert [(c.sources, c.operator) for c in result.report.left_float] == [(("Norm",), "nn.log_softmax")]
+    nodes = {node.source: node.numerics for node in result.report.nodes}
+    assert (nodes["Norm"], nodes["Gate"]) == ("float", "qdq")
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    _, left = text.split("1 operators left in float:\n")
+    assert "Norm  nn.log_softmax  no integer form of nn.log_softmax is defined" in left
+    check = result.package.manifest.check
+    assert check.relative_bound == 0.1
+    assert "1 operators are computed in float (nn.log_softmax)" in check.reason
+
+
+def test_choice_and_runner_up_stand_in_the_report_with_their_estimates(tmp_path: Path):
+    result = arm_ext.compile(
+        digits.model_path("int8"), target="neoverse-n2", mattr="-sve,-sve2", output=tmp_path / "p"
+    )
+    call = next(call for call in result.report.kernels if call.kernel == "gemm_s8_mmla")
+    assert {"row_pairs", "column_pairs"} <= call.params.keys()
+    assert call.runner_up is not None
+    assert call.runner_up.kernel == "gemm_s8_sdot"
+    assert call.selection_cost < call.runner_up.selection_cost
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    _, kernels = text.split("Kernels. Selection cost is ")
+    (line,) = (line for line in kernels.splitlines() if line.startswith(f"{call.symbol} "))
+    assert f"{call.selection_cost:,}" in line
+    assert line.endswith(f"gemm_s8_sdot: {call.runner_up.selection_cost:,}")
+    written = json.loads((tmp_path / "p" / REPORT_JSON).read_text())
+    jsonschema.validate(written, report_schema())
+    generic = [call for call in result.report.kernels if call.kernel == "generic"]
+    assert all((call.selection_cost, call.runner_up) == (None, None) for call in generic)
+
+
+def test_float_model_computes_in_float(tmp_path: Path):
+    result = arm_ext.compile(mlp(), output=tmp_path / "p")
+    assert result.report.left_float == ()
+    assert {node.numerics for node in result.report.nodes} == {"float"}
+    assert result.package.manifest.check.relative_bound == pytest.approx(1e-4)
+
+
+def test_what_keeps_its_layout_stands_in_the_report(tmp_path: Path):
+    # Filters of run time cannot be put into another layout at compile time.
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"], name="relu"),
+        helper.make_node("Conv", ["r", "w"], ["y"], name="conv"),
+    ]
+    inputs = {"x": [1, 3, 9, 7], "w": [8, 3, 3, 3]}
+    result = arm_ext.compile(model(nodes, inputs, ["y"]), output=tmp_path / "p")
+    (kept,) = result.report.kept_layout
+    assert (kept.sources, kept.operator) == (("conv",), "nn.conv2d")
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    _, left = text.split("1 operators left in the model's layout, not channels-last:\n")
+    assert f"conv  nn.conv2d  {kept.reason}" in left
+
+
+def test_record_of_a_float_call_names_limit_and_actual():
+    call = FloatCall.of(
+        RemainingFloat(("up",), "image.resize2d", "it interpolates", "nearest_neighbor", "linear")
+    )
+    assert call.why() == "it interpolates: linear (limit nearest_neighbor)"
+    assert FloatCall.of(RemainingFloat(("n",), "nn.layer_norm", "none")).why() == "none"
+    report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
+    assert "2 operators left in float:\n" in report.text()

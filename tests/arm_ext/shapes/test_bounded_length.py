@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages in which a size, such as a sequence's length, is known at run time."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import arm_ext
+from arm_ext.api.compile import CompileResult
+from arm_ext.cli.console import Shape
+from arm_ext.errors import ModelError, UsageError
+from tests.arm_ext.sequence_models import WIDTH, convolution, recurrent, transformer
+from tests.arm_ext.test_dynamic_batch import main
+
+LENGTHS = (1, 7, 8, 9, 31, 40)
+
+
+def source(model: onnx.ModelProto, x: np.ndarray) -> list[np.ndarray]:
+    return onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> CompileResult:
+    out = tmp_path_factory.mktemp("length") / "p"
+    return arm_ext.compile(transformer(), "host", out, shapes={"x": (1, "n<=40", WIDTH)})
+
+
+def test_every_length_equals_the_sources_runtime(compiled: CompileResult):
+    call = main(compiled.package.path)
+    for length in LENGTHS:
+        x = np.random.default_rng(length).standard_normal((1, length, WIDTH), np.float32)
+        (found,), (expected,) = call(x), source(transformer(), x)
+        assert found.shape == expected.shape
+        # Sums of 40 terms at most: 1e-5 of the largest is ten times their rounding.
+        assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_main_refuses_what_is_longer(compiled: CompileResult):
+    with pytest.raises(ValueError, match=r"compiled for x float32\[1, n<=40, 16\]"):
+        main(compiled.package.path)(np.zeros((1, 41, WIDTH), np.float32))
+    with pytest.raises(UsageError, match=r"shape is \[1, 41, 16\], the model takes \[1, n<=40, 16\]"):
+        arm_ext.run(compiled.package, "host:1", inputs={"x": np.zeros((1, 41, WIDTH), np.float32)})
+
+
+def test_report_states_the_form_of_each_kernel(compiled: CompileResult):
+    reasons = {source: kernel.reason for kernel in compiled.report.kernels for source in kernel.sources}
+    assert "in chunks of" in reasons["out"]
+    assert "any length" in reasons["mixed"]
+    assert compiled.package.manifest.inputs[0].open == ["", "n<=40", ""]
+    assert compiled.package.manifest.outputs[0].open == ["", "n", ""]
+
+
+def test_strided_convolutions(tmp_path: Path):
+    result = arm_ext.compile(convolution(), "host", tmp_path / "p", shapes={"x": (1, 8, "n<=40")})
+    call = main(result.package.path)
+    for length in LENGTHS:
+        x = np.random.default_rng(length).standard_normal((1, 8, length), np.float32)
+        for found, expected in zip(call(x), source(convolution(), x), strict=True):
+            assert found.shape == expected.shape
+            assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_board_runs_any_length(tmp_path: Path):
+    package = arm_ext.compile(transformer(), "arm", tmp_path / "p", shapes={"x": (1, "n<=40", WIDTH)}).package
+    (check,) = arm_ext.run(package, check=True).checks
+    assert check.passed
+    assert check.source is not None
+    assert check.source.relative < 1e-5
+    x = np.random.default_rng(9).standard_normal((1, 9, WIDTH), np.float32)
+    (found,) = arm_ext.run(package, inputs={"x": x}).outputs.values()
+    (expected,) = source(transformer(), x)
+    assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
+
+
+def test_what_is_unrolled_is_refused_by_node(tmp_path: Path):
+    with pytest.raises(ModelError, match=r"'n' in --shape cannot be known.*: lstm: the graph is.*\{20,40\}"):
+        arm_ext.compile(recurrent(), "host", tmp_path / "p", shapes={"x": ("n<=40", 1, 5)})
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((1, "n<=4", WIDTH), "8 is the least bound"),
+        (("m", "n<=40", WIDTH), "m and n<=40: a size with a bound goes together with fixed sizes alone"),
+        ((1, "n", WIDTH), "what is known at run time has a bound"),
+    ],
+)
+def test_bounds_are_checked(shape: tuple[int | str, ...], message: str, tmp_path: Path):
+    with pytest.raises(UsageError, match=message):
+        arm_ext.compile(transformer(), "host", tmp_path / "p", shapes={"x": shape})
+
+
+def test_what_is_made_for_one_shape_is_refused(tmp_path: Path):
+    shapes = {"x": (1, "n<=40", WIDTH)}
+    with pytest.raises(UsageError, match="a package of any 'n' cannot have --npu; list sizes"):
+        arm_ext.compile(transformer(), "arm", tmp_path / "p", shapes=shapes, npu="ethos-u65-256")
+    with pytest.raises(UsageError, match="cannot have --state"):
+        arm_ext.compile(transformer(), "arm", tmp_path / "p", shapes=shapes, state={"x": "y"})
+
+
+def test_command_line_takes_a_bound():
+    assert Shape().convert("a=b=1,n<=40", None, None) == ("a=b", (1, "n<=40"))
