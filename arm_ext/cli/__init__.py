@@ -90,17 +90,16 @@ def invoke(argv: Sequence[str]) -> int:
             click.echo("Braces of --shape stand in quotes: --shape 'NAME=1,{64,128}'", err=True)
         return err.exit_code
     except (click.Abort, process.EndedError):
-        click.echo("aborted", err=True)
-        return process.code_of_end()
+        return _aborted()
     except ArmExtError as err:
-        return _told(err)
+        # A library may have made an error of the signal that ended this process.
+        return _aborted() if process.was_ended() else _told(err)
     except MemoryError as err:
         click.echo(f"error: there is not enough memory here{f': {err}' if str(err) else ''}", err=True)
         return EnvError.exit_code
     except Exception as err:
         if process.was_ended():
-            click.echo("aborted", err=True)
-            return process.code_of_end()
+            return _aborted()
         if isinstance(err, OSError) and is_environment(err):
             return _told(environment(err, Path.cwd(), Path(tempfile.gettempdir())))
         if os.environ.get("ARM_EXT_DEBUG"):
@@ -112,6 +111,11 @@ def invoke(argv: Sequence[str]) -> int:
             err=True,
         )
         return InternalError.exit_code
+
+
+def _aborted() -> int:
+    click.echo("aborted", err=True)
+    return process.code_of_end()
 
 
 def _told(error: ArmExtError) -> int:

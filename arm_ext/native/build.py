@@ -216,7 +216,12 @@ def runtime_entry() -> tuple[Path, bool] | None:
 def _place(name: str, made_from: Sequence[str]) -> Path:
     digest = hashlib.sha256("\0".join(made_from).encode()).hexdigest()[:16]
     native = cache_folder() / "native"
-    native.mkdir(exist_ok=True)
+    try:
+        native.mkdir(exist_ok=True)
+    except OSError as error:
+        raise EnvError(
+            f"{native} cannot be made ({error.strerror}); name a cache folder by ARM_EXT_CACHE"
+        ) from error
     return native / f"{name}-{digest}"
 
 

@@ -93,8 +93,8 @@ class Database:
     def rewrite(self, keep: Callable[[list[Record]], Iterable[Record]]) -> None:
         """Replaces the records of each book by those that `keep` returns of them; each file in one step.
 
-        Files without any record are somebody else's and stay; so do lines that are no records, but for those that are
-        too long to be any.
+        Files without any record are somebody else's and stay; so do lines of other versions, but neither torn ones nor
+        those that are too long to be any.
         """
         with self._locked():
             for path in self._books():
@@ -106,9 +106,9 @@ class Database:
                 foreign = b"".join(
                     line + b"\n"
                     for line, record in zip(lines, parsed, strict=True)
-                    if line and record is None
+                    if line and record is None and _is_json(line)
                 )
-                if data := foreign + _lines(keep(records)):
+                if data := _lines(keep(records)) + foreign:
                     replace_file(path.resolve(), data)
                 else:
                     path.unlink()
@@ -191,6 +191,14 @@ def _lines_of(path: Path) -> Iterator[bytes | None]:
             while (rest := file.readline(LONGEST)) and not rest.endswith(b"\n"):
                 pass
             yield None
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _lines(records: Iterable[Record]) -> bytes:

@@ -110,7 +110,10 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
         ValueError: The trace is not of this function.
     """
     schedule = Schedule(_module(loop_workload.function_of(workload)))
-    trace = json.loads(params.trace)
+    try:
+        trace = json.loads(params.trace)
+    except ValueError as error:
+        raise ValueError(f"the trace does not fit the function: it is no JSON ({error})") from error
     _check(trace)
     try:
         Trace.apply_json_to_schedule(trace, schedule)

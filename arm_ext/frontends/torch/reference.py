@@ -2,6 +2,7 @@
 """What torch itself computes of an exported program."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy.typing as npt
@@ -34,7 +35,7 @@ def reference(
     held = {buffer.name: values.pop(buffer.name) for buffer in buffers}
     spec = program.call_spec.in_spec
     try:
-        with torch.no_grad(), _Divisions():  # type: ignore[no-untyped-call]
+        with torch.no_grad(), _Divisions() if _truncates(program) else nullcontext():  # type: ignore[no-untyped-call]
             args, kwargs = torch.utils._pytree.tree_unflatten(_leaves(program, values), spec)
             module = program.module()
             put_buffers(module, held)
@@ -43,6 +44,12 @@ def reference(
         return [], f"{runtime} cannot run it: {str(err).strip().splitlines()[0]}"
     leaves = [*held.values(), *torch.utils._pytree.tree_leaves(result)]
     return [leaf.detach().numpy() for leaf in leaves if isinstance(leaf, torch.Tensor)], runtime
+
+
+def _truncates(program: ExportedProgram) -> bool:
+    """Whether a program divides and truncates; control flow cannot be run while `_Divisions` looks on."""
+    graphs = [module for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    return any(node.target in _TRUNCATING for module in graphs for node in module.graph.nodes)
 
 
 class _Divisions(TorchDispatchMode):  # type: ignore[no-untyped-call]

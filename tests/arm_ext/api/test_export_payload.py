@@ -177,5 +177,5 @@ def test_a_package_without_regions(npu: object, reason: str, package: Path, tmp_
 
 def test_a_file_in_the_place_of_the_folder(package: Path, tmp_path: Path):
     (tmp_path / "out").write_text("precious")
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(UsageError, match="exists and is a file"):
         arm_ext.export_payload(package, tmp_path / "out")

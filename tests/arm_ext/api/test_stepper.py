@@ -28,7 +28,7 @@ def test_steps_take_a_frame_each_and_keep_the_state(lstm: Package, tmp_path: Pat
     np.save(tmp_path / "x.npy", frames)
     arguments = ["run", str(lstm.path), "--steps", str(COUNT), "--input", f"x={tmp_path / 'x.npy'}"]
     assert invoke([*arguments, "--output", str(tmp_path / "out")]) == 0
-    (found,) = [np.load(file) for file in (tmp_path / "out").iterdir()]
+    (found,) = [np.load(file) for file in (tmp_path / "out").glob("*.npy")]
     begin = np.zeros((1, 1, state_models.HIDDEN), np.float32)
     expected = arm_ext.run(lstm, inputs={"x": frames[0], "h": begin, "c": begin}).outputs["y"]
     np.testing.assert_array_equal(found[0], expected)

@@ -106,7 +106,10 @@ def test_a_users_configuration_is_read(tmp_path: Path) -> None:
     [
         ({"system_config": "Ethos_U55_High_End"}, r"no \[System_Config.Ethos_U55_High_End\]; did you mean"),
         ({"memory_mode": "Sram"}, r"no \[Memory_Mode.Sram\]; "),
-        ({"config": Path("/nowhere/vela.ini")}, "/nowhere/vela.ini cannot be read: No such file"),
+        (
+            {"config": Path("/nowhere/vela.ini")},
+            "/nowhere/vela.ini: Vela's configuration cannot be read: No such file",
+        ),
     ],
 )
 def test_a_configuration_that_is_not_there_is_a_usage_error(options: dict[str, object], message: str) -> None:
