@@ -16,7 +16,7 @@ MAX_PARAMETERS = 50_000
 LEAST_ACCURACY = 0.98
 MAX_LOSS_BY_INT8 = 0.005
 PIXEL_MAX = 16
-README = Path(__file__).parents[2] / "README.md"
+README = Path(__file__).parents[3] / "README.md"
 
 precisions = pytest.mark.parametrize("precision", ["int8", "fp32"])
 

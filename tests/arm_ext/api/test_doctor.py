@@ -13,7 +13,7 @@ from arm_ext.errors import UsageError
 from arm_ext.measure import mca
 from arm_ext.native import build
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def finding(part: str, board: str | None = None) -> Finding:
