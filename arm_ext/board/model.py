@@ -10,9 +10,9 @@ import numpy.typing as npt
 import tvm
 from tvm.runtime.vm import VirtualMachine
 
-from arm_ext.board.npu_status import STATUS, NpuStatus
 from arm_ext.board.session import Session
-from arm_ext.board.trace import Trace
+from arm_ext.common.npu_status import STATUS, NpuStatus
+from arm_ext.common.trace import Trace
 from arm_ext.errors import UsageError
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"

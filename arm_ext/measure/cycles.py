@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from arm_ext.board.trace import Block
+from arm_ext.common.trace import Block
 from arm_ext.measure.classify import InsnClass, classify, disassemble
 from arm_ext.measure.false_dependency import read_anew, repeats
 from arm_ext.measure.mca import Mca

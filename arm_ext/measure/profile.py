@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.board.npu_status import NpuStatus
-from arm_ext.board.trace import Trace
+from arm_ext.common.npu_status import NpuStatus
+from arm_ext.common.trace import Trace
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify
 from arm_ext.measure.cycles import BlockCost, block_costs
 from arm_ext.measure.mca import Mca

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.board.npu_status import NpuStatus
-from arm_ext.board.trace import Trace
+from arm_ext.common.npu_status import NpuStatus
+from arm_ext.common.trace import Trace
 
 NOTE = (
     "Counts are of an emulator, exact, of code in model.so alone: the runtime's threads wait in loops of the "

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.board.npu_status import NpuStatus
+from arm_ext.common.npu_status import NpuStatus
 
 # p99 of fewer is the maximum.
 REPEATS = 100

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from arm_ext.board.trace import Block, Images, read_blocks
 from arm_ext.board.virtual import emulator
+from arm_ext.common.trace import Block, Images, read_blocks
 from arm_ext.errors import ModelError
 from arm_ext.native.build import qemu_plugin
 from arm_ext.peers import guest

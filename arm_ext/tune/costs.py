@@ -11,7 +11,7 @@ import tvm
 
 from arm_ext.board import BoardInfo, conditions
 from arm_ext.board.session import Session
-from arm_ext.board.trace import MODEL_IMAGE, Trace
+from arm_ext.common.trace import MODEL_IMAGE, Trace
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.pipes import least_cycles, vector_share

@@ -17,8 +17,8 @@ from arm_ext import NpuOptions
 from arm_ext.api import packing
 from arm_ext.api.bench import bench
 from arm_ext.board.confine import OFF
-from arm_ext.board.npu_status import NpuStatus
 from arm_ext.cli import invoke
+from arm_ext.common.npu_status import NpuStatus
 from arm_ext.ethosu.payload import Payload
 from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import npu_runtime

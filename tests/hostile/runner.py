@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import fnmatch
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -109,7 +110,7 @@ def _preload() -> None:
     from arm_ext import cli
 
     for verb in cli.group.list_commands(None):
-        cli.group.get_command(None, verb)
+        importlib.import_module(f"arm_ext.cli.{verb.replace('-', '_')}")
     for name in arm_ext.__all__:
         getattr(arm_ext, name)
     assert onnxruntime

@@ -14,7 +14,7 @@ from arm_ext.errors import EnvError
 HOLD = """
 import sys, time
 from pathlib import Path
-from arm_ext.files.scratch import scratch
+from arm_ext.common.scratch import scratch
 with scratch(Path(sys.argv[1])) as folder:
     (folder / "new").mkdir()
     print(folder, flush=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from arm_ext.board.trace import Block
+from arm_ext.common.trace import Block
 from arm_ext.measure.cycles import block_costs, glue
 from arm_ext.measure.mca import find_mca
 from schedules.cores import CORES

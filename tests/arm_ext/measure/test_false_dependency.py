@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.board.trace import Block
+from arm_ext.common.trace import Block
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.false_dependency import read_anew, repeats
 from arm_ext.measure.mca import find_mca

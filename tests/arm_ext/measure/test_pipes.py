@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.board.trace import Block
+from arm_ext.common.trace import Block
 from arm_ext.measure.cycles import BlockCost
 from arm_ext.measure.pipes import least_cycles, vector_share
 from schedules.cores import CORES

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.board.trace import Block, Trace
+from arm_ext.common.trace import Block, Trace
 from arm_ext.measure.classify import InsnClass
 from arm_ext.measure.mca import find_mca
 from arm_ext.measure.profile import BUS_BYTES_PER_CYCLE, CountReport, profile

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.board.trace import Trace
+from arm_ext.common.trace import Trace
 from arm_ext.measure.threads import thread_report
 
 BY_THREAD = {"conv": (90, 100, 80, 95), "dense": (40, 0, 0, 0), "add": (10, 0, 10, 10)}

@@ -5,7 +5,7 @@ import tvm
 from tvm import relax, te
 
 from arm_ext.board import open_board
-from arm_ext.board.trace import Trace
+from arm_ext.common.trace import Trace
 from arm_ext.target.toolchain import Linker
 
 TRIPLE = "aarch64-linux-gnu"

@@ -158,7 +158,7 @@ def test_databases_are_shown_merged_and_pruned(
     shown = capsys.readouterr().out
     assert f"{count} records of {folder} are not used: " in shown
     assert "80 cycles" in shown
-    assert "-1" not in shown
+    assert "-1" not in shown.replace(str(folder), "")
     assert invoke(["db", "show", str(folder), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["records"], sum(document["skipped"].values())) == (1, count)

@@ -61,4 +61,4 @@ def test_weights_are_the_rounds_own(loops: tuple[nn.Module, ImportedModel]):
         list(map(int, p.ty.shape.values)) for mod in program.pieces.values() for p in mod["main"].params
     ]
     assert [WIDTH, WIDTH] not in shapes
-    assert sorted(call.kernel for call in program.decisions()) == ["branch", "loop", "loop"]
+    assert sorted(decision.is_loop for decision in program.decisions()) == [False, True, True]

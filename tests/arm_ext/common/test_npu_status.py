@@ -2,7 +2,7 @@
 import pytest
 from pydantic import ValidationError
 
-from arm_ext.board.npu_status import NpuStatus, RegionRuns
+from arm_ext.common.npu_status import NpuStatus, RegionRuns
 
 HERE = "/dev/accel/accel0"
 
