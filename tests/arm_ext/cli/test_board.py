@@ -83,7 +83,7 @@ def test_a_killed_command_takes_the_board_from_a_client(
             loaded.run([np.array([SPIN], np.float32)])
     assert eventually(lambda: not group(leader))
     # What the killed command left, the next one removes.
-    following = [sys.executable, "-c", "from arm_ext.cli import main; main()", "targets"]
+    following = [sys.executable, "-c", "from arm_ext.cli import main; main()", "db", "--help"]
     subprocess.run(following, env={**os.environ, "TMPDIR": str(temp)}, check=True)
     assert list(temp.iterdir()) == []
 
