@@ -151,7 +151,7 @@ def test_what_onnxruntime_refuses_is_a_finding_about_the_model():
 def test_two_processes_write_the_same_bytes():
     code = (
         "import hashlib, numpy as np\n"
-        "from arm_ext import digits\n"
+        "from arm_ext.api import digits\n"
         "from arm_ext.quantization.static import quantize\n"
         "x = np.random.default_rng(5).random((9, 1, 8, 8), dtype=np.float32)\n"
         "proto = quantize(digits.model_path('fp32'), {'inputs': x})\n"
