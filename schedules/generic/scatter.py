@@ -21,18 +21,18 @@ _JOINS: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
     "max": tirx.max,
     "mean": lambda old, new: (old + new) / 2,
 }
-_Place = Callable[[tirx.Buffer, Sequence[ir.Expr]], list[ir.Expr]]
+_Place = Callable[[Sequence[ir.Expr], tirx.Buffer, Sequence[ir.Expr]], list[ir.Expr]]
+"""Of the sizes of y, as the function has them, the indices, and a place in these: the place in y."""
 
 
 def scatter_elements(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     """y[i, t[i, j], …] ∘= u[i, j, …]: along one axis. Negative indices count from the end."""
     data, indices, _ = call.args
     axis = int(call.attrs.axis) % len(data.ty.shape)
-    size = data.ty.shape[axis]
 
-    def place(places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+    def place(sizes: Sequence[ir.Expr], places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
         index = _int64(places[tuple(at)])
-        index = tirx.Select(index < i64(0), index + _int64(size), index)
+        index = tirx.Select(index < i64(0), index + _int64(sizes[axis]), index)
         return [*at[:axis], index, *at[axis + 1 :]]
 
     # torch lets updates be larger than the indices.
@@ -44,7 +44,7 @@ def scatter_nd(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
     _, indices, updates = call.args
     count, rank = int(indices.ty.shape[-1]), len(indices.ty.shape) - 1
 
-    def place(places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+    def place(_: Sequence[ir.Expr], places: tirx.Buffer, at: Sequence[ir.Expr]) -> list[ir.Expr]:
         vector = [_int64(places[(*at[:rank], i64(k))]) for k in range(count)]
         return [*vector, *at[rank:]]
 
@@ -61,7 +61,7 @@ def _scatter(builder: relax.BlockBuilder, call: ir.Call, shape: Sequence[ir.Expr
                 with _loops(data.ty.shape) as at:
                     T.buffer_store(result, data[tuple(at)], at)
                 with _loops(shape) as at:
-                    target = place(places, at)
+                    target = place(data.ty.shape, places, at)
                     new = join(result[tuple(target)], updates[tuple(at)])
                     T.buffer_store(result, new, target)
             return ib.get()

@@ -23,16 +23,23 @@ import numpy as np
 import onnxruntime
 from tvm import relax
 
+from arm_ext.api.model_source import Source
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.shapes.given import buckets_of
+from arm_ext.shapes.variants import unite
 from tests.fuzz.compiled import host_profile, lld
 from tests.fuzz.describe import listing
 from tests.fuzz.memory_graphs import BEYOND_INT32, FLOATS, Batch, Graph, batches
 from tests.fuzz.memory_operators import OPERATORS, SIZES
+from tests.fuzz.memory_programs import PROGRAMS, Program
 
 GRAPH_OPERATORS = 3
 """At most so many operators with indices a graph."""
+
+EVERY = 10
+"""Of so many graphs, one is a program with states or of any length."""
 
 _BOUND = 1e-4
 """Between float results here and of onnxruntime, relative to the largest."""
@@ -54,8 +61,12 @@ class Worker:
         self._environment = {**os.environ, "LD_PRELOAD": str(guard), "TVM_NUM_THREADS": "1"}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, library: Path, inputs: Sequence[Sequence[np.ndarray]]) -> Iterator[tuple[Any, ...]]:
-        """Run a model on each list of inputs: error, outputs, and what was wrong with the memory.
+    def run(
+        self, library: Path, machines: Sequence[Sequence[Sequence[np.ndarray]]], function: str = "main"
+    ) -> Iterator[tuple[list[tuple[str, list[np.ndarray]]], list[str]]]:
+        """Run a model: the inputs of each call in one machine, for each of several machines.
+
+        Yields of each machine the error and the outputs of each call, and what was wrong with the memory.
 
         Raises:
             CrashedError: It accessed what it must not.
@@ -72,9 +83,9 @@ class Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            pickle.dump((str(library), [list(values) for values in inputs]), process.stdin)
+            pickle.dump((str(library), function, machines), process.stdin)
             process.stdin.flush()
-            for _ in inputs:
+            for _ in machines:
                 yield pickle.load(process.stdout)
         except (EOFError, BrokenPipeError) as err:
             self._process = None
@@ -181,7 +192,10 @@ def _no_plan() -> Any:
 
 
 def run_graph(seed: int, number: int, worker: Worker, tally: Tally) -> None:
-    """Draw, compile and run one graph."""
+    """Draw, compile and run one graph, or one program."""
+    if number % EVERY == EVERY - 1:
+        run_program(seed, number, worker, tally)
+        return
     g = graph_of(seed, number)
     operators = sorted({given.operator for given in g.inputs if given.operator} or {g.operator})
     with tempfile.TemporaryDirectory() as folder:
@@ -198,17 +212,77 @@ def run_graph(seed: int, number: int, worker: Worker, tally: Tally) -> None:
         tally.findings.append(f"{fault}\nseed {seed}, graph {number}\n{listing(g.model())}")
 
 
+def program_of(seed: int, number: int) -> Program:
+    """The program of a number."""
+    g = Graph(np.random.default_rng([seed, number]))
+    return PROGRAMS[number // EVERY % len(PROGRAMS)](g)
+
+
+def run_program(seed: int, number: int, worker: Worker, tally: Tally) -> None:
+    """Draw, compile and run one program."""
+    program = program_of(seed, number)
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "model.so"
+        try:
+            compiled_program(program, library)
+        except ModelError:
+            tally.refused[program.name] += 1
+            return
+        fault = _program_held(program, library, worker, tally)
+    tally.graphs += 1
+    if fault:
+        what = f"{program.name} {program.shapes or program.states}: {fault}"
+        tally.findings.append(f"{what}\nseed {seed}, program {number}\n{listing(program.model)}")
+
+
+def compiled_program(program: Program, library: Path) -> None:
+    """Compile a program to a library, as `compile` does."""
+    profile = host_profile()
+    source = Source(program.model, state=program.states)
+    variants, _ = source.variants(buckets_of(program.shapes), Context(profile))
+    for variant in variants:
+        variant.run(None, lambda step: None)
+    united = unite(variants)
+    initial = [state.initial for state in united.largest.model.states]
+    build(united.planned, profile, initial).export_library(str(library), fcompile=lld)
+
+
+def _program_held(program: Program, library: Path, worker: Worker, tally: Tally) -> str | None:
+    """What is wrong with the runs of a program, or None."""
+    ran: list[Any] = []
+    try:
+        for answer in worker.run(library, program.calls, program.function):
+            ran.append(answer)  # noqa: PERF402 (those before a crash tell which it was)
+    except CrashedError as err:
+        return f"{err}: {program.calls[len(ran)]}"
+    for machine, ((answers, faults), wanted) in enumerate(zip(ran, program.expected(), strict=True)):
+        tally.runs += len(answers)
+        if faults:
+            return f"{faults}\n{program.calls[machine]}"
+        for call, ((error, outputs), expected) in enumerate(zip(answers, wanted, strict=True)):
+            place = machine, call
+            kind = "longer than the bound" if place in program.too_long else program.wrong.get(place, "")
+            tally.covered[program.name, "as given", kind, "error" if error else "result"] += 1
+            if place in program.too_long:
+                expected = None
+            if bool(error) != (expected is None):
+                return f"call {call}: error '{error}', expected {expected}\n{program.calls[machine]}"
+            if not all(_near(*pair) for pair in zip(outputs, expected or (), strict=True)):
+                return f"call {call}: {outputs} instead of {expected}\n{program.calls[machine]}"
+    return None
+
+
 def _held(g: Graph, lists: Sequence[Batch], library: Path, worker: Worker, tally: Tally) -> str | None:
     """What is wrong with the runs of a graph, or None."""
     session = _session(g)
     inputs = [batch.inputs for batch in lists]
-    ran: list[tuple[Any, ...]] = []
+    ran: list[Any] = []
     try:
-        for answer in worker.run(library, inputs):
+        for answer in worker.run(library, [[values] for values in inputs]):
             ran.append(answer)  # noqa: PERF402 (those before a crash tell which it was)
     except CrashedError as err:
         return f"{err}: {lists[len(ran)]}"
-    for batch, (error, outputs, faults) in zip(lists, ran, strict=True):
+    for batch, (((error, outputs),), faults) in zip(lists, ran, strict=True):
         tally.runs += 1
         what = f"{batch.operator} {batch.wrong} {batch.form}"
         tally.covered[batch.operator, batch.form, batch.wrong, "error" if error else "result"] += 1

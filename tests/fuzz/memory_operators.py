@@ -188,6 +188,30 @@ def in_loop(g: Graph) -> None:
     g.give(y)
 
 
+def in_scan(g: Graph) -> None:
+    """Steps over a sequence that each read a row."""
+    n, steps, number = g.size(), g.size(4), len(g.nodes)
+    x, places = g.data([n, 3]), g.index([steps], -n, n - 1)
+    body = helper.make_graph(
+        [
+            helper.make_node("Gather", [x, f"at{number}"], [f"row{number}"], f"step{number}"),
+            helper.make_node("Add", [f"sum{number}", f"row{number}"], [f"more{number}"]),
+            helper.make_node("Identity", [f"row{number}"], [f"each{number}"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info(f"sum{number}", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info(f"at{number}", TensorProto.INT64, []),
+        ],
+        [
+            helper.make_tensor_value_info(f"more{number}", TensorProto.FLOAT, [3]),
+            helper.make_tensor_value_info(f"each{number}", TensorProto.FLOAT, [3]),
+        ],
+    )
+    first = g.constant(np.zeros(3, "f4"))
+    g.give(*g.node("Scan", [first, places], 2, body=body, num_scan_inputs=1))
+
+
 def grid_sample(g: Graph) -> None:
     """Places that are floats, also those that are no numbers; the index is a whole place of the image."""
     h, w = g.size(), g.size()
@@ -323,7 +347,7 @@ OPERATORS: dict[str, Callable[[Graph], None]] = {
     for function in (
         *(gather, embedding, gather_elements, gather_nd, scatter_elements, scatter_nd, one_hot),
         *(reverse_sequence, recurrent, top_k_then_gather, arg_max_then_gather, pair_of_gathers),
-        *(gather_of_gathered, in_branch, in_loop, grid_sample, roi_align, max_unpool, rotary),
+        *(gather_of_gathered, in_branch, in_loop, in_scan, grid_sample, roi_align, max_unpool, rotary),
         *(embed_layer_norm, trilu),
     )
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs compiled models with guard pages around all tensors; a process of its own, which an access elsewhere ends.
 
-It has guard.c in LD_PRELOAD, and takes pickled (library, [[input]]) on stdin: for each list of inputs it answers a
-`Ran`. Only the process that started it writes there.
+It has guard.c in LD_PRELOAD, and takes pickled (library, function, [[[input]]]) on stdin: the function's inputs for
+each call of several in one virtual machine, for each of several machines. For each machine it answers a `Ran`. Only
+the process that started it writes there.
 """
 
 import ctypes
@@ -18,16 +19,14 @@ PLACES = ((1, 0x5A), (1, 0xA5), (0, 0x5A))
 
 @dataclass
 class Ran:
-    """What came of one list of inputs.
+    """What came of the calls in one machine.
 
     Attributes:
-        error: Of the model; "" for none.
-        outputs: Where there is no error.
+        answers: Of each call, the model's error, "" for none, and the outputs where there is none.
         faults: What was wrong with the memory.
     """
 
-    error: str = ""
-    outputs: list[np.ndarray] = field(default_factory=list)
+    answers: list[tuple[str, list[np.ndarray]]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
@@ -40,31 +39,37 @@ def main() -> None:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     device = tvm.cpu()
 
-    def once(module: tvm.runtime.Module, inputs: list[np.ndarray], end: int, poison: int) -> Ran:
+    def call(
+        machine: relax.VirtualMachine, name: str, inputs: list[np.ndarray]
+    ) -> tuple[str, list[np.ndarray]]:
+        try:
+            result = machine[name](*(tvm.runtime.tensor(value, device) for value in inputs))
+            tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+            return "", [tensor.numpy() for tensor in tensors]
+        except (IndexError, RuntimeError, ValueError) as err:
+            return str(err).strip().splitlines()[-1], []
+
+    def once(
+        module: tvm.runtime.Module, name: str, calls: list[list[np.ndarray]], end: int, poison: int
+    ) -> Ran:
         if guard.guard_begin(end, poison):
             raise MemoryError
-        try:
-            machine = relax.VirtualMachine(module, device, memory_cfg="naive")
-            result = machine["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
-            tensors = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
-            ran = Ran(outputs=[tensor.numpy() for tensor in tensors])
-            del tensors, result, machine
-        except (IndexError, RuntimeError, ValueError) as err:
-            ran = Ran(error=str(err).strip().splitlines()[-1])
-            del err
+        machine = relax.VirtualMachine(module, device, memory_cfg="naive")
+        ran = Ran([call(machine, name, inputs) for inputs in calls])
+        del machine
         if overwritten := guard.guard_end():
             ran.faults.append(f"{overwritten} bytes beside tensors were overwritten")
         return ran
 
     while True:
         try:
-            library, batches = pickle.load(source)
+            library, name, machines = pickle.load(source)
         except EOFError:
             return
         module = tvm.runtime.load_module(library)
-        for inputs in batches:
-            ran = _joined([once(module, inputs, *place) for place in PLACES])
-            sink.write(pickle.dumps((ran.error, ran.outputs, ran.faults)))
+        for calls in machines:
+            ran = _joined([once(module, name, calls, *place) for place in PLACES])
+            sink.write(pickle.dumps((ran.answers, ran.faults)))
             sink.flush()
 
 
@@ -72,10 +77,11 @@ def _joined(runs: list[Ran]) -> Ran:
     first = runs[0]
     for other in runs[1:]:
         first.faults += other.faults
-        if other.error != first.error:
-            first.faults.append(f"'{first.error}' and '{other.error}', by what is beside tensors")
-        elif any(a.tobytes() != b.tobytes() for a, b in zip(first.outputs, other.outputs, strict=True)):
-            first.faults.append("an output depends on what is beside tensors")
+        for (error, outputs), (other_error, others) in zip(first.answers, other.answers, strict=True):
+            if other_error != error:
+                first.faults.append(f"'{error}' and '{other_error}', by what is beside tensors")
+            elif any(a.tobytes() != b.tobytes() for a, b in zip(outputs, others, strict=True)):
+                first.faults.append("an output depends on what is beside tensors")
     return first
 
 

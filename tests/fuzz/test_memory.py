@@ -11,9 +11,19 @@ from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import Context, build, run_phases
 from relay_passes.bounds import IndexCheck
 from tests.fuzz.compiled import host_profile, lld
-from tests.fuzz.memory import CrashedError, Tally, Worker, graph_of, guard_library, run_graph
+from tests.fuzz.memory import (
+    EVERY,
+    CrashedError,
+    Tally,
+    Worker,
+    graph_of,
+    guard_library,
+    run_graph,
+    run_program,
+)
 from tests.fuzz.memory_graphs import Graph, Input
 from tests.fuzz.memory_operators import OPERATORS
+from tests.fuzz.memory_programs import PROGRAMS
 
 _SEED = 5
 
@@ -37,6 +47,15 @@ def test_no_graph_accesses_memory_outside_of_its_tensors(worker: Worker) -> None
     tally = _held(range(len(OPERATORS)), worker)
     assert {operator for operator, _, kind, _ in tally.covered if kind} >= {"gather", "scatter_nd", "rotary"}
     assert {outcome for *_, outcome in tally.covered} == {"result", "error"}
+
+
+@pytest.mark.parametrize("kind", range(len(PROGRAMS)))
+def test_no_program_with_states_or_of_any_length_does(kind: int, worker: Worker) -> None:
+    tally = Tally()
+    run_program(_SEED, EVERY * (kind + 1) - 1, worker, tally)
+    assert not tally.findings, tally.findings[0]
+    if not tally.refused:
+        assert {outcome for *_, outcome in tally.covered} == {"result", "error"}
 
 
 @pytest.mark.long
@@ -87,7 +106,7 @@ def test_a_planted_access_out_of_bounds_ends_the_process(
     library, x = _library(_rows(op, 64), tmp_path), np.zeros((64, 16), "f4")
     values = [x, np.array([[wrong]]), *([x[:1]] if op == "ScatterND" else [])]
     with pytest.raises(CrashedError, match="code -11"):
-        list(worker.run(library, [values]))
+        list(worker.run(library, [[values]]))
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -95,9 +114,9 @@ def test_a_planted_access_beside_a_tensor_is_seen_by_what_lies_there(worker: Wor
     """A row of 16 bytes, of 64 that are aligned."""
     x = np.zeros((1, 4), "f4")
     read, written = (_library(_rows(op, 1, 4), _made(tmp_path / op)) for op in ("GatherND", "ScatterND"))
-    ((_, _, faults),) = worker.run(read, [[x, np.array([[2]])]])
+    ((_, faults),) = worker.run(read, [[[x, np.array([[2]])]]])
     assert any("depends on what is beside" in fault for fault in faults)
-    ((_, _, faults),) = worker.run(written, [[x, np.array([[2]]), x]])
+    ((_, faults),) = worker.run(written, [[[x, np.array([[2]]), x]]])
     assert any("bytes beside tensors were overwritten" in fault for fault in faults)
 
 
@@ -109,6 +128,6 @@ def _made(folder: Path) -> Path:
 def test_with_the_checks_there_is_an_error_instead(worker: Worker, tmp_path: Path) -> None:
     library, x = _library(_rows("ScatterND", 63), tmp_path), np.zeros((63, 16), "f4")
     for wrong in (63, -64, 2**62):
-        ((error, outputs, faults),) = worker.run(library, [[x, np.array([[wrong]]), x[:1]]])
+        ((((error, outputs),), faults),) = worker.run(library, [[[x, np.array([[wrong]]), x[:1]]]])
         assert (outputs, faults) == ([], [])
         assert error == "node 'n0': an index is out of bounds for an axis of size 63"
