@@ -131,7 +131,7 @@ def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus
     with open_board(
         board, profile=target.profile, profile_cpu=target.qemu_cpu, counting=True, threads=threads
     ) as opened:
-        opened.require(target.features)
+        opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)
         model = opened.load(package.so)
         trace = model.count(_inputs(package), steps=bool(package.manifest.states))
@@ -140,7 +140,7 @@ def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus
 
 def _time(package: Package, board: str) -> TimeReport:
     with open_board(board) as opened:
-        opened.require(package.manifest.target.features)
+        opened.require(package.manifest.target.features, so=package.so)
         threads, governor = _conditions(opened)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)
         model = opened.load(package.so)

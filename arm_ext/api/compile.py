@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import onnx
 
+from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Packing
 from arm_ext.api.serial import serial
@@ -121,6 +122,10 @@ def compile(
         EnvError: The linker, or Vela, is missing or fails.
         InternalError: The result fails the compiler's own checks.
     """
+    check_type("target", target, str)
+    check_type("state", {} if state is None else state, Mapping)
+    check_choice("precision", precision, Precision)
+    check_choice("calibration", calibration, Method)
     if example_inputs is not None:
         model = export_module(model, example_inputs)
     profile = resolve(target, mattr)

@@ -69,9 +69,7 @@ def export_payload(package: AnyPackage, output: str | Path, *, force: bool = Fal
     for number, payload in enumerate(payloads):
         for part, content in c_sources.parts(payload):
             contents[f"{c_sources.region_name(model, number)}_{part}.bin"] = content
-    folder.check(contents)
-    for name, content in contents.items():
-        folder.write(name, content)
+    folder.write_all(contents)
     return ExportReport(
         accelerator=npu.accelerator,
         regions=len(payloads),

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from arm_ext.api.arguments import check_type
 from arm_ext.board import open_board
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.model import LoadedModel
@@ -34,7 +35,7 @@ def on_board(
     manifest = package.manifest
     target = manifest.target
     with open_board(board, profile=target.profile, profile_cpu=target.qemu_cpu) as opened:
-        opened.require(target.features)
+        opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, manifest.so_sha256, opened)
         model = opened.load(package.so)
         return compute(model), model.npu_status() if package.has_npu_regions else None
@@ -211,6 +212,9 @@ def run(
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
     """
     pkg = package_of(package)
+    check_type("inputs", {} if inputs is None else inputs, Mapping)
+    for name, value in (inputs or {}).items():
+        check_type(f"inputs[{name!r}]", value, np.ndarray)
     if check and inputs:
         raise UsageError("--check runs on the self-test's own inputs; leave --input out")
     if check and steps is not None:

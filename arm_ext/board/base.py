@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one interface of all boards."""
 
+import tempfile
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Self
 from arm_ext.board.info import BoardInfo, read_probe
 from arm_ext.board.model import LoadedModel
 from arm_ext.board.session import Session
+from arm_ext.common.faults import full_disk
 from arm_ext.errors import ArmExtError, EnvError, ModelError, UsageError
 from arm_ext.native.build import probe_module
 
@@ -72,17 +74,22 @@ class Board:
         x86_cpu = "" if "machine aarch64" in text else str(session.function("target.llvm_get_system_cpu")())
         return read_probe(text, x86_cpu)
 
-    def require(self, features: Iterable[str], info: BoardInfo | None = None) -> None:
-        """Refuses a board that lacks a feature, before a program can die of it.
+    def require(
+        self, features: Iterable[str], info: BoardInfo | None = None, *, so: Path | None = None
+    ) -> None:
+        """Refuses a board that is another machine or lacks a feature, before a program can die of it.
 
         Args:
             features: LLVM's names, such as "dotprod".
             info: Of the board, where it was asked for.
+            so: The model.so, whose architecture must be the board's.
 
         Raises:
-            EnvError: Names the features that are missing.
+            EnvError: Names the machine, or the features that are missing.
         """
         info = info or self.info
+        if so is not None:
+            self._require_machine(so, info)
         missing = sorted(set(features) - info.features)
         if missing:
             raise EnvError(
@@ -97,11 +104,7 @@ class Board:
             EnvError: The board is away, or of another architecture.
             UsageError: The file is no shared library for a 64-bit Arm or x86 machine.
         """
-        machine = _machine_of(so)
-        if machine != self.info.machine:
-            raise EnvError(
-                f"{so} is for {machine}, but board {self.name} is {self.info.machine}; take another board"
-            )
+        self._require_machine(so, self.info)
         self._unload()
         session = self.connect()
         try:
@@ -137,6 +140,13 @@ class Board:
     ) -> None:
         self.close()
 
+    def _require_machine(self, so: Path, info: BoardInfo) -> None:
+        machine = _machine_of(so)
+        if machine != info.machine:
+            raise EnvError(
+                f"{so} is for {machine}, but board {self.name} is {info.machine}; take another board"
+            )
+
     def _unload(self) -> None:
         if self._model is not None:
             self._model.close()
@@ -152,6 +162,8 @@ class Board:
             else:
                 with session.guard():
                     return str(module["arm_ext_probe"]())
+        if full := full_disk(Path(tempfile.gettempdir())):  # a virtual board's files lie there
+            raise EnvError(f"no space left on {full}, which board {self.name} needs; make room") from refusal
         raise EnvError(f"board {self.name} cannot load a module: {refusal}") from refusal
 
 

@@ -36,8 +36,8 @@ _SYSTEM = (
     "/sys/devices/system",
     "/dev/urandom",
 )
-# What is no secret of the environment's, which the model sees.
-_ENVIRONMENT = ("PATH", "LANG", "LC_", "TVM_", "OMP_", "ARM_EXT_", "QEMU_")
+# What is no secret of the environment's, which the model sees. QEMU's own variables would change what it emulates.
+_ENVIRONMENT = ("PATH", "LANG", "LC_", "TVM_", "OMP_", "ARM_EXT_")
 # TVM's affinity mode for the largest cores, of which an emulated machine has only such.
 _ALL_CORES = 1
 

@@ -5,6 +5,7 @@ stdout is the result, stderr the log. Exit codes: 0 done, 1 a finding about the 
 4 a defect of ours.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -16,9 +17,9 @@ from pathlib import Path
 import click
 
 from arm_ext.cli import process
-from arm_ext.common.faults import environment, is_environment
+from arm_ext.common.faults import environment, is_environment, why
 from arm_ext.common.scratch import temporary_files
-from arm_ext.errors import ArmExtError, EnvError, InternalError
+from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
 from arm_ext.version import __version__
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
@@ -36,6 +37,10 @@ _VERBS = {
     "verify": "Show that a package's payloads for an NPU compute what they should, without the NPU.",
 }
 
+
+_WRONG_PATHS = (errno.ENAMETOOLONG, errno.ELOOP)
+"""What no file system takes, whatever is there."""
+_SHOWN = 60  # characters of such a path
 
 # Verbs that work where no file can be written.
 _WITHOUT_FILES = ("doctor", "targets")
@@ -100,6 +105,8 @@ def invoke(argv: Sequence[str]) -> int:
     except Exception as err:
         if process.was_ended():
             return _aborted()
+        if isinstance(err, OSError) and err.errno in _WRONG_PATHS:
+            return _told(UsageError(why(err, f"{str(err.filename)[:_SHOWN]}…")))
         if isinstance(err, OSError) and is_environment(err):
             return _told(environment(err, Path.cwd(), Path(tempfile.gettempdir())))
         if os.environ.get("ARM_EXT_DEBUG"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arm_ext.cli.console import Shape, columns, given_shapes, progress, prose
+from arm_ext.cli.path_type import PATH
 from arm_ext.errors import UsageError
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.threads import ThreadReport
@@ -24,7 +25,7 @@ MAX_THREADS = 64
 
 
 @click.command()
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=PATH)
 @click.option(
     "--board",
     default="virtual",
@@ -41,13 +42,13 @@ MAX_THREADS = 64
 @click.option("--mattr", metavar="+x,-y", help="With --against: LLVM features to add and remove.")
 @click.option(
     "--onnxruntime-model",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.onnx",
     help="With --against: the same network for onnxruntime, where PACKAGE is no ONNX file.",
 )
 @click.option(
     "--litert-model",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.tflite",
     help="With --against: the same network for LiteRT, where PACKAGE is no TFLite file.",
 )

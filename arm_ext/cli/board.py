@@ -31,6 +31,8 @@ def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
     # Not above: it loads TVM, for which --help need not wait.
     from arm_ext.board.virtual import VirtualServer, emulated_cpu
 
+    if cpu == "":
+        raise UsageError("--cpu: is empty; name a target or a CPU of QEMU's, or leave it out")
     if (tracker is None) != (key is None):
         raise UsageError("--tracker and --key go together")
     if tracker is not None:

@@ -11,6 +11,7 @@ from arm_ext.api import digits
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
 from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Method, Precision
@@ -24,11 +25,9 @@ SCHEMA_VERSION = 1
 
 
 @click.command(cls=NpuCommand)
-@click.argument("model", required=False, type=click.Path(path_type=Path))
+@click.argument("model", required=False, type=PATH)
 @target_options("compile")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Package folder.  [default: NAME.armpkg]"
-)
+@click.option("-o", "--output", type=PATH, help="Package folder.  [default: NAME.armpkg]")
 @model_options
 @click.option(
     "--state",
@@ -40,7 +39,7 @@ SCHEMA_VERSION = 1
 )
 @click.option(
     "--state-init",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.npz",
     help="What states begin with, an array an input; zeros, or what the model has for them, by default.",
 )
@@ -60,12 +59,10 @@ SCHEMA_VERSION = 1
 @click.option(
     "--memory-budget", type=click.IntRange(min=0), metavar="BYTES", help="Fail above this activation memory."
 )
-@click.option(
-    "--dump-phases", type=click.Path(path_type=Path), metavar="DIR", help="Write each phase as TVMScript."
-)
+@click.option("--dump-phases", type=PATH, metavar="DIR", help="Write each phase as TVMScript.")
 @click.option(
     "--tuned",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Tuning database whose records for the target decide kernels and their parameters; see `arm-ext tune`.",
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arm_ext.cli.path_type import PATH
 from arm_ext.cli.tune_view import aligned, amount, percent
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def db() -> None:
 
 
 @db.command(short_help="Show what is best for each task, and where it was measured.")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(folder: Path, as_json: bool) -> None:
     """Show the tasks in FOLDER: trials, the best against the default, when and where they were measured."""
@@ -47,8 +48,8 @@ def show(folder: Path, as_json: bool) -> None:
 
 
 @db.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="Where to add them.")
+@click.argument("folders", nargs=-1, required=True, type=PATH)
+@click.option("-o", "--output", required=True, type=PATH, help="Where to add them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Put the records of FOLDERS into one database; each record once."""
@@ -60,7 +61,7 @@ def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
 
 
 @db.command(short_help="Remove all but the fastest records of each task.")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.option(
     "--keep", type=click.IntRange(1), default=5, show_default=True, help="Of each task, unit and place."
 )

@@ -8,6 +8,7 @@ import click
 
 from arm_ext.cli.console import command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
+from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
 from arm_ext.package.manifest import Method
 from arm_ext.report.explanation import ExplainReport, NearMiss, Rejected, RuleReport
@@ -20,7 +21,7 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @click.option(
     "--rule",
     metavar="NAME",

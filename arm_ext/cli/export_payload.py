@@ -6,12 +6,13 @@ from pathlib import Path
 import click
 
 from arm_ext.api.export_payload import export_payload as export
+from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import columns
 
 
 @click.command("export-payload")
-@click.argument("package", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Folder to write to.")
+@click.argument("package", type=PATH)
+@click.option("-o", "--output", type=PATH, required=True, help="Folder to write to.")
 @click.option("--force", is_flag=True, help="Replace files of an earlier export even if they were changed.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def export_payload(package: Path, output: Path, force: bool, as_json: bool) -> None:

@@ -2,11 +2,11 @@
 """Options of what a verb does to a model before anything else."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, get_args
 
 import click
 
+from arm_ext.cli.path_type import PATH
 from arm_ext.package.manifest import Method
 
 Command = Callable[..., Any]
@@ -19,13 +19,13 @@ _OPTIONS = (
     ),
     click.option(
         "--preprocess",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE.yaml",
         help="Steps before and after the model that the package computes too: from a camera's frame to labels.",
     ),
     click.option(
         "--quantize",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE.npz",
         help="Quantise a float ONNX model to int8 by calibration samples: an array an input, samples along its first "
         "axis.",

@@ -2,11 +2,11 @@
 """The options of `arm-ext compile` that are for an NPU."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import click
 
+from arm_ext.cli.path_type import PATH
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuOptions, OnNpuError
 
@@ -77,7 +77,7 @@ _OPTIONS = (
     ),
     click.option(
         "--vela-config",
-        type=click.Path(path_type=Path),
+        type=PATH,
         metavar="FILE",
         help="A vela.ini instead of Vela's own.",
     ),

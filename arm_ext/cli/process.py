@@ -11,7 +11,11 @@ from typing import Any, NoReturn, TextIO
 from arm_ext.common.faults import why
 from arm_ext.errors import EnvError
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_ENDING = (
+    *(signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM),
+    *(signal.SIGVTALRM, signal.SIGPROF, signal.SIGPOLL, signal.SIGPWR, signal.SIGXCPU, signal.SIGSTKFLT),
+)
+"""Besides SIGINT, all that by default end a process and that it can catch, but for its own faults."""
 _STDOUT, _STDERR = 1, 2
 _ended_by: signal.Signals | None = None
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.cli.console import columns
+from arm_ext.cli.path_type import PATH
 from arm_ext.common.distance import Distance
 from arm_ext.common.npz import read_npy
 from arm_ext.common.output_folder import OutputFolder
@@ -50,7 +51,7 @@ class _Array(click.ParamType[_Input]):
 
 
 @click.command()
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=PATH)
 @click.option(
     "--board",
     default="virtual",
@@ -67,7 +68,7 @@ class _Array(click.ParamType[_Input]):
 )
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Write each output as .npy.",
 )
@@ -77,7 +78,7 @@ class _Array(click.ParamType[_Input]):
 )
 @click.option(
     "--accuracy",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE.npz",
     help="Classify its 'inputs', count right 'labels'.",
 )
@@ -147,12 +148,14 @@ def _output(path: Path, package: Path, inputs: Sequence[_Input], force: bool) ->
 
 
 def _write(folder: OutputFolder, result: "RunResult") -> None:
+    contents = {}
     for index, (name, value) in enumerate(result.outputs.items()):
         # An output's name may hold what a file's may not; its number tells two apart that end up alike.
         safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
         file = io.BytesIO()
         np.save(file, value)
-        folder.write(f"{index}_{safe}.npy", file.getvalue())
+        contents[f"{index}_{safe}.npy"] = file.getvalue()
+    folder.write_all(contents)
 
 
 def _table(result: "RunResult", calibration: Calibration | None) -> str:

@@ -9,6 +9,7 @@ import click
 
 from arm_ext.cli.console import command, given_shapes
 from arm_ext.cli.model_options import model_options
+from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.cli.target_options import target_options
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
@@ -39,7 +40,7 @@ class Minutes(click.ParamType[float]):
 
 
 @click.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 @target_options("tune")
 @model_options
 @click.option(
@@ -51,7 +52,7 @@ class Minutes(click.ParamType[float]):
 )
 @click.option(
     "--db",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("tuning"),
     show_default=True,
     metavar="DIR",

@@ -9,6 +9,7 @@ import click
 
 from arm_ext.api.verify import VerifyReport
 from arm_ext.api.verify import verify as verify_package
+from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import columns
 from arm_ext.errors import InternalError, UsageError
 
@@ -16,7 +17,7 @@ _WIDTH = 110  # columns of prose
 
 
 @click.command()
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=PATH)
 @click.option("--npu", is_flag=True, help="Its payloads for an NPU, without one.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def verify(package: Path, npu: bool, as_json: bool) -> None:

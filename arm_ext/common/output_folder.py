@@ -7,13 +7,16 @@ with the hash that it has, and refused otherwise: it is the user's, or the user 
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from arm_ext.common.outputs import checked_folder, refuse_inputs, replace_file, unwritable
+from arm_ext.common.outputs import checked_folder, refuse_inputs, replace_file, unwritable, write_through
+from arm_ext.common.scratch import scratch
 from arm_ext.errors import UsageError
 
 LIST = ".arm-ext-files.json"
@@ -51,38 +54,54 @@ class OutputFolder:
         listed = [self._place / name for name in self._written]
         refuse_inputs(self._path, option, inputs, listed, within=False)
 
-    def check(self, names: Iterable[str]) -> None:
-        """See that files of these names may be written.
+    def check_like(self, pattern: str) -> None:
+        """See that files whose names may be wanted may be written.
 
         Raises:
             UsageError: One is the user's, or was changed.
         """
-        for name in names:
-            self._hash_of(name)
-
-    def check_like(self, pattern: str) -> None:
-        """See that files whose names may be wanted may be written; see `check`."""
-        self.check(str(path.relative_to(self._place)) for path in sorted(self._place.glob(pattern)))
+        for path in sorted(self._place.glob(pattern)):
+            self._hash_of(str(path.relative_to(self._place)))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whose name may have a folder in front.
+        """Write a file, whose name may have a folder in front; see `write_all`."""
+        self.write_all({name: content})
+
+    def write_all(self, contents: Mapping[str, bytes]) -> None:
+        """Write files, all of them or, where the disk has no space for that, none.
 
         Raises:
-            UsageError: One of that name is the user's, or was changed; the folder cannot be written.
+            UsageError: One of these names is the user's, or was changed; the folder cannot be written.
             EnvError: The disk is full.
         """
-        before = self._hash_of(name)
-        hashes = [hashlib.sha256(content).hexdigest()] + ([] if before is None else [before])
-        target = self._place / name
+        hashes = {}
+        for name, content in contents.items():
+            before = self._hash_of(name)
+            hashes[name] = [hashlib.sha256(content).hexdigest()] + ([] if before is None else [before])
+        is_new = not self._place.exists()
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._place / LIST, self._list_with(name, hashes))
-            replace_file(self._place / name, content)
+            self._place.mkdir(exist_ok=True)
+            self._install(contents, hashes)
         except OSError as err:
+            if is_new:
+                with suppress(OSError):  # there is something in it
+                    self._place.rmdir()
             raise unwritable(err, self._path, self._option) from err
 
-    def _list_with(self, name: str, hashes: list[str]) -> bytes:
-        self._written = {**self._written, name: hashes}
+    def _install(self, contents: Mapping[str, bytes], hashes: Mapping[str, list[str]]) -> None:
+        with scratch(self._place) as folder:
+            for number, content in enumerate(contents.values()):
+                write_through(folder / str(number), content)
+            replace_file(self._place / LIST, self._list_with(hashes))
+            for number, name in enumerate(contents):
+                target = self._place / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if target.exists():
+                    shutil.copymode(target, folder / str(number))
+                (folder / str(number)).replace(target)
+
+    def _list_with(self, hashes: Mapping[str, list[str]]) -> bytes:
+        self._written = {**self._written, **hashes}
         return (_Written(files=self._written).model_dump_json(indent=2) + "\n").encode()
 
     def _hash_of(self, name: str) -> str | None:

@@ -108,13 +108,18 @@ def write_file(path: Path, content: bytes, option: str) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in one step; what it says is on disk before it is there."""
     with scratch(path.parent) as folder:
-        with (folder / NEW).open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_through(folder / NEW, content)
         if path.exists():
             shutil.copymode(path, folder / NEW)
         (folder / NEW).replace(path)
+
+
+def write_through(path: Path, content: bytes) -> None:
+    """Write a new file, whose content is on disk when this returns."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def install(fresh: Path, output: Path) -> None:

@@ -41,7 +41,7 @@ def scratch(parent: Path, prefix: str = BESIDE) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _delete(folder)
         os.close(lock)
 
 
@@ -122,12 +122,23 @@ def _remove(folder: Path) -> None:
             if os.path.lexists(folder.parent / each.name):
                 return
             each.rename(folder.parent / each.name)
+    _delete(folder)
+
+
+def _delete(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():  # a umask may have left folders that cannot be entered
+        for root, folders, _ in os.walk(folder):
+            for name in folders:
+                with suppress(OSError):
+                    Path(root, name).chmod(0o700)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _locked(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=_SUFFIX, dir=parent))
+        folder.chmod(0o700)  # whatever the umask leaves of it
         # Another process may take it for a dead one's before it is locked.
         with suppress(FileNotFoundError):
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

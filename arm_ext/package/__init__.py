@@ -246,7 +246,10 @@ def package_of(given: AnyPackage) -> Package:
     """
     if isinstance(given, str | Path):
         return load_package(given)
-    return given if isinstance(given, Package) else given.package
+    package = given if isinstance(given, Package) else getattr(given, "package", None)
+    if not isinstance(package, Package):
+        raise UsageError(f"{given!r} is no package: give its folder, or what compile returned")
+    return package
 
 
 def load_package(path: str | Path) -> Package:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a package comes to its folder: whole or not at all, and nothing of the user's is lost there."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -54,6 +55,10 @@ def writing(output: Path, inputs: Iterable[Path] = (), *, force: bool = False) -
             _keep_others(place, fresh)
             install(fresh, place)
         except OSError as err:
+            if err.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                raise UsageError(
+                    f"{output}: another command wrote there meanwhile; name another folder with {_OPTION}"
+                ) from err
             if not is_environment(err):
                 raise
             raise environment(err, place.parent, Path(tempfile.gettempdir())) from err

@@ -28,6 +28,9 @@ _UP_TO = "<="
 _LEAST_LARGEST = 8
 """Of a size with a bound: for fewer, a list is shorter, and says the same."""
 
+_MOST_BUCKETS = 64
+"""Of one package: each is a program of its own."""
+
 _SELFTEST_LENGTH = 128
 """Of what has a bound, as far as that allows: as long as what users measure, and not long to compute."""
 
@@ -116,7 +119,9 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
         UsageError: Lists of different lengths, empty or repeating; a named dimension that has no bound and is not the
             first; a bound beside other names or lists.
     """
-    shapes = {name: tuple(map(_dim, dims)) for name, dims in (given or {}).items()}
+    if not isinstance(given or {}, Mapping):
+        raise UsageError(f"shapes={given!r}: must be a dict of input names and shapes")
+    shapes = {name: tuple(_dim(name, dim) for dim in dims) for name, dims in (given or {}).items()}
     if any(isinstance(dim, str) and _UP_TO in dim for dims in shapes.values() for dim in dims):
         return (_with_bound(shapes),)
     lists = [dim for dims in shapes.values() for dim in dims if isinstance(dim, tuple)]
@@ -126,6 +131,11 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
     if len({len(sizes) for sizes in lists}) > 1 or not lists[0]:
         text = " and ".join(map(_braces, lists))
         raise UsageError(f"--shape: {text} must be of one length: they go together position by position")
+    if len(lists[0]) > _MOST_BUCKETS:
+        raise UsageError(
+            f"--shape: {len(lists[0])} shapes; a package is compiled for each, and has {_MOST_BUCKETS} at most: give a "
+            "bound in the place of the list, as 'n<=512'"
+        )
     chosen = list(zip(*dict.fromkeys(lists), strict=True))
     if repeated := [sizes for sizes in chosen if chosen.count(sizes) > 1]:
         raise UsageError(f"--shape: the sizes {','.join(map(str, repeated[0]))} are listed twice")
@@ -149,8 +159,14 @@ def static_shapes(given: Given | None, verb: str) -> "Shapes":
     return buckets[0].shapes
 
 
-def _dim(dim: int | str | Sequence[int]) -> Dim:
-    return dim if isinstance(dim, int | str) else tuple(dim)
+def _dim(name: str, dim: int | str | Sequence[int]) -> Dim:
+    if isinstance(dim, int | str):
+        return dim
+    if isinstance(dim, list | tuple) and all(isinstance(size, int) for size in dim):
+        return tuple(dim)
+    raise UsageError(
+        f"shapes: {dim!r} of input {name} is no size, which is a number, a name or a list of numbers"
+    )
 
 
 def _sizes(dims: Sequence[Dim], position: int) -> tuple[int, ...]:

@@ -211,8 +211,12 @@ def _append(path: Path, data: bytes) -> None:
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":
             data = b"\n" + data  # behind what an end in the middle of a write left
-        while data:
-            data = data[os.write(file, data) :]
-        os.fsync(file)
+        try:
+            while data:
+                data = data[os.write(file, data) :]
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, size)  # no half of a record where the disk is full
+            raise
     finally:
         os.close(file)

@@ -236,7 +236,7 @@ OUTPUTS = cases(
         ("dump-is-file", (*_out("p"), "--dump-phases", "m.onnx"), r"m\.onnx"),
         ("dump-is-output", (*_out("p"), "--dump-phases", "p"), r"\bp\b"),
         ("dump-in-output", (*_out("p"), "--dump-phases", "p/dump"), r"p"),
-        ("dump-in-foreign", (*_out("p"), "--dump-phases", "d"), r"\bd\b", {"make": both(_M, put("d/mine.txt", "x")), "exits": frozenset({DONE, USAGE}), "writes": ("p", "p/*", "d/*.py", "d/*.txt")}),
+        ("dump-in-foreign", (*_out("p"), "--dump-phases", "d"), r"\bd\b", {"make": both(_M, put("d/mine.txt", "x")), "exits": frozenset({DONE, USAGE}), "writes": ("p", "p/*", "d/*.py", "d/.arm-ext-files.json")}),
         ("dump-parent-missing", (*_out("p"), "--dump-phases", "a/b/c"), r"a/b|", {"exits": frozenset({DONE, USAGE}), "writes": ("p", "p/*", "a", "a/*")}),
         ("save-node-over-model", (*_out("m.onnx"), "--save-node", "relu"), r"m\.onnx"),
         ("save-node-over-file", (*_out("x.onnx"), "--save-node", "relu"), r"x\.onnx", {"make": both(_M, put("x.onnx", "mine"))}),

@@ -166,7 +166,7 @@ def _fork(case: Case, folder: Path, port: int, number: int) -> int:
     try:
         code = _child(case, folder, port, number)
     except BaseException:
-        traceback.print_exc()
+        os.write(2, traceback.format_exc().encode())  # sys.stderr is the progress display's
         code = 1
     finally:
         os._exit(code)
@@ -174,6 +174,9 @@ def _fork(case: Case, folder: Path, port: int, number: int) -> int:
 
 def _child(case: Case, folder: Path, port: int, number: int) -> int:
     os.setsid()
+    # A shell has these ignored for what it runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     def filled(text: str) -> str:
         for name, value in (

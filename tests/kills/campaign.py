@@ -18,6 +18,7 @@ from time import monotonic, sleep
 import numpy as np
 import onnx
 
+from arm_ext.api import digits
 from arm_ext.tune.database import Database
 from tests.arm_ext.models import mlp
 from tests.arm_ext.tune.standins import record, tasks
@@ -94,6 +95,14 @@ CASES = (
         ("run", "p", "--board", "local", "--input", "x=x.npy", "--output", "user"),
         (("compile", "m.onnx", *_HOST, "-o", "p"), ("run", "p", "--board", "local", "--output", "user")),
     ),
+    Case(
+        "export-payload",
+        ("export-payload", "npu", "-o", "user"),
+        (
+            ("compile", "int8.onnx", "--npu", "ethos-u65-256", "-o", "npu"),
+            ("export-payload", "npu", "-o", "user"),
+        ),
+    ),
     Case("db merge", ("db", "merge", "other", "-o", "db"), prepare=_databases, grows="db"),
     Case("db prune", ("db", "prune", "db", "--keep", "1"), prepare=_databases),
     Case(
@@ -137,6 +146,7 @@ class Campaign:
         (self._start / "user" / "notes.txt").write_text("the user's")
         (self._start / "manifest.json").write_text("{}")
         onnx.save(mlp(), self._start / "m.onnx")
+        shutil.copy(digits.model_path("int8"), self._start / "int8.onnx")
         other = mlp()
         other.graph.initializer[0].CopyFrom(
             onnx.numpy_helper.from_array(

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MOST = 2**31 - 1
 """Of a number that says how to compute: TVM's attributes, and most formats' own, have 32 bits."""
 
+MOST_AXES = 64
+"""Of a tensor: as numpy has it, in which samples are drawn and references computed."""
+
 MOST_BYTES = 2**40
 """Of a tensor: more than any Arm machine has memory for, and far from where products of sizes overflow."""
 
@@ -190,6 +193,8 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
     Raises:
         ModelError: It is such a tensor.
     """
+    if len(shape) > MOST_AXES:
+        raise ModelError(f"{of}: {what} has {len(shape)} axes; a tensor can have {MOST_AXES}")
     limit = min(MOST_BYTES, machine_bytes() // _SHARE)
     total = math.prod(max(size, 1) for size in shape) * item_bytes
     if min(shape, default=0) < 0:
@@ -220,6 +225,9 @@ def check_inputs(specs: "Sequence[TensorSpec]") -> None:
     Raises:
         ModelError: There is no memory for them.
     """
+    for spec in specs:
+        if len(spec.shape) > MOST_AXES:
+            raise ModelError(f"input '{spec.name}' has {len(spec.shape)} axes; a tensor can have {MOST_AXES}")
     # Random numbers are drawn in binary64.
     total = sum(math.prod(spec.shape) * (8 + _item_bytes(spec.dtype)) for spec in specs)
     if total > machine_bytes():

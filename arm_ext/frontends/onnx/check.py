@@ -47,7 +47,7 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
         raise UsageError(f"{name}: not an ONNX model: it holds no graph with outputs")
     # The checker rejects operators of domains it does not know; those are reported by name in check_supported.
     _check_names(proto.graph, name)
-    _check_types(proto.graph)
+    _check_types(proto.graph, name)
     _check_splits(proto.graph, name)
     _check_scales(proto.graph, name)
     check_attributes(proto.graph)
@@ -72,8 +72,14 @@ def _check_names(graph: onnx.GraphProto, name: str) -> None:
                 raise UsageError(f"{name}: the file may be damaged: a name in it is no text ({text!r})")
 
 
-def _check_types(graph: onnx.GraphProto) -> None:
-    """Refuse tensors of types that nothing computes in: TVM ends the process at operators of 8-bit floats."""
+def _check_types(graph: onnx.GraphProto, name: str) -> None:
+    """Refuse tensors without a type, or of one that nothing computes in: TVM ends the process at 8-bit floats."""
+    untyped = [
+        *(f"the input '{v.name}'" for v in graph.input if _is_untyped(v)),
+        *(f"the weight '{tensor.name}'" for tensor in graph.initializer if not tensor.data_type),
+    ]
+    if untyped:
+        raise UsageError(f"{name}: not a valid ONNX model: {untyped[0]} has no element type")
     for value in (*graph.input, *graph.output, *graph.value_info):
         _check_type(f"'{value.name}'", value.type.tensor_type.elem_type)
     for tensor in graph.initializer:
@@ -82,6 +88,10 @@ def _check_types(graph: onnx.GraphProto) -> None:
         for attribute in node.attribute:
             if attribute.name in _TYPE_ATTRIBUTES and attribute.type == onnx.AttributeProto.INT:
                 _check_type(f"{node.op_type} node '{name_of(node)}'", attribute.i)
+
+
+def _is_untyped(value: onnx.ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") in (None, "tensor_type") and not value.type.tensor_type.elem_type
 
 
 def _check_type(what: str, number: int) -> None:

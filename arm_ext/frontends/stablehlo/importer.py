@@ -77,6 +77,8 @@ def import_stablehlo(data: bytes, name: str, shapes: Shapes | None = None) -> Im
         outputs = _named(
             entry, "res_attrs", "jax.result_info", ir.FunctionType(_function_type(entry)).results
         )
+        if not outputs:
+            raise UsageError(f"{name}: it has no output: its function returns nothing")
         nodes = {node: operator_name(op) for op, node in operators.items()}
         mod = _translated(module, entry, operators, inputs)
         check_values(mod, nodes)

@@ -102,7 +102,10 @@ class Access(OperatorConverter):  # type: ignore[misc]
             return np.asarray(held.value.numpy())
         if not tensor.buffer.DataLength():
             if math.prod(shape_of(tensor)):
-                raise ModelError(f"'{_name(tensor)}' has no value")
+                raise ModelError(
+                    f"it reads '{_name(tensor)}', which is no constant, no input of the model and no result of an "
+                    "operator before it"
+                )
             return np.zeros(shape_of(tensor), self.get_tensor_type_as_numpy(tensor))
         if tensor.tensor.Type() == tflite.TensorType.INT4:
             return unpacked(tensor)

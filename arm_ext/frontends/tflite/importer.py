@@ -30,7 +30,7 @@ from arm_ext.frontends.common.refuse import not_imported
 from arm_ext.frontends.tflite.access import Whole
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.converter import QdqConverter
-from arm_ext.frontends.tflite.limits import check_scales
+from arm_ext.frontends.tflite.limits import check_references, check_scales
 from arm_ext.frontends.tflite.reference import reference, unreachable
 from arm_ext.frontends.tflite.resources import Resource, initial_values, resources_of
 from arm_ext.frontends.tflite.specs import as_computed, check_shapes, is_quantized, spec_of
@@ -64,6 +64,7 @@ def import_tflite(
     model, digest = _read(path)
     with _intact(path):
         graph = model.Subgraphs(0)
+        check_references(model)
         operators = named_operators(model)
         nodes = {name: operator_name(model, op) for ops in operators.values() for name, op in ops.items()}
         whole = Whole(model, operators, own_integers=own_integers)
@@ -137,7 +138,8 @@ def _intact(path: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as err:
-        raise UsageError(f"{path}: the TFLite model is damaged or truncated ({err})") from err
+        why = "it refers to what lies outside of the file" if isinstance(err, struct.error) else err
+        raise UsageError(f"{path}: the TFLite model is damaged or truncated ({why})") from err
 
 
 def _initial(

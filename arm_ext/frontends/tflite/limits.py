@@ -72,6 +72,34 @@ _OPTION_NAMES = {
 }
 
 
+def check_references(model: Any) -> None:
+    """Refuse numbers of tensors, buffers and operator codes that the file has none of.
+
+    Raises:
+        ValueError: Names the first.
+    """
+    for number in range(model.SubgraphsLength()):
+        graph = model.Subgraphs(number)
+        tensors = graph.TensorsLength()
+        for k in range(tensors):
+            _refer(f"tensor {k}", "buffer", graph.Tensors(k).Buffer(), 0, model.BuffersLength())
+        for what, numbers in (("inputs", graph.InputsAsNumpy()), ("outputs", graph.OutputsAsNumpy())):
+            for k in np.atleast_1d(numbers):
+                _refer(f"the graph's {what}", "tensor", int(k), 0, tensors)
+        for k in range(graph.OperatorsLength()):
+            op = graph.Operators(k)
+            _refer(f"operator {k}", "operator code", op.OpcodeIndex(), 0, model.OperatorCodesLength())
+            for place in range(op.InputsLength()):  # -1 where one is left out
+                _refer(f"operator {k}", "tensor", op.Inputs(place), -1, tensors)
+            for place in range(op.OutputsLength()):
+                _refer(f"operator {k}", "tensor", op.Outputs(place), 0, tensors)
+
+
+def _refer(of: str, what: str, number: int, least: int, count: int) -> None:
+    if not least <= number < count:
+        raise ValueError(f"{of} refers to {what} {number} of {count}")
+
+
 def check_operator(c: Any, op: Any, code: str, node: str) -> None:
     """Refuse what an operator says beyond its limits.
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import errno
 import os
 from pathlib import Path
 
@@ -84,9 +85,8 @@ def test_an_end_between_the_list_and_the_file_leaves_it_known(
     folder = OutputFolder(tmp_path, "-o")
 
     def ending(path: Path, content: bytes) -> None:
-        if path.name == "f":
-            raise KeyboardInterrupt
         replace_file(path, content)
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(output_folder, "replace_file", ending)
     with pytest.raises(KeyboardInterrupt):
@@ -94,6 +94,20 @@ def test_an_end_between_the_list_and_the_file_leaves_it_known(
     monkeypatch.undo()
     write(tmp_path, b"three")
     assert (tmp_path / "f").read_bytes() == b"three"
+
+
+def test_of_several_files_none_is_left_where_the_disk_has_no_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(path: Path, content: bytes) -> None:
+        if content == b"two":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        path.write_bytes(content)
+
+    monkeypatch.setattr(output_folder, "write_through", full)
+    with pytest.raises(EnvError, match="no space left"):
+        OutputFolder(tmp_path / "out", "-o").write_all({"f": b"one", "g": b"two"})
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path):

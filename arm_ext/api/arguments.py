@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What arguments of the Python API must be: a wrong one is refused by its name, before any work."""
+
+from typing import Any, get_args
+
+from arm_ext.errors import UsageError
+
+
+def check_type(name: str, value: object, *types: type) -> None:
+    """Refuse an argument of another type.
+
+    Raises:
+        UsageError: Names the argument, its value and the types that it may have.
+    """
+    if not isinstance(value, types):
+        raise UsageError(f"{name}={_short(value)}: must be {' or '.join(each.__name__ for each in types)}")
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Refuse an argument that is none of a `Literal`'s values.
+
+    Raises:
+        UsageError: Names the argument, its value and the choices.
+    """
+    if value not in get_args(choices):
+        raise UsageError(f"{name}={_short(value)}: must be one of {', '.join(map(repr, get_args(choices)))}")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

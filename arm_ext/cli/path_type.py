@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The type of arguments and options that name files and folders."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class _PathType(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; an empty one, as of a shell's variable that is not set, would be the working folder."""
+        if value == "":
+            self.fail("is empty; name a file or folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = _PathType(path_type=Path)
+"""A file or folder, which need not exist."""
