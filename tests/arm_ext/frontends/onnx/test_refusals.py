@@ -94,3 +94,25 @@ def test_what_the_checker_finds_is_told_with_its_node():
         UsageError, match=r"Required attribute 'axis' is missing.*Name: joined OpType: Concat"
     ):
         import_onnx(wrapped([concat], ROW))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_random_dropping_is_refused(given: bool):
+    ratio = helper.make_tensor("ratio", TensorProto.FLOAT, [], [0.5])
+    mode = helper.make_tensor("mode", TensorProto.BOOL, [], [True])
+    node = helper.make_node("Dropout", ["x", "ratio", "mode"], ["y"], name="drop")
+    inputs = [value("x", ROW)] if given else [value("x", ROW), value("mode", [], TensorProto.BOOL)]
+    graph = helper.make_graph([node], "g", inputs, [value("y", ROW)], [ratio, mode] if given else [ratio])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"drop \(.*it drops at random.*export the model for inference"):
+        import_onnx(model)
+
+
+def test_statistics_of_the_batch_are_refused():
+    names = ["x", "scale", "bias", "mean", "variance"]
+    node = helper.make_node("BatchNormalization", names, ["y", "m", "v"], name="norm", training_mode=1)
+    weights = [helper.make_tensor(name, TensorProto.FLOAT, [3], [1.0] * 3) for name in names[1:]]
+    graph = helper.make_graph([node], "g", [value("x", ROW)], [value("y", ROW)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"norm \(with training_mode 1 .*export the model for inference"):
+        import_onnx(model)
