@@ -116,3 +116,34 @@ def test_statistics_of_the_batch_are_refused():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     with pytest.raises(ModelError, match=r"norm \(with training_mode 1 .*export the model for inference"):
         import_onnx(model)
+
+
+def test_a_shape_is_proposed_where_the_model_takes_it():
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], name="conv")
+    for size, proposed in ((1, "    e.g. --shape x=1,3,1"), (5, "")):
+        weight = helper.make_tensor("w", TensorProto.FLOAT, [2, 3, size], [1.0] * 6 * size)
+        output = helper.make_empty_tensor_value_info("y")
+        graph = helper.make_graph([conv], "g", [value("x", ["n", 3, "t"])], [output], [weight])  # type: ignore[list-item]
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        with pytest.raises(UsageError) as error:
+            import_onnx(model)
+        assert str(error.value).splitlines()[1:] == [f"  x: [n,3,t]{proposed}"]
+
+
+def test_a_shape_that_the_run_tells_is_named():
+    shape = value("shape", [2], TensorProto.INT64)
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"], name="folded")
+    graph = helper.make_graph([node], "g", [value("x", [2, 3]), shape], [value("y", [3, 2])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"Reshape node 'folded' .*only the run knows: make them constants"):
+        import_onnx(model)
+
+
+def test_an_input_that_is_no_tensor_is_refused():
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    node = helper.make_node("SequenceAt", ["s", "i"], ["y"])
+    index = helper.make_tensor("i", TensorProto.INT64, [], [0])
+    graph = helper.make_graph([node], "g", [sequence], [helper.make_empty_tensor_value_info("y")], [index])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match="input 's' is no tensor"):
+        import_onnx(model)
