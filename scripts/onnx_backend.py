@@ -4,35 +4,45 @@
 
     python scripts/onnx_backend.py --jobs 2
     python scripts/onnx_backend.py --only Resize --verbose
+    python scripts/onnx_backend.py --as-they-are --log cases.jsonl
 
 Left out are the expanded twins, which test onnx's function bodies, and training. Inputs that decide a shape (axes,
 sizes, repeats, ...) are bound to the test's values, as weights of a model are: a compiled model has static shapes.
 A case passes if every output is within the case's own tolerance; integers, booleans and shapes are exact.
+With --as-they-are a case is what a user has: `arm_ext.compile` of the model with all its inputs, and its package run
+here. Those cases are all of onnx's, and one may be refused, but not fail in another way.
 Exit codes: 1 if fewer cases pass than --at-least.
 """
 
+import json
 import os
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TextIO
 
 import click
 import numpy as np
 import numpy.typing as npt
 import onnx
+import tvm
 from onnx import numpy_helper
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from tvm import relax
 
+from arm_ext.api.compile import compile
 from arm_ext.common.workers import Lost, Workers
-from arm_ext.errors import ArmExtError
+from arm_ext.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.package import Package
 from arm_ext.pipeline.selftest import run_on_host
 
 # What operators call the inputs that sizes follow from, in onnx's own schemas.
@@ -77,6 +87,16 @@ def cases() -> dict[str, Any]:
     return {case.name: case for case in found if "_expanded" not in case.name and "training" not in case.name}
 
 
+@cache
+def every_case() -> dict[str, Any]:
+    """Return all of onnx's node tests by name."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as above
+        return {case.name: case for case in collect_testcases(None)}
+
+
 def operator_of(case: Any) -> str:
     """Return the operator that a case is about."""
     return str(case.model.graph.node[-1].op_type)
@@ -109,6 +129,36 @@ def run_case(name: str, run: Run = on_host) -> Outcome:
         return Outcome(name, operator, "compile", f"{type(err).__name__}: {err}")
     fault = difference(got, wanted, case)
     return Outcome(name, operator, "passed") if fault is None else Outcome(name, operator, "values", fault)
+
+
+def compile_case(name: str) -> Outcome:
+    """Compile one case into a package, its inputs as they are, and run that."""
+    case = every_case()[name]
+    operator = operator_of(case)
+    inputs, wanted = ([_array(value) for value in values] for values in case.data_sets[0])
+    plain = all(isinstance(value, np.ndarray) for value in (*inputs, *wanted))
+    with TemporaryDirectory() as folder:
+        try:
+            made = compile(case.model, "host", Path(folder, "case"), inputs=inputs if plain else None)
+            got = _run_here(made.package, inputs)
+        except (ModelError, UsageError) as err:
+            return Outcome(name, operator, "refused", str(err))
+        except Exception as err:
+            return Outcome(name, operator, "defect", f"{type(err).__name__}: {err}")
+        fault = difference(got, wanted, case)
+        if fault is None:
+            return Outcome(name, operator, "passed")
+        source = made.package.selftest().source
+    agrees = source is not None and difference(got, source, case) is None
+    return Outcome(name, operator, "as onnxruntime" if agrees else "values", fault)
+
+
+def _run_here(package: Package, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    device = tvm.cpu()
+    machine = relax.VirtualMachine(tvm.runtime.load_module(str(package.so)), device)
+    result = machine["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
+    outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
+    return [output.numpy() for output in outputs]
 
 
 def _array(value: Any) -> Any:
@@ -166,7 +216,8 @@ def difference(got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any
 class Runner:
     """Runs cases in a process of its own, whose libraries may print what they like."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_they_are: bool) -> None:
+        self._run = compile_case if as_they_are else run_case
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
@@ -174,7 +225,7 @@ class Runner:
 
     def __call__(self, job: str, /) -> Outcome:
         """Run the case of this name."""
-        return run_case(job)
+        return self._run(job)
 
     def close(self) -> None:
         """It started nothing."""
@@ -183,17 +234,21 @@ class Runner:
 _STAGES: dict[Lost, str] = {"died": "crash", "timeout": "hang"}
 
 
-def run_all(names: Sequence[str], jobs: int, console: Console) -> list[Outcome]:
+def run_all(
+    names: Sequence[str], jobs: int, console: Console, as_they_are: bool, log: TextIO | None
+) -> list[Outcome]:
     """Run cases in several processes, and return what became of them in their order; crashes and hangs are outcomes."""
     outcomes: dict[int, Outcome] = {}
-    workers: Workers[str, Outcome] = Workers(Runner, jobs, TIMEOUT_SECONDS)
+    workers: Workers[str, Outcome] = Workers(partial(Runner, as_they_are), jobs, TIMEOUT_SECONDS)
     with Progress(console=console) as progress:
         shown = progress.add_task("cases", total=len(names))
 
         def note(index: int, answer: Outcome | Lost) -> None:
             if not isinstance(answer, Outcome):
-                answer = Outcome(names[index], operator_of(cases()[names[index]]), _STAGES[answer])
+                answer = Outcome(names[index], operator_of(every_case()[names[index]]), _STAGES[answer])
             outcomes[index] = answer
+            if log is not None:
+                print(json.dumps(asdict(answer)), file=log, flush=True)
             progress.advance(shown)
 
         try:
@@ -214,11 +269,26 @@ def _line_of(why: str) -> str:
 @click.option("--only", help="Operators, separated by commas.")
 @click.option("--verbose", is_flag=True, help="List each case that fails.")
 @click.option("--at-least", type=int, default=0, help="Fail below this number of cases passed.")
-def main(jobs: int, only: str | None, verbose: bool, at_least: int) -> None:
-    """Run cases, and print how many pass and why the others do not."""
+@click.option("--as-they-are", is_flag=True, help="Compile all cases as a user does.")
+@click.option("--log", type=click.File("a"), help="Write a line of JSON for each case as it is done.")
+@click.argument("names", nargs=-1)
+def main(
+    jobs: int,
+    only: str | None,
+    verbose: bool,
+    at_least: int,
+    as_they_are: bool,
+    log: TextIO | None,
+    names: tuple[str, ...],
+) -> None:
+    """Run cases, all or those named, and print how many pass and why the others do not."""
     wanted = None if only is None else set(only.split(","))
-    names = [n for n, case in cases().items() if wanted is None or operator_of(case) in wanted]
-    outcomes = run_all(names, jobs, Console(stderr=True))
+    chosen = [
+        n
+        for n, case in (every_case() if as_they_are else cases()).items()
+        if (wanted is None or operator_of(case) in wanted) and (not names or n in names)
+    ]
+    outcomes = run_all(chosen, jobs, Console(stderr=True), as_they_are, log)
     failed = [o for o in outcomes if o.stage != "passed"]
     counts = Counter((o.operator, o.stage) for o in failed)
     table = Table("operator", "fails at", "cases", "first reason")

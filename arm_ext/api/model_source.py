@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 import onnx
 
-from arm_ext.errors import UsageError
+from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.common.refuse import Shapes
@@ -67,6 +67,7 @@ class Source:
             )
         variants = []
         for bucket, imported in models:
+            _check_ends(imported)
             _check_precision(context.precision, imported, context.profile)
             inputs = list(self.inputs) if self.inputs is not None else random_inputs(imported.inputs)
             variants.append(Variant(bucket, imported, inputs, context.of_piece(), self.inputs is not None))
@@ -114,6 +115,17 @@ class Source:
             models.append((bucket, with_states(model, self.state, initial)))
         check_together(models)
         return models, importer.calibration
+
+
+def _check_ends(model: ImportedModel) -> None:
+    for kind, specs in (("input", model.inputs), ("output", model.outputs)):
+        for spec in specs:
+            # Neither numpy nor an .npz has it.
+            if spec.dtype == "bfloat16":
+                raise ModelError(
+                    f"{kind} '{spec.name}' is of bfloat16, which a package neither takes nor gives: have the model "
+                    "cast from or to float32 there"
+                )
 
 
 def _check_precision(precision: Precision, model: ImportedModel, profile: Profile) -> None:

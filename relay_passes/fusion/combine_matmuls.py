@@ -28,6 +28,7 @@ from tvm.ir import Constant, Expr, TupleGetItem, Var
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.epilogue_steps import operator_of
 from relay_passes.fusion.grouping import Group, group
+from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import Names, relax_functions, sources_of, union, with_source
 from relay_passes.rewriter.recording import note_pass
@@ -186,14 +187,14 @@ def _emitted(parallel: _Parallel) -> Iterator[relax.VarBinding]:
     weights = [_values(anchor.value.args[1]) for anchor in anchors]
     first = anchors[0].value
     product = relax.op.matmul(
-        first.args[0], relax.const(np.concatenate(weights, axis=1)), first.attrs.out_dtype
+        first.args[0], tensor_const(np.concatenate(weights, axis=1)), first.attrs.out_dtype
     )
     yield (value := _bound(product, anchors))
     if len(parallel.members[0].bindings) > 1:
         adds = [member.bindings[1] for member in parallel.members]
         # That they have one element a column is what makes them a step of a composite.
         biases = [_values(_constant(add.value)).reshape(-1) for add in adds]
-        yield (value := _bound(relax.op.add(value.var, relax.const(np.concatenate(biases))), adds))
+        yield (value := _bound(relax.op.add(value.var, tensor_const(np.concatenate(biases))), adds))
     parts = relax.op.split(value.var, list(accumulate(parallel.widths))[:-1], axis=-1)
     yield _bound(parts, [member.bindings[-1] for member in parallel.members])
 

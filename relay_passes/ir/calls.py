@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
 from tvm import relax
-from tvm.ir import Attrs, Call, Expr, Op, Tuple, TupleGetItem, Var, make_node
+from tvm.ir import Attrs, Call, Expr, GenericConst, Op, Tuple, TupleGetItem, Var, make_node
 from tvm.relax.analysis import free_vars
 
 from relay_passes.ir.sources import bindings_of
@@ -24,6 +25,11 @@ SHAPE_ONLY = (
 def name_of(expr: Expr) -> str:
     """The operator's full name; empty for what is no call of an operator."""
     return str(expr.op.name) if isinstance(expr, Call) and isinstance(expr.op, Op) else ""
+
+
+def tensor_const(value: npt.NDArray[Any]) -> GenericConst:
+    """A tensor of the array's type, where relax.const makes 32 bits of 64."""
+    return relax.const(value, str(value.dtype))
 
 
 def with_attrs(call: Call, args: Sequence[Expr] | None = None, **changes: Any) -> Call:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tvm import relax
 from tvm.ir import Attrs, Call, Expr, GenericConst, Op, Var
 
-from relay_passes.ir.calls import SHAPE_ONLY, name_of, with_attrs
+from relay_passes.ir.calls import SHAPE_ONLY, name_of, tensor_const, with_attrs
 from relay_passes.ir.shapes import axes_of, static_shape
 from relay_passes.ir.sources import Names, sources_of, union
 from relay_passes.layout.form import Form
@@ -61,8 +60,8 @@ class Static:
     def expr(self) -> Expr:
         """The constant, or the `dequantize` of it."""
         if self.scale is None:
-            return relax.const(self.data)
-        parts = [relax.const(value) for value in (self.data, self.scale, self.zero_point)]
+            return tensor_const(self.data)
+        parts = [tensor_const(np.asarray(value)) for value in (self.data, self.scale, self.zero_point)]
         return with_attrs(Call(Op.get("relax.dequantize"), parts, self.attrs), axis=self.axis)
 
 

@@ -16,6 +16,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 
@@ -43,7 +44,7 @@ def rewrite(match: Match) -> Expr:
     """The sum or product, then the reshape."""
     x, constant, shape = match.operands["x"], match.operands["constant"], static_shape(match.values["root"])
     value = constant.value.numpy()
-    flat = relax.const(value.reshape(-1) if value.ndim else value)
+    flat = tensor_const(value.reshape(-1) if value.ndim else value)
     operator = relax.op.add if "sum" in match.values else relax.op.multiply
     return relax.op.reshape(operator(x, flat), shape)
 

@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.linear_calls import is_float
 from relay_passes.rules.common.scalars import all_normal
@@ -42,7 +43,7 @@ def check(match: Match) -> Match | Rejection:
 def rewrite(match: Match) -> Expr:
     """The multiplication by the reciprocal."""
     value = match.constant("divisor")
-    return relax.op.multiply(match.operands["x"], relax.const(np.asarray(1 / value, value.dtype)))
+    return relax.op.multiply(match.operands["x"], tensor_const(np.asarray(1 / value, value.dtype)))
 
 
 RULE = Rule(

@@ -12,10 +12,10 @@ Quantised: constants behind a `dequantize` are none, and are left alone.
 """
 
 import numpy as np
-from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 
 _x, _gamma, _beta, _factor, _shift = wildcard(), is_const(), is_const(), is_const(), is_const()
@@ -47,7 +47,7 @@ def rewrite(match: Match) -> Expr:
         constants = [constant * affine for constant in constants]
     else:
         constants[1] = constants[1] + affine
-    new = (relax.const(constant.astype(gamma.dtype)) for constant in constants)
+    new = (tensor_const(constant.astype(gamma.dtype)) for constant in constants)
     return Call(norm.op, [match.operands["x"], *new], norm.attrs, norm.ty_args)
 
 

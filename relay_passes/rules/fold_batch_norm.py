@@ -17,6 +17,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.linear_calls import (
     along,
@@ -78,7 +79,7 @@ def rewrite(match: Match) -> Expr:
         bias += wide["beta"]
     at = channels_of(call)
     folded = with_weight(call, match.operands["data"], scale_outputs(call, weight, scale))
-    return relax.op.add(folded, relax.const(along(bias, at.output_axis, at.ndim).astype(weight.dtype)))
+    return relax.op.add(folded, tensor_const(along(bias, at.output_axis, at.ndim).astype(weight.dtype)))
 
 
 RULE = Rule(

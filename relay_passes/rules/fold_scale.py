@@ -16,6 +16,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.linear_calls import (
     along,
@@ -67,7 +68,7 @@ def rewrite(match: Match) -> Expr:
         return folded
     bias = per_channel(match.constant("bias"), at.outputs) * scale
     dtype = match.constant("bias").dtype
-    return relax.op.add(folded, relax.const(along(bias, at.output_axis, at.ndim).astype(dtype)))
+    return relax.op.add(folded, tensor_const(along(bias, at.output_axis, at.ndim).astype(dtype)))
 
 
 RULE = Rule(

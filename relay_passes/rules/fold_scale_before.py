@@ -23,6 +23,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.linear_calls import (
@@ -69,7 +70,7 @@ def rewrite(match: Match) -> Expr:
     at = channels_of(call)
     scale = per_channel(factors(match, "scaled", "scale"), at.inputs)
     if "shift" in match.values:
-        data = relax.op.add(data, relax.const(_moved(match)))
+        data = relax.op.add(data, tensor_const(_moved(match)))
     return with_weight(call, data, scale_inputs(call, match.constant("weight"), scale))
 
 

@@ -25,6 +25,7 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import element_count, shape_of
 from relay_passes.rewriter.patterns import non_consuming
 from relay_passes.rewriter.rule import Match, Rejection, Rule
@@ -98,7 +99,7 @@ def rewrite(match: Match) -> Expr:
         plain = _on_padded(match.operands["data"], call, -float(shift.flat[0]))
     else:
         plain = Call(call.op, [match.operands["data"], call.args[1]], call.attrs, call.ty_args)
-    return relax.op.add(plain, relax.const(bias.astype(weight.dtype)))
+    return relax.op.add(plain, tensor_const(bias.astype(weight.dtype)))
 
 
 def _on_padded(data: Expr, call: Call, value: float) -> Expr:

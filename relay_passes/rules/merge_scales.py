@@ -16,6 +16,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.linear_calls import factors, is_float
 from relay_passes.rules.common.scalars import all_normal
@@ -41,7 +42,7 @@ def check(match: Match) -> Match | Rejection:
 
 def rewrite(match: Match) -> Expr:
     """One multiplication."""
-    return relax.op.multiply(match.operands["x"], relax.const(_product(match)))
+    return relax.op.multiply(match.operands["x"], tensor_const(_product(match)))
 
 
 def _product(match: Match) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.linear_calls import is_float
 
@@ -34,7 +35,7 @@ def check(match: Match) -> Match | Rejection:
 def rewrite(match: Match) -> Expr:
     """One addition."""
     a, b = match.constant("a"), match.constant("b")
-    return relax.op.add(match.operands["x"], relax.const(np.asarray(a + b, a.dtype)))
+    return relax.op.add(match.operands["x"], tensor_const(np.asarray(a + b, a.dtype)))
 
 
 RULE = Rule(

@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.patterns import any_of, either_order
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
@@ -51,7 +52,7 @@ def rewrite(match: Match) -> Expr:
     slope = match.constant("slope")
     # Broadcasting aligns axes at the right.
     axis = len(x.ty.shape) - slope.ndim + next(i for i, n in enumerate(slope.shape) if n != 1)
-    return relax.op.nn.prelu(x, relax.const(slope.reshape(-1)), axis=axis)
+    return relax.op.nn.prelu(x, tensor_const(slope.reshape(-1)), axis=axis)
 
 
 RULE = Rule(

@@ -17,6 +17,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 
@@ -58,7 +59,7 @@ def rewrite(match: Match) -> Expr:
         weight = np.ascontiguousarray(weight.T)
     product = relax.op.matmul(match.operands["data"], relax.const(weight), out_dtype="float32")
     scaled = relax.op.multiply(
-        product, relax.const(scale.reshape(-1) if scale.size > 1 else scale.reshape(1))
+        product, tensor_const(scale.reshape(-1) if scale.size > 1 else scale.reshape(1))
     )
     dtype = str(match.values["product"].ty.dtype)
     return scaled if dtype == "float32" else relax.op.astype(scaled, dtype)

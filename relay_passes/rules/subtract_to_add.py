@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rejection, Rule
 from relay_passes.rules.common.linear_calls import is_float
 
@@ -30,7 +31,7 @@ def check(match: Match) -> Match | Rejection:
 
 def rewrite(match: Match) -> Expr:
     """The addition."""
-    return relax.op.add(match.operands["x"], relax.const(-match.constant("constant")))
+    return relax.op.add(match.operands["x"], tensor_const(-match.constant("constant")))
 
 
 RULE = Rule(

@@ -38,5 +38,11 @@ def test_a_wrong_value_is_told(monkeypatch: pytest.MonkeyPatch):
     assert "floats differ" in outcome.why
 
 
+def test_a_case_as_a_user_compiles_it():
+    assert onnx_backend.compile_case("test_div_int32_trunc").stage == "passed"
+    refused = onnx_backend.compile_case("test_sequence_insert_at_back")
+    assert refused.stage == "refused"
+
+
 def test_an_unsupported_operator_is_an_outcome():
     assert onnx_backend.run_case("test_image_decoder_decode_jpeg_rgb").stage == "import"

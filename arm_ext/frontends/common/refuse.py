@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every front end says of a model that it cannot take, and of shapes that do not fit one."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from arm_ext.errors import ModelError, UsageError
@@ -9,6 +9,9 @@ from arm_ext.errors import ModelError, UsageError
 Shapes = dict[str, tuple[int, ...]]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
+
+# In what upstream says where it would have to write a shape that is computed at run time.
+_NO_SHAPE = ("no block is being built", "to be Shape. However")
 
 # Listed at most, so that a message fits on a screen.
 _SHOWN_NODES = 3
@@ -49,7 +52,10 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> Mod
         operators: Source node → operator.
         err: What was raised.
     """
-    return ModelError(f"{operators.get(node, '?')} node '{node}' cannot be imported: {reason_of(err)}")
+    reason = reason_of(err)
+    if any(text in reason for text in _NO_SHAPE):
+        reason = "the shape of its result depends on values that only the run knows: make them constants of the model"
+    return ModelError(f"{operators.get(node, '?')} node '{node}' cannot be imported: {reason}")
 
 
 def reason_of(err: Exception, line: int = -1) -> str:
@@ -68,25 +74,31 @@ def refuse_unknown_inputs(shapes: Mapping[str, tuple[int, ...]], inputs: Collect
         raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}")
 
 
-def refuse_dynamic_inputs(dynamic: Mapping[str, Sequence[int | str]]) -> None:
-    """Refuse inputs without a static shape, if there are any; a line each, with an example.
+def refuse_dynamic_inputs(
+    dynamic: Mapping[str, Sequence[int | str]], fit: Callable[[Shapes], bool] = lambda shapes: True
+) -> None:
+    """Refuse inputs without a static shape, if there are any; a line each, with an example that fits the model.
 
     Args:
         dynamic: Input → its dimensions, those that are not known as text; none where not even their number is.
+        fit: Whether the model takes inputs of these shapes.
 
     Raises:
         UsageError: Lists them.
     """
-    if dynamic:
-        lines = "\n".join(
-            f"  {name}: [{','.join(map(str, dims))}]    e.g. --shape {name}={_example(dims)}"
-            for name, dims in dynamic.items()
-        )
-        raise UsageError(f"these inputs have dynamic dimensions; give each a shape:\n{lines}")
+    if not dynamic:
+        return
+    examples = {name: _example(dims) for name, dims in dynamic.items()}
+    shown = fit(examples)
+    lines = [f"  {name}: [{','.join(map(str, dims))}]" for name, dims in dynamic.items()]
+    if shown:
+        given = [f"--shape {name}={','.join(map(str, shape))}" for name, shape in examples.items()]
+        lines = [f"{line}    e.g. {option}" for line, option in zip(lines, given, strict=True)]
+    raise UsageError("\n".join(["these inputs have dynamic dimensions; give each a shape:", *lines]))
 
 
-def _example(dims: Sequence[int | str]) -> str:
-    return ",".join("1" if isinstance(dim, str) else str(dim) for dim in dims) or "1,3,224,224"
+def _example(dims: Sequence[int | str]) -> tuple[int, ...]:
+    return tuple(1 if isinstance(dim, str) else dim for dim in dims) or (1, 3, 224, 224)
 
 
 def misfit(name: str, shape: Sequence[int], model: str) -> UsageError:

@@ -2,6 +2,7 @@
 """What an ONNX model must be before it is imported, and the messages where it is not."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -23,7 +24,7 @@ from arm_ext.frontends.onnx.fused import NORMS
 from arm_ext.frontends.onnx.limits import check_attributes, check_data
 from arm_ext.frontends.onnx.nested import name_of, nodes_within
 from arm_ext.frontends.onnx.operators import EXPANSIONS, expand_operators
-from arm_ext.frontends.onnx.shapes import forget_shapes
+from arm_ext.frontends.onnx.shapes import fold_shapes, forget_shapes
 from arm_ext.frontends.onnx.weights import without_weights
 
 _UNCOMPUTED = {
@@ -168,6 +169,8 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
     refuse_unknown_inputs(shapes, inputs)
     dynamic: dict[str, list[int | str]] = {}
     for name, value in inputs.items():
+        if value.type.WhichOneof("value") not in (None, "tensor_type"):
+            raise no_tensor("input", name)
         dims = value.type.tensor_type.shape.dim
         known = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
         if name in shapes:
@@ -180,7 +183,24 @@ def set_input_shapes(proto: onnx.ModelProto, shapes: Shapes) -> None:
             dynamic[name] = [
                 dim.dim_param or "?" if n is None else n for dim, n in zip(dims, known, strict=True)
             ]
-    refuse_dynamic_inputs(dynamic)
+    refuse_dynamic_inputs(dynamic, partial(_fit, proto))
+
+
+def no_tensor(what: str, name: str) -> ModelError:
+    """Return the error for an input or output of another kind."""
+    return ModelError(f"{what} '{name}' is no tensor: sequences and optional values are not supported")
+
+
+def _fit(proto: onnx.ModelProto, shapes: Shapes) -> bool:
+    """Whether no shape contradicts another where inputs have these."""
+    model = onnx.ModelProto()
+    model.CopyFrom(proto)
+    try:
+        set_input_shapes(model, shapes)
+        fold_shapes(model, "")
+    except ArmExtError:
+        return False
+    return True
 
 
 def _check_shape(name: str, shape: tuple[int, ...], known: list[int | None], has_rank: bool) -> None:

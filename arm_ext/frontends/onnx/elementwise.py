@@ -22,6 +22,8 @@ _SINH = tuple(1 / math.factorial(n) for n in (9, 7, 5, 3))
 
 _DROPOUT_TELLS = 12
 
+_FOR_INFERENCE = "export the model for inference"
+
 Function = Callable[[Expansion, str], str]
 
 
@@ -144,12 +146,25 @@ def dropout(e: Expansion) -> None:
     """In inference the data is kept, and so says the mask; before opset 12 onnxruntime leaves it all false."""
     data, ratio, training = e.inputs("data ratio? training_mode?")
     drops, share = (e.value(name) if name else None for name in (training, ratio))
-    if drops is not None and drops.any() and (share is None or share.any()):
-        raise ModelError("it drops at random, which training alone needs: export the model for inference")
+    if training and (drops is None or drops.any()) and (share is None or share.any()):
+        when = "its input training_mode can be true, and then " if drops is None else ""
+        raise ModelError(f"{when}it drops at random, which training alone needs: {_FOR_INFERENCE}")
     e.emit("Identity", [data], e.node.output[0])
     if len(e.node.output) > 1 and e.node.output[1]:
         kept = e.constant(np.full(e.dims(data), e.opset() >= _DROPOUT_TELLS))
         e.emit("Identity", [kept], e.node.output[1])
+
+
+def batch_norm(e: Expansion) -> None:
+    """In inference it stays.
+
+    Raises:
+        ModelError: It takes the batch's statistics in place of the model's.
+    """
+    if e.attribute("training_mode", 0):
+        raise ModelError(
+            f"with training_mode 1 it normalises by the batch's own statistics: {_FOR_INFERENCE}"
+        )
 
 
 def lp_normalization(e: Expansion) -> None:

@@ -25,23 +25,23 @@ def dft(e: Expansion) -> None:
     dims = e.dims(x)
     rank = len(dims)
     axis = int(_number(e, axis_name, -2) if e.opset() >= _AXIS_BY_INPUT else e.attribute("axis", 1)) % rank
-    size = _number(e, length, dims[axis])
     inverse, onesided = bool(e.attribute("inverse", 0)), bool(e.attribute("onesided", 0))
+    # What one side of a spectrum is of: two signals' lengths have as many bins, and the even one is meant.
+    halved = inverse and onesided
+    size = _number(e, length, 2 * (dims[axis] - 1) if halved else dims[axis])
     order = [a for a in range(rank - 1) if a != axis] + [axis]
     parts = [e.emit("Transpose", [at(e, x, k, rank - 1)], perm=order) for k in range(dims[-1])]
-    taken = min(size, dims[axis])
+    taken = min(size // 2 + 1 if halved else size, dims[axis])
     parts = [part(e, value, 0, taken) for value in parts]
     bins = size // 2 + 1 if onesided and not inverse else size
     matrices = waves(taken, size, bins, inverse, e.dtype(x))
-    if onesided and inverse:
+    if halved:
         # The other half of the spectrum is the conjugate of this one: all but its ends count twice.
         twice = np.where(np.arange(taken) % size % -(-size // 2) == 0, 1, 2)[:, None].astype(e.dtype(x))
         matrices = matrices[0] * twice, matrices[1] * twice
     results = _transformed(e, parts, matrices)
     back = [order.index(a) for a in range(rank - 1)]
-    outputs = [
-        e.emit("Transpose", [value], perm=back) for value in results[: 1 if onesided and inverse else 2]
-    ]
+    outputs = [e.emit("Transpose", [value], perm=back) for value in results[: 1 if halved else 2]]
     stack(e, outputs, rank - 1, e.node.output[0])
 
 

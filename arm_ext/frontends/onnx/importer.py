@@ -22,7 +22,7 @@ from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import check_inputs, check_values
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
+from arm_ext.frontends.onnx.check import check_valid, no_tensor, runtime_inputs, set_input_shapes
 from arm_ext.frontends.onnx.empty import telling_of_empty
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.limits import check_attributes
@@ -121,15 +121,11 @@ def input_specs(graph: onnx.GraphProto) -> tuple[TensorSpec, ...]:
 
 def _spec(value: onnx.ValueInfoProto) -> TensorSpec:
     if not value.type.tensor_type.elem_type:  # a shape that was given has made a tensor type of another
-        raise _no_tensor("input", value.name)
+        raise no_tensor("input", value.name)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type))
     return TensorSpec(
         value.name, tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), dtype.name
     )
-
-
-def _no_tensor(what: str, name: str) -> ModelError:
-    return ModelError(f"{what} '{name}' is no tensor: sequences and optional values are not supported")
 
 
 def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec, ...]:
@@ -138,7 +134,7 @@ def _output_specs(graph: onnx.GraphProto, mod: tvm.IRModule) -> tuple[TensorSpec
     specs = []
     for value in graph.output:
         if value.type.WhichOneof("value") not in (None, "tensor_type"):
-            raise _no_tensor("output", value.name)
+            raise no_tensor("output", value.name)
     for value, field in zip(graph.output, fields, strict=True):
         if not isinstance(field, relax.TensorType) or field.shape is None:
             raise ModelError(

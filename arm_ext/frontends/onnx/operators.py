@@ -12,6 +12,7 @@ from arm_ext.frontends.onnx.expansion import Expand, Expansion
 from arm_ext.frontends.onnx.functions import inline
 from arm_ext.frontends.onnx.recurrent import recurrent
 from arm_ext.frontends.onnx.resize import resize, upsample
+from arm_ext.frontends.onnx.roi_align import roi_align
 from arm_ext.frontends.onnx.shapes import fold_shapes
 
 # Those that onnx defines by others.
@@ -46,6 +47,7 @@ _STANDARD: dict[str, Expand] = {
     **dict.fromkeys(_DEFINED, inline),
     **dict.fromkeys(_TABLES, elementwise.evaluate),
     **dict.fromkeys(elementwise.FUNCTIONS, elementwise.function),
+    "BatchNormalization": elementwise.batch_norm,
     "CastLike": elementwise.cast_like,
     "Celu": elementwise.celu,
     "Col2Im": rearrange.col2im,
@@ -69,6 +71,7 @@ _STANDARD: dict[str, Expand] = {
     "RNN": recurrent,
     "Resize": resize,
     "ReverseSequence": rearrange.reverse_sequence,
+    "RoiAlign": roi_align,
     "STFT": fourier.stft,
     "Scan": control.scan,
     "Slice": older.slice_by_attributes,

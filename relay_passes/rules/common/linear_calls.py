@@ -11,10 +11,10 @@ from operator import or_
 from typing import Any
 
 import numpy as np
-from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import DFPattern, is_op
 
+from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of, static_shape
 from relay_passes.rewriter.rule import Match, Rejection
 
@@ -142,7 +142,7 @@ def response(call: Call, weight: Array, shift: Array) -> Array:
 
 def with_weight(call: Call, data: Expr, weight: Array) -> Call:
     """The call on other data and weights."""
-    return Call(call.op, [data, relax.const(weight)], call.attrs, call.ty_args)
+    return Call(call.op, [data, tensor_const(weight)], call.attrs, call.ty_args)
 
 
 def not_foldable(match: Match) -> Rejection | None:

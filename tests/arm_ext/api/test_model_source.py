@@ -3,8 +3,14 @@
 
 from pathlib import Path
 
+import pytest
+from onnx import TensorProto, helper
+
 from arm_ext.api.model_source import Source
+from arm_ext.errors import ModelError
+from arm_ext.pipeline.phases import Context
 from arm_ext.shapes.given import Bucket
+from arm_ext.target.profiles import resolve
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 
 
@@ -15,3 +21,14 @@ def test_an_npu_is_given_the_model_for_it(tmp_path: Path):
     path.write_bytes(m.build())
     given = [Source(path, npu=npu).models([Bucket("", {})])[0][0][1] for npu in (False, True)]
     assert ["R.tanh" in str(model.mod) for model in given] == [False, True]
+
+
+@pytest.mark.parametrize("given", [TensorProto.BFLOAT16, TensorProto.FLOAT])
+def test_ends_of_bfloat16_are_refused(given: int):
+    other = TensorProto.FLOAT + TensorProto.BFLOAT16 - given
+    node = helper.make_node("Cast", ["x"], ["y"], to=other)
+    ends = [helper.make_tensor_value_info(name, kind, [3]) for name, kind in (("x", given), ("y", other))]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"(input 'x'|output 'y') is of bfloat16"):
+        Source(model).variants([Bucket("", {})], Context(resolve("host")))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from relay_passes.rewriter.engine import explain
 from relay_passes.rewriter.recording import recording
 from relay_passes.rewriter.rule import Rule
 from relay_passes.rules import fold_shift_before
+from tests.relay_passes.forms import Ops, form
 from tests.relay_passes.graphs import GRAPHS as COMMON
 from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor
 
@@ -298,3 +300,36 @@ def test_debug_names_the_step_that_broke_the_module() -> None:
     mod = relax.transform.LegalizeOps()(mod)  # loses all names
     with pytest.raises(ValueError, match="remove_aliases left calls without a source name"):
         canonicalize(mod, debug=True)
+
+
+def _wide(dtype: str, *shape: int) -> Expr:
+    return relax.const(np.arange(1, 1 + np.prod(shape), dtype=dtype).reshape(shape), dtype)
+
+
+WIDE: dict[str, Callable[[Ops, Expr], Expr]] = {
+    "shifts": lambda ops, x: ops.add(ops.subtract(x, _wide("float64", 6)), _wide("float64", 6)),
+    "scales": lambda ops, x: ops.multiply(ops.multiply(x, _wide("float64", 6)), _wide("float64", 6)),
+    "divided": lambda ops, x: ops.divide(x, relax.const(np.full(6, 4.0), "float64")),
+    "split": lambda ops, x: ops.add(ops.reshape(x, (2, 2, 3)), _wide("float64", 2, 3)),
+    "product": lambda ops, x: ops.add(
+        ops.multiply(
+            ops.matmul(ops.add(x, _wide("float64", 6)), _wide("float64", 6, 5)), _wide("float64", 5)
+        ),
+        _wide("float64", 5),
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WIDE.values(), ids=WIDE)
+def test_constants_of_64_bits_keep_them(write: Callable[[Ops, Expr], Expr]):
+    mod = form(write, (2, 6), dtype="float64")
+    x = np.random.default_rng(2).standard_normal((2, 6))
+    before, after = run(mod, x), run(canonicalize(mod, debug=True), x)
+    np.testing.assert_allclose(after, before, rtol=1e-14, atol=1e-13)
+
+
+def test_one_number_of_64_bits_before_a_split():
+    number = relax.const(np.array(7, "int64"), "int64")
+    mod = form(lambda ops, x: ops.multiply(ops.reshape(x, (4, 1, 1)), number), (4,), dtype="int64")
+    x = np.arange(4) + 2**40
+    np.testing.assert_array_equal(run(canonicalize(mod, debug=True), x), (x * 7).reshape(4, 1, 1))

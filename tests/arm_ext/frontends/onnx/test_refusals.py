@@ -94,3 +94,56 @@ def test_what_the_checker_finds_is_told_with_its_node():
         UsageError, match=r"Required attribute 'axis' is missing.*Name: joined OpType: Concat"
     ):
         import_onnx(wrapped([concat], ROW))
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_random_dropping_is_refused(given: bool):
+    ratio = helper.make_tensor("ratio", TensorProto.FLOAT, [], [0.5])
+    mode = helper.make_tensor("mode", TensorProto.BOOL, [], [True])
+    node = helper.make_node("Dropout", ["x", "ratio", "mode"], ["y"], name="drop")
+    inputs = [value("x", ROW)] if given else [value("x", ROW), value("mode", [], TensorProto.BOOL)]
+    graph = helper.make_graph([node], "g", inputs, [value("y", ROW)], [ratio, mode] if given else [ratio])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"drop \(.*it drops at random.*export the model for inference"):
+        import_onnx(model)
+
+
+def test_statistics_of_the_batch_are_refused():
+    names = ["x", "scale", "bias", "mean", "variance"]
+    node = helper.make_node("BatchNormalization", names, ["y", "m", "v"], name="norm", training_mode=1)
+    weights = [helper.make_tensor(name, TensorProto.FLOAT, [3], [1.0] * 3) for name in names[1:]]
+    graph = helper.make_graph([node], "g", [value("x", ROW)], [value("y", ROW)], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"norm \(with training_mode 1 .*export the model for inference"):
+        import_onnx(model)
+
+
+def test_a_shape_is_proposed_where_the_model_takes_it():
+    conv = helper.make_node("Conv", ["x", "w"], ["y"], name="conv")
+    for size, proposed in ((1, "    e.g. --shape x=1,3,1"), (5, "")):
+        weight = helper.make_tensor("w", TensorProto.FLOAT, [2, 3, size], [1.0] * 6 * size)
+        output = helper.make_empty_tensor_value_info("y")
+        graph = helper.make_graph([conv], "g", [value("x", ["n", 3, "t"])], [output], [weight])  # type: ignore[list-item]
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+        with pytest.raises(UsageError) as error:
+            import_onnx(model)
+        assert str(error.value).splitlines()[1:] == [f"  x: [n,3,t]{proposed}"]
+
+
+def test_a_shape_that_the_run_tells_is_named():
+    shape = value("shape", [2], TensorProto.INT64)
+    node = helper.make_node("Reshape", ["x", "shape"], ["y"], name="folded")
+    graph = helper.make_graph([node], "g", [value("x", [2, 3]), shape], [value("y", [3, 2])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match=r"Reshape node 'folded' .*only the run knows: make them constants"):
+        import_onnx(model)
+
+
+def test_an_input_that_is_no_tensor_is_refused():
+    sequence = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None)
+    node = helper.make_node("SequenceAt", ["s", "i"], ["y"])
+    index = helper.make_tensor("i", TensorProto.INT64, [], [0])
+    graph = helper.make_graph([node], "g", [sequence], [helper.make_empty_tensor_value_info("y")], [index])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match="input 's' is no tensor"):
+        import_onnx(model)

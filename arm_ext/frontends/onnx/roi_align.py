@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RoiAlign in mode max: of each sample's four corners, the greatest product of a value and its weight.
+
+That is what onnxruntime and onnx's own tests compute; upstream takes the greatest of the interpolated samples.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import like, part, reduce, reshape
+
+_PLACES_BY_ATTRIBUTE = 16
+"""From this opset on, an attribute says where boxes begin."""
+
+
+@dataclass(frozen=True)
+class _Corners:
+    """The corners of samples along an axis, [boxes, samples]: pairs of index and weight."""
+
+    low: tuple[str, str]
+    high: tuple[str, str]
+
+
+def roi_align(e: Expansion) -> None:
+    """Replace a RoiAlign node in mode max; others stay.
+
+    Raises:
+        ModelError: The number of samples depends on the boxes.
+    """
+    if e.text("mode", "avg") != "max":
+        return
+    x, rois, batches = e.inputs("X rois batch_indices")
+    if (ratio := int(e.attribute("sampling_ratio", 0))) < 1:
+        raise ModelError("with sampling_ratio 0 the boxes say how many samples there are: set it to a number")
+    n, c, h, w = e.dims(x)
+    (count, _), out_h, out_w = (
+        e.dims(rois),
+        *(int(e.attribute(f"output_{s}", 1)) for s in ("height", "width")),
+    )
+    rows, columns = _corners(e, rois, 1, h, out_h, ratio), _corners(e, rois, 0, w, out_w, ratio)
+    pixels = reshape(e, e.emit("Transpose", [x], perm=[0, 2, 3, 1]), n * h * w, c)
+    image = e.emit("Mul", [reshape(e, batches, count, 1, 1), e.constant(np.array(h, np.int64))])
+    products = [
+        _product(e, pixels, (image, w, count), row, column)
+        for row in (rows.low, rows.high)
+        for column in (columns.low, columns.high)
+    ]
+    samples = reshape(e, e.emit("Max", products), count, out_h, ratio, out_w, ratio, c)
+    best = reduce(e, "ReduceMax", samples, [2, 4], keepdims=False)
+    e.emit("Transpose", [best], e.node.output[0], perm=[0, 3, 1, 2])
+
+
+def _corners(e: Expansion, rois: str, first: int, size: int, bins: int, ratio: int) -> _Corners:
+    """Along an axis of `size` pixels, of boxes whose limits are at `first` and two further."""
+
+    def number(value: float) -> str:
+        return like(e, value, rois)
+
+    def row(values: npt.NDArray[Any]) -> str:
+        return e.constant(values.astype(e.dtype(rois))[None])
+
+    places = np.arange(bins * ratio)
+    half = e.opset() >= _PLACES_BY_ATTRIBUTE
+    half = half and e.text("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    scale = number(e.attribute("spatial_scale", 1.0))
+    start, end = (e.emit("Mul", [part(e, rois, k, k + 1, axis=1), scale]) for k in (first, first + 2))
+    if half:
+        start, end = (e.emit("Sub", [limit, number(0.5)]) for limit in (start, end))
+    extent = e.emit("Sub", [end, start])
+    if not half:
+        extent = e.emit("Max", [extent, number(1)])
+    width = e.emit("Div", [extent, number(bins)])
+    within = e.emit("Div", [e.emit("Mul", [width, row(places % ratio + 0.5)]), number(ratio)])
+    y = e.emit("Add", [e.emit("Add", [start, e.emit("Mul", [width, row(places // ratio)])]), within])
+    limits = [
+        e.emit("Where", [e.emit(kind, [y, number(limit)]), number(0), number(1)])
+        for kind, limit in (("Less", -1), ("Greater", size))
+    ]
+    inside = e.emit("Mul", limits)
+    y = e.emit("Min", [e.emit("Max", [y, number(0)]), number(size - 1)])
+    low = e.emit("Floor", [y])
+    share = e.emit("Sub", [y, low])
+    high = e.emit("Min", [e.emit("Add", [low, number(1)]), number(size - 1)])
+    weights = (e.emit("Sub", [number(1), share]), share)
+    low_corner, high_corner = (
+        (
+            e.emit("Cast", [index], to=TensorProto.INT64),
+            e.emit("Mul", [inside, weight]),
+        )
+        for index, weight in zip((low, high), weights, strict=True)
+    )
+    return _Corners(low_corner, high_corner)
+
+
+def _product(
+    e: Expansion, pixels: str, image: tuple[str, int, int], row: tuple[str, str], column: tuple[str, str]
+) -> str:
+    """[boxes, rows, columns, channels]: values at one corner of each sample by their weights.
+
+    Args:
+        e: At the node.
+        pixels: [images * height * width, channels].
+        image: The first row of each box's image, an image's width, and the number of boxes.
+        row: Index and weight.
+        column: Index and weight.
+    """
+    first, width, count = image
+    line = e.emit("Add", [first, reshape(e, row[0], count, -1, 1)])
+    start = e.emit("Mul", [line, e.constant(np.array(width, np.int64))])
+    place = e.emit("Add", [start, reshape(e, column[0], count, 1, -1)])
+    weight = e.emit("Mul", [reshape(e, row[1], count, -1, 1, 1), reshape(e, column[1], count, 1, -1, 1)])
+    return e.emit("Mul", [weight, e.emit("Gather", [pixels, place], axis=0)])
