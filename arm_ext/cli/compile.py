@@ -12,6 +12,7 @@ from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.target_options import target_options
+from arm_ext.common.timings import Section, whole_process
 from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Method, Precision
 from arm_ext.quantization.accuracy import describe
@@ -81,6 +82,7 @@ SCHEMA_VERSION = 1
 )
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
+@click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def compile(
     model: Path | None,
@@ -102,6 +104,7 @@ def compile(
     save_node: str | None,
     force: bool,
     cc: str | None,
+    timings: bool,
     as_json: bool,
     **npu: Any,
 ) -> None:
@@ -119,7 +122,7 @@ def compile(
         save(source, save_node, output, static_shapes(given_shapes(shapes), "--save-node"), as_json)
         return
     folder = output or Path(f"{source.stem}.armpkg")
-    with progress("compiling", STEPS) as step:
+    with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
         result = compile_model(
             source,
             target,
@@ -146,9 +149,12 @@ def compile(
     for warning in result.report.warnings:
         click.echo(f"warning: {warning}", err=True)
     if as_json:
-        click.echo(json.dumps(_document(result), indent=2))
+        document = _document(result) | ({"timings": spent.document()} if timings else {})
+        click.echo(json.dumps(document, indent=2))
         return
     click.echo(_table(result))
+    if timings:
+        click.echo(f"\n{_timings(spent)}")
     click.echo(
         f"\nRun it, on an emulated board if there is none:\n  {command('run')} {folder} --board virtual --check"
     )
@@ -191,6 +197,12 @@ def _table(result: "CompileResult") -> str:
         f"{manifest.memory.weight_bytes:,} of weights",
     }
     return columns(list(rows.items()))
+
+
+def _timings(whole: Section) -> str:
+    rows = [("CPU seconds", f"{whole.seconds:.1f}")]
+    rows += [("  " * (depth + 1) + name, f"{seconds:.1f}") for depth, name, seconds in whole.rows()]
+    return columns(rows, "<>")
 
 
 def _tuned(result: "CompileResult") -> str:
