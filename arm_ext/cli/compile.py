@@ -9,6 +9,7 @@ import click
 
 from arm_ext.api import digits
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
+from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.target_options import target_options
@@ -112,6 +113,7 @@ def compile(
 
     Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
     """
+    load_tvm()
     # Not above: they load TVM, onnx and torch, for which --help need not wait.
     from arm_ext.api.compile import STEPS
     from arm_ext.api.compile import compile as compile_model
