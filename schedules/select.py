@@ -27,8 +27,9 @@ Two more are declined.
   20 % of the multiplications of ResNet-50 at most: 3 x 3 layers of stride 1 have 37 %, and 5 of 9 of these fall away.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from schedules.composites.workload import Workload
@@ -161,33 +162,52 @@ def select(
     Raises:
         ValueError: `choose` returned parameters of a kernel that does not take the workload.
     """
-    answers = [(kernel, _matches(kernel, workload, core, without)) for kernel in KERNELS]
-    rejected = tuple(answer for _, answer in answers if isinstance(answer, Rejection))
-    matched = [(kernel, answer) for kernel, answer in answers if isinstance(answer, Match)]
-    if not matched:
-        return Rejected(rejected)
-    defaults = [_option(kernel, kernel.default(workload, core), workload, core) for kernel, _ in matched]
+    found = _defaults(workload, core, frozenset(without), KERNELS)
+    if not found.options:
+        return Rejected(found.rejected)
     known = choose(workload, core) if choose else None
     if known is None:
-        taken, source = min(defaults, key=_cycles), ""
+        taken, source = min(found.options, key=_cycles), ""
     else:
-        kernel = next((kernel for kernel, _ in matched if isinstance(known.params, kernel.Params)), None)
+        names = [option.kernel for option in found.options]
+        kernel = next((k for k in map(kernel_named, names) if isinstance(known.params, k.Params)), None)
         if kernel is None:
-            raise ValueError(
-                f"the look-up gave {known.params!r}, but only {[k.NAME for k, _ in matched]} take {workload}"
-            )
+            raise ValueError(f"the look-up gave {known.params!r}, but only {names} take {workload}")
         taken, source = _option(kernel, known.params, workload, core), known.source
-    reason = next(answer.reason for kernel, answer in matched if taken.kernel == kernel.NAME)
-    reason += f"; by {source}" if source else ""
-    others = [option for option in defaults if option.kernel != taken.kernel]
+    reason = found.reasons[taken.kernel] + (f"; by {source}" if source else "")
+    others = [option for option in found.options if option.kernel != taken.kernel]
     runner_up = min(others or _variants(taken, workload, core), key=_cycles, default=None)
-    return Choice(taken.kernel, taken.params, taken.estimate, reason, rejected, runner_up, source)
+    return Choice(taken.kernel, taken.params, taken.estimate, reason, found.rejected, runner_up, source)
+
+
+@dataclass(frozen=True)
+class _Defaults:
+    """What kernels say of a workload: those that take it as they are without tuning, with reasons, and the others."""
+
+    options: tuple[Option, ...]
+    reasons: Mapping[str, str]
+    rejected: tuple[Rejection, ...]
+
+
+# A workload is met several times: where rewrites are weighed, in each of equal layers, and where it is lowered.
+@lru_cache(4096)
+def _defaults(
+    workload: Workload, core: Core, without: frozenset[str], kernels: Sequence[Kernel]
+) -> _Defaults:
+    answers = [(kernel, _matches(kernel, workload, core, without)) for kernel in kernels]
+    matched = {kernel: answer for kernel, answer in answers if isinstance(answer, Match)}
+    return _Defaults(
+        tuple(_option(kernel, kernel.default(workload, core), workload, core) for kernel in matched),
+        {kernel.NAME: answer.reason for kernel, answer in matched.items()},
+        tuple(answer for _, answer in answers if isinstance(answer, Rejection)),
+    )
 
 
 def _option(kernel: Kernel, params: Any, workload: Workload, core: Core) -> Option:
     return Option(kernel.NAME, params, kernel.estimate(workload, params, core))
 
 
+@lru_cache(4096)
 def _variants(taken: Option, workload: Workload, core: Core) -> list[Option]:
     """What the kernel that was taken could do with other parameters."""
     kernel = kernel_named(taken.kernel)

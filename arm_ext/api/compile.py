@@ -16,6 +16,7 @@ from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
+from arm_ext.common.timings import section
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module, trusted
@@ -146,7 +147,8 @@ def compile(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
         context = Context(profile, precision, without, _NUMERICS[numerics], known)
-        variants, calibrated = source.variants(buckets, context)
+        with section("import"):
+            variants, calibrated = source.variants(buckets, context)
         offloaded = [] if divider is None else _divide(divider, variants)
         for variant in variants:
             variant.run(dump, progress)
@@ -155,7 +157,8 @@ def compile(
         packing = Packing(folder, united, profile, offloaded)
         linked = packing.link(cc, progress)
         progress("package")
-        manifest, report = packing.write(linked, numerics, calibrated, known)
+        with section("package"):
+            manifest, report = packing.write(linked, numerics, calibrated, known)
     remember(manifest.so_sha256)
     return CompileResult(Package(Path(output), manifest), report)
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from arm_ext import package
 from arm_ext.common.scratch import in_memory
+from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
@@ -67,18 +69,19 @@ class Packing:
         # The self-tests compile the model for this machine, which takes about as long: each has a core.
         with ThreadPoolExecutor(max_workers=1) as beside:
             pending = [
-                beside.submit(self._selftest, *pair)
-                for pair in zip_longest(self.united.variants, self.offloaded)
+                beside.submit(copy_context().run, self._selftest, variant, offloaded)
+                for variant, offloaded in zip_longest(self.united.variants, self.offloaded)
             ]
             states = self.united.largest.model.states
             executable = build(self.united.planned, self.profile, [held.initial for held in states])
             beside_kernels = (npu_runtime(triple),) if self.united.context.offers else ()
-            with in_memory(*_OBJECTS) as workspace:
+            with in_memory(*_OBJECTS) as workspace, section("machine code"):
                 linker = executable.export_library(
                     str(so), fcompile=Linker(triple, cc, beside_kernels), workspace_dir=str(workspace)
                 )
             progress("verify")
-            check_isa(so, self.profile.features)
+            with section("verify"):
+                check_isa(so, self.profile.features)
             progress("self-test")
             tested = [each.result() for each in pending]
         for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
@@ -90,9 +93,10 @@ class Packing:
         self, variant: Variant, offloaded: "Offloaded | None"
     ) -> tuple[Selftest, list[RegionValues]]:
         """What the package's CPU should give, and what flows through its regions for an NPU."""
-        return with_fitting_inputs(
-            lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
-        )
+        with section("self-test"):
+            return with_fitting_inputs(
+                lambda inputs: self._selftest_of(variant, inputs, offloaded), variant.inputs, variant.given
+            )
 
     def _selftest_of(
         self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arm_ext.cli.console import Shape, columns, given_shapes, progress, prose
+from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
 from arm_ext.errors import UsageError
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
@@ -86,6 +87,7 @@ def bench(
 
     A real board gives times. A virtual one gives instruction counts, and cycles that a model estimates.
     """
+    load_tvm()
     # Not above: they load TVM and what reads models, for which --help need not wait.
     from arm_ext.api.bench import BucketReports
     from arm_ext.api.bench import bench as measure

@@ -6,6 +6,7 @@ from time import sleep
 
 import click
 
+from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.errors import EnvError, UsageError
 
@@ -28,6 +29,7 @@ def board() -> None:
 @click.option("--key", help="What to register as.")
 def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
     """Start a virtual board and keep it until Ctrl-C."""
+    load_tvm()
     # Not above: it loads TVM, for which --help need not wait.
     from arm_ext.board.virtual import VirtualServer, emulated_cpu
 

@@ -9,10 +9,12 @@ import click
 
 from arm_ext.api import digits
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
+from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
+from arm_ext.common.timings import Section, whole_process
 from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Method, Precision
 from arm_ext.quantization.accuracy import describe
@@ -78,6 +80,7 @@ SCHEMA_VERSION = 1
 )
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
+@click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def compile(
     model: Path | None,
@@ -99,6 +102,7 @@ def compile(
     save_node: str | None,
     force: bool,
     cc: str | None,
+    timings: bool,
     as_json: bool,
     **npu: Any,
 ) -> None:
@@ -106,6 +110,7 @@ def compile(
 
     Without MODEL it compiles the classifier of handwritten digits that ships with arm-ext.
     """
+    load_tvm()
     # Not above: they load TVM, onnx and torch, for which --help need not wait.
     from arm_ext.api.compile import STEPS
     from arm_ext.api.compile import compile as compile_model
@@ -116,7 +121,7 @@ def compile(
         save(source, save_node, output, static_shapes(given_shapes(shapes), "--save-node"), as_json)
         return
     folder = output or Path(f"{source.stem}.armpkg")
-    with progress("compiling", STEPS) as step:
+    with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
         result = compile_model(
             source,
             target,
@@ -143,9 +148,12 @@ def compile(
     for warning in result.report.warnings:
         click.echo(f"warning: {warning}", err=True)
     if as_json:
-        click.echo(json.dumps(_document(result), indent=2))
+        document = _document(result) | ({"timings": spent.document()} if timings else {})
+        click.echo(json.dumps(document, indent=2))
         return
     click.echo(_table(result))
+    if timings:
+        click.echo(f"\n{_timings(spent)}")
     click.echo(
         f"\nRun it, on an emulated board if there is none:\n  {command('run')} {folder} --board virtual --check"
     )
@@ -188,6 +196,12 @@ def _table(result: "CompileResult") -> str:
         f"{manifest.memory.weight_bytes:,} of weights",
     }
     return columns(list(rows.items()))
+
+
+def _timings(whole: Section) -> str:
+    rows = [("CPU seconds", f"{whole.seconds:.1f}")]
+    rows += [("  " * (depth + 1) + name, f"{seconds:.1f}") for depth, name, seconds in whole.rows()]
+    return columns(rows, "<>")
 
 
 def _tuned(result: "CompileResult") -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from arm_ext.cli.console import command, given_shapes, progress
+from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
@@ -51,6 +52,7 @@ def explain(
     model still computes in float), "combine_matmuls", and "fuse:linear" and others, one a composite (rejected: why it
     takes in no more, or why there is none).
     """
+    load_tvm()
     # Not above: it loads TVM and what reads models, for which --help need not wait.
     from arm_ext.api.explain import STEPS
     from arm_ext.api.explain import explain as explain_model

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.cli.console import columns
+from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.distance import Distance
 from arm_ext.common.npz import read_npy
@@ -101,6 +102,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Run PACKAGE on a board."""
+    load_tvm()
     from arm_ext.api import run
 
     names = [given.name for given in inputs]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from arm_ext.cli.console import command, given_shapes
+from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
@@ -107,6 +108,7 @@ def tune(
 
     Ctrl-C ends it and keeps what was found. `compile --tuned DIR` uses it.
     """
+    load_tvm()
     # Not above: it loads TVM and what reads models, for which --help need not wait.
     from arm_ext.api.tune import tune_model
 

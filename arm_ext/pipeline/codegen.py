@@ -14,6 +14,7 @@ from tvm.ir.transform import PassContext, Sequential, module_pass
 from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
 from tvm_ffi import structural_map
 
+from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.programs.add_step import KEEP
 from schedules.tir.emit import EXACT
@@ -84,7 +85,8 @@ def registered() -> str:
 
 
 def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
-    return _TO_CODE(allocations(_call_linked(_keep_states(_each_compiled(mod, close_loops)))))
+    with section("TensorIR passes"):
+        return _TO_CODE(allocations(_call_linked(_keep_states(_each_compiled(mod, close_loops)))))
 
 
 def _call_linked(mod: tvm.IRModule) -> tvm.IRModule:

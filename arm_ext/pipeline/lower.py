@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 import tvm
 from tvm import relax, tirx
 
+from arm_ext.common.timings import section
 from arm_ext.pipeline.kernel_numerics import numerics_of, numerics_of_calls
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
@@ -49,7 +50,8 @@ def lower(
     """
     sizes = sizes or FixedSizes(mod, profile, without)
     fused = fuse_loops(mod, profile, choose, sizes)
-    mod, done = _schedule(fused.mod, fused.loops, choose, sizes)
+    with section("loop schedules"):
+        mod, done = _schedule(fused.mod, fused.loops, choose, sizes)
     kernels = fused.kernels + [_scheduled(symbol, fused, *done[symbol]) for symbol in fused.loops]
     kernels = [_indexed(kernel, fused.checks) for kernel in kernels]
     kernels += [_checking(check) for check in fused.checks if check.symbol]
@@ -87,7 +89,8 @@ def fuse_loops(
     Raises:
         OutOfBoundsError: Indices of the model are out of bounds whatever its inputs are.
     """
-    mod, kernels, rejected = _lower_composites(mod, choose, sizes)
+    with section("hand-written kernels"):
+        mod, kernels, rejected = _lower_composites(mod, choose, sizes)
     ours = {kernel.symbol for kernel in kernels}
     # Integer weights that no kernel took as they are become the floats that the loops below compute with.
     mod = fold_constants(mod, keep=())

@@ -17,6 +17,7 @@ from tvm import relax
 
 import relay_passes
 from arm_ext.common.output_folder import OutputFolder
+from arm_ext.common.timings import section
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import mark_loops
 from arm_ext.package.manifest import Precision
@@ -230,7 +231,8 @@ def run_phases(
         contexts = {name: context.of_piece() for name in pieces}
     for number, phase in enumerate(PHASES, start=1):
         try:
-            pieces = {name: phase.run(piece, contexts[name]) for name, piece in pieces.items()}
+            with section(phase.name):
+                pieces = {name: phase.run(piece, contexts[name]) for name, piece in pieces.items()}
         except OutOfBoundsError as err:
             raise ModelError(str(err)) from err
         joined = program.join(pieces)
@@ -263,7 +265,7 @@ def build(
     ]
     target = profile.tvm_target()
     lowered = tvm.transform.Sequential(passes)(mark_loops(planned))
-    with target:
+    with section("code generation"), target:
         # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).
         return relax.build(
             lowered, target, relax_pipeline=None, tir_pipeline=codegen.registered(), exec_mode="compiled"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.common.timings import section
 from arm_ext.errors import EnvError, ModelError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import machine_bytes, size_text
@@ -83,7 +84,11 @@ def make_selftest(
 ) -> Selftest:
     """Compute `expected` through the same phases on this machine, and `source` by the source's runtime."""
     run = host_runner(model, precision, without, numerics)
-    return Selftest(inputs, run(inputs), *model.reference(inputs), _steps(model, inputs, run))
+    with section("run"):
+        expected, steps = run(inputs), _steps(model, inputs, run)
+    with section("source's runtime"):
+        reference = model.reference(inputs)
+    return Selftest(inputs, expected, *reference, steps)
 
 
 def host_runner(
@@ -205,7 +210,9 @@ def _on_host(mod: tvm.IRModule, precision: Precision, without: tuple[str, ...], 
 
 def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
     device = tvm.cpu()
-    vm = relax.VirtualMachine(build(planned, profile), device)
+    executable = build(planned, profile)
+    with section("machine code"):
+        vm = relax.VirtualMachine(executable, device)
 
     def run(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         try:

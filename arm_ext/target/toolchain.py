@@ -19,6 +19,7 @@ import platformdirs
 
 from arm_ext.common.faults import disk_fault
 from arm_ext.common.scratch import temporary
+from arm_ext.common.timings import child_section
 from arm_ext.errors import EnvError, UsageError
 
 # The version that pyproject.toml pins: the linker decides bytes of model.so.
@@ -172,7 +173,7 @@ def link_shared(
         EnvError: The linker is missing or failed.
         UsageError: The triple is not of Linux with glibc, or `cc` is empty.
     """
-    with temporary() as folder:
+    with temporary() as folder, child_section("linker"):
         script = folder / "discard_debug.ld"
         script.write_text(_DISCARD_DEBUG)
         # By its name in its folder: ld.lld takes a % in an output's path for the wildcard of a temporary name.

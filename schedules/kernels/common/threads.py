@@ -3,8 +3,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
@@ -102,18 +105,23 @@ def part_sizes(size: int, step: int, parts: int) -> list[int]:
     return sizes
 
 
-def spread(sizes: Sequence[float], threads: int) -> float:
+def spread(sizes: npt.ArrayLike, threads: int) -> float:
     """How much less than the busiest thread the least busy one has, as a share of that; of tasks of these sizes."""
-    runs = _runs(len(sizes))
-    total = np.concatenate([[0.0], np.cumsum(sizes)])
+    return _spread(np.concatenate([[0.0], np.cumsum(sizes)]), threads)
+
+
+def _spread(total: npt.NDArray[Any], threads: int) -> float:
+    """The same, of the sums of the sizes so far."""
+    count = len(total) - 1
+    runs = _runs(count)
     # The runtime gives a thread this many runs, and the last what is left.
     chunk = -(-runs // threads)
-    ends = [min(runs, thread * chunk) * len(sizes) // runs for thread in range(threads + 1)]
-    loads = np.diff(total[ends])
-    return float(1 - loads.min() / loads.max())
+    ends = [float(total[min(runs, thread * chunk) * count // runs]) for thread in range(threads + 1)]
+    loads = [end - start for start, end in pairwise(ends)]
+    return 1 - min(loads) / max(loads)
 
 
-def fewest(options: Iterable[int], sizes: Callable[[int], Sequence[float]]) -> int:
+def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int:
     """The first way to make tasks of which threads get even shares, or else the most even one.
 
     Args:
@@ -122,8 +130,8 @@ def fewest(options: Iterable[int], sizes: Callable[[int], Sequence[float]]) -> i
     """
     best, least = 0, float("inf")
     for option in options:
-        tasks = sizes(option)
-        worst = max(spread(tasks, threads) / limit for threads, limit in SPREADS.items())
+        total = np.concatenate([[0.0], np.cumsum(sizes(option))])
+        worst = max(_spread(total, threads) / limit for threads, limit in SPREADS.items())
         if worst <= 1:
             return option
         if worst < least:
@@ -138,9 +146,7 @@ def parts_of(things: Sequence[float], steps: int) -> int:
         things: Size of each. All of one part follow each other, so that few things, or uneven ones, matter little.
         steps: That the things have in common.
     """
-    return fewest(
-        range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel().tolist()
-    )
+    return fewest(range(1, steps + 1), lambda parts: np.outer(part_sizes(steps, 1, parts), things).ravel())
 
 
 def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int:
@@ -154,10 +160,10 @@ def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int
     """
     tiles = max(1, rows // tile)
 
-    def sizes(block: int) -> list[float]:
+    def sizes(block: int) -> npt.NDArray[Any]:
         blocks = -(-tiles // block)
         of_rows = [block * tile] * (blocks - 1) + [rows - block * tile * (blocks - 1)]
-        return [float(size) for size in np.outer(of_rows, panels).flat]
+        return np.outer(of_rows, panels).ravel()
 
     least = -(-tiles // max(1, min(most, tiles)))
     return fewest(

@@ -4,6 +4,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -65,15 +66,19 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
 
 def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
     """Column blocks for tiles of `rows` by `columns`, and whether there is more than one task to share."""
-    full, rest = divmod(product.rows.count, rows)
+    return _shares(product.rows.count, product.columns, product.groups, rows, columns)
+
+
+@lru_cache(1024)
+def _shares(total: int, width: int, groups: int, rows: int, columns: int) -> tuple[int, bool]:
+    full, rest = divmod(total, rows)
     row_tiles = [rows + TILE_ROWS] * full + [rest + TILE_ROWS] * (rest > 0)
 
-    def sizes(blocks: int) -> list[float]:
-        widths = part_sizes(product.columns, columns, blocks)
-        return [float(size) for size in np.outer(widths, row_tiles).flat] * product.groups
+    def sizes(blocks: int) -> Array:
+        return np.tile(np.outer(part_sizes(width, columns, blocks), row_tiles).ravel(), groups)
 
-    blocks = fewest(range(1, max(1, product.columns // columns) + 1), sizes)
-    return blocks, len(row_tiles) * blocks * product.groups > 1
+    blocks = fewest(range(1, max(1, width // columns) + 1), sizes)
+    return blocks, len(row_tiles) * blocks * groups > 1
 
 
 def fetching(product: Product, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:

@@ -8,6 +8,7 @@ that are copied side by side first.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from tvm import ir, tirx
@@ -68,28 +69,15 @@ class Reading:
     @property
     def depth(self) -> int:
         """Bytes of a packed row: those that are used."""
-        return sum(chunk.used for segment in self.chunks() for chunk in segment)
+        return len(self.order())
 
-    def chunks(self) -> list[list[Chunk]]:
+    def chunks(self) -> tuple[tuple[Chunk, ...], ...]:
         """The loads of each segment, or of a staged row."""
-        at, found = 0, []
-        for offset, length in self._segments():
-            found.append(_chunks(offset, length, at, self.unit))
-            at += sum(chunk.used for chunk in found[-1])
-        return found
+        return _chunks_of(self._segments(), self.unit)
 
     def order(self) -> Array:
         """For each byte that is used which k it holds, or `NOTHING`."""
-        depth, order, before = self.rows.depth, [], 0
-        for (offset, length), chunks in zip(self._segments(), self.chunks(), strict=True):
-            done = 0
-            for chunk in chunks:
-                k = np.arange(chunk.offset + chunk.first, chunk.offset + chunk.size) - offset
-                order.append(np.where(k >= done, k + before, NOTHING))
-                done = int(k[-1]) + 1
-            before += length
-        found = np.concatenate(order)
-        return np.where(found < depth, found, NOTHING)
+        return _order(self._segments(), self.unit, self.rows.depth)
 
     def staging(self) -> int:
         """Loads, and as many stores, that stage one row."""
@@ -127,6 +115,35 @@ def whole(chunks: Sequence[Chunk]) -> int:
 def reordered(weights: Array, order: Array) -> Array:
     """Weights int8 [groups, columns, depth] as [groups, columns, packed depth]."""
     return np.where(order == NOTHING, 0, weights[:, :, np.maximum(order, 0)]).astype(np.int8)
+
+
+# Estimates of hundreds of tiles ask for the same of one matrix.
+_REMEMBERED = 1024
+
+
+@lru_cache(_REMEMBERED)
+def _chunks_of(segments: tuple[tuple[int, int], ...], unit: int) -> tuple[tuple[Chunk, ...], ...]:
+    at, found = 0, []
+    for offset, length in segments:
+        found.append(tuple(_chunks(offset, length, at, unit)))
+        at += sum(chunk.used for chunk in found[-1])
+    return tuple(found)
+
+
+@lru_cache(_REMEMBERED)
+def _order(segments: tuple[tuple[int, int], ...], unit: int, depth: int) -> Array:
+    order, before = [], 0
+    for (offset, length), chunks in zip(segments, _chunks_of(segments, unit), strict=True):
+        done = 0
+        for chunk in chunks:
+            k = np.arange(chunk.offset + chunk.first, chunk.offset + chunk.size) - offset
+            order.append(np.where(k >= done, k + before, NOTHING))
+            done = int(k[-1]) + 1
+        before += length
+    found = np.concatenate(order)
+    found = np.where(found < depth, found, NOTHING)
+    found.flags.writeable = False
+    return found
 
 
 def _chunks(offset: int, length: int, at: int, unit: int) -> list[Chunk]:

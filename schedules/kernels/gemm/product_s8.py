@@ -10,6 +10,7 @@ import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from tvm import ir, tirx
@@ -128,6 +129,7 @@ class Product:
         return max(1, self.rows.depth * self.groups // self.data[-1])
 
 
+@lru_cache(1024)  # each tile's estimate reads its workload
 def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Rejection:
     """Reads a workload of `COMPOSITES`, or a transposed convolution, which is several products; with its residual.
 

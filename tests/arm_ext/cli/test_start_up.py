@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +67,9 @@ def test_the_package_lists_its_names_and_loads_them_when_they_are_used() -> None
     done = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
     assert [name for name in arm_ext.__all__ if not hasattr(arm_ext, name)] == []
+
+
+def test_a_model_of_another_format_is_compiled_without_torch(tmp_path: Path) -> None:
+    loaded = _loaded("compile", "--target", "host", "-o", str(tmp_path / "digits.armpkg"))
+    assert "tvm" in loaded
+    assert "torch" not in loaded

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CPU seconds of named sections, which may lie in each other and on several threads."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Section:
+    """A named part of the work.
+
+    Attributes:
+        seconds: CPU time, that of its parts included.
+        parts: What it consists of, in the order in which they began; the rest has no name.
+    """
+
+    seconds: float = 0.0
+    parts: "dict[str, Section]" = field(default_factory=dict)
+
+    def rows(self, depth: int = 0) -> Iterator[tuple[int, str, float]]:
+        """Depth, name and seconds of all parts, each followed by its own."""
+        for name, part in self.parts.items():
+            yield depth, name, part.seconds
+            yield from part.rows(depth + 1)
+
+    def document(self) -> dict[str, object]:
+        """For JSON."""
+        parts = {name: part.document() for name, part in self.parts.items()}
+        return {"cpu_seconds": round(self.seconds, 3), **({"parts": parts} if parts else {})}
+
+
+_CURRENT: ContextVar[Section | None] = ContextVar("section", default=None)
+
+
+@contextmanager
+def whole_process(loading: str) -> Iterator[Section]:
+    """Record the sections of the block; the whole has what this process and those that it started have used so far.
+
+    Args:
+        loading: Name of a first part, for what the process used before the block.
+    """
+    whole = Section(parts={loading: Section(_process_seconds())})
+    token = _CURRENT.set(whole)
+    try:
+        yield whole
+    finally:
+        _CURRENT.reset(token)
+        whole.seconds = _process_seconds()
+
+
+@contextmanager
+def section(name: str) -> Iterator[None]:
+    """Add the CPU time that this thread spends in the block to a part of the section around it, if one is recorded.
+
+    A thread records if it runs in a copy of the context of one that does.
+    """
+    around = _CURRENT.get()
+    if around is None:
+        yield
+        return
+    part = around.parts.setdefault(name, Section())
+    token = _CURRENT.set(part)
+    start = time.thread_time()
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+        part.seconds += time.thread_time() - start
+
+
+@contextmanager
+def child_section(name: str) -> Iterator[None]:
+    """The same of the processes that end in the block, also added to the section around it.
+
+    Only one thread may wait for processes then.
+    """
+    around = _CURRENT.get()
+    if around is None:
+        yield
+        return
+    part = around.parts.setdefault(name, Section())
+    start = _children_seconds()
+    try:
+        yield
+    finally:
+        spent = _children_seconds() - start
+        part.seconds += spent
+        around.seconds += spent
+
+
+def _process_seconds() -> float:
+    return time.process_time() + _children_seconds()
+
+
+def _children_seconds() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
