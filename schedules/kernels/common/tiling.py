@@ -17,7 +17,8 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, again
 from schedules.kernels.common.threads import each as each
 from schedules.kernels.common.threads import fewest, part, part_sizes
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import converted, i64, store
 
 RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
@@ -76,7 +77,7 @@ def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
     return blocks, len(row_tiles) * blocks * product.groups > 1
 
 
-def fetching(product: Product, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
+def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
     """Cycles of reading again, for each tile of rows, the weights of a block, and for each block the data.
 
     Args:

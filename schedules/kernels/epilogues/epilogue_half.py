@@ -14,7 +14,7 @@ from schedules.intrinsics import bfloat
 from schedules.intrinsics.fmla import LANES
 from schedules.kernels.common.copies import pieces
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.gemm.product_half import CAST, SCALE
+from schedules.kernels.gemm.product_float import CAST, SCALE
 from schedules.tir.emit import i64, load, store, take
 
 HALF_LANES = 2 * LANES

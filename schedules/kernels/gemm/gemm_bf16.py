@@ -23,8 +23,8 @@ from schedules.kernels.common import copies, threads, tiling
 from schedules.kernels.common.contract import Array, Match, Rejection, taken
 from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.epilogues import epilogue_half
-from schedules.kernels.gemm import product_f32, product_half
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm import product_float
+from schedules.kernels.gemm.product import Product
 from schedules.kernels.tiles import bfmmla_tile, mmla_tile
 from schedules.tir.emit import i64, kernel_function, load
 
@@ -74,7 +74,7 @@ class Params:
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes `arm.linear_bf16` and `arm.conv2d_bf16` with constant weights, on cores with bf16."""
-    product = product_half.product_of(workload, NAME, "bfloat16")
+    product = product_float.half_product_of(workload, NAME, "bfloat16")
     if isinstance(product, Rejection):
         return product
     if FEATURE not in core.features:
@@ -94,7 +94,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     for tile in TILES:
         params = Params(*tile)
         if estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
-            blocks, parallel = tiling.shares(product, params.rows, params.columns)  # type: ignore[arg-type] # as below
+            blocks, parallel = tiling.shares(product, params.rows, params.columns)
             params = Params(*tile, column_blocks=blocks, parallel=parallel)
         found.append(params)
     return tuple(found)
@@ -125,9 +125,9 @@ def cost(workload: Workload, params: Params) -> Cost:
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """Panels of weights, bfloat16 as int16; the bias by column in the order of the accumulators' lanes, and a 0."""
-    product, full = _product(workload), product_half.in_full(workload)
+    product, full = _product(workload), product_float.in_full(workload)
     order = bfmmla_tile.order(product.rows.segments)
-    weights = product_f32.weights_by_group(full, constants, product).transpose(0, 2, 1)
+    weights = product_float.weights_by_group(full, constants, product).transpose(0, 2, 1)
     width = _column_tiles(product, params) * params.columns
     b = np.zeros((product.groups, width, len(order)), weights.dtype)
     b[:, : product.columns] = np.where(
@@ -135,7 +135,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     )
     panels = bfmmla_tile.pack_columns(b.reshape(-1, len(order)), params.column_pairs)
     bias = np.zeros((product.groups, width), np.float32)
-    columns = product_f32.bias_of(full, constants, product.groups * product.columns)
+    columns = product_float.bias_of(full, constants, product.groups * product.columns)
     bias[:, : product.columns] = columns.reshape(product.groups, -1)
     return panels.ravel(), np.append(mmla_tile.in_blocks(bias.ravel()), np.float32(0))
 
@@ -157,7 +157,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
             x = copies.padded(x, data.shape, product.pad.widths, 0)
         emitter = _Emitter(workload, product, params, x, buffers)
         cut = (params.rows, params.column_blocks, params.parallel)
-        tiling.tasks(product, *cut, emitter.row_tile)  # type: ignore[arg-type] # it reads rows and groups alone
+        tiling.tasks(product, *cut, emitter.row_tile)
     return function.prim_func
 
 
@@ -224,7 +224,7 @@ class _Emitter:
 
 
 def _product(workload: Workload) -> Product:
-    return taken(product_half.product_of(workload, NAME, "bfloat16"), workload)
+    return taken(product_float.half_product_of(workload, NAME, "bfloat16"), workload)
 
 
 def _column_tiles(product: Product, params: Params) -> int:

@@ -22,9 +22,9 @@ from schedules.intrinsics.narrow import fma
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, Rejection, taken
 from schedules.kernels.epilogues import epilogue_half
-from schedules.kernels.gemm import panel_selection, product_f32, product_half, widen_s8
+from schedules.kernels.gemm import panel_selection, product_float, widen_s8
 from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm.product import Product
 from schedules.kernels.tiles import fmla_f16_tile
 from schedules.kernels.tiles.half_sums import Sums
 from schedules.tir.emit import i64, kernel_function, load, store
@@ -80,7 +80,7 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
         return product
     if FEATURE not in core.features:
         return Rejection(NAME, "the core lacks a feature", FEATURE, core.name)
-    weights = " of int8 weights" if workload.composite == product_half.WEIGHT_ONLY else ""
+    weights = " of int8 weights" if workload.composite == product_float.WEIGHT_ONLY else ""
     return Match(f"float16 product{weights} {product}")
 
 
@@ -123,19 +123,19 @@ def instructions(workload: Workload, params: Params) -> float:
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """B in panels, each column times its power of two; by column what undoes that, and the bias; and a 0."""
     product = _product(workload)
-    cut, full = _cut(product, params), product_half.in_full(workload)
+    cut, full = _cut(product, params), product_float.in_full(workload)
     order = fmla_f16_tile.order(product.rows.segments)
-    weights = product_f32.weights_by_group(full, constants, product)
+    weights = product_float.weights_by_group(full, constants, product)
     b = np.where(order[:, None] == fmla_f16_tile.NOTHING, 0, weights[:, np.maximum(order, 0)])
     scale: Array
-    if workload.composite == product_half.WEIGHT_ONLY:
+    if workload.composite == product_float.WEIGHT_ONLY:
         panels = b.astype(np.int8)
-        scale = product_half.scales_of(workload, constants, product.columns) * np.exp2(widen_s8.FRACTION)
+        scale = product_float.scales_of(workload, constants, product.columns) * np.exp2(widen_s8.FRACTION)
     else:
         powers = fmla_f16_tile.column_powers(b)
         panels = (b.astype(np.float32) * powers[:, None]).astype(np.float16)
         scale = 1 / powers
-    bias = product_f32.bias_of(full, constants, product.groups * product.columns).astype(np.float32)
+    bias = product_float.bias_of(full, constants, product.groups * product.columns).astype(np.float32)
     columns = [cut.by_column(scale.astype(np.float32)), cut.by_column(bias), np.zeros(1, np.float32)]
     return cut.packed(panels), np.concatenate(columns)
 
@@ -224,9 +224,9 @@ def _cut(product: Product, params: Params) -> Cut:
 
 
 def _read(workload: Workload) -> Product | Rejection:
-    if workload.composite == product_half.WEIGHT_ONLY:
-        return product_half.weight_only_product_of(workload, NAME, "float16")
-    return product_half.product_of(workload, NAME, "float16")
+    if workload.composite == product_float.WEIGHT_ONLY:
+        return product_float.weight_only_product_of(workload, NAME, "float16")
+    return product_float.half_product_of(workload, NAME, "float16")
 
 
 def _product(workload: Workload) -> Product:
@@ -235,7 +235,7 @@ def _product(workload: Workload) -> Product:
 
 def _widening_instructions(workload: Workload, params: Params) -> float:
     """Instructions that widen int8 weights, once a task."""
-    if workload.composite != product_half.WEIGHT_ONLY:
+    if workload.composite != product_float.WEIGHT_ONLY:
         return 0.0
     product = _product(workload)
     cut = _cut(product, params)

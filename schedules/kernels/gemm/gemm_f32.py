@@ -23,10 +23,10 @@ from schedules.intrinsics.fmla import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, Rejection, taken
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
-from schedules.kernels.gemm import k_blocking, panel_selection, product_f32
+from schedules.kernels.gemm import k_blocking, panel_selection, product_float
 from schedules.kernels.gemm.k_blocking import Depth
 from schedules.kernels.gemm.panel_tiling import Cut, Place
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm.product import Product
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import kernel_function, load
 
@@ -84,7 +84,7 @@ class Params:
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes `arm.linear`, `arm.conv2d` and `arm.conv2d_transpose` in float32 with constant weights."""
-    products = product_f32.products_of(workload, NAME)
+    products = product_float.products_of(workload, NAME)
     if isinstance(products, Rejection):
         return products
     return Match(f"float32 product {', '.join(str(product) for product in products)}")
@@ -170,8 +170,8 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     panels, biases = [], []
     for product in _products(workload):
         cut, order = _cut(product, params), fmla_tile.order(product.rows.segments)
-        panels.append(cut.packed(product_f32.weights_by_group(workload, constants, product)[:, order]))
-        bias = product_f32.bias_of(workload, constants, product.groups * product.columns)
+        panels.append(cut.packed(product_float.weights_by_group(workload, constants, product)[:, order]))
+        bias = product_float.bias_of(workload, constants, product.groups * product.columns)
         biases.append(cut.by_column(bias))
     return np.concatenate(panels), np.concatenate(biases)
 
@@ -263,7 +263,7 @@ def _cut(product: Product, params: Params) -> Cut:
 
 
 def _products(workload: Workload) -> tuple[Product, ...]:
-    return taken(product_f32.products_of(workload, NAME), workload)
+    return taken(product_float.products_of(workload, NAME), workload)
 
 
 def _register_tiles(

@@ -25,7 +25,8 @@ from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.gemm_s8_unit import P, Ready, Unit
 from schedules.kernels.gemm.k_chunks_s8 import reordered
 from schedules.kernels.gemm.packed_columns_s8 import HEADER, LANES, Header, Panels, Starts, Zeros
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product import weights_by_column
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.tile_stores import load_part, pieces
 from schedules.tir.emit import kernel_function
 
@@ -92,8 +93,8 @@ class Gemm(Generic[P]):
     def pack(self, workload: Workload, params: P, constants: Sequence[Array]) -> tuple[Array, ...]:
         """Panels of weights, and their headers."""
 
-        def pack(product: Product) -> tuple[Array, Array]:
-            weights = product_s8.weights_by_column(workload, constants, product)
+        def pack(product: IntegerProduct) -> tuple[Array, Array]:
+            weights = weights_by_column(workload, constants, product)
             return self._panels(product, params).pack(
                 workload,
                 constants,
@@ -133,7 +134,7 @@ class Gemm(Generic[P]):
                     )
         return function.prim_func
 
-    def _product_cost(self, product: Product, params: P) -> Cost:
+    def _product_cost(self, product: IntegerProduct, params: P) -> Cost:
         total, panels = Cost(), self._panels(product, params).tiles
         full, rest = divmod(product.rows.count, params.tile.rows)
         for rows, tiles in ((params.tile.rows, full), (rest, 1)):
@@ -159,10 +160,10 @@ class Gemm(Generic[P]):
             fetching += tiling.fetching(product, *cut, weights, panels.depth, core)
         return self.cost(workload, params) + Cost(fetching=fetching)
 
-    def _products(self, workload: Workload) -> tuple[Product, ...]:
+    def _products(self, workload: Workload) -> tuple[IntegerProduct, ...]:
         return taken(product_s8.products_of(workload, self.unit.name), workload)
 
-    def _panels(self, product: Product, params: P) -> Panels:
+    def _panels(self, product: IntegerProduct, params: P) -> Panels:
         columns, vectors = params.tile.columns, params.tile.vectors
         return Panels(
             product,
@@ -177,7 +178,7 @@ class _Code(Generic[P]):
     """Emits one product, from a tile of rows inwards; `before` are bytes of panels and headers of those before it."""
 
     unit: Unit[P]
-    product: Product
+    product: IntegerProduct
     params: P
     panels: Panels
     x: tirx.Buffer
@@ -189,7 +190,7 @@ class _Code(Generic[P]):
         """Multiplies `count` rows from row `first` by a block of columns."""
         product, params = self.product, self.params
         at = product.rows.offsets(first, count, params.tile.rows)
-        starts = [T.Bind(start + group * product.group_offset()) for start in at]
+        starts = [T.Bind(start + group * product.group_step) for start in at]
         a = self.unit.ready(product, self.x, starts, count)
         tiling.column_tiles(
             product.columns,

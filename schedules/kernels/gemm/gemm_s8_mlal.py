@@ -19,7 +19,7 @@ from schedules.kernels.common.cost_model import Cost, arithmetic, requantization
 from schedules.kernels.gemm.gemm_s8 import Gemm
 from schedules.kernels.gemm.gemm_s8_unit import Cut, InPlace, Ready, Tile
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mlal_tile
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator, of_rows
@@ -71,7 +71,7 @@ class _Smlal(InPlace[Params]):
     def tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile, chain_of(workload)) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
         chunks = self.reading(product).chunks()
         if params.chain > 1 and not mlal_tile.pairs_fit(columns, chunks):
             raise ValueError(
@@ -79,7 +79,7 @@ class _Smlal(InPlace[Params]):
             )
         return mlal_tile.pack_columns(columns, params.columns, chunks)
 
-    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+    def tile_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
         # Two rows are requantised together; an odd last one with itself.
         outputs = -(-rows // 2) * 2 * params.columns
         # The offset of each vector of four, the upper half moved, and a store of eight.
@@ -88,7 +88,12 @@ class _Smlal(InPlace[Params]):
         return loop + requantization(outputs, product.form, product.to) + finish
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+        self,
+        product: IntegerProduct,
+        params: Params,
+        a: Ready,
+        b: tuple[tirx.Buffer, ir.Expr],
+        header: Starts,
     ) -> Accumulator:
         chunks, columns = self.reading(product).chunks(), params.columns
         acc = mlal_tile.multiply(*a, *b, columns, chunks, params.chain, product.flipped)

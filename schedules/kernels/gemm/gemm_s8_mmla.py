@@ -22,7 +22,7 @@ from schedules.kernels.gemm import packed_rows_mmla, product_s8
 from schedules.kernels.gemm.gemm_s8 import Gemm
 from schedules.kernels.gemm.gemm_s8_unit import ROW_OVERHEAD, Cut, Ready, Tile, Unit
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mmla_tile
 from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_blocks
 from schedules.tir.emit import i64
@@ -93,14 +93,14 @@ class _Smmla(Unit[Params]):
     def tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
         return mmla_tile.pack_columns(columns, params.column_pairs)
 
-    def ready_cost(self, product: Product, rows: int) -> Cost:
+    def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
         pairs = -(-rows // BLOCK)
         return (packed_rows_mmla.cost(product) + scalar(BLOCK * ROW_OVERHEAD)) * pairs
 
-    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+    def tile_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
         steps, pairs, row_pairs = packed_rows_mmla.steps_of(product), params.column_pairs, -(-rows // BLOCK)
         outputs = BLOCK * BLOCK * row_pairs * pairs
         # Rows of eight bytes are halves of vectors: one moves, and each is stored.
@@ -119,7 +119,7 @@ class _Smmla(Unit[Params]):
     def scope(self) -> AbstractContextManager[None]:
         return reloads()
 
-    def ready(self, product: Product, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
+    def ready(self, product: IntegerProduct, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
         # An odd last row is multiplied twice, and stored once.
         size = len(starts) // BLOCK * VECTOR * packed_rows_mmla.steps_of(product)
         panel = T.alloc_buffer((size,), "int8", layout=None)
@@ -127,7 +127,12 @@ class _Smmla(Unit[Params]):
         return panel, starts
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+        self,
+        product: IntegerProduct,
+        params: Params,
+        a: Ready,
+        b: tuple[tirx.Buffer, ir.Expr],
+        header: Starts,
     ) -> Accumulator:
         panel, starts = a
         steps, columns = packed_rows_mmla.steps_of(product), params.column_pairs

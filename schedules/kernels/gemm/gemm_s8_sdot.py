@@ -19,7 +19,7 @@ from schedules.kernels.common.cost_model import VECTOR_PIPES, Cost, arithmetic, 
 from schedules.kernels.gemm.gemm_s8 import Gemm
 from schedules.kernels.gemm.gemm_s8_unit import Cut, InPlace, Ready, Tile
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import sdot_tile
 from schedules.kernels.tiles.sdot_tile import K_STEP
 from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_rows
@@ -64,10 +64,10 @@ class _Sdot(InPlace[Params]):
     def tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
         return sdot_tile.pack_columns(columns, params.vectors)
 
-    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+    def tile_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
         outputs = rows * params.tile.columns
         # Of each row vectors of 16 outputs, and perhaps one of eight, half of a vector that two rows share.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
@@ -81,7 +81,12 @@ class _Sdot(InPlace[Params]):
         return pins()
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+        self,
+        product: IntegerProduct,
+        params: Params,
+        a: Ready,
+        b: tuple[tirx.Buffer, ir.Expr],
+        header: Starts,
     ) -> Accumulator:
         chunks, vectors = self.reading(product).chunks(), params.vectors
         acc = sdot_tile.multiply(*a, *b, chunks, header.offsets(), flipped=product.flipped)

@@ -15,7 +15,7 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize
 
 ROW_OVERHEAD = 12
@@ -87,23 +87,23 @@ class Unit(ABC, Generic[P]):
         """Every tile, all of it one task."""
 
     @abstractmethod
-    def order(self, product: Product) -> Array:
+    def order(self, product: IntegerProduct) -> Array:
         """For each byte of a packed row which k it holds; see `chunks_s8`."""
 
     @abstractmethod
-    def pack_columns(self, columns: Array, product: Product, params: P) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: P) -> Array:
         """Weights int8 [columns, packed depth], whole tiles of columns, as panels."""
 
     @abstractmethod
-    def ready_cost(self, product: Product, rows: int) -> Cost:
+    def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
         """Of making the rows of a tile ready."""
 
     @abstractmethod
-    def tile_cost(self, product: Product, params: P, rows: int) -> Cost:
+    def tile_cost(self, product: IntegerProduct, params: P, rows: int) -> Cost:
         """Of the sum over k of one tile, of its requantisation and of its stores."""
 
     @abstractmethod
-    def ready(self, product: Product, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
+    def ready(self, product: IntegerProduct, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
         """Emits what is done once for all columns of a tile of rows.
 
         Args:
@@ -115,7 +115,7 @@ class Unit(ABC, Generic[P]):
 
     @abstractmethod
     def multiply(
-        self, product: Product, params: P, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+        self, product: IntegerProduct, params: P, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
     ) -> Accumulator:
         """Emits the sum over k of one tile: of rows `a` by the panel of columns at an offset of `b`."""
 
@@ -123,7 +123,7 @@ class Unit(ABC, Generic[P]):
         """One value a column in the order of the accumulators' lanes."""
         return values
 
-    def reads_past_the_data(self, product: Product) -> bool:
+    def reads_past_the_data(self, product: IntegerProduct) -> bool:
         """Whether vectors may end up to a register behind the data."""
         return False
 
@@ -145,19 +145,19 @@ class InPlace(Unit[P]):
 
     step: int
 
-    def reading(self, product: Product) -> Reading:
+    def reading(self, product: IntegerProduct) -> Reading:
         """How rows are read."""
         return Reading.in_vectors(product.rows, self.step)
 
-    def order(self, product: Product) -> Array:
+    def order(self, product: IntegerProduct) -> Array:
         """As they are used."""
         return self.reading(product).order()
 
-    def ready_cost(self, product: Product, rows: int) -> Cost:
+    def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
         """Of staging, and of finding them."""
         staging = self.reading(product).staging()
         return (arithmetic(staging) + scalar(staging + ROW_OVERHEAD)) * rows
 
-    def ready(self, product: Product, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
+    def ready(self, product: IntegerProduct, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
         """Emits the staging, where it is needed."""
         return self.reading(product).source(x, starts[:count])

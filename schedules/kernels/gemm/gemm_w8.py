@@ -20,9 +20,9 @@ from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.narrow import fma
 from schedules.kernels.common.contract import Array, Match, Rejection, taken
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.gemm import gemm_f32, panel_selection, product_f32, product_half, widen_s8
+from schedules.kernels.gemm import gemm_f32, panel_selection, product_float, widen_s8
 from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm.product import Product
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import i64, kernel_function, load, splat, store
 
@@ -42,7 +42,7 @@ class Params:
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes `arm.linear_w8` of float32 data."""
-    product = product_half.weight_only_product_of(workload, NAME, "float32")
+    product = product_float.weight_only_product_of(workload, NAME, "float32")
     return product if isinstance(product, Rejection) else Match(f"float32 product of int8 weights {product}")
 
 
@@ -58,7 +58,7 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
         return estimate(workload, Params(tile), core)
 
     return tuple(
-        Params(tile) for tile in gemm_f32.candidates_by(product_half.in_full(workload), core, cycles)
+        Params(tile) for tile in gemm_f32.candidates_by(product_float.in_full(workload), core, cycles)
     )
 
 
@@ -67,22 +67,22 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     product = _product(workload)
     cut = _cut(product, params)
     widened = cut.blocks * cut.padded_columns * product.rows.depth * widen_s8.INSTRUCTIONS["float32"]
-    return gemm_f32.estimate(product_half.in_full(workload), params.tile, core) + widened / core.issue_width
+    return gemm_f32.estimate(product_float.in_full(workload), params.tile, core) + widened / core.issue_width
 
 
 def instructions(workload: Workload, params: Params) -> float:
     """Those of the float32 product; widening takes as many with every tile of a width."""
-    return gemm_f32.instructions(product_half.in_full(workload), params.tile)
+    return gemm_f32.instructions(product_float.in_full(workload), params.tile)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
     """B in panels of int8; scale and bias by column."""
     product = _product(workload)
-    cut, full = _cut(product, params), product_half.in_full(workload)
-    weights = product_f32.weights_by_group(full, constants, product)
-    bias = product_f32.bias_of(full, constants, product.columns).astype(np.float32)
+    cut, full = _cut(product, params), product_float.in_full(workload)
+    weights = product_float.weights_by_group(full, constants, product)
+    bias = product_float.bias_of(full, constants, product.columns).astype(np.float32)
     columns = [
-        cut.by_column(product_half.scales_of(workload, constants, product.columns)),
+        cut.by_column(product_float.scales_of(workload, constants, product.columns)),
         cut.by_column(bias),
     ]
     return cut.packed(weights[:, fmla_tile.order(product.rows.segments)]), np.concatenate(columns)
@@ -110,7 +110,7 @@ class _Emitter:
 
     def __init__(self, workload: Workload, cut: Cut, buffers: Sequence[tirx.Buffer]) -> None:
         residual = workload.step("residual")
-        self.cut, self.steps = cut, product_half.in_full(workload).epilogue
+        self.cut, self.steps = cut, product_float.in_full(workload).epilogue
         self.a = buffers[workload.operands[0].index]
         self.b, self.columns, self.output = buffers[-3:]
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
@@ -147,4 +147,4 @@ def _cut(product: Product, params: Params) -> Cut:
 
 
 def _product(workload: Workload) -> Product:
-    return taken(product_half.weight_only_product_of(workload, NAME, "float32"), workload)
+    return taken(product_float.weight_only_product_of(workload, NAME, "float32"), workload)

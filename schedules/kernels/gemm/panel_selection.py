@@ -12,7 +12,7 @@ from schedules.cores import Core
 from schedules.kernels.common.cost_model import TIE, again
 from schedules.kernels.common.threads import PARALLEL_CYCLES, block_tiles
 from schedules.kernels.gemm.panel_tiling import Cut
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm.product import Product
 
 MODEL_ERROR = 0.03
 """Estimates this close are taken as equal: where the FMLA pipes are the limit, fewer instructions leave room for what

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.threads import each
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm.product import Product
 from schedules.tir.emit import i64
 
 Tile = Callable[["Place", int, int, int], None]
