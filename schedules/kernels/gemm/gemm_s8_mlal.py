@@ -16,8 +16,8 @@ from schedules.cores import Core
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, requantization
-from schedules.kernels.gemm.gemm_s8 import Gemm
-from schedules.kernels.gemm.gemm_s8_unit import Cut, InPlace, Ready, Tile
+from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
+from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
 from schedules.kernels.gemm.packed_columns_s8 import Starts
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mlal_tile
@@ -68,7 +68,7 @@ class _Smlal(InPlace[Params]):
     def has(self, core: Core) -> bool:
         return core.neon
 
-    def tiles(self, workload: Workload) -> Sequence[Params]:
+    def register_tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile, chain_of(workload)) for tile in TILES]
 
     def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
@@ -79,7 +79,7 @@ class _Smlal(InPlace[Params]):
             )
         return mlal_tile.pack_columns(columns, params.columns, chunks)
 
-    def tile_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
         # Two rows are requantised together; an odd last one with itself.
         outputs = -(-rows // 2) * 2 * params.columns
         # The offset of each vector of four, the upper half moved, and a store of eight.
@@ -101,10 +101,10 @@ class _Smlal(InPlace[Params]):
         offsets = header.offsets()
         return lambda row, v: T.Bind(mlal_tile.sums(acc, columns, row, LANES * v) + offsets[v])
 
-    def scope(self) -> AbstractContextManager[None]:
+    def registers(self) -> AbstractContextManager[None]:
         return pins()
 
 
-_KERNEL = Gemm(_Smlal())
+_KERNEL = ByRows(_Smlal())
 matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
 estimate, cost, pack, build = _KERNEL.estimate, _KERNEL.cost, _KERNEL.pack, _KERNEL.build

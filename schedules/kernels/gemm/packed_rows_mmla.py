@@ -4,7 +4,7 @@
 A panel is [k step][row pair][2 rows][8 k], and k may come in any order that the weights are packed in. What a step
 reads beside its own k, or twice, meets weights of zero; nothing outside of the data is read. Three ways:
 
-- "direct": every segment has eight bytes or more. Vectors are loaded where they lie; see `chunks_s8`.
+- "direct": every segment has eight bytes or more. Vectors are loaded where they lie; see `k_chunks_s8`.
 - "gather": short segments, as of three channels, where one vector holds those of a row and of its neighbour; see
   `gathered_rows_mmla`.
 - "staged": the segments are copied side by side first.

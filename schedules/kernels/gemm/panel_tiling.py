@@ -125,6 +125,10 @@ class Cut:
         padded[:, : self.columns] = values.reshape(self.product.groups, self.columns)
         return padded.ravel()
 
+    def place_of(self, place: Place) -> ir.Expr:
+        """A tile's first column, counted through the padded columns of all groups."""
+        return place.group * self.padded_columns + place.column
+
     def tasks(self, *, parallel: bool, begin: Begin) -> None:
         """Emits a loop over all tasks, each one panel by one block of rows."""
         self.by_block(

@@ -20,6 +20,9 @@ from schedules.kernels.gemm import transposed_phases
 from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.transposed_phases import Kernels
 
+NOTHING = -1
+"""In an order of k: an element that is met twice, or none at all, and here by a weight of zero."""
+
 Misfit = tuple[str, str, str]
 """Why a workload is no product: reason, limit and actual value."""
 
@@ -125,3 +128,9 @@ def weights_by_column(workload: Workload, constants: Sequence[Array], product: P
     if product.kernels:
         return transposed_phases.weights_of(w, product.kernels)[None]
     return w.reshape(product.groups, product.columns, product.rows.depth)
+
+
+def reordered(weights: Array, order: Array) -> Array:
+    """Weights [groups, columns, depth] as [groups, columns, packed depth], k in that order."""
+    zero = np.zeros((), weights.dtype)
+    return np.where(order == NOTHING, zero, weights[..., np.maximum(order, 0)])

@@ -14,7 +14,6 @@ import numpy as np
 from tvm import ir, tirx
 
 from schedules.composites.workload import Pad, Workload
-from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Rejection
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
@@ -209,14 +208,6 @@ def offsets_and_multipliers(
 def _by_column(values: Array, columns: int) -> Array:
     """One value for all columns, or one for each, once again for each run of output channels."""
     return np.tile(values.ravel(), columns // values.size)
-
-
-def padded(x: tirx.Buffer, workload: Workload, product: IntegerProduct) -> tirx.Buffer:
-    """Emits the data with its border and a register of bytes behind it, that vectors may begin inside of it."""
-    shape = workload.operands[0].shape
-    image = (shape[0], shape[1], shape[2], shape[3]) if product.pad else (1, 1, 1, math.prod(shape))
-    widths, value = (product.pad.widths, product.pad.value) if product.pad else (((0, 0),) * 4, 0.0)
-    return copies.padded(x, image, widths, value)
 
 
 def padding_cost(product: IntegerProduct) -> Cost:

@@ -36,7 +36,7 @@ from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, Rejection
-from schedules.kernels.common.cost_model import VECTOR_PIPES
+from schedules.kernels.common.cost_model import VECTOR_PIPES, cheapest_by
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import panel_selection, product_float
@@ -88,7 +88,12 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
-    return panel_selection.best(workload, core, candidates, estimate, instructions)
+    return cheapest_by(
+        candidates(workload, core),
+        lambda params: estimate(workload, params, core),
+        lambda params: instructions(workload, params),
+        panel_selection.MODEL_ERROR,
+    )
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:

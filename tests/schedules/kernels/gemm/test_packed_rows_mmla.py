@@ -5,7 +5,7 @@ import pytest
 from schedules.kernels.common import copies
 from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.gemm import packed_rows_mmla
-from schedules.kernels.gemm.k_chunks_s8 import NOTHING, reordered
+from schedules.kernels.gemm.product import NOTHING, reordered
 from schedules.kernels.gemm.product_s8 import IntegerProduct, product_of
 from schedules.tir.emit import i64, kernel_function
 from tests.schedules.products import MIXED, SIGNED, Case, conv, linear
