@@ -10,7 +10,7 @@ import numpy as np
 from tvm import tirx
 
 from schedules.composites.workload import Operand, Step, Workload
-from schedules.kernels.gemm import product_half
+from schedules.kernels.gemm import product_float
 from schedules.kernels.gemm.widen_s8 import FRACTION
 from schedules.kernels.tiles import fmla_f16_tile
 from tests.schedules.float_cases import HALF_ULP, _product
@@ -32,10 +32,10 @@ def halved(full: Workload, dtype: str, *, cast: bool = True) -> Workload:
         replace(step, operand=replace(step.operand, dtype=follows)) if step.operand else step
         for step in full.epilogue
     )
-    casts = (Step(product_half.CAST),) if cast else ()
+    casts = (Step(product_float.CAST),) if cast else ()
     return replace(
         full,
-        composite=full.composite + product_half.SUFFIXES[dtype],
+        composite=full.composite + product_float.SUFFIXES[dtype],
         operands=tuple(replace(operand, dtype=dtype) for operand in full.operands),
         epilogue=(*casts, *steps) if dtype == "float16" else (*steps, *casts),
         output_dtype=dtype if cast else "float32",
@@ -44,12 +44,12 @@ def halved(full: Workload, dtype: str, *, cast: bool = True) -> Workload:
 
 def weight_only(full: Workload, dtype: str) -> Workload:
     """A float32 linear workload of int8 weights, whose data is of the given dtype."""
-    scale = Step(product_half.SCALE, Operand((full.output_shape[-1],), "float32", "constant", 2))
+    scale = Step(product_float.SCALE, Operand((full.output_shape[-1],), "float32", "constant", 2))
     whole = halved(full, "float16") if dtype == "float16" else full
     x, w = whole.operands
     return replace(
         whole,
-        composite=product_half.WEIGHT_ONLY,
+        composite=product_float.WEIGHT_ONLY,
         operands=(x, replace(w, dtype="int8")),
         epilogue=(scale, *whole.epilogue),
     )
@@ -71,9 +71,9 @@ class Case:
 
     def reference(self, values: dict[tuple[str, int], Array]) -> None:
         """Sets `expected` and `bound`."""
-        workload, full = self.workload, product_half.in_full(self.workload)
+        workload, full = self.workload, product_float.in_full(self.workload)
         w = self.constants[0].astype(np.float64)
-        scale = workload.step(product_half.SCALE)
+        scale = workload.step(product_float.SCALE)
         if scale is not None and scale.operand is not None:
             w = w * self.constants[scale.operand.index].astype(np.float64)
         x = self.inputs[workload.operands[0].index].astype(np.float64)

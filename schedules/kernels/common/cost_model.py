@@ -101,6 +101,18 @@ def cheapest(
 ) -> Option:
     """The option with the fewest instructions among those whose cycles tie with the lowest; then the first."""
     costs = {option: cost(option) for option in options}
-    limit = (1 + tie) * min(each.cycles(core) for each in costs.values())
-    tied = [option for option in options if costs[option].cycles(core) <= limit]
-    return min(tied, key=lambda option: costs[option].instructions)
+    return cheapest_by(
+        options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, tie
+    )
+
+
+def cheapest_by(
+    options: Sequence[Option],
+    cycles: Callable[[Option], float],
+    instructions: Callable[[Option], float],
+    tie: float,
+) -> Option:
+    """As `cheapest`, by any measure of cycles and instructions."""
+    found = {option: cycles(option) for option in options}
+    limit = (1 + tie) * min(found.values())
+    return min((option for option in options if found[option] <= limit), key=instructions)

@@ -18,7 +18,8 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, again
 from schedules.kernels.common.threads import each as each
 from schedules.kernels.common.threads import fewest, part, part_sizes
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import converted, i64, store
 
 RowTile = Callable[[ir.Expr, ir.Expr, int, ir.Expr], None]
@@ -81,7 +82,7 @@ def _shares(total: int, width: int, groups: int, rows: int, columns: int) -> tup
     return blocks, len(row_tiles) * blocks * groups > 1
 
 
-def fetching(product: Product, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
+def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
     """Cycles of reading again, for each tile of rows, the weights of a block, and for each block the data.
 
     Args:

@@ -10,7 +10,7 @@ from schedules.intrinsics.reload import reloaded
 from schedules.intrinsics.vector import high, low
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES
 from schedules.kernels.epilogues.requantize import requantize16
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import load, store
 
 LANES = CHANNELS // HALVES
@@ -29,7 +29,7 @@ def anew(buffer: tirx.Buffer, block: ir.Expr) -> list[ir.Expr]:
 
 
 def finish(
-    product: Product,
+    product: IntegerProduct,
     totals: Sequence[Sequence[ir.Expr]],
     m: Sequence[ir.Expr],
     output: tirx.Buffer,

@@ -20,7 +20,8 @@ from schedules.kernels.depthwise.accumulators_s8 import by_channel, finish
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product import pair
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import i64, load, store
 
 MOST_ROWS = 4
@@ -42,7 +43,7 @@ def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | 
     if workload.composite != "arm.conv2d_s8" or product.groups != channels or product.columns != 1:
         grouped = f"{product.groups} groups of {product.columns} outputs for {channels} channels"
         return Rejection(name, "not depthwise", "a group and an output each channel", grouped)
-    dilation = product_s8.pair(workload, "dilation")
+    dilation = pair(workload, "dilation")
     if dilation != (1, 1):
         return Rejection(name, "kernel is dilated", "(1, 1)", str(dilation))
     if channels < CHANNELS:
@@ -56,17 +57,17 @@ def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | 
     return Match(f"int8 depthwise {height} x {width} of {channels} channels")
 
 
-def product_of(workload: Workload, name: str) -> Product:
+def product_of(workload: Workload, name: str) -> IntegerProduct:
     """Of a workload that the kernel of that name takes."""
     return taken(product_s8.product_of(workload, name), workload)
 
 
-def window_of(workload: Workload, product: Product, band: int | None = None) -> Window:
+def window_of(workload: Workload, product: IntegerProduct, band: int | None = None) -> Window:
     """How a workload that `matches` walks its data; `band` output rows at a time if given."""
     images, height, width, channels = workload.operands[0].shape
     (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
     tall, wide = workload.operands[1].shape[1:3]
-    strides, pads = product_s8.pair(workload, "strides"), (top, left, bottom, right)
+    strides, pads = pair(workload, "strides"), (top, left, bottom, right)
     return Window((images, height, width, channels), (tall, wide), strides, pads, band)
 
 
@@ -144,7 +145,7 @@ class Block(ABC):
 
     def __init__(
         self,
-        product: Product,
+        product: IntegerProduct,
         window: Window,
         unroll: int,
         buffers: Sequence[tirx.Buffer],

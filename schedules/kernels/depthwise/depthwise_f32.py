@@ -23,7 +23,8 @@ from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of
 from schedules.kernels.depthwise.patch_loops import patches
 from schedules.kernels.depthwise.tile_f32 import Emitter
 from schedules.kernels.epilogues import epilogue_f32, epilogue_half
-from schedules.kernels.gemm import product_f32, product_half
+from schedules.kernels.gemm import product_float
+from schedules.kernels.gemm.product import padding, pair
 from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY, FMLA_PER_CYCLE
 from schedules.tir.emit import kernel_function
 
@@ -124,7 +125,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     """Weights [block][tap][4 channels] and bias [block][4 channels], flat, float32."""
     field, full = _field(workload), _in_full(workload)
     w = constants[workload.operands[1].index].astype(np.float32)
-    w, bias = w.reshape(w.shape[0], -1), product_f32.bias_of(full, constants, w.shape[0])
+    w, bias = w.reshape(w.shape[0], -1), product_float.bias_of(full, constants, w.shape[0])
     lanes = field.lanes_of(LANES)
     return w[lanes].transpose(0, 2, 1).ravel(), bias[lanes].ravel().astype(np.float32)
 
@@ -137,7 +138,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [((blocks * height * width * LANES,), "float32"), ((blocks * LANES,), "float32")]
     arguments.append((workload.output_shape, workload.output_dtype))
-    suffix = product_half.SUFFIXES.get(workload.operands[0].dtype, "_f32")
+    suffix = product_float.SUFFIXES.get(workload.operands[0].dtype, "_f32")
     name = "_".join((f"arm_depthwise{suffix}", *(step.name for step in workload.epilogue)))
     scope = bfloat.functions() if workload.operands[0].dtype == "bfloat16" else nullcontext()
     with kernel_function(name, arguments) as function, scope:
@@ -149,18 +150,18 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
 
 def _in_full(workload: Workload) -> Workload:
     """The same in float32."""
-    return workload if workload.operands[0].dtype == "float32" else product_half.in_full(workload)
+    return workload if workload.operands[0].dtype == "float32" else product_float.in_full(workload)
 
 
 def _field_or_why(workload: Workload) -> Field | Rejection:
     full, data = workload, workload.operands[0]
-    if workload.composite in ("arm.conv2d" + suffix for suffix in product_half.SUFFIXES.values()):
+    if workload.composite in ("arm.conv2d" + suffix for suffix in product_float.SUFFIXES.values()):
         if workload.output_dtype not in (data.dtype, "float32"):
             return Rejection(
                 NAME, "output has another dtype", f"{data.dtype} or float32", workload.output_dtype
             )
-        full = product_half.in_full(workload)
-    product = product_f32.product_of(full, NAME)
+        full = product_float.in_full(workload)
+    product = product_float.product_of(full, NAME)
     if isinstance(product, Rejection):
         return product
     if full.composite != "arm.conv2d":
@@ -172,9 +173,9 @@ def _field_or_why(workload: Workload) -> Field | Rejection:
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),
-        product_f32.pair(workload, "strides"),
-        product_f32.pair(workload, "dilation"),
-        product_f32.padding(workload),
+        pair(workload, "strides"),
+        pair(workload, "dilation"),
+        padding(workload),
         product.columns,
     )
     field = field_of(of, LANES, border=BORDER)

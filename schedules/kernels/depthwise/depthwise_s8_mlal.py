@@ -25,7 +25,8 @@ from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Mlal
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product_s8 import Product, flip
+from schedules.kernels.gemm.product import pair
+from schedules.kernels.gemm.product_s8 import IntegerProduct, flip
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.kernels.tiles.mlal_tile import LEAST
 from schedules.tir.emit import kernel_function, load
@@ -65,7 +66,7 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """Two columns, where the carried ones are then in the same registers again; three spill on some cores."""
-    carried = workload.operands[1].shape[2] - product_s8.pair(workload, "strides")[1]
+    carried = workload.operands[1].shape[2] - pair(workload, "strides")[1]
     return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
 
 
@@ -162,6 +163,6 @@ class _Block(Block):
         return totals
 
 
-def _read(workload: Workload) -> tuple[Product, Window]:
+def _read(workload: Workload) -> tuple[IntegerProduct, Window]:
     product = band_loops.product_of(workload, NAME)
     return product, band_loops.window_of(workload, product, BAND)

@@ -30,7 +30,8 @@ from schedules.kernels.depthwise.input_rows_s8 import Groups
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, ENGINES, HALVES, Engine, reorders
 from schedules.kernels.depthwise.patch_loops import Place, patches
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product import pair
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.tir.emit import kernel_function, load
 
@@ -210,7 +211,7 @@ class _Emitter:
         return self.engine.column([loaded[row] for row in inside], self.product.flipped)
 
 
-def _field_or_why(workload: Workload, product: Product) -> Field | Rejection:
+def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Rejection:
     channels = product.data[-1]
     if workload.composite != "arm.conv2d_s8" or product.groups != channels:
         grouped = f"{product.groups} groups of {channels} channels"
@@ -220,8 +221,8 @@ def _field_or_why(workload: Workload, product: Product) -> Field | Rejection:
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),
-        product_s8.pair(workload, "strides"),
-        product_s8.pair(workload, "dilation"),
+        pair(workload, "strides"),
+        pair(workload, "dilation"),
         (top, left, bottom, right),
         product.columns,
     )
@@ -235,7 +236,7 @@ def _is_turned(workload: Workload) -> bool:
     return height == 1 < width
 
 
-def _product(workload: Workload) -> Product:
+def _product(workload: Workload) -> IntegerProduct:
     return taken(product_s8.product_of(workload, NAME), workload)
 
 

@@ -14,7 +14,7 @@ from schedules.intrinsics import bfloat
 from schedules.intrinsics.fmla import LANES
 from schedules.kernels.common.copies import pieces
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.gemm.product_half import CAST, SCALE
+from schedules.kernels.gemm.product_float import CAST, SCALE
 from schedules.tir.emit import i64, load, store, take
 
 HALF_LANES = 2 * LANES
@@ -38,6 +38,8 @@ def finish(
     output: tirx.Buffer,
     offset: ir.Expr,
     residual: tirx.Buffer | None,
+    *,
+    sve: bool = False,
 ) -> None:
     """Applies all steps to one row of a tile and stores it; see `epilogue_f32.finish`.
 
@@ -49,10 +51,11 @@ def finish(
         output: Flat, float32, float16, or bfloat16 as int16.
         offset: Where the row lies in the output, and so in the residual.
         residual: Flat, float32 or float16, of the output's size; needed by a step "residual".
+        sve: Whether to take instructions of SVE, inside of `sve.functions`.
     """
     own = [step for step in steps if step.name not in (CAST, SCALE)]
     if str(output.dtype) == "float32" and (residual is None or str(residual.dtype) == "float32"):
-        epilogue_f32.finish(own, acc, row, columns, output, offset, residual)
+        epilogue_f32.finish(own, acc, row, columns, output, offset, residual, sve=sve)
         return
     width = -(-columns // HALF_LANES) * HALF_LANES
     done = T.alloc_buffer((width,), "float32", layout=None)
@@ -61,7 +64,7 @@ def finish(
         for at, lanes in pieces(columns, LANES):
             value = load(residual, offset + at, lanes)
             store(wide, tirx.Cast("float32" if lanes == 1 else f"float32x{lanes}", value), i64(at), lanes)
-    epilogue_f32.finish(own, acc, row, columns, done, i64(0), wide)
+    epilogue_f32.finish(own, acc, row, columns, done, i64(0), wide, sve=sve)
     for at, lanes in pieces(columns, HALF_LANES):
         first = at // HALF_LANES * HALF_LANES
         value = T.Bind(_rounded(done.vload([i64(first)], "float32x8"), str(output.dtype)))

@@ -15,7 +15,7 @@ from schedules.intrinsics.mmla import BLOCK, K_STEP
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.gemm.implicit_rows import Rows
-from schedules.kernels.gemm.k_chunks_s8 import NOTHING
+from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.gemm.product_s8 import flip
 from schedules.tir.emit import i64, load, store
 

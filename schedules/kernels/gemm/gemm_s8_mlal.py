@@ -16,10 +16,10 @@ from schedules.cores import Core
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, requantization
-from schedules.kernels.gemm.gemm_s8 import Gemm
-from schedules.kernels.gemm.gemm_s8_unit import Cut, InPlace, Ready, Tile
+from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
+from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mlal_tile
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator, of_rows
@@ -68,10 +68,10 @@ class _Smlal(InPlace[Params]):
     def has(self, core: Core) -> bool:
         return core.neon
 
-    def tiles(self, workload: Workload) -> Sequence[Params]:
+    def register_tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile, chain_of(workload)) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
         chunks = self.reading(product).chunks()
         if params.chain > 1 and not mlal_tile.pairs_fit(columns, chunks):
             raise ValueError(
@@ -79,7 +79,7 @@ class _Smlal(InPlace[Params]):
             )
         return mlal_tile.pack_columns(columns, params.columns, chunks)
 
-    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
         # Two rows are requantised together; an odd last one with itself.
         outputs = -(-rows // 2) * 2 * params.columns
         # The offset of each vector of four, the upper half moved, and a store of eight.
@@ -88,7 +88,12 @@ class _Smlal(InPlace[Params]):
         return loop + requantization(outputs, product.form, product.to) + finish
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+        self,
+        product: IntegerProduct,
+        params: Params,
+        a: Ready,
+        b: tuple[tirx.Buffer, ir.Expr],
+        header: Starts,
     ) -> Accumulator:
         chunks, columns = self.reading(product).chunks(), params.columns
         acc = mlal_tile.multiply(*a, *b, columns, chunks, params.chain, product.flipped)
@@ -96,10 +101,10 @@ class _Smlal(InPlace[Params]):
         offsets = header.offsets()
         return lambda row, v: T.Bind(mlal_tile.sums(acc, columns, row, LANES * v) + offsets[v])
 
-    def scope(self) -> AbstractContextManager[None]:
+    def registers(self) -> AbstractContextManager[None]:
         return pins()
 
 
-_KERNEL = Gemm(_Smlal())
+_KERNEL = ByRows(_Smlal())
 matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
 estimate, cost, pack, build = _KERNEL.estimate, _KERNEL.cost, _KERNEL.pack, _KERNEL.build

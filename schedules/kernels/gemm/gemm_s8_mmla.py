@@ -19,10 +19,11 @@ from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array, taken
 from schedules.kernels.common.cost_model import VECTOR, VECTOR_PIPES, Cost, arithmetic, requantization, scalar
 from schedules.kernels.gemm import packed_rows_mmla, product_s8
-from schedules.kernels.gemm.gemm_s8 import Gemm
-from schedules.kernels.gemm.gemm_s8_unit import ROW_OVERHEAD, Cut, Ready, Tile, Unit
+from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, Tile
+from schedules.kernels.gemm.gemm import Call
+from schedules.kernels.gemm.gemm_s8 import Cut, IntegerUnit
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import mmla_tile
 from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_blocks
 from schedules.tir.emit import i64
@@ -83,24 +84,24 @@ class Params(Cut):
         return Tile(BLOCK * self.row_pairs, BLOCK * self.column_pairs, self.column_pairs)
 
 
-class _Smmla(Unit[Params]):
+class _Smmla(IntegerUnit[Params]):
     name, suffix, feature, lines = NAME, "mmla", FEATURE, BLOCK
     finish = staticmethod(of_blocks)
     order = staticmethod(packed_rows_mmla.k_order)
     in_lanes = staticmethod(mmla_tile.in_blocks)
     reads_past_the_data = staticmethod(packed_rows_mmla.reads_past_the_data)
 
-    def tiles(self, workload: Workload) -> Sequence[Params]:
+    def register_tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
         return mmla_tile.pack_columns(columns, params.column_pairs)
 
-    def ready_cost(self, product: Product, rows: int) -> Cost:
+    def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
         pairs = -(-rows // BLOCK)
         return (packed_rows_mmla.cost(product) + scalar(BLOCK * ROW_OVERHEAD)) * pairs
 
-    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
         steps, pairs, row_pairs = packed_rows_mmla.steps_of(product), params.column_pairs, -(-rows // BLOCK)
         outputs = BLOCK * BLOCK * row_pairs * pairs
         # Rows of eight bytes are halves of vectors: one moves, and each is stored.
@@ -116,18 +117,23 @@ class _Smmla(Unit[Params]):
             loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (row_pairs * pairs))
         return loop + finish + scalar(spills)
 
-    def scope(self) -> AbstractContextManager[None]:
+    def registers(self) -> AbstractContextManager[None]:
         return reloads()
 
-    def ready(self, product: Product, x: tirx.Buffer, starts: Sequence[ir.Expr], count: int) -> Ready:
+    def ready(self, call: Call[Params, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
         # An odd last row is multiplied twice, and stored once.
-        size = len(starts) // BLOCK * VECTOR * packed_rows_mmla.steps_of(product)
+        size = len(starts) // BLOCK * VECTOR * packed_rows_mmla.steps_of(call.product)
         panel = T.alloc_buffer((size,), "int8", layout=None)
-        packed_rows_mmla.pack_rows(product, x, panel, starts)
+        packed_rows_mmla.pack_rows(call.product, call.x, panel, starts)
         return panel, starts
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+        self,
+        product: IntegerProduct,
+        params: Params,
+        a: Ready,
+        b: tuple[tirx.Buffer, ir.Expr],
+        header: Starts,
     ) -> Accumulator:
         panel, starts = a
         steps, columns = packed_rows_mmla.steps_of(product), params.column_pairs
@@ -150,6 +156,6 @@ def _unroll(steps: int, wanted: int) -> int:
     return wanted or next(unroll for least, unroll in UNROLL if steps >= least)
 
 
-_KERNEL = Gemm(_Smmla())
+_KERNEL = ByRows(_Smmla())
 matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
 estimate, cost, pack, build = _KERNEL.estimate, _KERNEL.cost, _KERNEL.pack, _KERNEL.build

@@ -16,10 +16,10 @@ from schedules.intrinsics.pin import pins
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import VECTOR_PIPES, Cost, arithmetic, requantization
-from schedules.kernels.gemm.gemm_s8 import Gemm
-from schedules.kernels.gemm.gemm_s8_unit import Cut, InPlace, Ready, Tile
+from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
+from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
 from schedules.kernels.gemm.packed_columns_s8 import Starts
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles import sdot_tile
 from schedules.kernels.tiles.sdot_tile import K_STEP
 from schedules.kernels.tiles.tile_stores import LANES, Accumulator, of_rows
@@ -61,13 +61,13 @@ class _Sdot(InPlace[Params]):
     name, suffix, feature, step = NAME, "sdot", FEATURE, K_STEP
     finish = staticmethod(of_rows)
 
-    def tiles(self, workload: Workload) -> Sequence[Params]:
+    def register_tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: Product, params: Params) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
         return sdot_tile.pack_columns(columns, params.vectors)
 
-    def tile_cost(self, product: Product, params: Params, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
         outputs = rows * params.tile.columns
         # Of each row vectors of 16 outputs, and perhaps one of eight, half of a vector that two rows share.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
@@ -77,17 +77,22 @@ class _Sdot(InPlace[Params]):
             loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (rows * params.vectors))
         return loop + requantization(outputs, product.form, product.to) + arithmetic(stores)
 
-    def scope(self) -> AbstractContextManager[None]:
+    def registers(self) -> AbstractContextManager[None]:
         return pins()
 
     def multiply(
-        self, product: Product, params: Params, a: Ready, b: tuple[tirx.Buffer, ir.Expr], header: Starts
+        self,
+        product: IntegerProduct,
+        params: Params,
+        a: Ready,
+        b: tuple[tirx.Buffer, ir.Expr],
+        header: Starts,
     ) -> Accumulator:
         chunks, vectors = self.reading(product).chunks(), params.vectors
         acc = sdot_tile.multiply(*a, *b, chunks, header.offsets(), flipped=product.flipped)
         return lambda row, v: acc.vload([i64((row * vectors + v) * LANES)], "int32x4")
 
 
-_KERNEL = Gemm(_Sdot())
+_KERNEL = ByRows(_Sdot())
 matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
 estimate, cost, pack, build = _KERNEL.estimate, _KERNEL.cost, _KERNEL.pack, _KERNEL.build

@@ -17,14 +17,23 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.fmla import LANES
-from schedules.intrinsics.narrow import fma
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Rejection
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.gemm import gemm_f32, panel_selection, product_f32, product_half, widen_s8
-from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm import gemm_f32, widen_s8
+from schedules.kernels.gemm.by_panels import (
+    BeginTask,
+    ByPanels,
+    Multiply,
+    PanelParams,
+    panels,
+    scaled,
+)
+from schedules.kernels.gemm.gemm import Call
+from schedules.kernels.gemm.panel_tiling import Cut, Place
+from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product_float import bias_of, in_full, scales_of, weight_only_product_of
 from schedules.kernels.tiles import fmla_tile
-from schedules.tir.emit import i64, kernel_function, load, splat, store
+from schedules.tir.emit import i64, splat
 
 NAME = "gemm_w8"
 
@@ -40,111 +49,64 @@ class Params:
     tile: gemm_f32.Params
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes `arm.linear_w8` of float32 data."""
-    product = product_half.weight_only_product_of(workload, NAME, "float32")
-    return product if isinstance(product, Rejection) else Match(f"float32 product of int8 weights {product}")
+class _Int8Weights(gemm_f32.FmlaUnit[Params]):
+    name, ranks_widening = NAME, False
+
+    def tile_of(self, params: Params) -> PanelParams:
+        return params.tile
+
+    def params_of(self, tile: PanelParams) -> Params:
+        assert isinstance(tile, gemm_f32.Params)
+        return Params(tile)
+
+    def products(self, workload: Workload) -> tuple[Product, ...] | Rejection:
+        product = weight_only_product_of(workload, NAME, "float32")
+        return product if isinstance(product, Rejection) else (product,)
+
+    def describe(self, workload: Workload) -> str:
+        return "float32 product of int8 weights"
+
+    def tiles(self, workload: Workload, core: Core) -> Sequence[Params]:
+        return [Params(tile) for tile in gemm_f32.UNIT.tiles(in_full(workload), core)]
+
+    def constants(self, workload: Workload, product: Product, params: Params) -> Sequence[tuple[int, str]]:
+        width = self.cut(product, params).padded_columns
+        return (width * product.rows.depth, "int8"), (2 * width, "float32")
+
+    def pack(
+        self, workload: Workload, constants: Sequence[Array], product: Product, params: Params
+    ) -> tuple[Array, ...]:
+        cut = self.cut(product, params)
+        bias = bias_of(workload, constants, product.columns).astype(np.float32)
+        scales = scales_of(workload, constants, product.columns)
+        b = panels(workload, constants, product, self.order(product))
+        return cut.packed(b), np.concatenate([cut.by_column(scales), cut.by_column(bias)])
+
+    def epilogue_instructions(self, workload: Workload) -> float:
+        return epilogue_f32.instructions(in_full(workload).epilogue)
+
+    def begin(self, call: Call[Params, Product], cut: Cut) -> BeginTask:
+        (b, columns), depth = call.packed, call.product.rows.depth
+
+        def begin_task(column: ir.Expr, width: int) -> Multiply:
+            panel = T.alloc_buffer((depth * width,), "float32", layout=None)
+            widen_s8.widen(b, T.Bind(column * depth), panel, depth * width)
+
+            def multiply(place: Place, rows: int, width: int) -> tirx.Buffer:
+                start = [splat(0.0, "float32", LANES)] * (width // LANES)
+                a_rows = [call.row(place.group, place.row + r) for r in range(rows)]
+                sums = fmla_tile.multiply(call.x, a_rows, call.product.rows.segments, panel, i64(0), start)
+
+                def total(r: int, vector: int) -> ir.Expr:
+                    return sums.vload([i64(r * width + vector * LANES)], "float32x4")
+
+                return scaled(columns, place.column, cut.padded_columns, total, rows, width)
+
+            return multiply
+
+        return begin_task
 
 
-def default(workload: Workload, core: Core) -> Params:
-    """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
-    return panel_selection.best(workload, core, candidates, estimate, instructions)
-
-
-def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """The tiles of the float32 product."""
-
-    def cycles(tile: gemm_f32.Params) -> float:
-        return estimate(workload, Params(tile), core)
-
-    return tuple(
-        Params(tile) for tile in gemm_f32.candidates_by(product_half.in_full(workload), core, cycles)
-    )
-
-
-def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles on one core: those of the float32 product, and of widening each task's panel."""
-    product = _product(workload)
-    cut = _cut(product, params)
-    widened = cut.blocks * cut.padded_columns * product.rows.depth * widen_s8.INSTRUCTIONS["float32"]
-    return gemm_f32.estimate(product_half.in_full(workload), params.tile, core) + widened / core.issue_width
-
-
-def instructions(workload: Workload, params: Params) -> float:
-    """Those of the float32 product; widening takes as many with every tile of a width."""
-    return gemm_f32.instructions(product_half.in_full(workload), params.tile)
-
-
-def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """B in panels of int8; scale and bias by column."""
-    product = _product(workload)
-    cut, full = _cut(product, params), product_half.in_full(workload)
-    weights = product_f32.weights_by_group(full, constants, product)
-    bias = product_f32.bias_of(full, constants, product.columns).astype(np.float32)
-    columns = [
-        cut.by_column(product_half.scales_of(workload, constants, product.columns)),
-        cut.by_column(bias),
-    ]
-    return cut.packed(weights[:, fmla_tile.order(product.rows.segments)]), np.concatenate(columns)
-
-
-def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
-    product = _product(workload)
-    cut = _cut(product, params)
-    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [
-        ((cut.padded_columns * product.rows.depth,), "int8"),
-        ((2 * cut.padded_columns,), "float32"),
-    ]
-    arguments.append((workload.output_shape, workload.output_dtype))
-    name = "_".join((workload.composite.replace(".", "_"), *(step.name for step in workload.epilogue)))
-    with kernel_function(name, arguments) as function:
-        emitter = _Emitter(workload, cut, function.buffers)
-        cut.tasks(parallel=params.tile.parallel, begin=emitter.begin)
-    return function.prim_func
-
-
-class _Emitter:
-    """Emits the register tiles of one kernel."""
-
-    def __init__(self, workload: Workload, cut: Cut, buffers: Sequence[tirx.Buffer]) -> None:
-        residual = workload.step("residual")
-        self.cut, self.steps = cut, product_half.in_full(workload).epilogue
-        self.a = buffers[workload.operands[0].index]
-        self.b, self.columns, self.output = buffers[-3:]
-        self.residual = buffers[residual.operand.index] if residual and residual.operand else None
-
-    def begin(self, column: ir.Expr, width: int) -> Tile:
-        """Widens the panel of a task."""
-        depth = self.cut.product.rows.depth
-        panel = T.alloc_buffer((depth * width,), "float32", layout=None)
-        widen_s8.widen(self.b, T.Bind(column * depth), panel, depth * width)
-        return lambda place, rows, width, columns: self.tile(panel, place, rows, width, columns)
-
-    def tile(self, panel: tirx.Buffer, place: Place, rows: int, width: int, columns: int) -> None:
-        """One register tile and its epilogue."""
-        product = self.cut.product
-        start = [splat(0.0, "float32", LANES)] * (width // LANES)
-        a_rows = [product.rows.offset(place.row + r) for r in range(rows)]
-        sums = fmla_tile.multiply(self.a, a_rows, product.rows.segments, panel, i64(0), start)
-        acc = T.alloc_buffer((rows * width,), "float32", layout=None)
-        for at in range(0, width, LANES):
-            scale, bias = (
-                load(self.columns, place.column + (part * self.cut.padded_columns + at), LANES)
-                for part in range(2)
-            )
-            for r in range(rows):
-                total = sums.vload([i64(r * width + at)], "float32x4")
-                store(acc, fma(total, scale, bias), i64(r * width + at), LANES)
-        for r in range(rows):
-            offset = product.target(place.row + r) + place.column
-            epilogue_f32.finish(self.steps, acc, r * width, columns, self.output, offset, self.residual)
-
-
-def _cut(product: Product, params: Params) -> Cut:
-    return Cut(product, params.tile.rows, params.tile.vectors * LANES, params.tile.row_block, LANES)
-
-
-def _product(workload: Workload) -> Product:
-    return taken(product_half.weight_only_product_of(workload, NAME, "float32"), workload)
+_KERNEL = ByPanels(_Int8Weights())
+matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
+estimate, pack, build = _KERNEL.estimate, _KERNEL.pack, _KERNEL.build

@@ -18,10 +18,8 @@ from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import VECTOR
 from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.product import NOTHING
 from schedules.tir.emit import i64
-
-NOTHING = -1
-"""In an order of k: a byte that meets a weight of zero."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +108,6 @@ def whole(chunks: Sequence[Chunk]) -> int:
         (chunk.used, chunk.offset) == (VECTOR, chunks[0].offset + VECTOR * i)
         for i, chunk in enumerate(chunks)
     )
-
-
-def reordered(weights: Array, order: Array) -> Array:
-    """Weights int8 [groups, columns, depth] as [groups, columns, packed depth]."""
-    return np.where(order == NOTHING, 0, weights[:, :, np.maximum(order, 0)]).astype(np.int8)
 
 
 # Estimates of hundreds of tiles ask for the same of one matrix.

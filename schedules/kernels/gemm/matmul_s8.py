@@ -8,7 +8,8 @@ instruction a packed vector: with the sums of columns weighted by za, and of row
 
     sum of (a - za) * (b - zb) = K * za * zb - za * sum of b - zb * sum of a + sum of a * b
 
-and the accumulators start from the first three. What SMLSL adds to these, see `units_s8`, falls out with them.
+and the accumulators start from the first three. What SMLSL adds to these, see `run_time_instructions_s8`, falls out
+with them.
 """
 
 import math
@@ -28,8 +29,8 @@ from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
 from schedules.kernels.gemm.packed_panels_s8 import Packer
+from schedules.kernels.gemm.run_time_instructions_s8 import LANES, SDOT, SMLSL, SMMLA, VECTOR, units_of
 from schedules.kernels.gemm.run_time_product_s8 import Product
-from schedules.kernels.gemm.run_time_units_s8 import LANES, SDOT, SMLSL, SMMLA, VECTOR, units_of
 from schedules.kernels.tiles.tile_stores import pieces
 from schedules.tir.emit import i64, kernel_function, load, store
 

@@ -24,7 +24,8 @@ from schedules.kernels.epilogues import row_scales
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, Form
 from schedules.kernels.epilogues.requantize_fused import fused_constants
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product_s8 import Product
+from schedules.kernels.gemm.product import weights_by_column
+from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import load, take
 
 HEADER = 3
@@ -50,7 +51,7 @@ class Panels:
         depth: Of weights for each column, in the order that they are packed in.
     """
 
-    product: Product
+    product: IntegerProduct
     columns: int
     vectors: int
     depth: int
@@ -109,7 +110,7 @@ class Panels:
     ) -> tuple[Array, Array, Array]:
         product = self.product
         if product.dynamic:
-            (weights,) = product_s8.weights_by_column(workload, constants, product)
+            (weights,) = weights_by_column(workload, constants, product)
             sums, scales, biases = row_scales.columns_of(workload, constants, weights)
             offset, m, addend = (tiling.by_group(each, product, width) for each in (sums, scales, biases))
             return offset, m, addend

@@ -16,7 +16,7 @@ from schedules.intrinsics.interleave import interleaved
 from schedules.intrinsics.pin import barrier
 from schedules.kernels.common import copies
 from schedules.kernels.gemm.product_s8 import flip
-from schedules.kernels.gemm.run_time_units_s8 import LANES, VECTOR, Unit
+from schedules.kernels.gemm.run_time_instructions_s8 import LANES, VECTOR, Instruction
 from schedules.kernels.tiles.tile_stores import load_part
 from schedules.tir.emit import i64, load, store
 
@@ -50,7 +50,13 @@ class Packer:
     """Packs the lines of one tile."""
 
     def __init__(
-        self, unit: Unit, lines: Lines, source: tirx.Buffer, panel: tirx.Buffer, vectors: int, rows: bool
+        self,
+        unit: Instruction,
+        lines: Lines,
+        source: tirx.Buffer,
+        panel: tirx.Buffer,
+        vectors: int,
+        rows: bool,
     ) -> None:
         """Packs `lines` of `source`, flat, for `unit` into `panel`, flat int8, `vectors` a k step; rows or columns."""
         self.unit, self.lines, self.source, self.panel, self.vectors = unit, lines, source, panel, vectors

@@ -4,7 +4,7 @@
 A panel is [k step][row pair][2 rows][8 k], and k may come in any order that the weights are packed in. What a step
 reads beside its own k, or twice, meets weights of zero; nothing outside of the data is read. Three ways:
 
-- "direct": every segment has eight bytes or more. Vectors are loaded where they lie; see `chunks_s8`.
+- "direct": every segment has eight bytes or more. Vectors are loaded where they lie; see `k_chunks_s8`.
 - "gather": short segments, as of three channels, where one vector holds those of a row and of its neighbour; see
   `gathered_rows_mmla`.
 - "staged": the segments are copied side by side first.
@@ -22,13 +22,13 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.gemm import gathered_rows_mmla
 from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading, whole
-from schedules.kernels.gemm.product_s8 import Product, flip
+from schedules.kernels.gemm.product_s8 import IntegerProduct, flip
 from schedules.tir.emit import i64, load, store
 
 Way = Literal["direct", "gather", "staged"]
 
 
-def way_of(product: Product) -> Way:
+def way_of(product: IntegerProduct) -> Way:
     """How the product's rows are packed."""
     rows = product.rows
     lengths = [length for _, length in rows.segments]
@@ -39,24 +39,24 @@ def way_of(product: Product) -> Way:
     return "direct" if min(lengths) >= K_STEP else "staged"
 
 
-def k_order(product: Product) -> Array:
+def k_order(product: IntegerProduct) -> Array:
     """For each byte of a packed row which k it holds, or `NOTHING`; a multiple of eight long."""
     return (
         gathered_rows_mmla.k_order(product.rows) if way_of(product) == "gather" else _reading(product).order()
     )
 
 
-def steps_of(product: Product) -> int:
+def steps_of(product: IntegerProduct) -> int:
     """How many k steps a packed row has."""
     return len(k_order(product)) // K_STEP
 
 
-def reads_past_the_data(product: Product) -> bool:
+def reads_past_the_data(product: IntegerProduct) -> bool:
     """Whether vectors may begin inside of the data and end up to a register behind it."""
     return way_of(product) == "gather"
 
 
-def cost(product: Product) -> Cost:
+def cost(product: IntegerProduct) -> Cost:
     """Instructions to pack one pair of rows."""
     if way_of(product) == "gather":
         return gathered_rows_mmla.cost(product.rows)
@@ -68,7 +68,7 @@ def cost(product: Product) -> Cost:
     return arithmetic(permutations + moved) + scalar(moved)
 
 
-def pack_rows(product: Product, x: tirx.Buffer, panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
+def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
     """Emits the packing of a tile.
 
     Args:
@@ -127,5 +127,5 @@ def interleave(
     store(panel, two, offset + row_pairs * VECTOR, VECTOR)
 
 
-def _reading(product: Product) -> Reading:
+def _reading(product: IntegerProduct) -> Reading:
     return Reading(product.rows, K_STEP, way_of(product) == "staged")

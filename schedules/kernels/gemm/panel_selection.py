@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choosing tile and block of rows for products whose A stays where it lies."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.common.cost_model import TIE, again
 from schedules.kernels.common.threads import PARALLEL_CYCLES, block_tiles
 from schedules.kernels.gemm.panel_tiling import Cut
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm.product import Product
 
 MODEL_ERROR = 0.03
 """Estimates this close are taken as equal: where the FMLA pipes are the limit, fewer instructions leave room for what
@@ -25,20 +24,6 @@ FINER = (2, 4, 8)
 """How many times as many blocks of rows as L2 and threads need are considered, of which L1 keeps the data."""
 
 Option = TypeVar("Option", bound=Any)
-
-
-def best(
-    workload: Workload,
-    core: Core,
-    candidates: Callable[[Workload, Core], Sequence[Option]],
-    estimate: Callable[[Workload, Option, Core], float],
-    instructions: Callable[[Workload, Option], float],
-) -> Option:
-    """Of a kernel's candidates the one with the fewest instructions among those whose cycles are next to the lowest."""
-    estimates = {option: estimate(workload, option, core) for option in candidates(workload, core)}
-    limit = min(estimates.values()) * (1 + MODEL_ERROR)
-    near = (option for option, cycles in estimates.items() if cycles <= limit)
-    return min(near, key=lambda option: instructions(workload, option))
 
 
 def blocked(

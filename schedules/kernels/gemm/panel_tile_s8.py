@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register tile of two packed panels, on a unit of `units_s8`, and its requantised rows.
+"""The register tile of two packed panels, on a unit of `run_time_instructions_s8`, and its requantised rows.
 
 Accumulator (row vector i, which, column vector j) has four lanes: of SMMLA the 2 x 2 block r0c0 r0c1 r1c0 r1c1, of
 SDOT row `which` of the vector by its four columns, of SMLSL four partial sums of one output.
@@ -12,7 +12,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.intrinsics.fmla import REGISTERS
-from schedules.kernels.gemm.run_time_units_s8 import LANES, SMMLA, VECTOR, Unit
+from schedules.kernels.gemm.run_time_instructions_s8 import LANES, SMMLA, VECTOR, Instruction
 from schedules.kernels.tiles.mlal_tile import sums
 from schedules.kernels.tiles.tile_stores import Put, Requantize, of_blocks, of_rows
 from schedules.tir.emit import i64, load, store
@@ -33,7 +33,7 @@ FEW_TRIPS = {"smmla": 2, "sdot": 4, "smlsl": 4}
 """Of the k loop that LLVM unrolls in a full tile, by instruction; of more it keeps the loop."""
 
 
-def check_registers(unit: Unit, rows: int, columns: int) -> None:
+def check_registers(unit: Instruction, rows: int, columns: int) -> None:
     """Raises ValueError if a tile's accumulators, its vectors of A and two of B are more than the register file."""
     needed = rows * unit.accumulators * columns + rows + STREAMING_REGISTERS
     if min(rows, columns) < 1 or needed > REGISTERS:
@@ -42,14 +42,14 @@ def check_registers(unit: Unit, rows: int, columns: int) -> None:
         )
 
 
-def cycles(unit: Unit, rows: int, columns: int, steps: int, core: Core) -> float:
+def cycles(unit: Instruction, rows: int, columns: int, steps: int, core: Core) -> float:
     """Cycles of the k loop with all loads in L1: the slower of dispatch and product pipes."""
     products = rows * unit.accumulators * columns * unit.instructions
     instructions = steps * (products + (rows + columns) / 2 + LOOP_OVERHEAD / UNROLL)
     return max(instructions / core.issue_width, steps * products / PER_CYCLE)
 
 
-def in_accumulator(unit: Unit, total: int) -> ir.Expr:
+def in_accumulator(unit: Instruction, total: int) -> ir.Expr:
     """int32x4: what an accumulator holds so that each of its outputs is that total."""
     own = tirx.IntImm("int32", total)
     if not unit.partial:
@@ -59,7 +59,7 @@ def in_accumulator(unit: Unit, total: int) -> ir.Expr:
 
 
 def multiply(
-    unit: Unit,
+    unit: Instruction,
     a: tuple[tirx.Buffer, ir.Expr],
     b: tuple[tirx.Buffer, ir.Expr],
     vectors: tuple[int, int],
@@ -120,7 +120,7 @@ def multiply(
 
 
 def put_rows(
-    unit: Unit, acc: tirx.Buffer, vectors: tuple[int, int], requantize: Requantize, put: Put
+    unit: Instruction, acc: tirx.Buffer, vectors: tuple[int, int], requantize: Requantize, put: Put
 ) -> None:
     """Requantises a tile and hands its rows over; `acc` and `vectors` are those of `multiply`."""
     rows, columns = vectors

@@ -13,7 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.threads import each
-from schedules.kernels.gemm.product_f32 import Product
+from schedules.kernels.gemm.product import Product
 from schedules.tir.emit import i64
 
 Tile = Callable[["Place", int, int, int], None]
@@ -124,6 +124,10 @@ class Cut:
         padded = np.zeros((self.product.groups, self.padded_columns), values.dtype)
         padded[:, : self.columns] = values.reshape(self.product.groups, self.columns)
         return padded.ravel()
+
+    def place_of(self, place: Place) -> ir.Expr:
+        """A tile's first column, counted through the padded columns of all groups."""
+        return place.group * self.padded_columns + place.column
 
     def tasks(self, *, parallel: bool, begin: Begin) -> None:
         """Emits a loop over all tasks, each one panel by one block of rows."""

@@ -6,7 +6,6 @@ and zero points), requantised. uint8 data is read as int8 with its top bit flipp
 joins the offset.
 """
 
-import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,27 +14,31 @@ from functools import lru_cache
 import numpy as np
 from tvm import ir, tirx
 
-from schedules.composites.transposed_convolution import Geometry
 from schedules.composites.workload import Pad, Workload
-from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Rejection
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
 from schedules.kernels.epilogues.residual_s8 import Residual
 from schedules.kernels.epilogues.row_scales import DYNAMIC, RowScales
-from schedules.kernels.gemm import implicit_rows as implicit
-from schedules.kernels.gemm import transposed_phases
-from schedules.kernels.gemm.implicit_rows import Rows
-from schedules.kernels.gemm.transposed_phases import Kernels
+from schedules.kernels.gemm.product import (
+    Misfit,
+    Product,
+    convolution,
+    layout_misfit,
+    linear,
+    padding,
+    transposed_convolution,
+    weights_by_column,
+)
 
 LINEAR = "arm.linear_s8"
 COMPOSITES = ("arm.conv2d_s8", LINEAR)
 TRANSPOSED = "arm.conv2d_transpose_s8"
 
 
-def misfit_of(workload: Workload) -> tuple[str, str, str] | None:
-    """Why a workload is no product: reason, limit and actual value."""
+def misfit_of(workload: Workload) -> Misfit | None:
+    """Why a workload is no integer product."""
     x, w = workload.operands
     requantize, offset = workload.step("requantize"), workload.step("offset")
     misfit = requantize_step.misfit(workload)
@@ -59,12 +62,11 @@ def misfit_of(workload: Workload) -> tuple[str, str, str] | None:
         return None if len(w.shape) == 2 else ("weights are batched", "2 dimensions", str(w.shape))
     if workload.composite == TRANSPOSED:
         return None
-    attributes = dict(workload.attributes)
-    layouts = (attributes["data_layout"], attributes["kernel_layout"], attributes["out_layout"])
-    if layouts not in (("NHWC", "OHWI", "NHWC"), ("NHWC", "OHWI", "")):
-        return "layout is not channels-last", "NHWC, OHWI", ", ".join(layouts)
-    if workload.pad and any(ast.literal_eval(attributes["padding"])):
-        return "data is padded twice", "once", attributes["padding"]
+    misfit = layout_misfit(workload)
+    if misfit is not None:
+        return misfit
+    if workload.pad and any(padding(workload)):
+        return "data is padded twice", "once", str(list(padding(workload)))
     return None
 
 
@@ -72,65 +74,31 @@ FLIP = 128
 """What flipping the top bit of uint8 subtracts, seen as int8."""
 
 
-@dataclass(frozen=True)
-class Product:
-    """One matrix product a group, and its output.
+@dataclass(frozen=True, kw_only=True)
+class IntegerProduct(Product):
+    """A product of 8-bit data by int8 weights, and what becomes of its sums.
 
     Attributes:
-        rows: The matrix A of the first group; that of group g begins `rows.depth`-wise further.
-        columns: Columns of one group.
-        groups: How many.
         data: Shape of the data, padded where `pad` says so.
-        pad: Of the data, or None.
         flipped: Whether the data is uint8.
         to: The output's quantisation.
         form: How it is requantised.
-        output: Where the rows of the result lie; None for side by side.
-        kernels: See `phases.Part`; none but of a transposed convolution.
         residual: What is added to the outputs.
         dynamic: How sums of data that were quantised at run time become float32, in place of a requantisation.
         fused: Whether panels whose columns are all proven are requantised in the fused form.
     """
 
-    rows: Rows
-    columns: int
-    groups: int
     data: tuple[int, ...]
-    pad: Pad | None
     flipped: bool
     to: Requantization
     form: Form
-    output: Rows | None = None
-    kernels: Kernels = ()
     fused: bool = False
     residual: Residual | None = None
     dynamic: RowScales | None = None
 
-    def __str__(self) -> str:
-        groups = f"{self.groups} x " if self.groups > 1 else ""
-        return f"{groups}{self.rows.count} x {self.rows.depth} x {self.columns}"
-
-    def target(self, row: ir.Expr) -> ir.Expr:
-        """Where row `row` of the result begins."""
-        return self.output.offset(row) if self.output else row * (self.groups * self.columns)
-
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates of all groups."""
-        return self.rows.count * self.columns * self.rows.depth * self.groups
-
-    def group_offset(self) -> int:
-        """Elements from a row of one group to that of the next."""
-        return self.rows.depth // self.taps
-
-    @property
-    def taps(self) -> int:
-        """How many pixels a row's k run over."""
-        return max(1, self.rows.depth * self.groups // self.data[-1])
-
 
 @lru_cache(1024)  # each tile's estimate reads its workload
-def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Rejection:
+def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] | Rejection:
     """Reads a workload of `COMPOSITES`, or a transposed convolution, which is several products; with its residual.
 
     Args:
@@ -146,34 +114,16 @@ def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Reject
     misfit = misfit_of(workload)
     if misfit is not None:
         return Rejection(kernel, *misfit)
-    x, w = workload.operands
-    attributes = dict(workload.attributes)
-    geometry = Geometry.read(x.shape, w.shape, attributes)
-    problem = transposed_phases.problem(geometry)
-    if problem is not None:
-        return Rejection(kernel, *problem)
     # With the border that stands for 0, the zero point's share is the same for all outputs of a phase.
-    pad = transposed_phases.pad_of(geometry, int(attributes["x_zero"]))
-    shape, how = pad.padded(x.shape) if pad else x.shape, requantize_step.quantization(workload)
-    return tuple(
-        Product(
-            part.rows,
-            len(part.kernels) * w.shape[0],
-            1,
-            shape,
-            pad,
-            x.dtype == "uint8",
-            *how,
-            part.output,
-            part.kernels,
-        )
-        for part in transposed_phases.parts(geometry)
-    )
+    found = transposed_convolution(workload, int(dict(workload.attributes)["x_zero"]))
+    if not isinstance(found[0], Product):
+        return Rejection(kernel, *found)
+    return tuple(_requantized(workload, each) for each in found)
 
 
 def _with_residual(
     workload: Workload, alone: Workload, total: Workload, kernel: str
-) -> tuple[Product, ...] | Rejection:
+) -> tuple[IntegerProduct, ...] | Rejection:
     products = products_of(alone, kernel)
     if isinstance(products, Rejection):
         return products
@@ -183,7 +133,7 @@ def _with_residual(
     return tuple(replace(product, residual=residual) for product in products)
 
 
-def product_of(workload: Workload, kernel: str) -> Product | Rejection:
+def product_of(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
     """Reads a workload of `COMPOSITES`.
 
     Args:
@@ -199,56 +149,47 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     misfit = misfit_of(workload)
     if misfit is not None:
         return Rejection(kernel, *misfit)
-    x, w = workload.operands
-    flipped = x.dtype == "uint8"
+    if workload.composite == LINEAR:
+        return _requantized(workload, linear(workload))
+    border = padding(workload)
+    pad = workload.pad or (Pad.spatial(border, 0) if any(border) else None)
+    return _requantized(workload, convolution(workload, pad))
+
+
+def _requantized(workload: Workload, product: Product) -> IntegerProduct:
+    """A product with the workload's requantisation."""
     to, form = requantize_step.quantization(workload)
     fused = form == "biased" and workload.magnitude is not None and workload.magnitude.fused
-    if workload.composite == LINEAR:
-        depth, columns = w.shape
-        data = (math.prod(x.shape) // depth, depth)
-        return Product(implicit.linear(*data), columns, 1, data, None, flipped, to, form, fused=fused)
-    attributes = dict(workload.attributes)
-    padding = ast.literal_eval(attributes["padding"])
-    pad = workload.pad or (Pad.spatial(padding, 0) if any(padding) else None)
-    groups = int(attributes["groups"])
-    images, height, width, channels = pad.padded(x.shape) if pad else x.shape
-    shape = (images, height, width, channels)
-    kernel_size = (w.shape[1], w.shape[2])
-    strides, dilation = pair(workload, "strides"), pair(workload, "dilation")
-    rows = implicit.convolution(shape, kernel_size, strides, dilation, groups)
-    return Product(rows, w.shape[0] // groups, groups, shape, pad, flipped, to, form, fused=fused)
+    # No transposed convolution was measured in the fused form.
+    return _of_data(workload, product, to, form, fused=fused and not product.kernels)
 
 
-def _dynamic(workload: Workload, kernel: str) -> Product | Rejection:
+def _dynamic(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
     misfit = row_scales.misfit(workload)
     if misfit is not None:
         return Rejection(kernel, *misfit)
-    x, _, w = workload.operands
-    depth, columns = w.shape
-    data, flipped = (math.prod(x.shape) // depth, depth), x.dtype == "uint8"
-    scales = row_scales.read(workload, FLIP * flipped)
-    rows = implicit.linear(*data)
-    return Product(rows, columns, 1, data, None, flipped, NOT_REQUANTIZED, "none", dynamic=scales)
+    scales = row_scales.read(workload, FLIP * (workload.operands[0].dtype == "uint8"))
+    return replace(_of_data(workload, linear(workload), NOT_REQUANTIZED, "none"), dynamic=scales)
 
 
-def pair(workload: Workload, attribute: str) -> tuple[int, int]:
-    """A convolution's attribute of two integers."""
-    rows, columns = ast.literal_eval(dict(workload.attributes)[attribute])
-    return int(rows), int(columns)
-
-
-def weights_by_column(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
-    """The weights as int8 [groups, columns, depth], k in the order of the rows' segments."""
-    w = constants[workload.operands[-1].index]
-    if workload.composite in (LINEAR, DYNAMIC):
-        return np.ascontiguousarray(w.T)[None]
-    if product.kernels:
-        return transposed_phases.weights_of(w, product.kernels)[None]
-    return w.reshape(product.groups, product.columns, -1)
+def _of_data(
+    workload: Workload, product: Product, to: Requantization, form: Form, *, fused: bool = False
+) -> IntegerProduct:
+    """A product of the workload's data."""
+    x, w = workload.operands[0], workload.operands[-1]
+    data = (product.rows.count, product.rows.depth) if len(w.shape) == 2 else x.shape
+    return IntegerProduct(
+        **vars(product),
+        data=product.pad.padded(data) if product.pad else data,
+        flipped=x.dtype == "uint8",
+        to=to,
+        form=form,
+        fused=fused,
+    )
 
 
 def offsets_and_multipliers(
-    workload: Workload, constants: Sequence[Array], product: Product
+    workload: Workload, constants: Sequence[Array], product: IntegerProduct
 ) -> tuple[Array, Array]:
     """What accumulators start from, int32, and their multipliers, as float32; both [groups * columns]."""
     total = product.groups * product.columns
@@ -271,15 +212,7 @@ def _by_column(values: Array, columns: int) -> Array:
     return np.tile(values.ravel(), columns // values.size)
 
 
-def padded(x: tirx.Buffer, workload: Workload, product: Product) -> tirx.Buffer:
-    """Emits the data with its border and a register of bytes behind it, that vectors may begin inside of it."""
-    shape = workload.operands[0].shape
-    image = (shape[0], shape[1], shape[2], shape[3]) if product.pad else (1, 1, 1, math.prod(shape))
-    widths, value = (product.pad.widths, product.pad.value) if product.pad else (((0, 0),) * 4, 0.0)
-    return copies.padded(x, image, widths, value)
-
-
-def padding_cost(product: Product) -> Cost:
+def padding_cost(product: IntegerProduct) -> Cost:
     """Instructions of the padded copy, if there is one: a load and a store a vector."""
     if product.pad is None:
         return Cost()

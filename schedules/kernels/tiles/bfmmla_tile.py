@@ -21,6 +21,7 @@ from schedules.intrinsics.mmla import BLOCK
 from schedules.intrinsics.vector import zip_halves
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
+from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.tiles import mmla_tile
 from schedules.tir.emit import i64, load, store
 
@@ -29,9 +30,6 @@ STEPS = LANES // K_STEP
 
 UNROLL = (4, 2)
 """k steps of a loop iteration; the first that divides all of them."""
-
-NOTHING = -1
-"""In an order of k: a k that is met twice, or none, and here by a weight of zero."""
 
 Segments = Sequence[tuple[int, int]]
 

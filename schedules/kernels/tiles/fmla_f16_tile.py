@@ -25,6 +25,7 @@ from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.fmla_f16 import LANES, fmla_lane, fmlal, widened
 from schedules.kernels.common.contract import Array
+from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.tiles.fmla_tile import (
     FMLA_LATENCY,
     FMLA_PER_CYCLE,
@@ -51,9 +52,6 @@ same place for all that LLVM knows: a batch makes pairs of both."""
 
 WINDOW_LIMIT = 0.5
 """What the magnitudes of a chunk's weights add up to at most."""
-
-NOTHING = -1
-"""In an order of k: a k that is met twice, and here by a weight of zero."""
 
 
 def check_registers(rows: int, vectors: int) -> None:

@@ -36,11 +36,12 @@ from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, Rejection
-from schedules.kernels.common.cost_model import VECTOR_PIPES
+from schedules.kernels.common.cost_model import VECTOR_PIPES, cheapest_by
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.gemm import panel_selection, product_f32
+from schedules.kernels.gemm import panel_selection, product_float
 from schedules.kernels.gemm.gemm_f32 import TILES
+from schedules.kernels.gemm.product import pair
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd.transforms import INPUT_OPERATIONS, OUTPUT_OPERATIONS, READS, TAPS
 from schedules.kernels.winograd.winograd_stages import Stages
@@ -66,7 +67,7 @@ LEAST_TILES = 8
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes `arm.conv2d` in float32 with constant weights, 3 x 3, stride 1, channels in fours."""
-    product = product_f32.product_of(workload, NAME)
+    product = product_float.product_of(workload, NAME)
     if isinstance(product, Rejection):
         return product
     if workload.composite != "arm.conv2d":
@@ -74,8 +75,8 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
     w = workload.operands[1].shape
     for what, limit, actual in (
         ("kernel", (TAPS, TAPS), w[1:3]),
-        ("strides", (1, 1), product_f32.pair(workload, "strides")),
-        ("dilation", (1, 1), product_f32.pair(workload, "dilation")),
+        ("strides", (1, 1), pair(workload, "strides")),
+        ("dilation", (1, 1), pair(workload, "dilation")),
         ("groups", 1, product.groups),
     ):
         if limit != actual:
@@ -87,7 +88,12 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
-    return panel_selection.best(workload, core, candidates, estimate, instructions)
+    return cheapest_by(
+        candidates(workload, core),
+        lambda params: estimate(workload, params, core),
+        lambda params: instructions(workload, params),
+        panel_selection.MODEL_ERROR,
+    )
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
@@ -168,7 +174,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
         .transpose(0, 2, 1, 3)
     )
     packed = [panels.reshape(cut.products, -1), u[:, :, full:].reshape(cut.products, -1)]
-    return np.concatenate(packed, axis=1).ravel(), product_f32.bias_of(workload, constants, cut.columns)
+    return np.concatenate(packed, axis=1).ravel(), product_float.bias_of(workload, constants, cut.columns)
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schedules.composites.workload import Workload
 from schedules.intrinsics.fmla import LANES
-from schedules.kernels.gemm import product_f32
+from schedules.kernels.gemm.product import padding
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd.transforms import TAPS, Transform
 
@@ -87,7 +87,7 @@ class Plan:
     @property
     def widths(self) -> tuple[tuple[int, int], ...]:
         """Of the border that makes the data whole tiles."""
-        top, left, _, _ = product_f32.padding(self.workload)
+        top, left, _, _ = padding(self.workload)
         _, height, width, _ = self.workload.operands[0].shape
         _, down, across = self.grid
         m, more = self.params.outputs, TAPS - 1

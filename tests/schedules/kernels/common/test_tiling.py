@@ -8,20 +8,20 @@ from tvm import ir
 from schedules.cores import CORES
 from schedules.kernels.common import tiling
 from schedules.kernels.gemm import gemm_s8_mmla, gemm_s8_sdot
-from schedules.kernels.gemm.product_s8 import Product, product_of
+from schedules.kernels.gemm.product_s8 import IntegerProduct, product_of
 from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.products import conv, linear
 from tests.schedules.programs import Array, run_on_host
 
 
-def _product(rows: int, columns: int, groups: int) -> Product:
+def _product(rows: int, columns: int, groups: int) -> IntegerProduct:
     case = conv((1, 1, rows, groups), groups * columns, (1, 1), groups=groups) if groups > 1 else None
     product = product_of((case or linear((rows,), 1, columns)).workload, "any")
-    assert isinstance(product, Product)
+    assert isinstance(product, IntegerProduct)
     return product
 
 
-def _counts(product: Product, rows: int, width: int, blocks: int, parallel: bool) -> Array:
+def _counts(product: IntegerProduct, rows: int, width: int, blocks: int, parallel: bool) -> Array:
     """How often each element [group][row][column] is visited, with tiles of `rows` by `width`."""
     shape = (product.groups, product.rows.count, product.columns)
     with kernel_function("count", [(shape, "int32"), (shape, "int32")]) as function:

@@ -14,7 +14,7 @@ from schedules.kernels.common.contract import Match, Rejection
 from schedules.kernels.elementwise.binary_forms import Exact, Linear, Per, Steps
 from schedules.kernels.epilogues.residual_s8 import separate
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
-from schedules.kernels.gemm.product_s8 import Product, products_of
+from schedules.kernels.gemm.product_s8 import IntegerProduct, products_of
 from schedules.numerics import tosa
 from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.values import dequantize
@@ -51,7 +51,7 @@ def with_residual(case: Case, pers: Pers, low: int | None = None, *, numerics: s
     return Case(workload, (*case.inputs, other), case.constants, expected)
 
 
-def product(workload: Workload) -> Product:
+def product(workload: Workload) -> IntegerProduct:
     found = products_of(workload, "test")
     assert not isinstance(found, Rejection)
     return found[0]

@@ -11,7 +11,8 @@ from schedules.kernels.common.contract import Match, Rejection
 from schedules.kernels.gemm import gemm_s8_mlal as kernel
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.gemm_s8_mlal import TILES, Params
-from schedules.kernels.gemm.k_chunks_s8 import Reading, reordered
+from schedules.kernels.gemm.k_chunks_s8 import Reading
+from schedules.kernels.gemm.product import reordered
 from schedules.kernels.tiles import mlal_tile
 from schedules.kernels.tiles.tile_stores import HALF
 from tests.schedules.products import MIXED, SIGNED, UNSIGNED, Case, Quant, check, conv, linear

@@ -3,7 +3,8 @@ import numpy as np
 import pytest
 
 from schedules.kernels.gemm import implicit_rows as implicit
-from schedules.kernels.gemm.k_chunks_s8 import NOTHING, Reading, reordered, whole
+from schedules.kernels.gemm.k_chunks_s8 import Reading, whole
+from schedules.kernels.gemm.product import NOTHING, reordered
 
 
 def convolution(channels: int, unit: int) -> Reading:

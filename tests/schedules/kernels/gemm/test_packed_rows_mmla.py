@@ -5,8 +5,8 @@ import pytest
 from schedules.kernels.common import copies
 from schedules.kernels.common.cost_model import Cost
 from schedules.kernels.gemm import packed_rows_mmla
-from schedules.kernels.gemm.k_chunks_s8 import NOTHING, reordered
-from schedules.kernels.gemm.product_s8 import Product, product_of
+from schedules.kernels.gemm.product import NOTHING, reordered
+from schedules.kernels.gemm.product_s8 import IntegerProduct, product_of
 from schedules.tir.emit import i64, kernel_function
 from tests.schedules.products import MIXED, SIGNED, Case, conv, linear
 from tests.schedules.programs import Array, run_on_host
@@ -31,13 +31,13 @@ CASES: list[tuple[str, Case]] = [
 ]
 
 
-def _product(case: Case) -> Product:
+def _product(case: Case) -> IntegerProduct:
     product = product_of(case.workload, "any")
-    assert isinstance(product, Product)
+    assert isinstance(product, IntegerProduct)
     return product
 
 
-def _rows(product: Product, data: Array) -> Array:
+def _rows(product: IntegerProduct, data: Array) -> Array:
     """The implicit matrix, int8."""
     signed = (data.astype(int) - (128 if product.flipped else 0)).astype(np.int8).ravel()
     _, height, width = product.rows.shape
@@ -49,7 +49,7 @@ def _rows(product: Product, data: Array) -> Array:
     return np.array(found)
 
 
-def _packed(case: Case, product: Product, steps: int) -> Array:
+def _packed(case: Case, product: IntegerProduct, steps: int) -> Array:
     """The panel of all rows, as [row][8 * steps]."""
     pairs = -(-product.rows.count // 2)
     shape = (steps, pairs, 2, 8)

@@ -8,16 +8,21 @@ import pytest
 from schedules.composites.workload import Magnitude, Operand, Pad, Step, Workload
 from schedules.kernels.common.contract import Rejection
 from schedules.kernels.epilogues.requantize import MAGIC_BITS
-from schedules.kernels.gemm.product_s8 import Product, offsets_and_multipliers, product_of, weights_by_column
+from schedules.kernels.gemm.product_s8 import (
+    IntegerProduct,
+    offsets_and_multipliers,
+    product_of,
+    weights_by_column,
+)
 from tests.schedules.products import UNSIGNED, conv, linear
 
 CONV = conv((1, 6, 5, 4), 6, (3, 3), groups=2, pads=(1, 0, 1, 0))
 LINEAR = linear((2, 3), 9, 7)
 
 
-def _product(workload: Workload) -> Product:
+def _product(workload: Workload) -> IntegerProduct:
     found = product_of(workload, "any")
-    assert isinstance(found, Product)
+    assert isinstance(found, IntegerProduct)
     return found
 
 
@@ -26,7 +31,7 @@ def test_a_convolution_is_a_product_a_group():
     assert (product.rows.count, product.rows.depth, product.columns, product.groups) == (6 * 3, 18, 3, 2)
     assert product.data == (1, 8, 5, 4)
     assert product.macs == 18 * 18 * 6
-    assert product.group_offset() == 2
+    assert product.group_step == 2
 
 
 def test_a_linear_layer_is_one_product_of_all_leading_dimensions():

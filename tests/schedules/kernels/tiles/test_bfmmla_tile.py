@@ -3,7 +3,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from schedules.kernels.tiles.bfmmla_tile import NOTHING, is_staged, order, pack_columns, pack_rows, steps_of
+from schedules.kernels.gemm.product import NOTHING
+from schedules.kernels.tiles.bfmmla_tile import is_staged, order, pack_columns, pack_rows, steps_of
 from schedules.tir.emit import i64, kernel_function
 from tests.schedules.programs import run_on_host
 

@@ -2,8 +2,9 @@
 import numpy as np
 import pytest
 
+from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.tiles import fmla_f16_tile
-from schedules.kernels.tiles.fmla_f16_tile import CHUNK, NOTHING, WINDOW_LIMIT, column_powers, order, steps_of
+from schedules.kernels.tiles.fmla_f16_tile import CHUNK, WINDOW_LIMIT, column_powers, order, steps_of
 
 
 @pytest.mark.parametrize("segments", [((0, 16),), ((0, 9), (40, 9)), ((3, 5),), ((0, 31), (64, 8), (90, 1))])

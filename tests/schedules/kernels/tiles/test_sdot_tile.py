@@ -9,7 +9,8 @@ from arm_ext.board import Board
 from schedules.intrinsics.pin import pins
 from schedules.kernels.gemm import implicit_rows as implicit
 from schedules.kernels.gemm.gemm_s8_sdot import TILES
-from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading, reordered
+from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading
+from schedules.kernels.gemm.product import reordered
 from schedules.kernels.tiles import sdot_tile
 from schedules.tir.emit import i64, kernel_function, load, store
 from tests.schedules.programs import DOTPROD, assembly, loops, model_so

@@ -6,9 +6,10 @@ import pytest
 
 from schedules.composites.workload import Operand, Pad, Step, Workload
 from schedules.kernels.common.contract import Rejection
-from schedules.kernels.gemm import product_f32
+from schedules.kernels.gemm import product_float
 from schedules.kernels.gemm.implicit_rows import Rows
-from schedules.kernels.gemm.product_f32 import Product, product_of
+from schedules.kernels.gemm.product import Product
+from schedules.kernels.gemm.product_float import product_of
 from tests.schedules.float_cases import conv2d
 from tests.schedules.programs import linear
 
@@ -33,7 +34,7 @@ def test_weights_have_the_order_of_the_segments():
     product = product_of(workload, "k")
     assert isinstance(product, Product)
     w = np.arange(16, dtype=np.float32).reshape(4, 2, 1, 2)
-    grouped = product_f32.weights_by_group(workload, [w], product)
+    grouped = product_float.weights_by_group(workload, [w], product)
     np.testing.assert_array_equal(grouped[1], [[8, 12], [9, 13], [10, 14], [11, 15]])
 
 

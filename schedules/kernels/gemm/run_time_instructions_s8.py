@@ -41,7 +41,7 @@ def _as_it_is(value: ir.Expr) -> ir.Expr:
 
 
 @dataclass(frozen=True)
-class Unit:
+class Instruction:
     """An instruction that multiplies packed lines.
 
     Attributes:
@@ -84,7 +84,7 @@ class Unit:
         return self.lines == 1
 
 
-SMMLA = Unit(
+SMMLA = Instruction(
     "smmla",
     mmla.FEATURE,
     mmla.K_STEP,
@@ -95,7 +95,7 @@ SMMLA = Unit(
     lambda total, _: total,
 )
 
-SDOT = Unit(
+SDOT = Instruction(
     "sdot",
     DOTPROD,
     4,
@@ -120,7 +120,7 @@ def _inverted(b: ir.Expr) -> ir.Expr:
     return T.Bind(b ^ mask)
 
 
-SMLSL = Unit(
+SMLSL = Instruction(
     "smlsl",
     "neon",
     VECTOR,
@@ -136,7 +136,7 @@ SMLSL = Unit(
 )
 
 
-def units_of(core: Core) -> tuple[Unit, ...]:
+def units_of(core: Core) -> tuple[Instruction, ...]:
     """Those worth considering on a core."""
     found = tuple(unit for unit in (SMMLA, SDOT) if unit.feature in core.features)
     return found or ((SMLSL,) if core.neon else ())

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop order of instructions that take rows by lane, as they lie: blocks of rows by panels of columns.
+
+A tile loads a vector of k of each of its rows and takes them by lane. Data is copied only to give a convolution its
+border. B is packed at compile time into panels of one tile's width, [group][N / width][K][width], and a group's last
+panel is as narrow as N allows. A task is one panel times one block of rows.
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics.fmla import LANES as WIDE_LANES
+from schedules.intrinsics.narrow import fma
+from schedules.kernels.common.contract import Array
+from schedules.kernels.epilogues import epilogue_half
+from schedules.kernels.gemm import panel_selection, widen_s8
+from schedules.kernels.gemm.gemm import Call, Gemm, P, Unit
+from schedules.kernels.gemm.panel_tiling import Cut, Place, Tile
+from schedules.kernels.gemm.product import Product, reordered, weights_by_column
+from schedules.kernels.gemm.product_float import WEIGHT_ONLY
+from schedules.tir.emit import i64, load, store
+
+Segments = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class PanelParams:
+    """How the result is cut.
+
+    Attributes:
+        rows: Rows of a register tile.
+        vectors: Columns of a register tile, in vectors.
+        row_block: Rows that a task multiplies by one panel, a multiple of `rows`.
+        parallel: Whether tasks are spread over the runtime's threads.
+    """
+
+    rows: int
+    vectors: int
+    row_block: int
+    parallel: bool
+
+    check_registers: ClassVar[Any]
+    """Raises ValueError if a tile of so many rows and vectors has no registers."""
+
+    def __post_init__(self) -> None:
+        self.check_registers(self.rows, self.vectors)
+        if self.row_block < self.rows or self.row_block % self.rows:
+            raise ValueError(f"row_block {self.row_block} is not a multiple of {self.rows} rows")
+
+
+Multiply = Callable[[Place, int, int], tirx.Buffer]
+"""Emits the sum over k of a tile: (where, rows, width) to float32 [rows][width], flat, with the bias."""
+
+BeginTask = Callable[[ir.Expr, int], Multiply]
+"""Emits what a task has of its own, for a panel: (its first column of all groups' padded columns, its width)."""
+
+
+class RegisterTile(NamedTuple):
+    """One kind of register tile.
+
+    Attributes:
+        rows: Rows.
+        vectors: Vectors of columns.
+        segments: (offset from the row's start, length) of each contiguous piece of a row's k.
+    """
+
+    rows: int
+    vectors: int
+    segments: Segments
+
+
+class PanelUnit(Unit[P, Product]):
+    """An instruction in this loop order.
+
+    Attributes:
+        dtype: Of the data.
+        lanes: Columns of an accumulator.
+        ranks_widening: Whether tiles whose estimates tie are ranked by what they widen, too: each block of rows widens
+            int8 weights again.
+    """
+
+    dtype: str
+    lanes: int
+    ranks_widening: bool = True
+    tie = panel_selection.MODEL_ERROR
+
+    def tile_of(self, params: P) -> PanelParams:
+        """What cuts the result."""
+        return params
+
+    def params_of(self, tile: Any) -> P:
+        """The parameters that cut the result so."""
+        return tile  # type: ignore[no-any-return] # a subclass whose parameters are other ones overrides both
+
+    @abstractmethod
+    def order(self, product: Product) -> Array:
+        """For each row of a panel of B which k it holds."""
+
+    @abstractmethod
+    def cycles(self, tile: RegisterTile, params: P, after: float, core: Core) -> float:
+        """Cycles of one tile with all loads in L1, and of the instructions `after` its sum."""
+
+    @abstractmethod
+    def instructions(self, tile: RegisterTile, params: P) -> float:
+        """Instructions of the sum of one tile."""
+
+    def epilogue_instructions(self, workload: Workload) -> float:
+        """Of a vector of four outputs."""
+        return epilogue_half.instructions(workload.epilogue, workload.output_dtype)
+
+    @abstractmethod
+    def begin(self, call: Call[P, Product], cut: Cut) -> BeginTask:
+        """Emits what all tasks of a product share, and says what each of them begins with."""
+
+    def cut(self, product: Product, params: P) -> Cut:
+        """A product, cut."""
+        tile = self.tile_of(params)
+        return Cut(product, tile.rows, tile.vectors * self.lanes, tile.row_block, self.lanes)
+
+    def symbol(self, workload: Workload) -> str:
+        """Of the function."""
+        return "_".join((workload.composite.replace(".", "_"), *(step.name for step in workload.epilogue)))
+
+    def takes_sve(self, params: P) -> bool:
+        """Whether steps take instructions of SVE."""
+        return False
+
+    def widening(self, workload: Workload, cut: Cut) -> float:
+        """Instructions that widen int8 weights, once a task."""
+        if workload.composite != WEIGHT_ONLY:
+            return 0.0
+        weights = cut.padded_columns * cut.product.rows.depth
+        return cut.blocks * weights * widen_s8.INSTRUCTIONS[self.dtype]
+
+
+class ByPanels(Gemm[P, Product], Generic[P]):
+    """A kernel in this loop order."""
+
+    unit: PanelUnit[P]
+
+    def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
+        """Every tile, in blocks of rows for caches and threads; see `panel_selection.blocked`."""
+        product = max(self.products(workload), key=lambda product: product.rows.count * product.rows.depth)
+        return tuple(
+            self.unit.params_of(
+                panel_selection.blocked(
+                    self.unit.tile_of(params),
+                    lambda tile: self.unit.cut(product, self.unit.params_of(tile)),
+                    lambda tile: self.estimate(workload, self.unit.params_of(tile), core),
+                    self.unit.dtype,
+                    core,
+                )
+            )
+            for params in self.unit.tiles(workload, core)
+        )
+
+    def estimate(self, workload: Workload, params: P, core: Core) -> float:
+        """Cycles of one call on one core: those of the register tiles, and what L1 does not keep for the next."""
+        cuts = self.cuts(workload, params)
+        data = math.prod(workload.operands[0].shape)
+        fetched = cuts if self.unit.counts_fetching else ()
+        fetching = sum(panel_selection.fetching(cut, data, self.unit.dtype, core) for cut in fetched)
+        cycles = sum(
+            count * self.unit.cycles(tile, params, after, core)
+            for tile, after, count in self._register_tiles(workload, cuts)
+        )
+        widening = sum(self.unit.widening(workload, cut) for cut in cuts)
+        return fetching + cycles + widening / core.issue_width
+
+    def instructions(self, workload: Workload, params: P) -> float:
+        """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
+        cuts = self.cuts(workload, params)
+        widened = cuts if self.unit.ranks_widening else ()
+        return sum(self.unit.widening(workload, cut) for cut in widened) + sum(
+            count * (self.unit.instructions(tile, params) + after)
+            for tile, after, count in self._register_tiles(workload, cuts)
+        )
+
+    def cuts(self, workload: Workload, params: P) -> list[Cut]:
+        """The products, cut."""
+        return [self.unit.cut(product, params) for product in self.products(workload)]
+
+    def emit(self, call: Call[P, Product]) -> None:
+        """Emits the loop over tasks."""
+        cut = self.unit.cut(call.product, call.params)
+        begin_task = self.unit.begin(call, cut)
+
+        def begin(column: ir.Expr, width: int) -> Tile:
+            multiply = begin_task(column, width)
+
+            def tile(place: Place, rows: int, width: int, columns: int) -> None:
+                self.finish(call, place, rows, width, columns, multiply(place, rows, width))
+
+            return tile
+
+        cut.tasks(parallel=self.unit.tile_of(call.params).parallel, begin=begin)
+
+    def finish(
+        self,
+        call: Call[P, Product],
+        place: Place,
+        rows: int,
+        width: int,
+        columns: int,
+        acc: tirx.Buffer,
+    ) -> None:
+        """Emits the epilogue of a tile: `columns` of the panel's `width` are part of the result."""
+        left = place.group * call.product.columns + place.column
+        for r in range(rows):
+            epilogue_half.finish(
+                call.workload.epilogue,
+                acc,
+                r * width,
+                columns,
+                call.output,
+                call.target(place.row + r, left),
+                call.residual,
+                sve=self.unit.takes_sve(call.params),
+            )
+
+    def _register_tiles(
+        self, workload: Workload, cuts: Sequence[Cut]
+    ) -> Iterator[tuple[RegisterTile, float, int]]:
+        """The kinds of register tile, with instructions besides the sum, and how many."""
+        of_vector = self.unit.epilogue_instructions(workload)
+        for cut in cuts:
+            for rows, width, count in cut.register_tiles():
+                after = rows * (panel_selection.finding(cut.product) + width // WIDE_LANES * of_vector)
+                yield RegisterTile(rows, width // self.unit.lanes, cut.product.rows.segments), after, count
+
+
+def panels(workload: Workload, constants: Sequence[Array], product: Product, order: Array) -> Array:
+    """The weights [groups, k in that order, columns]."""
+    return reordered(weights_by_column(workload, constants, product), order).transpose(0, 2, 1)
+
+
+def scaled(
+    columns: tirx.Buffer,
+    first: ir.Expr,
+    distance: int,
+    total: Callable[[int, int], ir.Expr],
+    rows: int,
+    width: int,
+) -> tirx.Buffer:
+    """Emits each column's sums times its scale, plus its bias.
+
+    Args:
+        columns: float32: all scales, and `distance` behind them all biases.
+        first: The tile's first column there.
+        distance: Columns of all panels.
+        total: Four sums, float32x4: (row, vector of columns).
+        rows: Of the tile.
+        width: Columns of the tile.
+
+    Returns:
+        float32 [rows][width], flat.
+    """
+    acc = T.alloc_buffer((rows * width,), "float32", layout=None)
+    for column in range(width // WIDE_LANES):
+        at = first + column * WIDE_LANES
+        scale, bias = (load(columns, at + part * distance, WIDE_LANES) for part in range(2))
+        for r in range(rows):
+            store(acc, fma(total(r, column), scale, bias), i64(r * width + column * WIDE_LANES), WIDE_LANES)
+    return acc

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop order of instructions that want rows packed, or that requantise: tiles of rows by blocks of columns.
+
+A task makes one tile of rows ready for the instruction, and multiplies it by every panel of a block of columns.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.kernels.common import threads, tiling
+from schedules.kernels.common.cost_model import Cost
+from schedules.kernels.gemm.gemm import Call, Gemm, Q, Unit
+
+ROW_OVERHEAD = 12
+"""Scalar instructions of a row of a tile: where it begins, and where it is stored."""
+
+TILE_OVERHEAD = 8
+"""Scalar instructions of a tile: where its constants and its outputs lie, and the loop over tiles."""
+
+
+class Tile(NamedTuple):
+    """The size of a register tile.
+
+    Attributes:
+        rows: Rows.
+        columns: Columns.
+        vectors: Of accumulators that a row, or a pair of rows, has.
+    """
+
+    rows: int
+    columns: int
+    vectors: int
+
+
+class RowParams(Protocol):
+    """What the parameters of all these kernels have."""
+
+    @property
+    def column_blocks(self) -> int:
+        """How many tasks share the columns of one tile of rows."""
+
+    @property
+    def parallel(self) -> bool:
+        """Whether tasks are spread over the runtime's threads."""
+
+    @property
+    def tile(self) -> Tile:
+        """The register tile."""
+
+
+R = TypeVar("R", bound=RowParams)
+
+Ready = tuple[tirx.Buffer, Sequence[ir.Expr]]
+"""What rows of a tile are read from, and where each begins."""
+
+
+class Place(NamedTuple):
+    """Where a register tile is.
+
+    Attributes:
+        row: Its first row.
+        rows: How many it has.
+        column: Its first column, counted through all groups.
+        columns: How many of its columns are part of the result.
+    """
+
+    row: ir.Expr
+    rows: int
+    column: ir.Expr
+    columns: int
+
+
+EmitTile = Callable[[Ready, ir.Expr, Place], None]
+"""Emits a register tile and stores what becomes of its sums: (rows, number of the panel of columns, where)."""
+
+
+class RowUnit(Unit[R, Q]):
+    """An instruction in this loop order."""
+
+    @abstractmethod
+    def ready_cost(self, product: Q, rows: int) -> Cost:
+        """Of making the rows of a tile ready."""
+
+    @abstractmethod
+    def tile_cost(self, workload: Workload, product: Q, params: R, rows: int) -> Cost:
+        """Of one tile: the sum over k, what follows it, and its stores."""
+
+    def padding_cost(self, product: Q) -> Cost:
+        """Of the padded copy of the data, where there is one; left out here."""
+        return Cost()
+
+    def fetching(self, product: Q, params: R, core: Core) -> float:
+        """Cycles of reading again what L1 did not keep."""
+        return 0.0
+
+    @abstractmethod
+    def ready(self, call: Call[R, Q], starts: Sequence[ir.Expr], count: int) -> Ready:
+        """Emits what is done once for all columns of a tile of rows.
+
+        Args:
+            call: Whose rows.
+            starts: Where each row begins; an odd last one is there twice.
+            count: How many there are.
+        """
+
+    @abstractmethod
+    def begin(self, call: Call[R, Q]) -> EmitTile:
+        """Emits what all tiles of a product share, and says how a tile is emitted."""
+
+    def column_tiles(self, product: Q, params: R) -> int:
+        """Tiles of the columns of one group."""
+        return -(-product.columns // params.tile.columns)
+
+
+class ByRows(Gemm[R, Q], Generic[R, Q]):
+    """A kernel in this loop order."""
+
+    unit: RowUnit[R, Q]
+
+    def candidates(self, workload: Workload, core: Core) -> tuple[R, ...]:
+        """Every tile; calls that are worth it in tasks for the threads, and for L1."""
+        product = max(self.products(workload), key=lambda product: product.macs)
+        found = []
+        for tile in self.unit.tiles(workload, core):
+            params: Any = tile
+            if self.estimate(workload, params, core) >= threads.PARALLEL_CYCLES:
+                blocks, parallel = tiling.shares(product, params.tile.rows, params.tile.columns)
+                params = replace(params, column_blocks=blocks, parallel=parallel)
+                params = tiling.for_cache(
+                    params,
+                    product.columns // params.tile.columns,
+                    lambda option: self.estimate(workload, option, core),
+                )
+            found.append(params)
+        return tuple(found)
+
+    def estimate(self, workload: Workload, params: R, core: Core) -> float:
+        """Cycles of one call on one core, with what it reads in L1 at first."""
+        fetching = sum(self.unit.fetching(product, params, core) for product in self.products(workload))
+        return (self.cost(workload, params) + Cost(fetching=fetching)).cycles(core)
+
+    def instructions(self, workload: Workload, params: R) -> float:
+        """Those of `cost`."""
+        return self.cost(workload, params).instructions
+
+    def cost(self, workload: Workload, params: R) -> Cost:
+        """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
+        products = self.products(workload)
+        total = sum((self._product_cost(workload, product, params) for product in products), Cost())
+        return total + self.unit.padding_cost(products[0])
+
+    def _product_cost(self, workload: Workload, product: Q, params: R) -> Cost:
+        total, tile = Cost(), params.tile
+        full, rest = divmod(product.rows.count, tile.rows)
+        for rows, tiles in ((tile.rows, full), (rest, 1)):
+            if rows and tiles:
+                columns = self.unit.tile_cost(workload, product, params, rows)
+                ready = self.unit.ready_cost(product, rows) * params.column_blocks
+                total += (ready + columns * self.unit.column_tiles(product, params)) * tiles
+        return total * product.groups
+
+    def emit(self, call: Call[R, Q]) -> None:
+        """Emits the loop over tasks."""
+        product, params, tile = call.product, call.params, call.params.tile
+        emit_tile = self.unit.begin(call)
+
+        def row_tile(group: ir.Expr, first: ir.Expr, count: int, block: ir.Expr) -> None:
+            at = product.rows.offsets(first, count, tile.rows)
+            starts = [T.Bind(start + group * product.group_step) for start in at]
+            a = self.unit.ready(call, starts, count)
+
+            def column_tile(index: ir.Expr, columns: int) -> None:
+                panel = T.Bind(group * self.unit.column_tiles(product, params) + index)
+                emit_tile(
+                    a, panel, Place(first, count, group * product.columns + index * tile.columns, columns)
+                )
+
+            tiling.column_tiles(product.columns, tile.columns, (block, params.column_blocks), column_tile)
+
+        tiling.tasks(product, tile.rows, params.column_blocks, params.parallel, row_tile)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one skeleton of kernels that multiply by constant weights: candidates, packing, cost, and the function around it.
+
+A kernel is an instruction's `Unit` in one of two loop orders. `by_panels` takes rows where they lie: a task multiplies
+a block of rows by one panel of columns. `by_rows` first makes a tile of rows ready, as packed, for all columns of a
+task. Each element of a result is summed by one task in an order that all tiles have: the result depends neither on
+tiles nor on threads.
+
+A further instruction is a file that defines its unit and ends as the others do:
+
+    _KERNEL = ByRows(_Smmla())
+    matches, default, candidates = _KERNEL.matches, _KERNEL.default, _KERNEL.candidates
+    estimate, pack, build = _KERNEL.estimate, _KERNEL.pack, _KERNEL.build
+
+and has a line in `select.KERNELS`.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from tvm import ir, tirx
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.intrinsics import bfloat
+from schedules.kernels.common import copies
+from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.cost_model import cheapest_by
+from schedules.kernels.gemm.product import Product
+from schedules.tir.emit import kernel_function
+
+P = TypeVar("P", bound=Any)
+"""A kernel's `Params`."""
+
+Q = TypeVar("Q", bound=Product)
+"""What a unit reads of a workload."""
+
+
+class Unit(ABC, Generic[P, Q]):
+    """An instruction of products: what it computes, on what tiles, and how operands are packed for it.
+
+    Attributes:
+        name: The kernel's.
+        feature: What a core must have; none if empty.
+        tie: Estimates of tiles closer than this, as a share, rank nothing: fewer instructions decide.
+        counts_fetching: Whether estimates count what L1 does not keep; else all loads are taken to be in L1.
+    """
+
+    name: str
+    feature: str = ""
+    tie: float
+    counts_fetching: bool = True
+
+    @abstractmethod
+    def products(self, workload: Workload) -> tuple[Q, ...] | Rejection:
+        """What the workload computes, one product a phase of a transposed convolution."""
+
+    @abstractmethod
+    def describe(self, workload: Workload) -> str:
+        """What the products are, such as "int8 product"."""
+
+    @abstractmethod
+    def symbol(self, workload: Workload) -> str:
+        """Of the function."""
+
+    @abstractmethod
+    def tiles(self, workload: Workload, core: Core) -> Sequence[P]:
+        """The register tiles worth considering, all of a call one task."""
+
+    @abstractmethod
+    def constants(self, workload: Workload, product: Q, params: P) -> Sequence[tuple[int, str]]:
+        """Number of elements and dtype of each array of `pack`."""
+
+    @abstractmethod
+    def pack(
+        self, workload: Workload, constants: Sequence[Array], product: Q, params: P
+    ) -> tuple[Array, ...]:
+        """Weights in panels, and what else belongs to columns, each flat."""
+
+    def more_constants(self, product: Q) -> tuple[Array, ...]:
+        """Constants of the function that all products share."""
+        return ()
+
+    def reads_past_the_data(self, product: Q) -> bool:
+        """Whether vectors may end up to a register behind the data."""
+        return False
+
+    def scope(self, params: P) -> AbstractContextManager[Any]:
+        """What all code of a product stands in."""
+        return nullcontext()
+
+    def has(self, core: Core) -> bool:
+        """Whether the core has `feature`."""
+        return not self.feature or self.feature in core.features
+
+
+@dataclass(frozen=True)
+class Call(Generic[P, Q]):
+    """The code of one product: what it computes, and the flat buffers that it reads and writes.
+
+    Attributes:
+        workload: Of the whole function.
+        product: One of its products.
+        params: How it is cut.
+        x: The data, padded.
+        inputs: All inputs of the function.
+        packed: Its packed constants, those of all products one behind the other.
+        before: How many elements of each belong to the products before this one.
+        output: The result.
+    """
+
+    workload: Workload
+    product: Q
+    params: P
+    x: tirx.Buffer
+    inputs: Sequence[tirx.Buffer]
+    packed: Sequence[tirx.Buffer]
+    before: Sequence[int]
+    output: tirx.Buffer
+
+    @property
+    def residual(self) -> tirx.Buffer | None:
+        """What a step "residual" adds."""
+        step = self.workload.step("residual")
+        return self.inputs[step.operand.index] if step and step.operand else None
+
+    def row(self, group: ir.Expr, row: ir.Expr) -> ir.Expr:
+        """Where a row of A begins."""
+        return self.product.rows.offset(row) + group * self.product.group_step
+
+    def target(self, row: ir.Expr, column: ir.Expr) -> ir.Expr:
+        """Where an element of the result lies; columns count through all groups."""
+        return self.product.target(row) + column
+
+
+class Gemm(ABC, Generic[P, Q]):
+    """A kernel on a unit; its public functions are those of `schedules.kernels.common.contract.Kernel`."""
+
+    def __init__(self, unit: Unit[P, Q]) -> None:
+        self.unit = unit
+
+    def matches(self, workload: Workload, core: Core) -> Match | Rejection:
+        """Takes products with constant weights, of the unit's dtypes, on cores with the instruction."""
+        products = self.unit.products(workload)
+        if isinstance(products, Rejection):
+            return products
+        if not self.unit.has(core):
+            return Rejection(self.unit.name, "the core lacks a feature", self.unit.feature, core.name)
+        return Match(f"{self.unit.describe(workload)} {', '.join(str(product) for product in products)}")
+
+    def default(self, workload: Workload, core: Core) -> P:
+        """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
+        return cheapest_by(
+            self.candidates(workload, core),
+            lambda params: self.estimate(workload, params, core),
+            lambda params: self.instructions(workload, params),
+            self.unit.tie,
+        )
+
+    @abstractmethod
+    def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
+        """Every tile; calls that are worth it in tasks for threads and caches."""
+
+    @abstractmethod
+    def estimate(self, workload: Workload, params: P, core: Core) -> float:
+        """Cycles of one call on one core, with what it reads in L1 at first."""
+
+    @abstractmethod
+    def instructions(self, workload: Workload, params: P) -> float:
+        """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
+
+    @abstractmethod
+    def emit(self, call: Call[P, Q]) -> None:
+        """Emits the tasks of one product."""
+
+    def pack(self, workload: Workload, params: P, constants: Sequence[Array]) -> tuple[Array, ...]:
+        """Weights in panels, and what else belongs to columns."""
+        products = self.products(workload)
+        packed = [self.unit.pack(workload, constants, product, params) for product in products]
+        return (*map(np.concatenate, zip(*packed, strict=True)), *self.unit.more_constants(products[0]))
+
+    def build(self, workload: Workload, params: P) -> tirx.PrimFunc:
+        """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+        products = self.products(workload)
+        constants = [self.unit.constants(workload, product, params) for product in products]
+        sizes = [[size for size, _ in each] for each in constants]
+        arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+        arguments += [
+            ((sum(size),), dtype) for *size, dtype in zip(*sizes, (d for _, d in constants[0]), strict=True)
+        ]
+        arguments += [(each.shape, str(each.dtype)) for each in self.unit.more_constants(products[0])]
+        arguments.append((workload.output_shape, workload.output_dtype))
+        with kernel_function(self.unit.symbol(workload), arguments) as function:
+            buffers = [bfloat.bits(b) if str(b.dtype) == "bfloat16" else b for b in function.buffers]
+            *inputs, output = buffers
+            inputs, packed = inputs[: len(workload.inputs)], inputs[len(workload.inputs) :]
+            x = self._data(workload, products, inputs[workload.operands[0].index])
+            for index, product in enumerate(products):
+                before = [sum(size) for size in zip([0] * len(sizes[0]), *sizes[:index], strict=True)]
+                with self.unit.scope(params):
+                    self.emit(Call(workload, product, params, x, inputs, packed, before, output))
+        return function.prim_func
+
+    def products(self, workload: Workload) -> tuple[Q, ...]:
+        """Those of a workload that it takes."""
+        return taken(self.unit.products(workload), workload)
+
+    def _data(self, workload: Workload, products: Sequence[Q], x: tirx.Buffer) -> tirx.Buffer:
+        """Emits the data with its border, or a register behind it, that vectors may begin inside of it."""
+        shape, pad = workload.operands[0].shape, products[0].pad
+        if pad is not None:
+            return copies.padded(x, shape, pad.widths, pad.value)
+        if any(map(self.unit.reads_past_the_data, products)):
+            return copies.padded(x, (1, 1, 1, math.prod(shape)), ((0, 0),) * 4, 0.0)
+        return x

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A convolution or linear layer with constant weights as a matrix product a group, whatever its arithmetic.
+
+`product_float` and `product_s8` say which workloads are products, and what follows the sums.
+"""
+
+import ast
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir
+
+from schedules.composites.transposed_convolution import Geometry
+from schedules.composites.workload import Pad, Workload
+from schedules.kernels.common.contract import Array
+from schedules.kernels.gemm import implicit_rows as implicit
+from schedules.kernels.gemm import transposed_phases
+from schedules.kernels.gemm.implicit_rows import Rows
+from schedules.kernels.gemm.transposed_phases import Kernels
+
+NOTHING = -1
+"""In an order of k: an element that is met twice, or none at all, and here by a weight of zero."""
+
+Misfit = tuple[str, str, str]
+"""Why a workload is no product: reason, limit and actual value."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """One matrix product a group.
+
+    Attributes:
+        rows: The matrix A of the first group.
+        columns: Columns of one group.
+        groups: How many.
+        group_step: Elements from a row of one group to that of the next.
+        pad: Of the data, or None; `rows` lie in data that is padded.
+        output: Where the rows of the result lie; None for side by side.
+        kernels: See `transposed_phases.Part`; none but of a transposed convolution.
+    """
+
+    rows: Rows
+    columns: int
+    groups: int
+    group_step: int
+    pad: Pad | None
+    output: Rows | None = None
+    kernels: Kernels = ()
+
+    def __str__(self) -> str:
+        groups = f"{self.groups} x " if self.groups > 1 else ""
+        return f"{groups}{self.rows.count} x {self.rows.depth} x {self.columns}"
+
+    def target(self, row: ir.Expr) -> ir.Expr:
+        """Where row `row` of the result begins."""
+        return self.output.offset(row) if self.output else row * (self.groups * self.columns)
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all groups."""
+        return self.rows.count * self.columns * self.rows.depth * self.groups
+
+
+def linear(workload: Workload) -> Product:
+    """The product of a linear layer: all leading dimensions of the data are rows."""
+    depth, columns = workload.operands[-1].shape
+    rows = math.prod(workload.operands[0].shape) // depth
+    return Product(implicit.linear(rows, depth), columns, 1, 0, None)
+
+
+def convolution(workload: Workload, pad: Pad | None) -> Product:
+    """The products of a convolution of data with that border, one a group."""
+    x, w = workload.operands
+    groups = int(dict(workload.attributes)["groups"])
+    images, height, width, channels = pad.padded(x.shape) if pad else x.shape
+    rows = implicit.convolution(
+        (images, height, width, channels),
+        (w.shape[1], w.shape[2]),
+        pair(workload, "strides"),
+        pair(workload, "dilation"),
+        groups,
+    )
+    return Product(rows, w.shape[0] // groups, groups, channels // groups, pad)
+
+
+def transposed_convolution(workload: Workload, zero: int) -> tuple[Product, ...] | Misfit:
+    """The products of a transposed convolution, one a phase of its outputs; what is no data counts as `zero`."""
+    x, w = workload.operands
+    geometry = Geometry.read(x.shape, w.shape, dict(workload.attributes))
+    problem = transposed_phases.problem(geometry)
+    if problem is not None:
+        return problem
+    pad = transposed_phases.pad_of(geometry, zero)
+    return tuple(
+        Product(part.rows, len(part.kernels) * w.shape[0], 1, 0, pad, part.output, part.kernels)
+        for part in transposed_phases.parts(geometry)
+    )
+
+
+def layout_misfit(workload: Workload) -> Misfit | None:
+    """Why a convolution's layout is no product."""
+    attributes = dict(workload.attributes)
+    layouts = (attributes["data_layout"], attributes["kernel_layout"], attributes["out_layout"])
+    if layouts not in (("NHWC", "OHWI", "NHWC"), ("NHWC", "OHWI", "")):
+        return "layout is not channels-last", "NHWC, OHWI", ", ".join(layouts)
+    return None
+
+
+def pair(workload: Workload, attribute: str) -> tuple[int, int]:
+    """A convolution's attribute of two integers."""
+    rows, columns = ast.literal_eval(dict(workload.attributes)[attribute])
+    return int(rows), int(columns)
+
+
+def padding(workload: Workload) -> tuple[int, int, int, int]:
+    """A convolution's border: top, left, bottom, right."""
+    top, left, bottom, right = ast.literal_eval(dict(workload.attributes)["padding"])
+    return int(top), int(left), int(bottom), int(right)
+
+
+def weights_by_column(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
+    """The weights [groups, columns, depth], k in the order of the rows' segments."""
+    w = constants[workload.operands[-1].index]
+    if w.ndim == 2:  # of a linear layer, [depth, columns]
+        return np.ascontiguousarray(w.T)[None]
+    if product.kernels:
+        return transposed_phases.weights_of(w, product.kernels)[None]
+    return w.reshape(product.groups, product.columns, product.rows.depth)
+
+
+def reordered(weights: Array, order: Array) -> Array:
+    """Weights [groups, columns, depth] as [groups, columns, packed depth], k in that order."""
+    zero = np.zeros((), weights.dtype)
+    return np.where(order == NOTHING, zero, weights[..., np.maximum(order, 0)])

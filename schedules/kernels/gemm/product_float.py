@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which float workloads are products: operands of one float dtype, or int8 weights and float data, and float steps.
+
+Sums and steps are float32 whatever the operands: a workload of 16-bit floats, or of int8 weights, is read as the
+float32 product that it is but for its dtypes.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from schedules.composites.workload import Pad, Workload
+from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.epilogues import epilogue_f32
+from schedules.kernels.gemm.product import (
+    Misfit,
+    Product,
+    convolution,
+    layout_misfit,
+    linear,
+    padding,
+    transposed_convolution,
+    weights_by_column,
+)
+
+LINEAR, CONV2D, TRANSPOSED = "arm.linear", "arm.conv2d", "arm.conv2d_transpose"
+COMPOSITES = (CONV2D, LINEAR)
+
+SUFFIXES = {"float16": "_f16", "bfloat16": "_bf16"}
+"""Of the composites' names."""
+
+CAST = "cast"
+"""The step that rounds to 16 bits."""
+
+LEAST_COLUMNS = 8
+"""Of a group of 16-bit floats, where there are several: those of depthwise convolutions leave most lanes unused."""
+
+WEIGHT_ONLY = "arm.linear_w8"
+"""The composite of int8 weights and float data."""
+
+SCALE = "scale"
+"""Its step that multiplies by the weights' scale."""
+
+
+def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Rejection:
+    """Reads a float32 workload of `COMPOSITES`, or a transposed convolution, which is several products.
+
+    Args:
+        workload: Any.
+        kernel: Who asks, for the rejection.
+    """
+    if workload.composite != TRANSPOSED:
+        product = product_of(workload, kernel)
+        return product if isinstance(product, Rejection) else (product,)
+    misfit = _misfit(workload)
+    if misfit is not None:
+        return Rejection(kernel, *misfit)
+    found = transposed_convolution(workload, 0)
+    return found if isinstance(found[0], Product) else Rejection(kernel, *found)
+
+
+def product_of(workload: Workload, kernel: str) -> Product | Rejection:
+    """Reads a float32 workload of `COMPOSITES`.
+
+    Args:
+        workload: Any.
+        kernel: Who asks, for the rejection.
+    """
+    if workload.composite not in COMPOSITES:
+        return Rejection(
+            kernel, "composite is no float32 product", " or ".join(COMPOSITES), workload.composite
+        )
+    misfit = _misfit(workload)
+    if misfit is not None:
+        return Rejection(kernel, *misfit)
+    if workload.composite == CONV2D:
+        border = padding(workload)
+        return convolution(workload, Pad.spatial(border, 0) if any(border) else None)
+    rank = len(workload.operands[1].shape)
+    if rank != 2:
+        return Rejection(kernel, "B is batched", "2 dimensions", f"{rank} dimensions")
+    return linear(workload)
+
+
+def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Rejection:
+    """Reads a linear layer or convolution with constant weights, of operands of one 16-bit dtype.
+
+    Args:
+        workload: Any.
+        kernel: Who asks, for the rejection.
+        half: The dtype.
+    """
+    composites = [name + SUFFIXES[half] for name in COMPOSITES]
+    if workload.composite not in composites:
+        return Rejection(
+            kernel, f"composite is no {half} product", " or ".join(composites), workload.composite
+        )
+    dtypes = {operand.dtype for operand in workload.operands}
+    if dtypes != {half}:
+        return Rejection(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)))
+    if workload.output_dtype not in (half, "float32"):
+        return Rejection(kernel, "output has another dtype", f"{half} or float32", workload.output_dtype)
+    product = product_of(in_full(workload), kernel)
+    if isinstance(product, Product) and product.groups > 1 and product.columns < LEAST_COLUMNS:
+        reason = "a group has fewer columns than a vector has lanes"
+        return Rejection(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
+    return product
+
+
+def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Product | Rejection:
+    """Reads a linear layer of int8 weights and data of the given dtype."""
+    if workload.composite != WEIGHT_ONLY:
+        return Rejection(kernel, "composite is no product of int8 weights", WEIGHT_ONLY, workload.composite)
+    dtypes = [operand.dtype for operand in workload.operands]
+    if dtypes != [data, "int8"]:
+        return Rejection(kernel, "dtype is another", f"{data}, int8", ", ".join(dtypes))
+    if workload.output_dtype not in (data, "float32"):
+        return Rejection(kernel, "output has another dtype", f"{data} or float32", workload.output_dtype)
+    return product_of(in_full(workload), kernel)
+
+
+def in_full(workload: Workload) -> Workload:
+    """The same in float32, without the steps that rounding and scales need; itself if it is float32."""
+    if workload.composite in (*COMPOSITES, TRANSPOSED):
+        return workload
+    return replace(
+        workload,
+        composite=workload.composite.rpartition("_")[0],
+        operands=tuple(replace(operand, dtype="float32") for operand in workload.operands),
+        epilogue=tuple(step for step in workload.epilogue if step.name not in (CAST, SCALE)),
+        output_dtype="float32",
+    )
+
+
+def weights_by_group(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
+    """The weights [groups, depth, columns], k in the order of the rows' segments."""
+    return weights_by_column(workload, constants, product).transpose(0, 2, 1)
+
+
+def bias_of(workload: Workload, constants: Sequence[Array], columns: int) -> Array:
+    """The bias [columns], once again for each run of output channels; zeros if there is none."""
+    step = workload.step("bias")
+    if step is None or step.operand is None:
+        return np.zeros(columns, np.float32)
+    bias = constants[step.operand.index].ravel()
+    return np.tile(bias, columns // len(bias))
+
+
+def scales_of(workload: Workload, constants: Sequence[Array], columns: int) -> Array:
+    """The scale of each column's int8 weights, float32 [columns]."""
+    step = workload.step(SCALE)
+    if step is None or step.operand is None:
+        raise ValueError(f"{workload.composite} has no step {SCALE!r}")
+    return np.broadcast_to(constants[step.operand.index].astype(np.float32).ravel(), (columns,))
+
+
+def _misfit(workload: Workload) -> Misfit | None:
+    """Why a workload is no float32 product."""
+    x, w = workload.operands
+    dtypes = {x.dtype, w.dtype, workload.output_dtype}
+    if dtypes != {"float32"}:
+        return "dtype is not float32", "float32", ", ".join(sorted(dtypes))
+    if w.kind != "constant":
+        return "weights are not constant", "constant", w.kind
+    unknown = [step.name for step in workload.epilogue if step.name not in epilogue_f32.INSTRUCTIONS]
+    if unknown:
+        return "a step has no implementation", ", ".join(epilogue_f32.INSTRUCTIONS), unknown[0]
+    if math.prod(x.shape) == 0 or math.prod(workload.output_shape) == 0:
+        return "a dimension is 0", "1 or more", str(x.shape)
+    return None if workload.composite == LINEAR else layout_misfit(workload)
