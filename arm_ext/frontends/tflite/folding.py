@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
+from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 
 _Array = npt.NDArray[Any]
@@ -56,7 +57,7 @@ def folded(c: Any, op: Any, code: str) -> _Array | None:
 
 def _typed(c: Any, output: Any, value: Any) -> _Array | None:
     found = np.asarray(value)
-    return found.astype(c.get_tensor_type_str(output.tensor.Type())) if found.size <= _MOST else None
+    return cast(found, c.get_tensor_type_str(output.tensor.Type())) if found.size <= _MOST else None
 
 
 def _plain(function: Callable[..., Any]) -> _Fold:
