@@ -13,6 +13,7 @@ from tvm.ir import Op
 from tvm.relax import transform
 
 from relay_passes.canonicalize.define_division import define_division
+from relay_passes.canonicalize.define_shifts import define_shifts
 from relay_passes.canonicalize.fold_constants import fold_constants
 from relay_passes.canonicalize.merge_constants import merge_constants
 from relay_passes.canonicalize.recognize_kernels import recognize_kernels
@@ -85,10 +86,11 @@ STEPS: tuple[Step, ...] = (
     Step("remove_aliases", _remove_aliases),
     # A value that only dead code shares (BatchNorm's running mean) would keep rules from it.
     Step("remove_dead_code", _remove_dead_code),
-    # Folding divides, too.
+    # Folding divides and shifts, too.
     Step("define_division", define_division),
+    Step("define_shifts", define_shifts),
     # Rules look for constants where importers leave calls of constants.
-    Step("fold_constants", fold_constants, needs=("define_division",)),
+    Step("fold_constants", fold_constants, needs=("define_division", "define_shifts")),
     # Rules look for operators where importers write kernels; their constants must be known.
     Step("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
     # An alias of a value that only a removed call needed would count as a second consumer of it.
