@@ -15,6 +15,7 @@ from tvm.relax import transform
 from relay_passes.canonicalize.define_division import define_division
 from relay_passes.canonicalize.define_shifts import define_shifts
 from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.canonicalize.keep_zeros import keep_zeros
 from relay_passes.canonicalize.merge_constants import merge_constants
 from relay_passes.canonicalize.recognize_kernels import recognize_kernels
 from relay_passes.ir.sources import bindings_of, relax_functions
@@ -89,8 +90,9 @@ STEPS: tuple[Step, ...] = (
     # Folding divides and shifts, too.
     Step("define_division", define_division),
     Step("define_shifts", define_shifts),
+    Step("keep_zeros", keep_zeros),
     # Rules look for constants where importers leave calls of constants.
-    Step("fold_constants", fold_constants, needs=("define_division", "define_shifts")),
+    Step("fold_constants", fold_constants, needs=("define_division", "define_shifts", "keep_zeros")),
     # Rules look for operators where importers write kernels; their constants must be known.
     Step("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
     # An alias of a value that only a removed call needed would count as a second consumer of it.
