@@ -13,10 +13,10 @@ ones in vectors. A count that is constant and within the width costs nothing.
 
 import numpy as np
 from tvm import IRModule, relax
-from tvm.ir import Call, Expr, GenericConst, Op, Var
+from tvm.ir import Call, Expr, GenericConst, Op
 
-from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
-from relay_passes.ir.upstream import run_upstream
+from relay_passes.canonicalize.rewrite_calls import rewrite_calls
+from relay_passes.ir.sources import sources_of, with_source
 
 _LEFT, _RIGHT = map(Op.get, ("relax.left_shift", "relax.right_shift"))
 
@@ -27,13 +27,7 @@ def define_shifts(mod: IRModule) -> IRModule:
     Args:
         mod: Its Relax functions are in A-normal form.
     """
-    changed = {gv: f for gv, f in relax_functions(mod) if any(_is_open(b.value) for b in bindings_of(f))}
-    if not changed:
-        return mod
-    out = mod.clone()
-    for gv, func in changed.items():
-        out.update_func(gv, map_calls(func, _rewritten))
-    return run_upstream(out, relax.transform.Normalize())
+    return rewrite_calls(mod, _is_open, _rewritten)
 
 
 def _width(call: Call) -> int:
@@ -51,9 +45,7 @@ def _is_open(value: Expr) -> bool:
     return bool((held < 0).any() or (held >= _width(value)).any())
 
 
-def _rewritten(_: Var, call: Call) -> Call:
-    if not _is_open(call):
-        return call
+def _rewritten(call: Call) -> Call:
     names = sources_of(call)
 
     def emit(expr: Call) -> Call:

@@ -11,12 +11,12 @@ floats alone.
 
 import numpy as np
 from tvm import IRModule, relax
-from tvm.ir import Call, Expr, GenericConst, Op, Var
+from tvm.ir import Call, Expr, GenericConst, Op
 
+from relay_passes.canonicalize.rewrite_calls import rewrite_calls
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import static_shape
-from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
-from relay_passes.ir.upstream import run_upstream
+from relay_passes.ir.sources import sources_of, with_source
 
 _DIVIDE, _MULTIPLY = map(Op.get, ("relax.divide", "relax.multiply"))
 
@@ -27,13 +27,7 @@ def keep_zeros(mod: IRModule) -> IRModule:
     Args:
         mod: Its Relax functions are in A-normal form.
     """
-    changed = {gv: f for gv, f in relax_functions(mod) if any(_has_zero(b.value) for b in bindings_of(f))}
-    if not changed:
-        return mod
-    out = mod.clone()
-    for gv, func in changed.items():
-        out.update_func(gv, map_calls(func, _rewritten))
-    return run_upstream(out, relax.transform.Normalize())
+    return rewrite_calls(mod, _has_zero, _rewritten)
 
 
 def _has_zero(value: Expr) -> bool:
@@ -49,9 +43,7 @@ def _is_zero(expr: Expr) -> bool:
     return static_shape(expr) == () and not expr.value.numpy().any()
 
 
-def _rewritten(_: Var, call: Call) -> Call:
-    if not _has_zero(call):
-        return call
+def _rewritten(call: Call) -> Call:
     a, b = call.args
     if call.op.same_as(_DIVIDE) and _is_zero(b):
         zero = b.value.numpy()
