@@ -16,6 +16,7 @@ from tvm_ffi import structural_map
 
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
+from relay_passes.canonicalize.define_casts import define_casts
 from relay_passes.programs.add_step import KEEP
 from schedules.tir.emit import EXACT
 
@@ -62,6 +63,8 @@ _TO_CODE = Sequential(
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
+        # Of vectors as a whole, which VectorizeLoop has made by now.
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
         tirx.transform.AnnotateEntryFunc(),

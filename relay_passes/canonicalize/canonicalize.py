@@ -13,7 +13,9 @@ from tvm.ir import Op
 from tvm.relax import transform
 
 from relay_passes.canonicalize.define_division import define_division
+from relay_passes.canonicalize.define_shifts import define_shifts
 from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.canonicalize.keep_zeros import keep_zeros
 from relay_passes.canonicalize.merge_constants import merge_constants
 from relay_passes.canonicalize.recognize_kernels import recognize_kernels
 from relay_passes.ir.sources import bindings_of, relax_functions
@@ -85,10 +87,12 @@ STEPS: tuple[Step, ...] = (
     Step("remove_aliases", _remove_aliases),
     # A value that only dead code shares (BatchNorm's running mean) would keep rules from it.
     Step("remove_dead_code", _remove_dead_code),
-    # Folding divides, too.
+    # Folding divides and shifts, too.
     Step("define_division", define_division),
+    Step("define_shifts", define_shifts),
+    Step("keep_zeros", keep_zeros),
     # Rules look for constants where importers leave calls of constants.
-    Step("fold_constants", fold_constants, needs=("define_division",)),
+    Step("fold_constants", fold_constants, needs=("define_division", "define_shifts", "keep_zeros")),
     # Rules look for operators where importers write kernels; their constants must be known.
     Step("recognize_kernels", recognize_kernels, needs=("fold_constants",)),
     # An alias of a value that only a removed call needed would count as a second consumer of it.

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tvm import IRModule, relax
-from tvm.ir import Call, Expr, GenericConst, Op, Var
+from tvm.ir import Call, Expr, GenericConst, Op
 
-from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
-from relay_passes.ir.upstream import run_upstream
+from relay_passes.canonicalize.rewrite_calls import rewrite_calls
+from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, with_source
 
 Array = npt.NDArray[Any]
 
@@ -66,13 +66,7 @@ def define_division(mod: IRModule) -> IRModule:
     Args:
         mod: Its Relax functions are in A-normal form.
     """
-    changed = {gv: f for gv, f in relax_functions(mod) if any(_is_open(b.value) for b in bindings_of(f))}
-    if not changed:
-        return mod
-    out = mod.clone()
-    for gv, func in changed.items():
-        out.update_func(gv, map_calls(func, lambda var, call: _rewritten(var, call)))
-    return run_upstream(out, relax.transform.Normalize())
+    return rewrite_calls(mod, _is_open, _rewritten)
 
 
 def _is_open(value: Expr) -> bool:
@@ -89,9 +83,7 @@ def _is_open(value: Expr) -> bool:
     return bool((held == 0).any() or (dtype.startswith("int") and (held == -1).any()))
 
 
-def _rewritten(_: Var, call: Call) -> Call:
-    if not _is_open(call):
-        return call
+def _rewritten(call: Call) -> Call:
     names = sources_of(call)
 
     def emit(expr: Call) -> Call:

@@ -20,6 +20,7 @@ from tvm.tirx import IntImm
 from tvm_ffi import structural_map
 
 from relay_passes.bounds import OutOfBoundsError, check_indices
+from relay_passes.canonicalize.define_casts import define_casts
 from relay_passes.ir.sources import bindings_of, relax_functions
 from relay_passes.ir.upstream import run_upstream
 
@@ -91,6 +92,9 @@ def _evaluate(
     alone = relax.transform.DeadCodeElimination(["main"])(alone)
     # What is computed here is the compiler's own memory.
     alone, _ = check_indices(run_upstream(alone, relax.transform.LegalizeOps()))
+    for gv, kernel in alone.functions_items():
+        if isinstance(kernel, tvm.tirx.PrimFunc):
+            alone.update_func(gv, define_casts(kernel))
     try:
         values = relax.VirtualMachine(tvm.compile(alone, tvm.target.Target("llvm")), tvm.cpu())["main"]()
     except IndexError as err:

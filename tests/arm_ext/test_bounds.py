@@ -176,3 +176,63 @@ def test_a_step_that_fails_leaves_the_state(tmp_path: Path) -> None:
         with pytest.raises(IndexError, match="node 'rows'"):
             step(wrong)
     assert step(0) == 3
+
+
+def test_torch_raises_where_one_index_is_put() -> None:
+    program = _Program(lambda x, i: x.index_put((i,), torch.ones(3)))
+    exported = torch.export.export(program, (torch.tensor(_X), torch.tensor([0])))
+    mod = import_model(exported).mod
+    for right in (4, -5):
+        wanted = program(torch.tensor(_X), torch.tensor([right]))
+        np.testing.assert_array_equal(run_on_host(mod, [_X, np.array([right])])[0], wanted)
+    for wrong in _WRONG:
+        with pytest.raises(IndexError, match="out of bounds for an axis of size 5"):
+            run_on_host(mod, [_X, np.array([wrong])])
+
+
+def _sequences(operator: str, held: Sequence[int] = ()) -> onnx.ModelProto:
+    """A recurrent layer, or a reversal, of 4 steps and 2 sequences, whose lengths are an input or constants."""
+    reverses = operator == "ReverseSequence"
+    kind = TensorProto.INT64 if reverses else TensorProto.INT32
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 2, 3])]
+    weights = []
+    if held:
+        weights.append(helper.make_tensor("n", kind, [2], held))
+    else:
+        inputs.append(helper.make_tensor_value_info("n", kind, [2]))
+    if reverses:
+        node = helper.make_node(operator, ["x", "n"], ["y"], "cell", batch_axis=1, time_axis=0)
+    else:
+        gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[operator]
+        for name, columns in (("w", 3), ("r", 2)):
+            shape = [1, gates * 2, columns]
+            weights.append(helper.make_tensor(name, TensorProto.FLOAT, shape, [0.5] * (gates * 2 * columns)))
+        node = helper.make_node(operator, ["x", "w", "r", "", "n"], ["y"], "cell", hidden_size=2)
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+@pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN", "ReverseSequence"])
+def test_lengths_of_sequences_are_checked(operator: str) -> None:
+    mod = import_model(_sequences(operator)).mod
+    x, dtype = np.ones((4, 2, 3), np.float32), "int64" if operator == "ReverseSequence" else "int32"
+    run_on_host(mod, [x, np.array([0, 4], dtype)])
+    for wrong in (5, -1, -5, 2**31 - 1, -(2**31)):
+        with pytest.raises(IndexError, match="node 'cell': an index is out of bounds for an axis of size 5"):
+            run_on_host(mod, [x, np.array([4, wrong], dtype)])
+        with pytest.raises(ModelError, match=rf"{operator} \(1x\): cell \(its input 'n' has .*out of bounds"):
+            import_model(_sequences(operator, [4, wrong]))
+
+
+@pytest.mark.parametrize("wrong", [3, -1])
+def test_tflite_refuses_constants_of_constants(wrong: int, tmp_path: Path) -> None:
+    m = TfliteBuilder()
+    row = m.tensor("int32", 2)
+    m.op("GATHER", [m.hold(np.arange(3, dtype="int32")), m.hold(np.array([0, wrong], "int32"))], [row])
+    m.op("ADD", [row, m.take("int32", 2)], [m.tensor("int32", 2)])
+    path = tmp_path / "model.tflite"
+    path.write_bytes(m.build())
+    with pytest.raises(
+        ModelError, match=f"GATHER node .* the index {wrong} is out of bounds for an axis of size 3"
+    ):
+        import_model(path)

@@ -11,11 +11,19 @@ from typing import Any
 
 from tvm.relax.block_builder import FunctionScope
 
+_MARK = "_ends_blocks"
+
 
 @contextmanager
 def ending_blocks_on_error() -> Iterator[None]:
-    """Within it, whoever builds: upstream's importers too."""
+    """Within it, whoever builds: upstream's importers too.
+
+    Within another, it does nothing: blocks that are ended twice raise an error in the place of the one that is told.
+    """
     upstream = FunctionScope.__exit__
+    if getattr(upstream, _MARK, False):
+        yield
+        return
 
     def leave(scope: Any, kind: type[BaseException] | None, error: object, at: object) -> None:
         if kind is not None and not scope._is_emit_func_output_called:
@@ -23,6 +31,7 @@ def ending_blocks_on_error() -> Iterator[None]:
             scope._bb.end_scope()
         upstream(scope, kind, error, at)
 
+    setattr(leave, _MARK, True)
     FunctionScope.__exit__ = leave
     try:
         yield

@@ -11,7 +11,7 @@ Shapes = dict[str, tuple[int, ...]]
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 # In what upstream says where it would have to write a shape that is computed at run time.
-_NO_SHAPE = ("no block is being built", "to be Shape. However")
+_NO_SHAPE = "to be Shape. However"
 
 # Listed at most, so that a message fits on a screen.
 _SHOWN_NODES = 3
@@ -53,7 +53,7 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> Mod
         err: What was raised.
     """
     reason = reason_of(err)
-    if any(text in reason for text in _NO_SHAPE):
+    if _NO_SHAPE in reason:
         reason = "the shape of its result depends on values that only the run knows: make them constants of the model"
     return ModelError(f"{operators.get(node, '?')} node '{node}' cannot be imported: {reason}")
 

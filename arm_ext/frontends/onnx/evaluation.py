@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
+from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 
 _Array = npt.NDArray[Any]
@@ -27,6 +28,8 @@ def evaluate_node(
     """
     if node.op_type in ("Div", "Mod") and all(x.dtype.kind in "iu" for x in feeds.values()):
         return [_divided(node, *(feeds[name] for name in node.input))]
+    if node.op_type == "Cast" and (whole := _whole_type(node)) is not None:
+        return [cast(feeds[node.input[0]], whole)]
     graph = helper.make_graph(
         [node],
         "node",
@@ -35,6 +38,12 @@ def evaluate_node(
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     return [np.asarray(result) for result in ReferenceEvaluator(model).run(None, dict(feeds))]
+
+
+def _whole_type(node: onnx.NodeProto) -> np.dtype[Any] | None:
+    """The integers that a Cast node gives, if they are of 8 bits or more."""
+    dtype = helper.tensor_dtype_to_np_dtype(next(each.i for each in node.attribute if each.name == "to"))
+    return dtype if dtype.kind in "iu" else None
 
 
 def _divided(node: onnx.NodeProto, a: _Array, b: _Array) -> _Array:

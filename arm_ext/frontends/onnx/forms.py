@@ -25,6 +25,26 @@ def like(e: Expansion, value: float, other: str) -> str:
     return e.constant(np.array(value, e.dtype(other)))
 
 
+def up_to(e: Expansion, value: str, most: int) -> str:
+    """The value, whose integers are from 0 to `most`: others are indices out of bounds, which a package reports.
+
+    Raises:
+        ModelError: It is constant, and out of these.
+    """
+    known = e.value(value)
+    if known is not None:
+        wrong = known[(known < 0) | (known > most)]
+        if wrong.size:
+            raise ModelError(
+                f"its input '{value}' has {wrong[0]}, which is out of bounds: it is from 0 to {most}"
+            )
+        return value
+    dtype = e.dtype(value)
+    outside = e.constant(np.array(most + 1, dtype))
+    index = e.emit("Where", [e.emit("Less", [value, like(e, 0, value)]), outside, value])
+    return e.emit("Gather", [e.constant(np.arange(most + 1, dtype=dtype)), index], axis=0)
+
+
 def reshape(e: Expansion, value: str, *dims: int, output: str = "") -> str:
     """The value in another shape."""
     return e.emit("Reshape", [value, ints(e, *dims)], output)

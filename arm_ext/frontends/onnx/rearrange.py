@@ -6,7 +6,7 @@ from onnx import TensorProto
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import at, ints, part, reshape
+from arm_ext.frontends.onnx.forms import at, ints, part, reshape, up_to
 
 
 def space_to_depth(e: Expansion) -> None:
@@ -65,7 +65,7 @@ def reverse_sequence(e: Expansion) -> None:
     time, batch = int(e.attribute("time_axis", 0)), int(e.attribute("batch_axis", 1))
     dims = e.dims(x)
     t = e.constant(np.arange(dims[time]).reshape([-1 if a == time else 1 for a in range(len(dims))]))
-    ends = reshape(e, lengths, *(-1 if a == batch else 1 for a in range(len(dims))))
+    ends = reshape(e, up_to(e, lengths, dims[time]), *(-1 if a == batch else 1 for a in range(len(dims))))
     mirrored = e.emit("Sub", [e.emit("Sub", [ends, ints(e, 1)]), t])
     index = e.emit("Where", [e.emit("Less", [t, ends]), mirrored, t])
     whole = e.emit("Expand", [index, ints(e, *dims)])

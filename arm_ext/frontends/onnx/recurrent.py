@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from arm_ext.frontends.onnx.expansion import Expansion
-from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack
+from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack, up_to
 from arm_ext.frontends.onnx.gates import Gate, activations
 from arm_ext.frontends.onnx.quantized import dynamic, matmul_integer
 
@@ -124,7 +124,7 @@ def recurrent(e: Expansion) -> None:
         ]
 
     peepholes = "".join(rest[kind.states :])
-    inputs = _Inputs(x, b, lengths, rest[: kind.states], peepholes, directions, hidden)
+    inputs = _Inputs(x, b, _lengths(e, x, lengths), rest[: kind.states], peepholes, directions, hidden)
     _unroll(e, kind, inputs, products)
 
 
@@ -142,7 +142,12 @@ def quantized_lstm(e: Expansion) -> None:
         )
         return first, [second]
 
-    _unroll(e, _KINDS["LSTM"], _Inputs(x, b, lengths, (h, c), peepholes, directions, hidden), products)
+    _unroll(
+        e,
+        _KINDS["LSTM"],
+        _Inputs(x, b, _lengths(e, x, lengths), (h, c), peepholes, directions, hidden),
+        products,
+    )
 
 
 def _by(e: Expansion, matrix: str) -> Product:
@@ -189,6 +194,12 @@ def _biases(e: Expansion, kind: _Kind, inputs: _Inputs, d: int) -> tuple[str, li
         return "", []
     first, second = _equal(e, at(e, inputs.bias, d), 2, kind.gates * inputs.hidden)
     return first, _equal(e, second, kind.gates, inputs.hidden) if kind.by_gate else [second]
+
+
+def _lengths(e: Expansion, x: str, lengths: str) -> str:
+    """The lengths of sequences, none of which is longer than the steps that there are."""
+    steps = e.dims(x)[1 if e.attribute("layout", 0) else 0]
+    return up_to(e, lengths, steps) if lengths else ""
 
 
 def _ended(e: Expansion, t: int, lengths: str, new: State, old: State, zero: str) -> tuple[State, str]:

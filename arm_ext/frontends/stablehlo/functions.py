@@ -122,42 +122,13 @@ def _bits(t: Values, x: Expr) -> int:
     return dtype.itemsize * 8
 
 
-def _shifted(t: Values, x: Expr, count: Expr, shift: Callable[..., Expr]) -> Expr:
-    """A shift whose count may be the width or more: then 0 is what is left."""
-    width = t.number(_bits(t, x), x)
-    fits = t.emit(R.logical_and(t.emit(R.less(count, width)), t.emit(R.greater_equal(count, t.number(0, x)))))
-    safe = t.emit(R.where(fits, count, t.number(0, x)))
-    return R.where(fits, t.emit(shift(x, safe)), t.number(0, x))
-
-
-def shift_left(t: Values, x: Expr, count: Expr) -> Expr:
-    """Shift out of the width."""
-    return _shifted(t, x, count, R.left_shift)
-
-
-def shift_right_arithmetic(t: Values, x: Expr, count: Expr) -> Expr:
-    """Shift, with copies of the sign coming in."""
-    width = _bits(t, x)
-    fits = t.emit(
-        R.logical_and(
-            t.emit(R.less(count, t.number(width, x))), t.emit(R.greater_equal(count, t.number(0, x)))
-        )
-    )
-    return R.right_shift(x, t.emit(R.where(fits, count, t.number(width - 1, x))))
-
-
 def shift_right_logical(t: Values, x: Expr, count: Expr) -> Expr:
-    """Shift, with zeros coming in."""
-    dtype = np.dtype(str(x.ty.dtype))
-    if dtype.kind == "u":
-        return _shifted(t, x, count, R.right_shift)
-    width = _bits(t, x)
-    # The sign's copies that come in are masked: 2^(width - count) - 1 is kept.
-    ones = t.emit(R.left_shift(t.number(-2, x), t.emit(R.subtract(t.number(width - 1, x), count))))
-    mask = t.emit(
-        R.where(t.emit(R.equal(count, t.number(0, x))), t.number(-1, x), t.emit(R.bitwise_not(ones)))
-    )
-    return _shifted(t, x, count, lambda a, b: R.bitwise_and(t.emit(R.right_shift(a, b)), mask))
+    """Shift, with zeros coming in: that of the unsigned integer."""
+    dtype = str(x.ty.dtype)
+    if dtype.startswith("u"):
+        return R.right_shift(x, count)
+    bits, shift = (t.emit(R.astype(value, f"u{dtype}")) for value in (x, count))
+    return R.astype(t.emit(R.right_shift(bits, shift)), dtype)
 
 
 def asinh(t: Values, x: Expr) -> Expr:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.frontends.stablehlo.attributes import constant_of, tensor_of, word
+from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 
 Array = npt.NDArray[Any]
@@ -76,7 +77,7 @@ def compute(op: Any, operands: Sequence[Array]) -> Array:
             value = _COMPARE[word(op, "comparison_direction")](*operands)
         else:
             value = FUNCTIONS[name](*operands)
-        return np.asarray(value).astype(tensor.dtype)
+        return cast(np.asarray(value), tensor.dtype)
 
 
 def evaluate(block: Any, arguments: Sequence[Array]) -> list[Array] | None:

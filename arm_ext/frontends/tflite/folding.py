@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import tflite
 
+from arm_ext.errors import ModelError
+from relay_passes.canonicalize.define_casts import cast
 from relay_passes.canonicalize.define_division import quotient, remainder
 
 _Array = npt.NDArray[Any]
@@ -56,7 +58,7 @@ def folded(c: Any, op: Any, code: str) -> _Array | None:
 
 def _typed(c: Any, output: Any, value: Any) -> _Array | None:
     found = np.asarray(value)
-    return found.astype(c.get_tensor_type_str(output.tensor.Type())) if found.size <= _MOST else None
+    return cast(found, c.get_tensor_type_str(output.tensor.Type())) if found.size <= _MOST else None
 
 
 def _plain(function: Callable[..., Any]) -> _Fold:
@@ -83,7 +85,11 @@ def _concatenation(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
 
 def _gather(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
     x, places = values
-    return np.take(x, places, c._get_builtin_options(op, tflite.GatherOptions).Axis(), mode="clip")
+    axis = c._get_builtin_options(op, tflite.GatherOptions).Axis()
+    wrong = places[(places < 0) | (places >= x.shape[axis])]
+    if wrong.size:
+        raise ModelError(f"the index {wrong[0]} is out of bounds for an axis of size {x.shape[axis]}")
+    return np.take(x, places, axis)
 
 
 def _reduced(function: Callable[..., Any]) -> _Fold:

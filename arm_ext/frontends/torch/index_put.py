@@ -43,7 +43,9 @@ def index_put(
     values = emit(R.reshape(values, [*before, count, *after]))
     place = emit(R.reshape(given[0], [1] * axis + [count] + [1] * (rank - axis - 1)))
     if count == 1 and not accumulate:
-        place = positive(emit, place, _dims(data)[axis])
+        # Taken from all places, an index out of bounds is told as one; none equals it.
+        every = emit(R.arange(0, _dims(data)[axis], 1, "int64"))
+        place = emit(R.take(every, positive(emit, place, _dims(data)[axis]), 0, "fast"))
         return emit(R.where(emit(R.equal(_numbers(emit, data, axis), place)), values, data))
     # Which takes -1 as the last place itself; taken twice, an index further out would be in bounds.
     spread = emit(R.broadcast_to(place, _dims(values)))

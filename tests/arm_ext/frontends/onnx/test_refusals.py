@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.load import import_model
 from arm_ext.frontends.onnx.importer import import_onnx
 
 ROW = [1, 3]
@@ -147,3 +148,14 @@ def test_an_input_that_is_no_tensor_is_refused():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     with pytest.raises(ModelError, match="input 's' is no tensor"):
         import_onnx(model)
+
+
+def test_what_upstream_says_is_told_from_the_product_s_door():
+    axes = value("axes", [1], TensorProto.INT64)
+    node = helper.make_node("ReduceMax", ["x", "axes"], ["y"], name="most")
+    graph = helper.make_graph(
+        [node], "g", [value("x", [2, 3]), axes], [helper.make_empty_tensor_value_info("y")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    with pytest.raises(ModelError, match="ReduceMax node 'most' cannot be imported: Only constant axes"):
+        import_model(model)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Casts of floats to integers with a value for every float: those of AArch64's FCVTZS and FCVTZU.
+
+    NaN    →    0            beyond the range    →    the least or the greatest integer
+
+Of 32 and 64 bits. 8 and 16 bits are the lowest of those of 32: 300 is 44 as int8, and -1 is 255 as uint8, which is
+what onnxruntime, PyTorch and numpy give wherever int32 holds the number. LLVM defines none of that (poison), x86 gives
+the least integer for all that is out of range, and the constants of a graph are evaluated in numpy and by LLVM.
+
+    cast(x, int32)    →    llvm.fptosi.sat(x)
+
+On AArch64 that is the instruction that the cast is anyway.
+"""
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import tirx
+from tvm.ir import Expr
+from tvm.ir.prim import expr as prim
+from tvm_ffi import structural_map
+
+_NARROW = 32
+"""Bits of the smallest integers that there are instructions for."""
+
+_FLOATS = ("float16", "float32", "float64")
+# Sign, bits and lanes, which may be "x4" or "xvscalex4".
+_INTEGERS = re.compile(r"(u?)int(8|16|32|64)(x.+)?")
+
+
+def cast(values: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return floats as integers, as compiled code casts them; all else as numpy does."""
+    dtype = np.dtype(dtype)
+    if values.dtype.kind != "f" or dtype.kind not in "iu":
+        return np.asarray(values).astype(dtype)
+    wide = np.dtype("int32") if dtype.itemsize * 8 < _NARROW else dtype
+    limits = np.iinfo(wide)
+    whole = np.trunc(np.where(np.isnan(values), 0, values).astype(np.float64))
+    # The first float beyond the greatest integer, which is none itself.
+    beyond = float(limits.max // 2 + 1) * 2
+    inside = np.where((whole >= limits.min) & (whole < beyond), whole, 0).astype(wide)
+    found = np.where(whole < limits.min, wide.type(limits.min), inside)
+    return np.asarray(np.where(whole >= beyond, wide.type(limits.max), found)).astype(dtype)
+
+
+def define_casts(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Write casts of floats to integers in the form that is defined for all."""
+    return func.with_body(structural_map(func.body, [(prim.Cast, _defined)]))
+
+
+def _defined(node: prim.Cast) -> Expr:
+    match = _INTEGERS.fullmatch(str(node.ty.dtype))
+    if match is None or not str(node.value.ty.dtype).startswith(_FLOATS):
+        return node
+    sign, bits, lanes = match.groups("")
+    name = f"llvm.fpto{sign or 's'}i.sat"
+    if int(bits) >= _NARROW:
+        return tirx.call_llvm_pure_intrin(str(node.ty.dtype), name, node.value)
+    return prim.Cast(
+        node.ty, tirx.call_llvm_pure_intrin(f"int{_NARROW}{lanes}", "llvm.fptosi.sat", node.value)
+    )

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rewriting the calls of a module that a test picks, each by itself."""
+
+from collections.abc import Callable
+
+from tvm import IRModule, relax
+from tvm.ir import Call, Expr
+
+from relay_passes.ir.sources import bindings_of, map_calls, relax_functions
+from relay_passes.ir.upstream import run_upstream
+
+
+def rewrite_calls(mod: IRModule, picked: Callable[[Expr], bool], change: Callable[[Call], Call]) -> IRModule:
+    """Change the calls that are picked; the module itself where none is.
+
+    Args:
+        mod: Its Relax functions are in A-normal form.
+        picked: Whether a value is such a call.
+        change: What stands in its place; what that is made of may be calls with sources of their own.
+    """
+    changed = {gv: f for gv, f in relax_functions(mod) if any(picked(b.value) for b in bindings_of(f))}
+    if not changed:
+        return mod
+    out = mod.clone()
+    for gv, func in changed.items():
+        out.update_func(gv, map_calls(func, lambda _, call: change(call) if picked(call) else call))
+    return run_upstream(out, relax.transform.Normalize())
