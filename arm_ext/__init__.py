@@ -16,6 +16,7 @@ from arm_ext.version import __version__
 
 if TYPE_CHECKING:
     from arm_ext.api.bench import bench
+    from arm_ext.api.cache import CacheContents, cache_contents, clear_cache
     from arm_ext.api.compare import compare
     from arm_ext.api.compile import CompileResult, compile
     from arm_ext.api.doctor import Diagnosis, diagnose
@@ -42,6 +43,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __all__ = [
     "Board",
+    "CacheContents",
     "Comparison",
     "CompileResult",
     "CountReport",
@@ -58,6 +60,8 @@ __all__ = [
     "VerifyReport",
     "__version__",
     "bench",
+    "cache_contents",
+    "clear_cache",
     "compare",
     "compile",
     "diagnose",
@@ -72,6 +76,7 @@ __all__ = [
 
 _HOMES = {
     "arm_ext.board": ("Board", "open_board"),
+    "arm_ext.api.cache": ("CacheContents", "cache_contents", "clear_cache"),
     "arm_ext.api.compile": ("CompileResult", "compile"),
     "arm_ext.api.doctor": ("Diagnosis", "diagnose"),
     "arm_ext.ethosu.options": ("NpuOptions",),

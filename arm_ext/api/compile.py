@@ -2,6 +2,7 @@
 """`arm_ext.compile`: a model in, a package out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Packing
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
+from arm_ext.common.cache import without_entries
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
@@ -81,6 +83,7 @@ def compile(
     dump_phases: str | Path | None = None,
     cc: str | None = None,
     force: bool = False,
+    cache: bool = True,
     progress: Callable[[str], None] = lambda step: None,
 ) -> CompileResult:
     """Compile a model into a package folder, which is written whole or not at all.
@@ -115,6 +118,7 @@ def compile(
         dump_phases: Folder for each phase's module as TVMScript, beside what else is there.
         cc: Linker to use instead of the pinned ziglang.
         force: Whether to write to a folder where other files are, too, which stay.
+        cache: Whether kernels that were compiled before are taken from the user's cache, and new ones kept there.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -138,7 +142,8 @@ def compile(
     files = (model, preprocess, state_init, quantize, tuned, vela_config)
     read = [Path(each) for each in files if isinstance(each, str | Path)]
     dump = None if dump_phases is None else _dump(dump_phases, Path(output), read, buckets, force)
-    with writing(Path(output), read, force=force) as folder:
+    uses = nullcontext() if cache else without_entries()
+    with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
         without = () if winograd else (winograd_f32.NAME,)
         known = None if tuned is None else Tuned(tuned, profile, without)

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from arm_ext import package
-from arm_ext.common.scratch import in_memory
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
 from arm_ext.package.manifest import Calibration, Manifest, Npu, Numerics
-from arm_ext.pipeline.phases import build
+from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
 from arm_ext.quantization.accuracy import selftest_distances, warnings
 from arm_ext.report.npu import of_all
@@ -26,15 +25,11 @@ from arm_ext.report.report import CompileReport, build_report
 from arm_ext.shapes.variants import United, Variant
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
-from arm_ext.target.toolchain import Linker, LinkerRecord
+from arm_ext.target.toolchain import LinkerRecord
 from arm_ext.tune.tuned import Tuned
 
 if TYPE_CHECKING:
     from arm_ext.ethosu.npu_files import Offloaded
-
-
-# As export_library names what it has LLVM write: the kernels, and the weights.
-_OBJECTS = ("lib0.o", "devc.o")
 
 
 @dataclass(frozen=True)
@@ -73,12 +68,9 @@ class Packing:
                 for variant, offloaded in zip_longest(self.united.variants, self.offloaded)
             ]
             states = self.united.largest.model.states
-            executable = build(self.united.planned, self.profile, [held.initial for held in states])
+            program = make_program(self.united.planned, self.profile, [held.initial for held in states])
             beside_kernels = (npu_runtime(triple),) if self.united.context.offers else ()
-            with in_memory(*_OBJECTS) as workspace, section("machine code"):
-                linker = executable.export_library(
-                    str(so), fcompile=Linker(triple, cc, beside_kernels), workspace_dir=str(workspace)
-                )
+            linker = program.export(so, cc, beside_kernels)
             progress("verify")
             with section("verify"):
                 check_isa(so, self.profile.features)

@@ -80,6 +80,12 @@ SCHEMA_VERSION = 1
 )
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")
+@click.option(
+    "--cache/--no-cache",
+    default=True,
+    show_default=True,
+    help="Take kernels that were compiled before from the cache, and keep new ones there; the package is the same.",
+)
 @click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def compile(
@@ -102,6 +108,7 @@ def compile(
     save_node: str | None,
     force: bool,
     cc: str | None,
+    cache: bool,
     timings: bool,
     as_json: bool,
     **npu: Any,
@@ -143,6 +150,7 @@ def compile(
             dump_phases=dump_phases,
             cc=cc,
             force=force,
+            cache=cache,
             progress=step,
         )
     for warning in result.report.warnings:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
+from arm_ext.common.cache import cache_folder
 from arm_ext.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
@@ -19,7 +20,6 @@ from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
 from arm_ext.frontends.tflite.importer import IDENTIFIER, import_tflite
-from arm_ext.target.toolchain import cache_folder
 
 if TYPE_CHECKING:
     from jax.export import Exported

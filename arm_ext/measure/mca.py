@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from arm_ext.common.cache import cache_folder
 from arm_ext.errors import EnvError
-from arm_ext.target.toolchain import cache_folder
 
 # The first release whose Arm models mca_text's corrections were checked against.
 OLDEST_LLVM = 19

@@ -17,14 +17,13 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 import zipfile
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from arm_ext.common.cache import ASIDE, cache_folder, remove_leftovers
 from arm_ext.errors import EnvError
-from arm_ext.target.toolchain import ZIGLANG, cache_folder, zig, zig_target
+from arm_ext.target.toolchain import ZIGLANG, zig, zig_target
 
 _LOG = logging.getLogger(__name__)
 _HERE = Path(__file__).parent
@@ -48,8 +47,6 @@ _SERVER_SOURCES = ("board_server.cc", "marks.cc", "session.cc", "tracker.cc", "w
 _SERVER_HEADERS = ("ffi.h", "marks.h", "session.h", "tracker.h", "waiting.h", "wire.h")
 # In each folder of the cache: path of each file → its hash.
 _CONTENTS = "contents.json"
-_ASIDE = ".aside-"
-_ABANDONED_SECONDS = 24 * 3600
 _whole: set[Path] = set()
 # npu_system.cc, the operating system's side, is chosen by the caller.
 _NPU_SOURCES = (
@@ -184,9 +181,9 @@ def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) ->
         return folder
     native = folder.parent
     for place in (native, native.parent):  # the latter holds zig's
-        _remove_leftovers(place)
+        remove_leftovers(place)
     _LOG.info("building %s in %s", name, native)
-    aside = Path(tempfile.mkdtemp(prefix=f"{_ASIDE}{name}-", dir=native))
+    aside = Path(tempfile.mkdtemp(prefix=f"{ASIDE}{name}-", dir=native))
     damaged = aside.with_name(f"{aside.name}-damaged")
     try:
         fill(aside)
@@ -249,14 +246,6 @@ def _hashes(folder: Path) -> dict[str, str]:
             with path.open("rb") as file:
                 hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return hashes
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Removes what builds left that were killed long ago."""
-    for left in folder.glob(f"{_ASIDE}*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
-                shutil.rmtree(left, ignore_errors=True)
 
 
 def _download(versions: Sequence[str], folder: Path) -> None:

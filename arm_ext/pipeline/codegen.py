@@ -5,7 +5,7 @@ Half of the time of TVM's own list goes into CompactBufferAllocation, which shri
 Kernels of ours, whose accumulators have thousands of accesses, take buffers of the right size to begin with.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import tvm
 from tvm import s_tir, tirx
@@ -22,17 +22,28 @@ from schedules.tir.emit import EXACT
 
 _PIPELINE = "arm_ext"
 
+PART = "arm_ext.part"
+"""Attribute of a module that is linked to others: its only function is not the entry of all."""
+APART = "arm_ext.apart"
+"""Attribute of a function whose machine code is made by itself: how it is called, one of the two below."""
+LINKED = "linked"
+"""Its object is linked to that of its callers."""
+IMPORTED = "imported"
+"""It is in a library that the module of its callers imports."""
+
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
 _LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
+_FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
 # Of the runtime, what returns its argument.
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
-# In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options.
+# In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
+# AnnotateEntryFunc, which marks a function that is alone, stands in `_lower`.
 _TO_BLOCKS = Sequential(
     [
         s_tir.transform.CanonicalizeLoop(),
@@ -67,7 +78,6 @@ _TO_CODE = Sequential(
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
-        tirx.transform.AnnotateEntryFunc(),
         tirx.transform.SplitHostDevice(),
         tirx.transform.MakePackedAPI(),
         tirx.transform.BF16StorageLegalize(),
@@ -89,10 +99,19 @@ def registered() -> str:
 
 def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
     with section("TensorIR passes"):
-        return _TO_CODE(allocations(_call_linked(_keep_states(_each_compiled(mod, close_loops)))))
+        if PART not in (mod.attrs or {}) and len(mod.functions) == 1:
+            mod = tirx.transform.AnnotateEntryFunc()(mod)
+        apart = {
+            gvar.name_hint: func.attrs[APART] for gvar, func in mod.functions_items() if APART in func.attrs
+        }
+        mod = tvm.IRModule(
+            {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
+        )
+        mod = _call_outside(_keep_states(_each_compiled(mod, close_loops)), apart)
+        return _TO_CODE(allocations(mod))
 
 
-def _call_linked(mod: tvm.IRModule) -> tvm.IRModule:
+def _call_outside(mod: tvm.IRModule, apart: Mapping[str, str]) -> tvm.IRModule:
     """Call what is linked beside by its symbol; by name compiled code finds other libraries' functions alone.
 
     TVM declares a function of the name that it is given, and another each time, unless there is one of that name and
@@ -100,14 +119,22 @@ def _call_linked(mod: tvm.IRModule) -> tvm.IRModule:
     """
     declared: set[str] = set()
 
-    def direct(call: Call) -> Call:
-        if not (call.op.same_as(_BY_NAME) and call.args[2].value.startswith(_LINKED)):
-            return call
-        registers, index, name, *rest = call.args
+    def symbol_of(name: StringImm) -> StringImm:
         symbol = name if name.value in declared else StringImm(_PREFIX + name.value)
         declared.add(name.value)
-        args = [registers, index, symbol, *rest]
-        return Call(_BY_SYMBOL, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+        return symbol
+
+    def direct(call: Call) -> Call:
+        op, args = call.op, list(call.args)
+        if op.same_as(_BY_NAME) and args[2].value.startswith(_LINKED):
+            op, args[2] = _BY_SYMBOL, symbol_of(args[2])
+        elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and apart.get(args[0].value) == LINKED:
+            args[0] = symbol_of(args[0])
+        elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and apart.get(args[0].value) == IMPORTED:
+            op = _FOR_NOTHING
+        else:
+            return call
+        return Call(op, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
     return _changed(mod, direct)
 

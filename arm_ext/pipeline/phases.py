@@ -265,7 +265,7 @@ def build(
     ]
     target = profile.tvm_target()
     lowered = tvm.transform.Sequential(passes)(mark_loops(planned))
-    with section("code generation"), target:
+    with target:
         # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).
         return relax.build(
             lowered, target, relax_pipeline=None, tir_pipeline=codegen.registered(), exec_mode="compiled"

@@ -16,8 +16,9 @@ from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.package import Selftest
 from arm_ext.package.manifest import Check, Precision
+from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.report.report import FloatCall
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.ir.sources import bindings_of, relax_functions
@@ -210,9 +211,7 @@ def _on_host(mod: tvm.IRModule, precision: Precision, without: tuple[str, ...], 
 
 def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
     device = tvm.cpu()
-    executable = build(planned, profile)
-    with section("machine code"):
-        vm = relax.VirtualMachine(executable, device)
+    vm = make_program(planned, profile, runs_here=True).machine()
 
     def run(inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         try:

@@ -10,13 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
+from arm_ext.common.cache import ASIDE, cache_folder
 from arm_ext.common.faults import disk_fault
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import child_section
@@ -79,23 +78,6 @@ class Linker:
         return self.triple
 
 
-def cache_folder() -> Path:
-    """The folder for what is built once: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
-
-    Raises:
-        EnvError: It cannot be made.
-    """
-    override = os.environ.get("ARM_EXT_CACHE")
-    folder = Path(override).absolute() if override else platformdirs.user_cache_path("tvm-arm-ext")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise EnvError(
-            f"cache folder {folder} cannot be made ({error.strerror}); name a writable one in ARM_EXT_CACHE"
-        ) from error
-    return folder
-
-
 def zig_target(triple: str) -> str:
     """Zig's name for an LLVM triple, with the lowest glibc that the result may need.
 
@@ -132,24 +114,37 @@ def zig(
     command = [sys.executable, "-P", "-m", "ziglang", *map(str, args)]
     cache = cache_folder() / "zig"
     try:
-        return _run(command, cwd=cwd, env=_with_cache(cache), outputs=[*outputs, cache])
+        with _environment(cache) as env:
+            return _run(command, cwd=cwd, env=env, outputs=[*outputs, cache])
     except EnvError as error:
         if _NOT_OF_THE_CACHE.search(str(error)) or not cache.is_dir():
             raise
     # Zig trusts what is in its cache. If an empty one mends it, that takes its place.
     with tempfile.TemporaryDirectory(
-        prefix=".aside-zig-", dir=cache.parent, ignore_cleanup_errors=True
+        prefix=f"{ASIDE}zig-", dir=cache.parent, ignore_cleanup_errors=True
     ) as aside:
         fresh = Path(aside) / "zig"
-        done = _run(command, cwd=cwd, env=_with_cache(fresh), outputs=[*outputs, cache])
+        with _environment(fresh) as env:
+            done = _run(command, cwd=cwd, env=env, outputs=[*outputs, cache])
         with suppress(OSError):  # another process may be doing the same
             cache.rename(Path(aside) / "damaged")
             fresh.rename(cache)
     return done
 
 
-def _with_cache(folder: Path) -> dict[str, str]:
-    return {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder / "local")}
+@contextmanager
+def _environment(cache: Path) -> Iterator[dict[str, str]]:
+    """The environment in which zig keeps its cache in a folder."""
+    with ExitStack() as stack:
+        folder = cache
+        if "%" in str(cache):
+            # ld.lld, which links zig's libraries there, takes it for the wildcard of a temporary name.
+            cache.mkdir(exist_ok=True)
+            place = os.open(cache, os.O_PATH | os.O_DIRECTORY)
+            stack.callback(os.close, place)
+            folder = Path(f"/proc/{os.getpid()}/fd/{place}")
+        caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder / "local")}
+        yield os.environ | caches
 
 
 def link_shared(
@@ -190,6 +185,22 @@ def link_shared(
         if not output.is_file():
             raise EnvError(f"the linker {cc or record.name} reported no error, but wrote no library")
         return record
+
+
+def link_plain(objects: Sequence[Path], output: Path, triple: str) -> None:
+    """Links objects for this machine alone into a shared library; all that they lack is the process's that loads it.
+
+    Args:
+        objects: By absolute paths.
+        output: The library to write.
+        triple: LLVM triple.
+
+    Raises:
+        EnvError: ziglang is missing or failed.
+    """
+    args = ["-shared", "-nostdlib", "-O2", "-fPIC", "-o", output.name, *map(str, objects)]
+    with child_section("linker"):
+        zig(["cc", "-target", zig_target(triple), *args], cwd=output.parent, outputs=[output.parent])
 
 
 def _split_command(cc: str) -> list[str]:

@@ -13,7 +13,7 @@ from functools import partial
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GlobalVar, Op, Var
 from tvm.relax.analysis import free_vars, get_var2val, remove_all_unused
-from tvm.relax.dpl import DFPattern
+from tvm.relax.dpl import CallPattern, DFPattern, ExprPattern, OrPattern
 from tvm_ffi import structural_map
 
 from relay_passes.ir.shapes import element_count
@@ -22,6 +22,7 @@ from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.rewriter import recording
 from relay_passes.rewriter.near_misses import INNER, near_misses
+from relay_passes.rewriter.pattern_text import CONSTRAINTS
 from relay_passes.rewriter.rule import Explanation, Match, Rejection, Rule
 
 # Rules that still apply after this many sweeps undo each other or grow the graph: a defect of the rules.
@@ -39,10 +40,11 @@ def apply_rules(mod: IRModule, rules: Sequence[Rule], *, debug: bool = False) ->
     Raises:
         ValueError: The rules do not come to an end; or, with `debug`, a rule broke the module. It names the rule.
     """
+    graphs: _Graphs = {}
     for _ in range(_MAX_SWEEPS):
         before = mod
         for rule in rules:
-            mod, explanation = apply_rule(mod, rule)
+            mod, explanation = apply_rule(mod, rule, graphs)
             recording.note(rule, mod, explanation)
             if debug:
                 verify(mod, after=f"rule {rule.name}")
@@ -62,14 +64,21 @@ def explain(mod: IRModule, rule: Rule) -> Explanation:
     return replace(explanation, near_misses=near_misses(mod, rule.pattern, rule.parts))
 
 
-def apply_rule(mod: IRModule, rule: Rule) -> tuple[IRModule, Explanation]:
-    """Apply one rule until no match is left that passes its check; near misses are not looked for."""
+def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tuple[IRModule, Explanation]:
+    """Apply one rule until no match is left that passes its check; near misses are not looked for.
+
+    Args:
+        mod: As for `apply_rules`.
+        rule: To apply.
+        graphs: Of functions that rules were applied to before; those of this module take their place.
+    """
+    graphs = {} if graphs is None else graphs
     applied: list[Names] = []
     for _ in range(_MAX_SWEEPS):
         rejected: list[Rejection] = []
         new = mod.clone()
         for gv, func in relax_functions(mod):
-            found, refused = _sweep(func, rule)
+            found, refused = _sweep(_graph_of(func, gv, graphs), rule)
             rejected += refused
             if found:
                 new.update_func(gv, _replaced(func, rule, found))
@@ -95,9 +104,8 @@ def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
     return found
 
 
-def _sweep(func: relax.Function, rule: Rule) -> tuple[dict[Var, Match], list[Rejection]]:
+def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Rejection]]:
     """The matches of one rule: those that pass and do not overlap, by root variable, and the rejected."""
-    graph = _Graph(func)
     passed: list[tuple[Var, list[Var], Match]] = []
     rejected: list[Rejection] = []
     for root, inside, match in graph.matches(rule.pattern, rule.parts):
@@ -121,9 +129,15 @@ class _Graph:
     """Who computes and who consumes the values of a function."""
 
     def __init__(self, func: relax.Function) -> None:
+        self.func = func
         bindings = bindings_of(func)
         self._values = get_var2val(func)
         self._bindings = {b.var: b for b in bindings}
+        self._order = {var: index for index, var in enumerate(self._bindings)}
+        # Matching looks through an alias, at what is bound elsewhere.
+        self._roots = [
+            (b.var, b.value, _operator_of(b.value)) for b in bindings if not isinstance(b.value, Var)
+        ]
         # An alias does not compute its value, and may come after other users of it.
         self._owner = {b.value.id_: b.var for b in bindings if not isinstance(b.value, Var)}
         self._outputs = set(free_vars(func.body.body))
@@ -136,10 +150,11 @@ class _Graph:
         self, pattern: DFPattern, parts: Mapping[str, DFPattern]
     ) -> Iterator[tuple[Var, list[Var], Match]]:
         """Each variable whose value matches, the variables inside of the match, and the match; in program order."""
-        for root, binding in self._bindings.items():
-            if isinstance(binding.value, Var):
-                continue  # matching looks through an alias, at what is bound elsewhere
-            found = pattern.extract_matched_expr(binding.value, self._values)
+        operators = root_operators(pattern)
+        for root, value, operator in self._roots:
+            if operators is not None and operator not in operators:
+                continue
+            found = pattern.extract_matched_expr(value, self._values)
             if found is not None:
                 inside = self._bound(expr for p, expr in found.items() if isinstance(p, INNER))
                 yield root, inside, self._match(inside, {n: found[p] for n, p in parts.items() if p in found})
@@ -147,7 +162,7 @@ class _Graph:
     def _bound(self, values: Iterable[Expr]) -> list[Var]:
         """The variables bound to `values`, in program order."""
         wanted = {self._owner[value.id_] for value in values if value.id_ in self._owner}
-        return [var for var in self._bindings if var in wanted]
+        return sorted(wanted, key=self._order.__getitem__)
 
     def _match(self, inside: Sequence[Var], parts: Mapping[str, Expr]) -> Match:
         nodes = union(sources_of(self._bindings[var].value) for var in inside)
@@ -164,6 +179,43 @@ class _Graph:
                 cost = "" if count is None else f"{count} elements computed twice"
                 return replace(match.reject(f"{value} is also needed by {', '.join(users)}"), cost=cost)
         return None
+
+
+_Graphs = dict[GlobalVar, _Graph]
+
+
+def _graph_of(func: relax.Function, gv: GlobalVar, graphs: _Graphs) -> _Graph:
+    graph = graphs.get(gv)
+    if graph is None or not graph.func.same_as(func):
+        graph = graphs[gv] = _Graph(func)
+    return graph
+
+
+def _operator_of(value: Expr) -> str | None:
+    return str(value.op.name) if isinstance(value, Call) and isinstance(value.op, Op) else None
+
+
+def root_operators(pattern: DFPattern) -> frozenset[str] | None:
+    """Names of the operators of which a pattern's root can be a call; None if it may be something else."""
+    match pattern:
+        case CallPattern():
+            return _called(pattern.op)
+        case OrPattern():
+            left, right = root_operators(pattern.left), root_operators(pattern.right)
+            return None if left is None or right is None else left | right
+        case _ if isinstance(pattern, CONSTRAINTS):
+            return root_operators(pattern.pattern)
+    return None
+
+
+def _called(callee: DFPattern) -> frozenset[str] | None:
+    match callee:
+        case ExprPattern() if isinstance(callee.expr, Op):
+            return frozenset((str(callee.expr.name),))
+        case OrPattern():
+            left, right = _called(callee.left), _called(callee.right)
+            return None if left is None or right is None else left | right
+    return None
 
 
 def _replaced(func: relax.Function, rule: Rule, found: Mapping[Var, Match]) -> relax.Function:

@@ -3,13 +3,15 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
+from typing import Any
 
 from tvm import relax, target, tirx
 
 from schedules.composites.one_axis import as_called, widened
 from schedules.composites.vocabulary import VOCABULARY
-from schedules.composites.workload import Composite
+from schedules.composites.workload import Composite, Workload
 from schedules.cores import Core
 from schedules.kernels.common.contract import Array, Rejection
 from schedules.lowering.parse import Routines, parse
@@ -66,10 +68,16 @@ def lower(
     if isinstance(choice, Rejected):
         return choice
     kernel = kernel_named(choice.kernel)
-    func = in_root_block(kernel.build(wide.workload, choice.params)).with_attr("target", target)
+    func = _built(choice.kernel, wide.workload, choice.params).with_attr("target", target)
     if wide is not parsed:
         func = as_called(func, parsed.workload)
     return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
+
+
+# Layers of one shape follow each other, and each emits thousands of nodes.
+@lru_cache(64)
+def _built(kernel: str, workload: Workload, params: Any) -> tirx.PrimFunc:
+    return in_root_block(kernel_named(kernel).build(workload, params))
 
 
 def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Rejection:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from arm_ext.common.cache import cache_folder
 from arm_ext.errors import EnvError
 from arm_ext.native import build
-from arm_ext.target.toolchain import cache_folder
 
 
 @pytest.fixture

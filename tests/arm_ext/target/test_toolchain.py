@@ -12,9 +12,10 @@ import tvm
 from elftools.elf.elffile import ELFFile
 from tvm import relax, te
 
+from arm_ext.common.cache import cache_folder
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.target import toolchain
-from arm_ext.target.toolchain import Linker, LinkerRecord, cache_folder, link_shared, zig
+from arm_ext.target.toolchain import Linker, LinkerRecord, link_shared, zig
 
 TRIPLE = "aarch64-linux-gnu"
 ROOT = Path(__file__).parents[3]
@@ -193,6 +194,15 @@ def test_zig_keeps_its_caches_in_the_cache_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path))
     folders = re.findall(r'cache_dir\W+"(.*)"', zig(["env"]).stdout)
     assert folders == [str(tmp_path / "zig")]
+
+
+@pytest.mark.long  # zig makes libc's stubs anew
+def test_the_path_of_the_cache_may_have_a_percent_sign(tmp_path, monkeypatch):
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "50%"))
+    source = tmp_path / "sine.c"
+    source.write_text("#include <math.h>\ndouble sine(double x) { return sin(x); }\n")
+    link_shared([source], tmp_path / "sine.so", triple="aarch64-linux-gnu")
+    assert {path.name for path in (tmp_path / "50%").iterdir()} == {"zig"}
 
 
 @pytest.mark.long  # zig makes libc's stubs anew

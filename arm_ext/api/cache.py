@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cache holds that compiling can do without: machine code of kernels."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from arm_ext.pipeline.kernel_cache import KERNELS
+
+
+@dataclass(frozen=True)
+class CacheContents:
+    """The kernels in the cache.
+
+    Attributes:
+        folder: Where they lie.
+        kernels: How many.
+        size: Bytes of all.
+        limit: Bytes above which those go that were used longest ago.
+    """
+
+    folder: Path
+    kernels: int
+    size: int
+    limit: int
+
+
+def cache_contents() -> CacheContents:
+    """What is in the cache.
+
+    Raises:
+        EnvError: There is no cache folder, and it cannot be made.
+    """
+    return CacheContents(KERNELS.folder(), *KERNELS.size(), KERNELS.limit)
+
+
+def clear_cache() -> CacheContents:
+    """Remove the kernels from the cache; returns what there was.
+
+    Raises:
+        EnvError: One cannot be removed.
+    """
+    before = cache_contents()
+    KERNELS.clear()
+    return before

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache folder, and entries of it that may be lost at any time: bytes by a hash of all that decides them.
+
+An entry is written aside and renamed, so that writers at the same time and killed ones do no harm, and carries a
+checksum of its own, by which a damaged one is as good as none. The oldest go when all take too much room.
+"""
+
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from arm_ext.errors import EnvError
+
+_LOG = logging.getLogger(__name__)
+ASIDE = ".aside-"
+"""How the name of what is being written begins."""
+_ABANDONED_SECONDS = 24 * 3600
+_CHECKSUM = hashlib.sha256().digest_size
+# Room for the rest after the oldest have gone, so that not each new entry has to look for what is oldest.
+_KEPT = 0.9
+
+_used: ContextVar[bool] = ContextVar("used", default=True)
+
+
+def cache_folder() -> Path:
+    """The folder for what is built once: ARM_EXT_CACHE, or the user's cache folder of tvm-arm-ext.
+
+    Raises:
+        EnvError: It cannot be made.
+    """
+    override = os.environ.get("ARM_EXT_CACHE")
+    folder = Path(override).absolute() if override else platformdirs.user_cache_path("tvm-arm-ext")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvError(
+            f"cache folder {folder} cannot be made ({error.strerror}); name a writable one in ARM_EXT_CACHE"
+        ) from error
+    return folder
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers left in a folder that were killed long ago."""
+    for left in folder.glob(f"{ASIDE}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+@contextmanager
+def without_entries() -> Iterator[None]:
+    """Read and write no entries in the block, and in threads that run in a copy of its context."""
+    token = _used.set(False)
+    try:
+        yield
+    finally:
+        _used.reset(token)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Entries of one kind.
+
+    Attributes:
+        name: Of their folder in the cache folder.
+        limit: Bytes that they may take.
+    """
+
+    name: str
+    limit: int
+
+    def folder(self) -> Path:
+        """Where they lie."""
+        return cache_folder() / self.name
+
+    def get(self, key: str, make: Callable[[], bytes]) -> bytes:
+        """The entry of a key, the hexadecimal digits of a hash; made and kept if there is none.
+
+        A cache that cannot be read or written costs time alone.
+        """
+        if not _used.get():
+            return make()
+        path = self.folder() / key
+        found = _read(path)
+        if found is None:
+            found = make()
+            self._write(path, found)
+        else:
+            with suppress(OSError):  # it may be another's
+                os.utime(path)
+        return found
+
+    def _write(self, path: Path, data: bytes) -> None:
+        aside = None
+        try:
+            path.parent.mkdir(exist_ok=True)
+            with tempfile.NamedTemporaryFile(prefix=ASIDE, dir=path.parent, delete=False) as file:
+                aside = Path(file.name)
+                file.write(hashlib.sha256(data).digest() + data)
+            aside.chmod(0o644)  # a cache may be shared
+            aside.rename(path)
+        except OSError as error:
+            _LOG.info("%s is not kept: %s", path, error)
+            if aside is not None:
+                aside.unlink(missing_ok=True)
+
+    def trim(self) -> None:
+        """Remove what was used longest ago if all takes more than the limit, and what killed writers left."""
+        remove_leftovers(self.folder())
+        found = self._found()
+        total = sum(size for _, size, _ in found)
+        if total <= self.limit:
+            return
+        for _, size, path in sorted(found):
+            path.unlink(missing_ok=True)
+            total -= size
+            if total <= self.limit * _KEPT:
+                return
+
+    def size(self) -> tuple[int, int]:
+        """How many there are, and their bytes."""
+        found = self._found()
+        return len(found), sum(size for _, size, _ in found)
+
+    def clear(self) -> None:
+        """Remove all.
+
+        Raises:
+            EnvError: One cannot be removed.
+        """
+        folder = self.folder()
+        try:
+            for path in folder.iterdir() if folder.is_dir() else ():
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            raise EnvError(f"{folder} cannot be emptied ({error.strerror})") from error
+
+    def _found(self) -> list[tuple[float, int, Path]]:
+        """When each was used, its size and its path."""
+        folder, found = self.folder(), []
+        for path in folder.iterdir() if folder.is_dir() else ():
+            with suppress(OSError):  # another process may remove it
+                status = path.stat()
+                found.append((status.st_mtime, status.st_size, path))
+        return found
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if hashlib.sha256(data[_CHECKSUM:]).digest() == data[:_CHECKSUM]:
+        return data[_CHECKSUM:]
+    _LOG.warning("%s was damaged, and is made again", path)
+    return None

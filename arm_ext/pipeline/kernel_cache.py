@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where machine code of kernels is kept; apart from what makes it, which loads TVM."""
+
+from arm_ext.common.cache import Entries
+
+KERNELS = Entries("kernels", limit=1 << 30)
+"""Objects; a MobileNetV2 has 2 to 5 MB of them for the target and the self-test."""

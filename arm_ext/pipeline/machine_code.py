@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machine code of a planned module: an object a kernel, of which the cache keeps those that were made before.
+
+`main` and the functions that are its parts are one more module, made each time. What decides the bytes of a kernel's
+object is its TensorIR with the target, TVM and its LLVM, and the passes in `codegen`.
+"""
+
+import hashlib
+import importlib.metadata
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import tvm
+from tvm import relax, tirx
+
+from arm_ext.common.scratch import in_memory, temporary
+from arm_ext.common.timings import section
+from arm_ext.pipeline import codegen
+from arm_ext.pipeline.kernel_cache import KERNELS
+from arm_ext.pipeline.phases import build
+from arm_ext.target.profiles import Profile
+from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
+
+# As export_library names what it has LLVM write: the functions that call kernels, and the weights.
+_OBJECTS = ("lib0.o", "devc.o")
+_OBJECT = "kernel.o"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Machine code.
+
+    Attributes:
+        executable: What calls the kernels, and the weights.
+        kernels: An object each, in order.
+        triple: LLVM triple of all.
+    """
+
+    executable: relax.VMExecutable
+    kernels: tuple[bytes, ...]
+    triple: str
+
+    def export(self, so: Path, cc: str | None, objects: Sequence[Path] = ()) -> LinkerRecord:
+        """Link all into a shared library.
+
+        Args:
+            so: To write.
+            cc: Linker to use instead of the pinned ziglang.
+            objects: To link, too.
+        """
+        with section("machine code"), in_memory(*_OBJECTS) as workspace, temporary() as folder:
+            linker = Linker(self.triple, cc, (*_written(self.kernels, folder), *objects))
+            record = self.executable.export_library(str(so), fcompile=linker, workspace_dir=str(workspace))
+        assert isinstance(record, LinkerRecord)
+        return record
+
+    def machine(self) -> relax.VirtualMachine:
+        """A virtual machine that runs it in this process."""
+        if self.kernels:
+            with temporary() as folder:
+                library = folder / "kernels.so"
+                link_plain(_written(self.kernels, folder), library, self.triple)
+                self.executable.mod.imports[0].import_module(tvm.runtime.load_module(str(library)))
+        with section("machine code"):
+            return relax.VirtualMachine(self.executable, tvm.cpu())
+
+
+def make_program(
+    planned: tvm.IRModule,
+    profile: Profile,
+    initial: Sequence[npt.NDArray[Any]] = (),
+    *,
+    runs_here: bool = False,
+) -> Program:
+    """Make machine code of a planned module.
+
+    Args:
+        planned: As the last phase leaves it.
+        profile: The target.
+        initial: Of a model with states, those that its first step begins with.
+        runs_here: Whether it is run in this process, instead of exported.
+    """
+    symbols = [g.name_hint for g, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)]
+    marked = planned.clone()
+    for symbol in symbols:
+        func = planned[symbol].with_attr(codegen.APART, codegen.IMPORTED if runs_here else codegen.LINKED)
+        marked.update_func(marked.get_global_var(symbol), func)
+    with section("code generation"):
+        executable = build(marked, profile, initial)
+    with section("kernels"):
+        target = profile.tvm_target()
+        kernels = tuple(_object(symbol, planned[symbol], target) for symbol in symbols)
+        KERNELS.trim()
+    return Program(executable, kernels, profile.triple)
+
+
+def _object(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target) -> bytes:
+    named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
+    made_from = "\0".join((_maker(), str(target), tvm.ir.save_json(named)))
+    return KERNELS.get(
+        hashlib.sha256(made_from.encode()).hexdigest(), lambda: _compiled(symbol, named, target)
+    )
+
+
+def _compiled(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target) -> bytes:
+    part = tvm.IRModule({symbol: func}, attrs={codegen.PART: True})
+    with target:
+        library = tvm.tirx.build(part, target=target, pipeline=codegen.registered())
+    with in_memory(_OBJECT) as folder:
+        library.write_to_file(str(folder / _OBJECT))
+        return (folder / _OBJECT).read_bytes()
+
+
+def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
+    paths = [folder / f"kernel{number}.o" for number in range(len(objects))]
+    for path, data in zip(paths, objects, strict=True):
+        path.write_bytes(data)
+    return paths
+
+
+@cache
+def _maker() -> str:
+    """What turns TensorIR into objects."""
+    wheels = [f"{name}=={importlib.metadata.version(name)}" for name in ("apache-tvm", "apache-tvm-ffi")]
+    return " ".join((*wheels, hashlib.sha256(inspect.getsource(codegen).encode()).hexdigest()))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from arm_ext.api import digits
+from arm_ext.cli import invoke
+from arm_ext.common.cache import cache_folder
+from arm_ext.pipeline.kernel_cache import KERNELS
+
+_COMPILE = ["compile", "--target", "arm", "-o"]
+_RUN = "import sys; from arm_ext.cli import invoke; sys.exit(invoke(sys.argv[1:]))"
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder without kernels, and with the linker's cache, which takes long to fill."""
+    built = cache_folder()
+    (tmp_path / "cache").mkdir()
+    for name in ("zig", "native"):
+        (built / name).mkdir(exist_ok=True)
+        (tmp_path / "cache" / name).symlink_to(built / name)
+    monkeypatch.setenv("ARM_EXT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "kernels"
+
+
+def _bytes(package: Path) -> dict[str, str]:
+    files = (path for path in package.rglob("*") if path.is_file())
+    return {str(path.relative_to(package)): sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def _compiled(package: Path, *options: str) -> dict[str, str]:
+    assert invoke([*_COMPILE, str(package), *options]) == 0
+    return _bytes(package)
+
+
+def test_a_package_is_the_same_with_and_without_the_cache(empty: Path, tmp_path: Path) -> None:
+    without = _compiled(tmp_path / "without", "--no-cache")
+    assert not empty.exists()
+    cold = _compiled(tmp_path / "cold")
+    kernels, _ = KERNELS.size()
+    assert kernels >= 10
+    warm = _compiled(tmp_path / "warm")
+    assert KERNELS.size()[0] == kernels
+    assert without == cold == warm
+    for path in empty.iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert _compiled(tmp_path / "after-damage") == cold
+    entry = next(empty.iterdir())
+    entry.unlink()
+    entry.mkdir()
+    assert _compiled(tmp_path / "with-a-folder-in-the-way") == cold
+
+
+def test_two_commands_share_an_empty_cache(empty: Path, tmp_path: Path) -> None:
+    model = str(digits.model_path())
+    packages = [tmp_path / "one", tmp_path / "two"]
+    commands = [
+        subprocess.Popen([sys.executable, "-c", _RUN, "compile", model, "-o", str(package)])
+        for package in packages
+    ]
+    assert [command.wait(120) for command in commands] == [0, 0]
+    one, two = map(_bytes, packages)
+    assert one["model.so"] == two["model.so"]
+    assert not list(empty.glob(".*"))
+
+
+def test_show_and_clear(empty: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    empty.mkdir()
+    for number in range(3):
+        KERNELS.get(f"{number:064x}", lambda: bytes(100))
+    for verb, left in (("show", 3), ("clear", 0)):
+        assert invoke(["cache", verb]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines == [f"folder   {empty}", "kernels  3", "size     396 bytes of 1,073,741,824"]
+        assert len(list(empty.iterdir())) == left
