@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from arm_ext import package
+from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
@@ -30,6 +31,10 @@ from arm_ext.tune.tuned import Tuned
 
 if TYPE_CHECKING:
     from arm_ext.ethosu.npu_files import Offloaded
+
+
+_CODE_BYTES = 16 << 20
+"""Room for the machine code of a model beside its weights."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class Packing:
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
         """Write model.so, checked, and the self-tests."""
         progress("link")
+        require_file_size(_CODE_BYTES + 2 * self.united.memory.weight_bytes)
         so, triple = self.folder / package.SO, self.profile.triple
         # The self-tests compile the model for this machine, which takes about as long: each has a core.
         with ThreadPoolExecutor(max_workers=1) as beside:

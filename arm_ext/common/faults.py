@@ -3,6 +3,7 @@
 
 import errno
 import os
+import resource
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,22 @@ def full_disk(*folders: Path) -> Path | None:
         if disk.f_bavail * disk.f_frsize < _NO_SPACE:
             return next(each for each in (folder, *folder.absolute().parents) if each.is_mount())
     return None
+
+
+def require_file_size(size: int) -> None:
+    """Refuse to begin work whose files may be larger than a process of this shell may write.
+
+    Args:
+        size: Bytes of the largest. LLVM and linkers end the process where they cannot write theirs.
+
+    Raises:
+        EnvError: The limit is below.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit not in (resource.RLIM_INFINITY, -1) and limit < size:
+        raise EnvError(
+            f"a file of this shell may have {limit:,} bytes (ulimit -f), and compiling may write {size:,}; raise it"
+        )
 
 
 def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:

@@ -20,11 +20,13 @@ from tvm import relax, tirx
 
 from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
+from arm_ext.frontends.common import loops
 from arm_ext.pipeline import codegen
 from arm_ext.pipeline.kernel_cache import KERNELS
 from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
+from relay_passes.canonicalize import define_casts
 
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
@@ -125,6 +127,7 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 
 @cache
 def _maker() -> str:
-    """What turns TensorIR into objects."""
+    """What turns TensorIR into objects: TVM, and the passes of ours."""
     wheels = [f"{name}=={importlib.metadata.version(name)}" for name in ("apache-tvm", "apache-tvm-ffi")]
-    return " ".join((*wheels, hashlib.sha256(inspect.getsource(codegen).encode()).hexdigest()))
+    ours = (inspect.getsource(module) for module in (codegen, loops, define_casts))
+    return " ".join((*wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

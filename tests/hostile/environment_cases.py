@@ -168,7 +168,7 @@ LIMITS = cases(
         _limit("files-12", resource.RLIMIT_NOFILE, 12, "files|open"),
         _limit("files-24", resource.RLIMIT_NOFILE, 24, "files|open"),
         _limit("files-40", resource.RLIMIT_NOFILE, 40, "files|open"),
-        _limit("file-size-0", resource.RLIMIT_FSIZE, 0, "large|space|limit|ulimit"),
+        _limit("file-size-0", resource.RLIMIT_FSIZE, 0, "", terse=True),  # nor has stderr any room, which is a file
         _limit("file-size-1k", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit"),
         _limit("file-size-1k-arm", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit", _MLP),
         _limit("file-size-8k", resource.RLIMIT_FSIZE, 8192, "large|space|limit|ulimit"),
@@ -182,7 +182,7 @@ LIMITS = cases(
         _limit("run-file-size-1k", resource.RLIMIT_FSIZE, 1024, "large|space|limit|ulimit|", _RUN, exits=frozenset({0, 3, 4})),
         _limit("run-files-24", resource.RLIMIT_NOFILE, 24, "files|open", _RUN),
         _limit("run-memory-1200m", resource.RLIMIT_AS, 1200 << 20, "memory|board", _RUN),
-        _limit("save-file-size-0", resource.RLIMIT_FSIZE, 0, "large|space|limit|ulimit", _SAVE, writes=()),
+        _limit("save-file-size-0", resource.RLIMIT_FSIZE, 0, "", _SAVE, writes=(), terse=True),
     ],
     seconds=90,
 )  # fmt: skip
