@@ -140,13 +140,17 @@ class Rejected:
     rejections: tuple[Rejection, ...]
 
 
-def kernel_named(name: str) -> Kernel:
-    """The kernel that a `Choice` names."""
-    return next(kernel for kernel in KERNELS if name == kernel.NAME)
+def kernel_named(name: str, more: Sequence[Kernel] = ()) -> Kernel:
+    """The kernel that a `Choice` names, of `KERNELS` and `more`."""
+    return next(kernel for kernel in (*KERNELS, *more) if name == kernel.NAME)
 
 
 def select(
-    workload: Workload, core: Core, choose: Choose | None = None, without: Collection[str] = ()
+    workload: Workload,
+    core: Core,
+    choose: Choose | None = None,
+    without: Collection[str] = (),
+    more: Sequence[Kernel] = (),
 ) -> Choice | Rejected:
     """Picks the kernel with the lowest estimate among those that match.
 
@@ -155,6 +159,7 @@ def select(
         core: Where.
         choose: Overrules the estimate where it knows parameters.
         without: Names of kernels that are not to be used.
+        more: Kernels to choose among beside `KERNELS`.
 
     Returns:
         The choice, or all rejections if no kernel matches.
@@ -162,7 +167,7 @@ def select(
     Raises:
         ValueError: `choose` returned parameters of a kernel that does not take the workload.
     """
-    found = _defaults(workload, core, frozenset(without), KERNELS)
+    found = _defaults(workload, core, frozenset(without), (*KERNELS, *more))
     if not found.options:
         return Rejected(found.rejected)
     known = choose(workload, core) if choose else None
@@ -170,13 +175,14 @@ def select(
         taken, source = min(found.options, key=_cycles), ""
     else:
         names = [option.kernel for option in found.options]
-        kernel = next((k for k in map(kernel_named, names) if isinstance(known.params, k.Params)), None)
+        takers = (kernel_named(name, more) for name in names)
+        kernel = next((k for k in takers if isinstance(known.params, k.Params)), None)
         if kernel is None:
             raise ValueError(f"the look-up gave {known.params!r}, but only {names} take {workload}")
         taken, source = _option(kernel, known.params, workload, core), known.source
     reason = found.reasons[taken.kernel] + (f"; by {source}" if source else "")
     others = [option for option in found.options if option.kernel != taken.kernel]
-    runner_up = min(others or _variants(taken, workload, core), key=_cycles, default=None)
+    runner_up = min(others or _variants(taken, workload, core, tuple(more)), key=_cycles, default=None)
     return Choice(taken.kernel, taken.params, taken.estimate, reason, found.rejected, runner_up, source)
 
 
@@ -208,9 +214,9 @@ def _option(kernel: Kernel, params: Any, workload: Workload, core: Core) -> Opti
 
 
 @lru_cache(4096)
-def _variants(taken: Option, workload: Workload, core: Core) -> list[Option]:
+def _variants(taken: Option, workload: Workload, core: Core, more: tuple[Kernel, ...]) -> list[Option]:
     """What the kernel that was taken could do with other parameters."""
-    kernel = kernel_named(taken.kernel)
+    kernel = kernel_named(taken.kernel, more)
     found = (params for params in kernel.candidates(workload, core) if params != taken.params)
     return [_option(kernel, params, workload, core) for params in found]
 

@@ -5,7 +5,8 @@
     python scripts/hostile.py -j 4
     python scripts/hostile.py --only 'compile/yaml/*' --show
 
-A case is right if its exit code is the one that the README promises, its message names what is wrong, no traceback or
+A case is right if its exit code is the one that docs/reference/command-line.md promises, its message names what is
+wrong, no traceback or
 signal ended it, nothing was lost, changed or left behind, and it kept to its time and memory. Writes a table to stdout.
 Exit codes: 1 if a case is wrong.
 """

@@ -19,7 +19,7 @@ from arm_ext.common.cache import without_entries
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
-from arm_ext.errors import ModelError
+from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
 from arm_ext.frontends.load import export_module, trusted
 from arm_ext.frontends.preprocess.options import Preprocess
@@ -34,8 +34,11 @@ from arm_ext.shapes.given import Bucket, Given, buckets_of
 from arm_ext.shapes.variants import Variant, unite
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.tuned import Tuned
+from relay_passes import Rule
+from schedules.kernels.common.contract import Kernel
 from schedules.kernels.winograd import winograd_f32
 from schedules.numerics import qdq, tosa
+from schedules.select import KERNELS
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -78,6 +81,8 @@ def compile(
     winograd: bool = True,
     npu: NpuOptions | str | None = None,
     tuned: str | Path | None = None,
+    rules: Sequence[Rule] = (),
+    kernels: Sequence[Kernel] = (),
     inputs: Sequence[npt.NDArray[Any]] | None = None,
     memory_budget: int | None = None,
     dump_phases: str | Path | None = None,
@@ -113,6 +118,10 @@ def compile(
             some four times those of a plain sum.
         npu: An Ethos-U for parts of a quantised model, such as "ethos-u65-256", or that and how to divide.
         tuned: A tuning database, whose records for the target decide kernels and their parameters.
+        rules: Graph rewrites of your own, applied beside ours; the self-test is computed without them, so that
+            `run --check` shows whether they keep the values.
+        kernels: Kernels of your own to choose among beside ours, where all sizes are known; the self-test is computed
+            without them, too.
         inputs: Inputs of the self-test, in the model's order; seeded random ones by default.
         memory_budget: Largest peak of activation memory allowed, in bytes.
         dump_phases: Folder for each phase's module as TVMScript, beside what else is there.
@@ -133,6 +142,7 @@ def compile(
     check_choice("calibration", calibration, Method)
     if example_inputs is not None:
         model = export_module(model, example_inputs)
+    _refuse_names_of_ours(kernels)
     profile = resolve(target, mattr)
     numerics: Numerics = "qdq" if npu is None else "tosa"
     divider = None if npu is None else _divider(npu)
@@ -151,7 +161,9 @@ def compile(
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
-        context = Context(profile, precision, without, _NUMERICS[numerics], known)
+        context = Context(
+            profile, precision, without, _NUMERICS[numerics], known, tuple(rules), tuple(kernels)
+        )
         with section("import"):
             variants, calibrated = source.variants(buckets, context)
         offloaded = [] if divider is None else _divide(divider, variants)
@@ -166,6 +178,11 @@ def compile(
             manifest, report = packing.write(linked, numerics, calibrated, known)
     remember(manifest.so_sha256)
     return CompileResult(Package(Path(output), manifest), report)
+
+
+def _refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:
+    if taken := sorted({kernel.NAME for kernel in kernels} & {kernel.NAME for kernel in KERNELS}):
+        raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
 
 
 def _dump(

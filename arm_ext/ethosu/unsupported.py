@@ -11,7 +11,7 @@ from arm_ext.ethosu.operators import Unread
 from arm_ext.ethosu.reading import read_by
 from relay_passes.ir.sources import sources_of
 
-NO_FORM, KNOWN = "no TOSA form of its kind is known here", "one of the kinds listed in README.md"
+NO_FORM, KNOWN = "no TOSA form of its kind is known here", "one of those in docs, Ethos-U limits"
 LEAVE = "leave it to the CPU"
 _BORDERS = ("quantize", "dequantize")
 

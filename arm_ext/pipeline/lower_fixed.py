@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lowering of functions whose sizes are all known; `lower_bounded_length` is for those with one that is not."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import tvm
 from tvm import relax, tirx
@@ -10,6 +10,7 @@ from arm_ext.target.profiles import Profile
 from schedules import generic
 from schedules.generic import loop_workload, metaschedule_trace
 from schedules.generic.families import GENERIC
+from schedules.kernels.common.contract import Kernel
 from schedules.lowering.lower import Lowered, lower
 from schedules.select import Choose, Rejected
 
@@ -43,17 +44,22 @@ def retraced(
 class FixedSizes:
     """Lowers the functions of one module."""
 
-    def __init__(self, mod: tvm.IRModule, profile: Profile, without: Collection[str] = ()) -> None:
-        """Take what `Lengths` takes."""
-        self._mod, self._profile, self._without = mod, profile, without
+    def __init__(
+        self,
+        mod: tvm.IRModule,
+        profile: Profile,
+        without: Collection[str] = (),
+        more: Sequence[Kernel] = (),
+    ) -> None:
+        """Take what `Lengths` takes, and kernels to choose among beside ours."""
+        self._mod, self._profile, self._without, self._more = mod, profile, without, more
         self._routines = {gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
 
     def lower(self, name: str, choose: Choose | None) -> Lowered | Rejected:
         """Lower a composite."""
         profile = self._profile
-        return lower(
-            self._mod[name], profile.tvm_target(), profile.core, choose, self._routines, self._without
-        )
+        target, routines = profile.tvm_target(), self._routines
+        return lower(self._mod[name], target, profile.core, choose, routines, self._without, self._more)
 
     def schedule(self, func: tirx.PrimFunc, choose: Choose | None) -> tuple[generic.Scheduled, str]:
         """Schedule loops that no kernel takes; the record that decided it comes beside, if any."""

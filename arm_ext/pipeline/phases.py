@@ -23,6 +23,7 @@ from arm_ext.frontends.common.loops import mark_loops
 from arm_ext.package.manifest import Precision
 from arm_ext.pipeline import codegen
 from arm_ext.pipeline.lower import lower
+from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.report.report import FloatCall, KernelCall, LayoutCall
 from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
@@ -30,6 +31,7 @@ from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.programs.control_flow import Decision, split
 from relay_passes.rules.registry import PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
+from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
 from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
 from schedules.select import Choose
@@ -45,6 +47,8 @@ class Context:
         without: Names of kernels that are not to be used.
         numerics: What quantised operators compute.
         choose: What knows better parameters than the kernels' estimates, such as a tuning database.
+        more_rules: Rewrites that are applied beside ours, to the canonical form.
+        more_kernels: Kernels that are chosen among beside ours, where all sizes are known.
         divide: Moves what an NPU may compute into functions of its own, and notes down in `offers` what is asked
             to compute them.
         kept_layout: Written by `layout`: calls that keep the model's layout, and why.
@@ -58,6 +62,8 @@ class Context:
     without: tuple[str, ...] = ()
     numerics: Qdq = NUMERICS
     choose: Choose | None = None
+    more_rules: tuple[relay_passes.Rule, ...] = ()
+    more_kernels: tuple[Kernel, ...] = ()
     divide: "Callable[[tvm.IRModule, Context], tvm.IRModule] | None" = None
     kept_layout: list[LayoutCall] = field(default_factory=list)
     left_float: list[FloatCall] = field(default_factory=list)
@@ -89,9 +95,12 @@ class Context:
         self.kernels += sorted(kernels.values(), key=lambda kernel: kernel.symbol)
 
 
-def canonicalize(mod: tvm.IRModule, _context: Context) -> tvm.IRModule:
+def canonicalize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Fold constants and BatchNorm, tidy; QDQ is kept."""
-    return relay_passes.canonicalize(mod)
+    mod = relay_passes.canonicalize(mod)
+    if not context.more_rules:
+        return mod
+    return relay_passes.canonicalize(relay_passes.apply_rules(mod, context.more_rules))
 
 
 def layout(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
@@ -133,7 +142,8 @@ def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
 
 def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere."""
-    mod, kernels = lower(mod, context.profile, context.without, context.choose)
+    sizes = FixedSizes(mod, context.profile, context.without, context.more_kernels)
+    mod, kernels = lower(mod, context.profile, context.without, context.choose, sizes)
     context.kernels += kernels
     return mod
 

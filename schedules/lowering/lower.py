@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a composite Relax function to the PrimFunc that computes it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from schedules.composites.one_axis import as_called, widened
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import Core
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array, Kernel, Rejection
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.tir.emit import in_root_block
@@ -42,6 +42,7 @@ def lower(
     choose: Choose | None = None,
     routines: Routines = MappingProxyType({}),
     without: Collection[str] = (),
+    more: Sequence[Kernel] = (),
 ) -> Lowered | Rejected:
     """Lowers one composite.
 
@@ -53,6 +54,7 @@ def lower(
         choose: See `select`.
         routines: What the composite calls by call_tir, by name.
         without: See `select`.
+        more: See `select`.
 
     Returns:
         The kernel, or why there is none.
@@ -64,11 +66,11 @@ def lower(
     if isinstance(parsed, Rejection):
         return Rejected((parsed,))
     wide = widened(parsed)
-    choice = select(wide.workload, core, choose, without)
+    choice = select(wide.workload, core, choose, without, more)
     if isinstance(choice, Rejected):
         return choice
-    kernel = kernel_named(choice.kernel)
-    func = _built(choice.kernel, wide.workload, choice.params).with_attr("target", target)
+    kernel = kernel_named(choice.kernel, more)
+    func = _built(choice.kernel, wide.workload, choice.params, tuple(more)).with_attr("target", target)
     if wide is not parsed:
         func = as_called(func, parsed.workload)
     return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
@@ -76,8 +78,8 @@ def lower(
 
 # Layers of one shape follow each other, and each emits thousands of nodes.
 @lru_cache(64)
-def _built(kernel: str, workload: Workload, params: Any) -> tirx.PrimFunc:
-    return in_root_block(kernel_named(kernel).build(workload, params))
+def _built(kernel: str, workload: Workload, params: Any, more: tuple[Kernel, ...]) -> tirx.PrimFunc:
+    return in_root_block(kernel_named(kernel, more).build(workload, params))
 
 
 def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Rejection:

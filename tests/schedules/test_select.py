@@ -3,7 +3,8 @@ import dataclasses
 
 import pytest
 
-from schedules.cores import CORES
+from schedules.composites.workload import Workload
+from schedules.cores import CORES, Core
 from schedules.kernels.gemm import gemm_f32
 from schedules.select import KERNELS, Choice, Known, Rejected, kernel_named, select
 from tests.schedules.float_cases import conv2d
@@ -83,3 +84,27 @@ def test_look_up_that_names_no_kernel_of_this_workload():
 
 def test_kernels_are_found_by_name():
     assert [kernel_named(kernel.NAME) for kernel in KERNELS] == list(KERNELS)
+
+
+class Cheaper:
+    """gemm_f32 under another name, by half its estimate."""
+
+    NAME = "cheaper"
+    Params = gemm_f32.Params
+    matches, default = staticmethod(gemm_f32.matches), staticmethod(gemm_f32.default)
+    candidates, pack, build = map(staticmethod, (gemm_f32.candidates, gemm_f32.pack, gemm_f32.build))
+
+    @staticmethod
+    def estimate(workload: Workload, params: gemm_f32.Params, core: Core) -> float:
+        return gemm_f32.estimate(workload, params, core) / 2
+
+
+def test_a_kernel_from_outside_is_chosen_among_ours():
+    kernel = Cheaper()
+    choice = select(WORKLOAD, CORE, more=[kernel])
+    assert isinstance(choice, Choice)
+    assert (choice.kernel, choice.runner_up and choice.runner_up.kernel) == ("cheaper", "gemm_f32")
+    assert kernel_named("cheaper", [kernel]) is kernel
+    ours = select(WORKLOAD, CORE)
+    assert isinstance(ours, Choice)
+    assert ours.kernel == "gemm_f32"

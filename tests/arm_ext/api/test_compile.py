@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import helper
+from tvm import relax
+from tvm.relax.dpl import is_op, wildcard
 
 import arm_ext
 from arm_ext.api import digits
@@ -12,6 +14,8 @@ from arm_ext.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_JSON, REPORT_TEXT, SELFTEST, SO, Selftest
 from arm_ext.package.manifest import Precision
 from arm_ext.pipeline.phases import PHASES
+from relay_passes import Rule
+from schedules.kernels.gemm import gemm_f32
 from tests.arm_ext.models import mlp, residual_cnn
 from tests.arm_ext.models import model as onnx_model
 
@@ -185,3 +189,26 @@ def test_what_compile_returns_stands_for_the_package(tmp_path: Path):
     assert isinstance(counts, arm_ext.CountReport)
     assert counts.macs == result.report.macs
     assert arm_ext.compare(result, "onnxruntime").rows[0].instructions == counts.instructions
+
+
+def test_a_wrong_rule_from_outside_is_found_by_the_self_test(tmp_path: Path):
+    x = wildcard()
+    wrong = Rule(
+        name="half_a_root",
+        pattern=is_op("relax.sqrt")(x),
+        parts={"x": x},
+        check=lambda match: match,
+        rewrite=lambda match: relax.op.multiply(match.operands["x"], relax.const(0.5)),
+    )
+    root = onnx_model([helper.make_node("Sqrt", ["x"], ["y"])], {"x": [3, 8]}, ["y"])
+    positive = np.full((3, 8), 2, np.float32)
+    for rules in ([], [wrong]):
+        package = tmp_path / f"p{len(rules)}"
+        result = arm_ext.compile(root, output=package, rules=rules, inputs=[positive])
+        (check,) = arm_ext.run(result, check=True).checks
+        assert check.passed == (not rules)
+
+
+def test_a_kernel_from_outside_has_a_name_of_its_own(tmp_path: Path):
+    with pytest.raises(UsageError, match="gemm_f32 is the name of a kernel of arm-ext; choose another NAME"):
+        arm_ext.compile(mlp(), output=tmp_path / "p", kernels=[gemm_f32])

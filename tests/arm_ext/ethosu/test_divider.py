@@ -45,7 +45,7 @@ def test_each_node_says_where_it_runs_or_why_not_on_the_npu(mixed: arm_ext.Compi
     assert rows["conv"].reason.startswith("NPU region 0; ")
     assert rows["conv"].kernel == "gemm_s8_sdot"  # model.so has it all the same
     expected = {
-        "norm": "no TOSA form of its kind is known here (is layer_norm, limit one of the kinds listed in README.md)",
+        "norm": "no TOSA form of its kind is known here (is layer_norm, limit one of those in docs, Ethos-U limits)",
         "query": "the hand-over costs more than its region saves (is ",
         "softmax": "it takes longer on the NPU, where its region does not gain (is ",
         "head": "an operand is not quantised (is float, limit integers); quantise it, or what it reads",
