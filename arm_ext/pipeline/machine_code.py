@@ -93,7 +93,8 @@ def make_program(
         func = planned[symbol].with_attr(codegen.APART, codegen.IMPORTED if runs_here else codegen.LINKED)
         marked.update_func(marked.get_global_var(symbol), func)
     with section("code generation"):
-        executable = build(marked, profile, initial)
+        # All that is left computes nothing, and a run or two here does not pay for optimising it.
+        executable = build(marked, profile, initial, optimised=not runs_here)
     with section("kernels"):
         target = profile.tvm_target()
         kernels = tuple(_object(symbol, planned[symbol], target) for symbol in symbols)

@@ -255,7 +255,11 @@ def run_phases(
 
 
 def build(
-    planned: tvm.IRModule, profile: Profile, initial: Sequence[npt.NDArray[Any]] = ()
+    planned: tvm.IRModule,
+    profile: Profile,
+    initial: Sequence[npt.NDArray[Any]] = (),
+    *,
+    optimised: bool = True,
 ) -> relax.VMExecutable:
     """Generate machine code for a planned module; weights go inside.
 
@@ -263,6 +267,7 @@ def build(
         planned: As the last phase leaves it.
         profile: The target.
         initial: Of a model with states, those that its first step begins with.
+        optimised: Whether LLVM optimises.
     """
     planned = relay_passes.add_step(planned, initial)
     passes = [
@@ -273,7 +278,7 @@ def build(
         relax.transform.VMShapeLower(),
         relax.transform.AttachGlobalSymbol(),
     ]
-    target = profile.tvm_target()
+    target = profile.tvm_target(optimised=optimised)
     lowered = tvm.transform.Sequential(passes)(mark_loops(planned))
     with target:
         # `main` as machine code: half the runtime's instructions of the bytecode interpreter (17 k of 36 k in DS-CNN).

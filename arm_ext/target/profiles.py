@@ -80,18 +80,22 @@ class Profile:
         """LLVM feature names, sorted."""
         return self.core.features
 
-    def tvm_target(self) -> "tvm.target.Target":
-        """The TVM target: mcpu, each feature of the profile, and without what else mcpu implies."""
+    def tvm_target(self, *, optimised: bool = True) -> "tvm.target.Target":
+        """The TVM target: mcpu, each feature of the profile, and without what else mcpu implies.
+
+        Args:
+            optimised: Whether LLVM optimises.
+        """
         implied = _llvm_features(self.triple, self.core.llvm_cpu) & _known_features(self.triple)
         absent = sorted(implied - set(self.features))
-        config = {
+        config: dict[str, Any] = {
             "kind": "llvm",
             "mtriple": self.triple,
             "mcpu": self.core.llvm_cpu,
             "mattr": [*(f"+{f}" for f in self.features), *(f"-{f}" for f in absent)],
             "keys": ["arm_cpu", "cpu"] if self.triple == AARCH64 else ["cpu"],
         }
-        return _target(config)
+        return _target(config if optimised else config | {"opt-level": 0})
 
 
 def resolve(name: str, mattr: str | None = None) -> Profile:
