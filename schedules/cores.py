@@ -31,6 +31,7 @@ class Core:
         l1d: L1 data cache.
         l2: L2 cache (private or the core's share).
         issue_width: Instructions a cycle that the front end can dispatch; the clamp on estimated IPC.
+        vector_pipes: Vector instructions of 128 bits a cycle: arithmetic, and stores, whose data pass a vector pipe.
         mca_cpu: llvm-mca -mcpu whose scheduling model stands in for this core.
         source: The manual that names the features and widths.
         neon: Whether it has the vector instructions of A64; false for x86-64 as target host.
@@ -43,6 +44,7 @@ class Core:
     l1d: Cache
     l2: Cache
     issue_width: int
+    vector_pipes: int
     mca_cpu: str
     source: str
     neon: bool = True
@@ -63,11 +65,12 @@ def _core(
     l1d: Cache,
     l2: Cache,
     issue_width: int,
+    vector_pipes: int,
     mca_cpu: str,
     source: str,
     vector_bits: int = 128,
 ) -> Core:
-    return Core(name, name, features, vector_bits, l1d, l2, issue_width, mca_cpu, source)
+    return Core(name, name, features, vector_bits, l1d, l2, issue_width, vector_pipes, mca_cpu, source)
 
 
 # Features that generated code may use. The Cryptographic Extension is an option of every core, and the
@@ -89,9 +92,10 @@ _GENERIC = Core(
     l1d=_cache(32 * _KIB, "the smallest L1D of cortex-a72 to cortex-x1 and of cortex-a55 as commonly built"),
     l2=_cache(256 * _KIB, "the smallest common private L2 of cortex-a76 and later"),
     issue_width=4,
+    vector_pipes=2,
     mca_cpu="neoverse-n1",
     source="Arm ARM DDI 0487: crc, lse, rdm mandatory from Armv8.1-A, fp16 and dotprod options of Armv8.2-A. "
-    "Width as cortex-a76, the first big core with both",
+    "Width and vector pipes as cortex-a76, the first big core with both",
 )
 
 # Sources: the core's Technical Reference Manual (TRM, with its number) and Software Optimization Guide (SOG).
@@ -103,8 +107,9 @@ _CORES = (
         l1d=_cache(32 * _KIB, "TRM DDI 0500: 8 to 64 KiB; 32 as in BCM2837"),
         l2=_cache(128 * _KIB, "a quarter of 512 KiB shared by four, as in BCM2837"),
         issue_width=2,
+        vector_pipes=1,
         mca_cpu="cortex-a53",
-        source="TRM DDI 0500: in order, dual issue",
+        source="TRM DDI 0500: in order, dual issue; two vector pipes of 64 bits",
     ),
     _core(
         name="cortex-a55",
@@ -112,8 +117,9 @@ _CORES = (
         l1d=_cache(32 * _KIB, "TRM 100442: 16 to 64 KiB; 32 taken"),
         l2=_cache(128 * _KIB, "TRM 100442: none to 256 KiB, private; 128 taken"),
         issue_width=2,
+        vector_pipes=1,
         mca_cpu="cortex-a55",
-        source="TRM 100442; SOG EPM128372: in order, dual issue",
+        source="TRM 100442; SOG EPM128372: in order, dual issue; two vector pipes of 64 bits",
     ),
     _core(
         name="cortex-a72",
@@ -121,8 +127,9 @@ _CORES = (
         l1d=_cache(32 * _KIB, "TRM 100095: 32 KiB"),
         l2=_cache(256 * _KIB, "a quarter of 1 MiB shared by four, as in BCM2711 (Raspberry Pi 4)"),
         issue_width=3,
+        vector_pipes=2,
         mca_cpu="cortex-a72",
-        source="TRM 100095; SOG UAN 0016: decodes three instructions a cycle",
+        source="TRM 100095; SOG UAN 0016: decodes three instructions a cycle; vector pipes F0 and F1",
     ),
     _core(
         name="cortex-a73",
@@ -130,8 +137,9 @@ _CORES = (
         l1d=_cache(32 * _KIB, "TRM 100048: 32 or 64 KiB; 32 taken"),
         l2=_cache(256 * _KIB, "TRM 100048: 256 KiB to 8 MiB; a quarter of 1 MiB shared by four taken"),
         issue_width=2,
+        vector_pipes=2,
         mca_cpu="cortex-a73",
-        source="TRM 100048: decodes two instructions a cycle",
+        source="TRM 100048: decodes two instructions a cycle; two vector pipes",
     ),
     _core(
         name="cortex-a76",
@@ -139,8 +147,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 100798: 64 KiB"),
         l2=_cache(512 * _KIB, "TRM 100798: 128 to 512 KiB, private; 512 as in BCM2712 (Raspberry Pi 5)"),
         issue_width=4,
+        vector_pipes=2,
         mca_cpu="neoverse-n1",
-        source="TRM 100798; SOG: dispatches four MOPs a cycle",
+        source="TRM 100798; SOG: dispatches four MOPs a cycle; vector pipes V0 and V1",
     ),
     _core(
         name="cortex-a78",
@@ -148,8 +157,9 @@ _CORES = (
         l1d=_cache(32 * _KIB, "TRM 101430: 32 or 64 KiB; 32 taken"),
         l2=_cache(256 * _KIB, "TRM 101430: 256 or 512 KiB, private; 256 taken"),
         issue_width=6,
+        vector_pipes=2,
         mca_cpu="neoverse-n1",
-        source="TRM 101430; SOG: dispatches six MOPs a cycle",
+        source="TRM 101430; SOG: dispatches six MOPs a cycle; vector pipes V0 and V1",
     ),
     _core(
         name="cortex-a510",
@@ -157,8 +167,10 @@ _CORES = (
         l1d=_cache(32 * _KIB, "TRM 101604: 32 or 64 KiB; 32 taken"),
         l2=_cache(128 * _KIB, "TRM 101604: half of 256 KiB shared by a complex of two"),
         issue_width=3,
+        vector_pipes=2,
         mca_cpu="cortex-a510",
-        source="TRM 101604; SOG: in order, three instructions a cycle",
+        source="TRM 101604; SOG: in order, three instructions a cycle; two vector pipes, "
+        "of 128 bits as in the larger configuration, which a complex of two shares",
     ),
     _core(
         name="cortex-a710",
@@ -166,8 +178,9 @@ _CORES = (
         l1d=_cache(32 * _KIB, "TRM 101800: 32 or 64 KiB; 32 taken"),
         l2=_cache(256 * _KIB, "TRM 101800: 256 or 512 KiB, private; 256 taken"),
         issue_width=5,
+        vector_pipes=2,
         mca_cpu="neoverse-n2",
-        source="TRM 101800; SOG: dispatches five MOPs a cycle",
+        source="TRM 101800; SOG: dispatches five MOPs a cycle; vector pipes V0 and V1",
     ),
     _core(
         name="cortex-x1",
@@ -175,8 +188,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 101433: 64 KiB"),
         l2=_cache(512 * _KIB, "TRM 101433: 512 KiB or 1 MiB, private; 512 taken"),
         issue_width=8,
+        vector_pipes=4,
         mca_cpu="neoverse-v1",
-        source="TRM 101433; SOG: dispatches eight MOPs a cycle. Sibling of V1",
+        source="TRM 101433; SOG: dispatches eight MOPs a cycle. Sibling of V1: V0 to V3",
     ),
     _core(
         name="cortex-x2",
@@ -184,8 +198,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 101803: 64 KiB"),
         l2=_cache(512 * _KIB, "TRM 101803: 512 KiB or 1 MiB, private; 512 taken"),
         issue_width=8,
+        vector_pipes=4,
         mca_cpu="neoverse-v2",
-        source="TRM 101803; SOG: dispatches eight MOPs a cycle. Four vector pipes as V2",
+        source="TRM 101803; SOG: dispatches eight MOPs a cycle. Vector pipes V0 to V3, as V2",
     ),
     _core(
         name="cortex-x3",
@@ -193,8 +208,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 101593: 64 KiB"),
         l2=_cache(512 * _KIB, "TRM 101593: 512 KiB or 1 MiB, private; 512 taken"),
         issue_width=8,
+        vector_pipes=4,
         mca_cpu="neoverse-v2",
-        source="TRM 101593; SOG: dispatches eight MOPs a cycle. Sibling of V2",
+        source="TRM 101593; SOG: dispatches eight MOPs a cycle. Sibling of V2: V0 to V3",
     ),
     _core(
         name="neoverse-n1",
@@ -202,8 +218,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 100616: 64 KiB"),
         l2=_cache(_MIB, "TRM 100616: 256 KiB to 1 MiB, private; 1 MiB as in Graviton2"),
         issue_width=4,
+        vector_pipes=2,
         mca_cpu="neoverse-n1",
-        source="TRM 100616; SOG: dispatches four MOPs a cycle",
+        source="TRM 100616; SOG: dispatches four MOPs a cycle; vector pipes V0 and V1",
     ),
     _core(
         name="neoverse-n2",
@@ -211,8 +228,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 102099: 64 KiB as in Yitian 710"),
         l2=_cache(_MIB, "TRM 102099: 512 KiB or 1 MiB, private; 1 MiB as in Yitian 710"),
         issue_width=5,
+        vector_pipes=2,
         mca_cpu="neoverse-n2",
-        source="TRM 102099; SOG: dispatches five MOPs a cycle",
+        source="TRM 102099; SOG: dispatches five MOPs a cycle; vector pipes V0 and V1",
     ),
     _core(
         name="neoverse-v1",
@@ -221,8 +239,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 101427: 64 KiB"),
         l2=_cache(_MIB, "TRM 101427: 512 KiB or 1 MiB, private; 1 MiB as in Graviton3"),
         issue_width=8,
+        vector_pipes=4,
         mca_cpu="neoverse-v1",
-        source="TRM 101427; SOG: dispatches eight MOPs a cycle; SVE of 256 bits",
+        source="TRM 101427; SOG: dispatches eight MOPs a cycle; SVE of 256 bits, NEON on V0 to V3",
     ),
     _core(
         name="neoverse-v2",
@@ -230,8 +249,9 @@ _CORES = (
         l1d=_cache(64 * _KIB, "TRM 102375: 64 KiB"),
         l2=_cache(2 * _MIB, "TRM 102375: 1 or 2 MiB, private; 2 MiB as in Graviton4"),
         issue_width=8,
+        vector_pipes=4,
         mca_cpu="neoverse-v2",
-        source="TRM 102375; SOG: dispatches eight MOPs a cycle",
+        source="TRM 102375; SOG: dispatches eight MOPs a cycle; vector pipes V0 to V3",
     ),
 )
 

@@ -12,9 +12,8 @@ from functools import cache
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify, disassemble
 from arm_ext.measure.cycles import BlockCost
 from arm_ext.measure.mca_text import mca_text
-from arm_ext.measure.pipes import ON_PIPES, PIPES
+from arm_ext.measure.pipes import ON_PIPES
 from schedules.cores import Core
-from schedules.kernels.common.cost_model import VECTOR_PIPES
 
 # Software optimization guides of the Neoverse cores, section 2.1: pipes that compute the addresses of loads. N1's two
 # serve stores too, and of the three of N2 and V2 two do.
@@ -43,7 +42,7 @@ def by_hand(words: tuple[int, ...], core: Core) -> float:
             sums[operands.split(",")[0].partition(".")[0]] += HAND_ON.get(kind, 1)
     stores = slots[InsnClass.VECTOR_STORE] + slots[InsnClass.SCALAR_STORE]
     address = max(sum(slots[kind] for kind in ACCESSES) / LOADS[core.mca_cpu], stores / STORES)
-    vector = sum(slots[kind] for kind in ON_PIPES) / PIPES.get(core.mca_cpu, VECTOR_PIPES)
+    vector = sum(slots[kind] for kind in ON_PIPES) / core.vector_pipes
     return max(len(words) / core.issue_width, vector, address, *sums.values(), 0.0)
 
 

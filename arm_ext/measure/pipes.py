@@ -9,11 +9,6 @@ from collections.abc import Sequence
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify
 from arm_ext.measure.cycles import BlockCost
 from schedules.cores import Core
-from schedules.kernels.common.cost_model import VECTOR_PIPES
-
-PIPES = {"cortex-a53": 1, "cortex-a55": 1, "neoverse-v1": 4, "neoverse-v2": 4}
-"""128-bit vector instructions a cycle where they are not `VECTOR_PIPES`, by scheduling model (the cores' software
-optimization guides; LLVM has the same)."""
 
 ON_PIPES = MAC_CLASSES | {InsnClass.VECTOR, InsnClass.VECTOR_STORE}
 """Stores pass a vector pipe on their way; loads have pipes of their own."""
@@ -32,4 +27,4 @@ def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
         cost.block.count * sum(classify(word) in ON_PIPES for word in cost.block.words) for cost in costs
     )
     cycles = sum(cost.cycles for cost in costs)
-    return on_pipes / (PIPES.get(core.mca_cpu, VECTOR_PIPES) * cycles)
+    return on_pipes / (core.vector_pipes * cycles)

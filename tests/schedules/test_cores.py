@@ -49,3 +49,14 @@ def test_llvm_mca_has_the_scheduling_model(cpu):
     assert done.returncode == 0, done.stderr
     assert "Total Cycles" in done.stdout
     assert "not a recognized processor" not in done.stderr
+
+
+@pytest.mark.skipif(MCA is None, reason="llvm-mca is not installed")
+@pytest.mark.parametrize("core", CORES.values(), ids=lambda core: core.name)
+def test_llvm_mca_has_as_many_vector_pipes(core):
+    count = 16
+    code = "".join(f"add v{i}.4s, v30.4s, v31.4s\n" for i in range(count))
+    command = [MCA, "-mtriple=aarch64", f"-mcpu={core.mca_cpu}", "-"]
+    done = subprocess.run(command, input=code, capture_output=True, text=True, check=True)
+    throughput = float(done.stdout.partition("Block RThroughput:")[2].split()[0])
+    assert count / throughput == core.vector_pipes

@@ -25,7 +25,7 @@ from schedules.kernels.depthwise.tile_f32 import Emitter
 from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.gemm import product_float
 from schedules.kernels.gemm.product import padding, pair
-from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY, FMLA_PER_CYCLE
+from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY
 from schedules.tir.emit import kernel_function
 
 NAME = "depthwise_f32"
@@ -118,7 +118,7 @@ def instructions(workload: Workload, params: Params) -> float:
 def estimate(workload: Workload, params: Params, core: Core) -> float:
     """Cycles of one call on one core with all loads in L1: the slowest of dispatch, FMLA pipes and sums."""
     total, products, waits = _patches(workload, params)
-    return max(total / core.issue_width, products / FMLA_PER_CYCLE, waits)
+    return max(total / core.issue_width, products / core.vector_pipes, waits)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:

@@ -175,7 +175,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         widening = sum(self.unit.widening(workload, cut) for cut in cuts)
         return fetching + cycles + widening / core.issue_width
 
-    def instructions(self, workload: Workload, params: P) -> float:
+    def instructions(self, workload: Workload, params: P, core: Core) -> float:
         """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
         cuts = self.cuts(workload, params)
         widened = cuts if self.unit.ranks_widening else ()

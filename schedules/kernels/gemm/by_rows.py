@@ -89,7 +89,7 @@ class RowUnit(Unit[R, Q]):
         """Of making the rows of a tile ready."""
 
     @abstractmethod
-    def tile_cost(self, workload: Workload, product: Q, params: R, rows: int) -> Cost:
+    def tile_cost(self, workload: Workload, product: Q, params: R, rows: int, core: Core) -> Cost:
         """Of one tile: the sum over k, what follows it, and its stores."""
 
     def padding_cost(self, product: Q) -> Cost:
@@ -144,24 +144,24 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
     def estimate(self, workload: Workload, params: R, core: Core) -> float:
         """Cycles of one call on one core, with what it reads in L1 at first."""
         fetching = sum(self.unit.fetching(product, params, core) for product in self.products(workload))
-        return (self.cost(workload, params) + Cost(fetching=fetching)).cycles(core)
+        return (self.cost(workload, params, core) + Cost(fetching=fetching)).cycles(core)
 
-    def instructions(self, workload: Workload, params: R) -> float:
+    def instructions(self, workload: Workload, params: R, core: Core) -> float:
         """Those of `cost`."""
-        return self.cost(workload, params).instructions
+        return self.cost(workload, params, core).instructions
 
-    def cost(self, workload: Workload, params: R) -> Cost:
+    def cost(self, workload: Workload, params: R, core: Core) -> Cost:
         """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
         products = self.products(workload)
-        total = sum((self._product_cost(workload, product, params) for product in products), Cost())
+        total = sum((self._product_cost(workload, product, params, core) for product in products), Cost())
         return total + self.unit.padding_cost(products[0])
 
-    def _product_cost(self, workload: Workload, product: Q, params: R) -> Cost:
+    def _product_cost(self, workload: Workload, product: Q, params: R, core: Core) -> Cost:
         total, tile = Cost(), params.tile
         full, rest = divmod(product.rows.count, tile.rows)
         for rows, tiles in ((tile.rows, full), (rest, 1)):
             if rows and tiles:
-                columns = self.unit.tile_cost(workload, product, params, rows)
+                columns = self.unit.tile_cost(workload, product, params, rows, core)
                 ready = self.unit.ready_cost(product, rows) * params.column_blocks
                 total += (ready + columns * self.unit.column_tiles(product, params)) * tiles
         return total * product.groups

@@ -158,7 +158,7 @@ class Gemm(ABC, Generic[P, Q]):
         return cheapest_by(
             self.candidates(workload, core),
             lambda params: self.estimate(workload, params, core),
-            lambda params: self.instructions(workload, params),
+            lambda params: self.instructions(workload, params, core),
             self.unit.tie,
         )
 
@@ -171,7 +171,7 @@ class Gemm(ABC, Generic[P, Q]):
         """Cycles of one call on one core, with what it reads in L1 at first."""
 
     @abstractmethod
-    def instructions(self, workload: Workload, params: P) -> float:
+    def instructions(self, workload: Workload, params: P, core: Core) -> float:
         """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
 
     @abstractmethod

@@ -93,7 +93,7 @@ class _Bfmmla(RowUnit[Params, Product]):
         packing = Cost(*bfmmla_tile.packing_instructions(product.rows.segments)) * pairs
         return packing + scalar(BLOCK * pairs * ROW_OVERHEAD)
 
-    def tile_cost(self, workload: Workload, product: Product, params: Params, rows: int) -> Cost:
+    def tile_cost(self, workload: Workload, product: Product, params: Params, rows: int, core: Core) -> Cost:
         pairs, columns, steps = (
             -(-rows // BLOCK),
             params.column_pairs,

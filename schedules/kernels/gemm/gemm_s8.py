@@ -89,7 +89,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         """Weights int8 [columns, packed depth], whole tiles of columns, as panels."""
 
     @abstractmethod
-    def loop_cost(self, product: IntegerProduct, params: C, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: C, rows: int, core: Core) -> Cost:
         """Of the sum over k of one tile, of its requantisation and of its stores."""
 
     @abstractmethod
@@ -180,15 +180,17 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         cut = params.tile.rows, params.column_blocks
         return tiling.fetching(product, *cut, weights, panels.depth, core)
 
-    def tile_cost(self, workload: Workload, product: IntegerProduct, params: C, rows: int) -> Cost:
+    def tile_cost(
+        self, workload: Workload, product: IntegerProduct, params: C, rows: int, core: Core
+    ) -> Cost:
         """With the loads of the header, and what follows the requantisation."""
-        cost = self.loop_cost(product, params, rows)
+        cost = self.loop_cost(product, params, rows, core)
         cost += scalar(HEADER * params.tile.vectors / 2 + TILE_OVERHEAD)
         if product.dynamic:
             cost += product.dynamic.cost(rows, params.tile.columns)
         if product.residual:
             lanes = VECTOR if params.tile.columns % VECTOR == 0 else VECTOR // 2
-            cost += product.residual.cost(rows * params.tile.columns, lanes)
+            cost += product.residual.cost(rows * params.tile.columns, lanes, core)
         return cost
 
     def begin(self, call: Call[C, IntegerProduct]) -> EmitTile:

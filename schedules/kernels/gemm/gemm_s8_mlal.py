@@ -79,7 +79,7 @@ class _Smlal(InPlace[Params]):
             )
         return mlal_tile.pack_columns(columns, params.columns, chunks)
 
-    def loop_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         # Two rows are requantised together; an odd last one with itself.
         outputs = -(-rows // 2) * 2 * params.columns
         # The offset of each vector of four, the upper half moved, and a store of eight.

@@ -17,7 +17,7 @@ from schedules.cores import Core
 from schedules.intrinsics.mmla import BLOCK, FEATURE
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common.contract import Array, taken
-from schedules.kernels.common.cost_model import VECTOR, VECTOR_PIPES, Cost, arithmetic, requantization, scalar
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, chained, requantization, scalar
 from schedules.kernels.gemm import packed_rows_mmla, product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm import Call
@@ -101,7 +101,7 @@ class _Smmla(IntegerUnit[Params]):
         pairs = -(-rows // BLOCK)
         return (packed_rows_mmla.cost(product) + scalar(BLOCK * ROW_OVERHEAD)) * pairs
 
-    def loop_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         steps, pairs, row_pairs = packed_rows_mmla.steps_of(product), params.column_pairs, -(-rows // BLOCK)
         outputs = BLOCK * BLOCK * row_pairs * pairs
         # Rows of eight bytes are halves of vectors: one moves, and each is stored.
@@ -112,10 +112,7 @@ class _Smmla(IntegerUnit[Params]):
             saved = next(saved for most, saved in FUSED if row_pairs * pairs <= most)
             finish += arithmetic(-saved * outputs / VECTOR)
         spills = SPILLS if steps <= UNROLLED_STEPS and row_pairs * pairs > UNROLLED_TILE else 0
-        # A chain of one accumulator's products is not shortened by other columns.
-        if row_pairs * pairs < LATENCY * VECTOR_PIPES:
-            loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (row_pairs * pairs))
-        return loop + finish + scalar(spills)
+        return chained(loop, row_pairs * pairs, LATENCY, core) + finish + scalar(spills)
 
     def registers(self) -> AbstractContextManager[None]:
         return reloads()

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 
 from schedules.composites.workload import Workload
+from schedules.cores import Core
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR_PIPES, Cost, arithmetic, requantization
+from schedules.kernels.common.cost_model import Cost, arithmetic, chained, requantization
 from schedules.kernels.gemm.by_rows import ByRows, Ready, Tile
 from schedules.kernels.gemm.gemm_s8 import Cut, InPlace
 from schedules.kernels.gemm.packed_columns_s8 import Starts
@@ -67,14 +68,12 @@ class _Sdot(InPlace[Params]):
     def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
         return sdot_tile.pack_columns(columns, params.vectors)
 
-    def loop_cost(self, product: IntegerProduct, params: Params, rows: int) -> Cost:
+    def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         outputs = rows * params.tile.columns
         # Of each row vectors of 16 outputs, and perhaps one of eight, half of a vector that two rows share.
         stores = rows * (params.vectors // 4) + (2 * rows if params.vectors % 4 else 0)
-        loop = sdot_tile.cost(rows, params.vectors, self.reading(product).chunks())
-        # A chain of one accumulator's products is not shortened by other columns.
-        if rows * params.vectors < LATENCY * VECTOR_PIPES:
-            loop = Cost(loop.instructions, loop.vector * LATENCY * VECTOR_PIPES / (rows * params.vectors))
+        loop = sdot_tile.cost(rows, params.vectors, self.reading(product).chunks(), core)
+        loop = chained(loop, rows * params.vectors, LATENCY, core)
         return loop + requantization(outputs, product.form, product.to) + arithmetic(stores)
 
     def registers(self) -> AbstractContextManager[None]:

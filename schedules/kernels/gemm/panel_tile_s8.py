@@ -23,9 +23,6 @@ STREAMING_REGISTERS = 2
 LOOP_OVERHEAD = 4
 """Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
-PER_CYCLE = 2
-"""SMMLA or SDOT a cycle (Arm Neoverse N2 and Cortex-A76 software optimization guides, pipes V0 and V1)."""
-
 UNROLL = 4
 """k steps of a loop iteration."""
 
@@ -46,7 +43,7 @@ def cycles(unit: Instruction, rows: int, columns: int, steps: int, core: Core) -
     """Cycles of the k loop with all loads in L1: the slower of dispatch and product pipes."""
     products = rows * unit.accumulators * columns * unit.instructions
     instructions = steps * (products + (rows + columns) / 2 + LOOP_OVERHEAD / UNROLL)
-    return max(instructions / core.issue_width, steps * products / PER_CYCLE)
+    return max(instructions / core.issue_width, steps * products / core.vector_pipes)
 
 
 def in_accumulator(unit: Instruction, total: int) -> ir.Expr:

@@ -28,7 +28,6 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm.product import NOTHING
 from schedules.kernels.tiles.fmla_tile import (
     FMLA_LATENCY,
-    FMLA_PER_CYCLE,
     LOOP_OVERHEAD,
     STREAMING_REGISTERS,
     runs,
@@ -105,7 +104,7 @@ def cycles(
     depth = len(order(segments))
     vector = (depth + FLUSH[widening] * _chunks(segments)) * rows * vectors
     dispatch = instructions(rows, vectors, segments, widening=widening) / core.issue_width
-    return max(dispatch, vector / FMLA_PER_CYCLE, depth * FMLA_LATENCY) + after / core.issue_width
+    return max(dispatch, vector / core.vector_pipes, depth * FMLA_LATENCY) + after / core.issue_width
 
 
 def _chunks(segments: Sequence[tuple[int, int]]) -> int:

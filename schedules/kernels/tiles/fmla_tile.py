@@ -31,10 +31,6 @@ FMLA_LATENCY = 4
 """Cycles from one FMLA to the next on the same accumulator (Arm Neoverse N2 and Cortex-A76 software optimization
 guides, ASIMD FP multiply accumulate)."""
 
-FMLA_PER_CYCLE = 2
-"""FMLA of 128 bits a cycle (same guides: pipes V0 and V1). Cores of the X and V series have four, the A53 and A55 half
-of one each; that scales every tile alike."""
-
 
 def registers(rows: int, vectors: int) -> int:
     """Those of a tile: its accumulators, its vectors of A and those of B."""
@@ -100,7 +96,7 @@ def cycles(rows: int, vectors: int, segments: Sequence[tuple[int, int]], after: 
     """
     k, outside = sum(length for _, length in segments), rows * vectors
     dispatch = (instructions(rows, vectors, segments) - outside) / core.issue_width
-    loop = max(dispatch, k * rows * vectors / FMLA_PER_CYCLE, k * FMLA_LATENCY)
+    loop = max(dispatch, k * rows * vectors / core.vector_pipes, k * FMLA_LATENCY)
     return loop + (outside + after) / core.issue_width
 
 

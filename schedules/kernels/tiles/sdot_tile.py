@@ -11,11 +11,12 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.cores import Core
 from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.pin import barrier
 from schedules.intrinsics.sdot import sdot_lane
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar, waiting
 from schedules.kernels.gemm.k_chunks_s8 import Chunk, whole
 from schedules.kernels.gemm.product_s8 import flip
 from schedules.tir.emit import i64, load, store
@@ -42,8 +43,8 @@ STRAIGHT_CHUNKS = 2
 STRAIGHT_TILE = 8
 """Accumulators that leave registers for both there."""
 
-SPILL = Cost(4, 8)
-"""What each accumulator more costs in such code: stack accesses, and waiting for them."""
+SPILL = 4
+"""What each accumulator more costs in such code: stack accesses, and as many cycles of waiting for them."""
 
 
 def check_registers(rows: int, vectors: int) -> None:
@@ -60,7 +61,7 @@ def _unroll(rows: int, vectors: int, count: int) -> int:
     return unroll if spare and count >= 2 * unroll else 1
 
 
-def cost(rows: int, vectors: int, segments: Sequence[Sequence[Chunk]]) -> Cost:
+def cost(rows: int, vectors: int, segments: Sequence[Sequence[Chunk]], core: Core) -> Cost:
     """The sum over k: accumulators that start, products, one load a row and chunk, loads of B in pairs, loops."""
     chunks = [chunk for segment in segments for chunk in segment]
     steps = sum(chunk.used for chunk in chunks) // K_STEP
@@ -69,7 +70,7 @@ def cost(rows: int, vectors: int, segments: Sequence[Sequence[Chunk]]) -> Cost:
     straight = max(len(segment) for segment in segments) <= STRAIGHT_CHUNKS
     spilled = max(0, rows * vectors - STRAIGHT_TILE) if straight else 0
     products = arithmetic((steps + 1) * rows * vectors)
-    return products + scalar(loads + loops * LOOP_OVERHEAD) + SPILL * spilled
+    return products + scalar(loads + loops * LOOP_OVERHEAD) + waiting(SPILL, SPILL, core) * spilled
 
 
 def pack_columns(b: Array, vectors: int) -> Array:

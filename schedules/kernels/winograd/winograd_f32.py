@@ -36,7 +36,7 @@ from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, Rejection
-from schedules.kernels.common.cost_model import VECTOR_PIPES, cheapest_by
+from schedules.kernels.common.cost_model import cheapest_by
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import panel_selection, product_float
@@ -142,7 +142,9 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
         count * fmla_tile.cycles(rows, vectors, segments, rows * vectors * epilogue_f32.STORE, core)
         for rows, vectors, count in cut.register_tiles()
     )
-    total += sum(max(all_ / core.issue_width, vector / VECTOR_PIPES) for all_, vector in _transforms(cut))
+    total += sum(
+        max(all_ / core.issue_width, vector / core.vector_pipes) for all_, vector in _transforms(cut)
+    )
     weights = cut.channels * cut.columns * np.dtype(np.float32).itemsize
     more = (cut.products - TAPS**2) * weights if cut.products * weights > core.l2.size else 0
     return total + more / MEMORY_BYTES

@@ -10,9 +10,11 @@ from schedules.kernels.common.cost_model import (
     Cost,
     again,
     arithmetic,
+    chained,
     cheapest,
     requantization,
     scalar,
+    waiting,
 )
 from schedules.kernels.epilogues.requantize import Requantization
 
@@ -44,3 +46,11 @@ def test_among_ties_the_fewest_instructions_win():
     costs = {"short": Cost(100, 100.0), "tied": Cost(90, 101.0), "slow": Cost(80, 110.0)}
     assert cheapest(list(costs), costs.__getitem__, N2) == "tied"
     assert cheapest(["slow", "short"], costs.__getitem__, N2) == "short"
+
+
+def test_vector_work_takes_as_long_as_the_cores_pipes_say():
+    one, two, four = (CORES[name] for name in ("cortex-a53", "neoverse-n2", "neoverse-v2"))
+    assert [arithmetic(240).cycles(core) for core in (one, two, four)] == [240, 120, 60]
+    # Three chains of 80, a product each four cycles, whatever pipes there are for more of them.
+    assert [chained(arithmetic(240), 3, 4, core).cycles(core) for core in (one, two, four)] == [320, 320, 320]
+    assert [waiting(4, 4, core).cycles(core) for core in (one, two, four)] == [2, 4, 4]

@@ -177,7 +177,7 @@ def test_default_is_next_to_the_lowest_estimate(m: int, n: int, k: int, name: st
     estimates = [gemm_f32.estimate(workload, p, core) for p in gemm_f32.candidates(workload, core)]
     chosen = gemm_f32.default(workload, core)
     assert gemm_f32.estimate(workload, chosen, core) <= min(estimates) * (1 + panel_selection.MODEL_ERROR)
-    assert min(estimates) >= m * n * k / 8  # two FMLA of four lanes a cycle
+    assert min(estimates) >= m * n * k / 4 / core.vector_pipes  # FMLA of four lanes
 
 
 def test_only_large_calls_are_parallel_and_have_tasks_for_the_threads():

@@ -68,7 +68,7 @@ def test_estimates_are_close_to_what_was_counted(name: str):
     params = kernel.default(workload, CORE)
     cycles, instructions = MEASURED[name]
     assert kernel.estimate(workload, params, CORE) == pytest.approx(cycles, rel=0.25)
-    assert kernel.cost(workload, params).instructions == pytest.approx(instructions, rel=0.25)
+    assert kernel.cost(workload, params, CORE).instructions == pytest.approx(instructions, rel=0.25)
 
 
 def test_one_row_takes_accumulators_enough_to_hide_the_latency():

@@ -6,6 +6,7 @@ import pytest
 from tvm import tirx
 
 from arm_ext.board import Board
+from schedules.cores import CORES
 from schedules.intrinsics.pin import pins
 from schedules.kernels.gemm import implicit_rows as implicit
 from schedules.kernels.gemm.gemm_s8_sdot import TILES
@@ -69,7 +70,7 @@ def test_the_loop_is_what_is_estimated_and_leaves_the_stack_alone(rows: int, vec
     assert products % (4 * rows * vectors) == 0
     assert not [line for line in loop if "[sp" in line]
     trips = depth / 16 / (products / (4 * rows * vectors))
-    estimated = sdot_tile.cost(rows, vectors, chunks).instructions - rows * vectors
+    estimated = sdot_tile.cost(rows, vectors, chunks, CORES["cortex-a76"]).instructions - rows * vectors
     # Rows that lie too far apart for one register's offsets take an addition each.
     assert abs(estimated / trips - len(loop)) <= 2
 
