@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 
+from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import Core
 from schedules.intrinsics.vector import combine
@@ -77,7 +78,7 @@ def separate(workload: Workload) -> tuple[Workload, Workload] | None:
     dtype = str(requantize.parameter("output_dtype"))
     rest = tuple(each for each in workload.epilogue if each is not step)
     product = replace(workload, epilogue=rest, output_dtype=dtype)
-    attributes = tuple((name, str(value)) for name, value in step.parameters)
+    attributes = tuple((name, encoded(value)) for name, value in step.parameters)
     own = Operand(workload.output_shape, dtype, "input", 0)
     numerics = "tosa_" if TOSA in dict(attributes) else ""
     operands = (own, replace(step.operand, index=1))
