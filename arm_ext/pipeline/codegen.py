@@ -128,6 +128,10 @@ def _call_outside(mod: tvm.IRModule, apart: Mapping[str, str]) -> tvm.IRModule:
         op, args = call.op, list(call.args)
         if op.same_as(_BY_NAME) and args[2].value.startswith(_LINKED):
             op, args[2] = _BY_SYMBOL, symbol_of(args[2])
+        elif op.same_as(_BY_SYMBOL) and apart.get(args[2].value) == LINKED:
+            args[2] = symbol_of(args[2])
+        elif op.same_as(_BY_SYMBOL) and apart.get(args[2].value) == IMPORTED:
+            op = _BY_NAME
         elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and apart.get(args[0].value) == LINKED:
             args[0] = symbol_of(args[0])
         elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and apart.get(args[0].value) == IMPORTED:

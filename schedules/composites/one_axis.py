@@ -7,12 +7,12 @@ Kernels read flat memory, where both are the same, and know of the second alone:
 the first.
 """
 
-import ast
 from dataclasses import replace
 
 from tvm import ir, tirx
 from tvm_ffi import structural_map
 
+from schedules.composites.attributes import encoded, numbers
 from schedules.composites.workload import Composite, Operand, Pad, Step, Workload
 
 ONE, TWO = "conv1d", "conv2d"
@@ -92,5 +92,5 @@ def _attribute(name: str, text: str) -> str:
         return text.replace("W", "HW")
     if name not in _NEUTRAL:
         return text
-    neutral, own = _NEUTRAL[name], ast.literal_eval(text)
-    return str([number for value in own for number in (neutral, value)])
+    neutral, own = _NEUTRAL[name], numbers({name: text}, name)
+    return encoded(tuple(number for value in own for number in (neutral, value)))

@@ -8,12 +8,13 @@ Outputs at equal distances of a stride meet the same taps: they are a convolutio
 a phase.
 """
 
-import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm import ir, te, tirx
+
+from schedules.composites.attributes import encoded, numbers
 
 
 @dataclass(frozen=True)
@@ -107,18 +108,16 @@ class Geometry:
     @classmethod
     def read(cls, data: Sequence[int], weights: Sequence[int], attributes: Mapping[str, str]) -> "Geometry":
         """From attributes as text, such as those of `relax.nn.conv2d_transpose`."""
-
-        def numbers(name: str) -> tuple[int, ...]:
-            return tuple(int(number) for number in ast.literal_eval(attributes[name]))
-
-        window = {name: numbers(name) for name in ("strides", "padding", "output_padding", "dilation")}
+        window = {
+            name: numbers(attributes, name) for name in ("strides", "padding", "output_padding", "dilation")
+        }
         return cls(tuple(data), tuple(weights), **window, groups=int(attributes["groups"]))
 
     @property
     def attributes(self) -> dict[str, str | int]:
         """What `read` reads."""
         names = ("strides", "padding", "output_padding", "dilation")
-        return {"groups": self.groups, **{name: str(list(getattr(self, name))) for name in names}}
+        return {"groups": self.groups, **{name: encoded(getattr(self, name)) for name in names}}
 
     @property
     def axes(self) -> tuple[Axis, Axis]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax, tirx
 
+from schedules.composites.attributes import encoded
 from schedules.composites.specs import CompositeSpec, EpilogueStep
 from schedules.composites.workload import Composite, Magnitude, Operand, Pad, Step, Workload
 from schedules.kernels.common.contract import Rejection
@@ -243,9 +244,8 @@ def _values(call: ir.Call) -> list[tuple[str, Any]]:
 
 def _attributes(call: ir.Call, reader: _Reader) -> tuple[tuple[str, str], ...]:
     if reader.routine(call) is not None:
-        # The repr of a float is the shortest text that reads back as the same.
-        return tuple((name, str(value)) for name, value in reader.parameters(call))
-    return tuple((name, str(value)) for name, value in _values(call))
+        return tuple((name, encoded(value)) for name, value in reader.parameters(call))
+    return tuple((name, encoded(value)) for name, value in _values(call))
 
 
 def _plain(value: Any) -> int | float | str:

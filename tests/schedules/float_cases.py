@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.vocabulary import CONV2D
 from schedules.composites.workload import Operand, Pad, Workload
-from schedules.kernels.gemm.product import padding, pair
 from tests.schedules.programs import Array, float_step, run_on_host
 
 # What an FMLA chain may be off by: k + steps roundings of at most 2**-24 each, of the sum of magnitudes.
@@ -97,8 +97,8 @@ def _product(workload: Workload, x: Array, w: Array) -> Array:
     x, w = x.astype(np.float64), w.astype(np.float64)
     if workload.composite != CONV2D.name:
         return x @ w
-    strides, dilation = (pair(workload, name) for name in ("strides", "dilation"))
-    pads = Pad.spatial(padding(workload), 0).widths
+    strides, dilation = (Convolution.of(workload).strides, Convolution.of(workload).dilation)
+    pads = Pad.spatial(Convolution.of(workload).padding, 0).widths
     x, groups = np.pad(x, pads), int(dict(workload.attributes)["groups"])
     outputs, height, width, depth = w.shape
     _, rows, columns, _ = workload.output_shape

@@ -12,6 +12,7 @@ from functools import partial
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.common import threads
@@ -20,7 +21,6 @@ from schedules.kernels.depthwise.accumulators_s8 import by_channel, finish
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product import pair
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import i64, load, store
 
@@ -43,7 +43,7 @@ def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | 
     if workload.composite != "arm.conv2d_s8" or product.groups != channels or product.columns != 1:
         grouped = f"{product.groups} groups of {product.columns} outputs for {channels} channels"
         return Rejection(name, "not depthwise", "a group and an output each channel", grouped)
-    dilation = pair(workload, "dilation")
+    dilation = Convolution.of(workload).dilation
     if dilation != (1, 1):
         return Rejection(name, "kernel is dilated", "(1, 1)", str(dilation))
     if channels < CHANNELS:
@@ -67,7 +67,7 @@ def window_of(workload: Workload, product: IntegerProduct, band: int | None = No
     images, height, width, channels = workload.operands[0].shape
     (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
     tall, wide = workload.operands[1].shape[1:3]
-    strides, pads = pair(workload, "strides"), (top, left, bottom, right)
+    strides, pads = Convolution.of(workload).strides, (top, left, bottom, right)
     return Window((images, height, width, channels), (tall, wide), strides, pads, band)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import tirx
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import bfloat
@@ -24,7 +25,6 @@ from schedules.kernels.depthwise.patch_loops import patches
 from schedules.kernels.depthwise.tile_f32 import Emitter
 from schedules.kernels.epilogues import epilogue_f32, epilogue_half
 from schedules.kernels.gemm import product_float
-from schedules.kernels.gemm.product import padding, pair
 from schedules.kernels.tiles.fmla_tile import FMLA_LATENCY
 from schedules.tir.emit import kernel_function
 
@@ -173,9 +173,9 @@ def _field_or_why(workload: Workload) -> Field | Rejection:
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),
-        pair(workload, "strides"),
-        pair(workload, "dilation"),
-        padding(workload),
+        Convolution.of(workload).strides,
+        Convolution.of(workload).dilation,
+        Convolution.of(workload).padding,
         product.columns,
     )
     field = field_of(of, LANES, border=BORDER)

@@ -15,6 +15,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pinned, pins
@@ -29,7 +30,6 @@ from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands
 from schedules.kernels.depthwise.input_rows_s8 import GROUP, Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Sdot, reorders
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product import pair
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import kernel_function
 
@@ -64,7 +64,7 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """Two columns where a 3 x 3 kernel carries as many, and its weights stay in registers with them; else one."""
-    kept = workload.operands[1].shape[2] <= KEPT_COLUMNS and pair(workload, "strides")[1] == 1
+    kept = workload.operands[1].shape[2] <= KEPT_COLUMNS and Convolution.of(workload).strides[1] == 1
     unroll = 2 if kept else 1
     return next(params for params in candidates(workload, core) if params.unroll == unroll)
 

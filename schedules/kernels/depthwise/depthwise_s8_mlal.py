@@ -14,6 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pinned, pins
@@ -25,7 +26,6 @@ from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, HALVES, Mlal
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product import pair
 from schedules.kernels.gemm.product_s8 import IntegerProduct, flip
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.kernels.tiles.mlal_tile import LEAST
@@ -66,7 +66,7 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 def default(workload: Workload, core: Core) -> Params:
     """Two columns, where the carried ones are then in the same registers again; three spill on some cores."""
-    carried = workload.operands[1].shape[2] - pair(workload, "strides")[1]
+    carried = workload.operands[1].shape[2] - Convolution.of(workload).strides[1]
     return candidates(workload, core)[1 if 0 < carried <= KEPT_COLUMNS else 0]
 
 

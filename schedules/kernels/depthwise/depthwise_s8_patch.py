@@ -14,6 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import sdot
@@ -30,7 +31,6 @@ from schedules.kernels.depthwise.input_rows_s8 import Groups
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, ENGINES, HALVES, Engine, reorders
 from schedules.kernels.depthwise.patch_loops import Place, patches
 from schedules.kernels.gemm import product_s8
-from schedules.kernels.gemm.product import pair
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.int16_chains import chain_of
 from schedules.tir.emit import kernel_function, load
@@ -221,8 +221,8 @@ def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Reject
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),
-        pair(workload, "strides"),
-        pair(workload, "dilation"),
+        Convolution.of(workload).strides,
+        Convolution.of(workload).dilation,
         (top, left, bottom, right),
         product.columns,
     )

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 from tvm import ir, tirx
 
+from schedules.composites.attributes import encoded
 from schedules.composites.workload import Operand, Workload
+from schedules.cores import Core
 from schedules.intrinsics.vector import combine
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, reloading, scalar
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Binary, Form, Linear, Rescaled, form_of
 from schedules.kernels.elementwise.binary_workload import binary_of, overflow
@@ -61,11 +63,11 @@ class Residual:
         loaded = binary_tile.constants16(self.form, constants[0]) if constants else ()
         return binary_tile.binary16(self.what, self.form, values, other, loaded)
 
-    def cost(self, outputs: float, lanes: int) -> Cost:
+    def cost(self, outputs: float, lanes: int, core: Core) -> Cost:
         """Instructions for outputs whose tensor is loaded so many bytes at a time, halves into whole vectors."""
         halves = 0 if lanes == VECTOR else outputs / VECTOR
         each = binary_tile.INSTRUCTIONS[type(self.form)]
-        return arithmetic(outputs * each + halves) + scalar(outputs / lanes + SPILLS)
+        return arithmetic(outputs * each + halves) + scalar(outputs / lanes) + reloading(SPILLS, core)
 
 
 def separate(workload: Workload) -> tuple[Workload, Workload] | None:
@@ -76,7 +78,7 @@ def separate(workload: Workload) -> tuple[Workload, Workload] | None:
     dtype = str(requantize.parameter("output_dtype"))
     rest = tuple(each for each in workload.epilogue if each is not step)
     product = replace(workload, epilogue=rest, output_dtype=dtype)
-    attributes = tuple((name, str(value)) for name, value in step.parameters)
+    attributes = tuple((name, encoded(value)) for name, value in step.parameters)
     own = Operand(workload.output_shape, dtype, "input", 0)
     numerics = "tosa_" if TOSA in dict(attributes) else ""
     operands = (own, replace(step.operand, index=1))

@@ -190,7 +190,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
             cost += product.dynamic.cost(rows, params.tile.columns)
         if product.residual:
             lanes = VECTOR if params.tile.columns % VECTOR == 0 else VECTOR // 2
-            cost += product.residual.cost(rows * params.tile.columns, lanes)
+            cost += product.residual.cost(rows * params.tile.columns, lanes, core)
         return cost
 
     def begin(self, call: Call[C, IntegerProduct]) -> EmitTile:

@@ -4,7 +4,6 @@
 `product_float` and `product_s8` say which workloads are products, and what follows the sums.
 """
 
-import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.transposed_convolution import Geometry
 from schedules.composites.workload import Pad, Workload
 from schedules.kernels.common.contract import Array
@@ -73,16 +73,16 @@ def linear(workload: Workload) -> Product:
 def convolution(workload: Workload, pad: Pad | None) -> Product:
     """The products of a convolution of data with that border, one a group."""
     x, w = workload.operands
-    groups = int(dict(workload.attributes)["groups"])
+    window = Convolution.of(workload)
     images, height, width, channels = pad.padded(x.shape) if pad else x.shape
     rows = implicit.convolution(
         (images, height, width, channels),
         (w.shape[1], w.shape[2]),
-        pair(workload, "strides"),
-        pair(workload, "dilation"),
-        groups,
+        window.strides,
+        window.dilation,
+        window.groups,
     )
-    return Product(rows, w.shape[0] // groups, groups, channels // groups, pad)
+    return Product(rows, w.shape[0] // window.groups, window.groups, channels // window.groups, pad)
 
 
 def transposed_convolution(workload: Workload, zero: int) -> tuple[Product, ...] | Misfit:
@@ -101,23 +101,10 @@ def transposed_convolution(workload: Workload, zero: int) -> tuple[Product, ...]
 
 def layout_misfit(workload: Workload) -> Misfit | None:
     """Why a convolution's layout is no product."""
-    attributes = dict(workload.attributes)
-    layouts = (attributes["data_layout"], attributes["kernel_layout"], attributes["out_layout"])
+    layouts = Convolution.of(workload).layouts
     if layouts not in (("NHWC", "OHWI", "NHWC"), ("NHWC", "OHWI", "")):
         return "layout is not channels-last", "NHWC, OHWI", ", ".join(layouts)
     return None
-
-
-def pair(workload: Workload, attribute: str) -> tuple[int, int]:
-    """A convolution's attribute of two integers."""
-    rows, columns = ast.literal_eval(dict(workload.attributes)[attribute])
-    return int(rows), int(columns)
-
-
-def padding(workload: Workload) -> tuple[int, int, int, int]:
-    """A convolution's border: top, left, bottom, right."""
-    top, left, bottom, right = ast.literal_eval(dict(workload.attributes)["padding"])
-    return int(top), int(left), int(bottom), int(right)
 
 
 def weights_by_column(workload: Workload, constants: Sequence[Array], product: Product) -> Array:

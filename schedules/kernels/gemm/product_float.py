@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Pad, Workload
 from schedules.kernels.common.contract import Array, Rejection
 from schedules.kernels.epilogues import epilogue_f32
@@ -20,7 +21,6 @@ from schedules.kernels.gemm.product import (
     convolution,
     layout_misfit,
     linear,
-    padding,
     transposed_convolution,
     weights_by_column,
 )
@@ -76,7 +76,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     if misfit is not None:
         return Rejection(kernel, *misfit)
     if workload.composite == CONV2D:
-        border = padding(workload)
+        border = Convolution.of(workload).padding
         return convolution(workload, Pad.spatial(border, 0) if any(border) else None)
     rank = len(workload.operands[1].shape)
     if rank != 2:

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from tvm import ir, tirx
 
+from schedules.composites.attributes import Convolution, encoded
 from schedules.composites.workload import Pad, Workload
 from schedules.kernels.common.contract import Array, Rejection
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
@@ -27,7 +28,6 @@ from schedules.kernels.gemm.product import (
     convolution,
     layout_misfit,
     linear,
-    padding,
     transposed_convolution,
     weights_by_column,
 )
@@ -65,8 +65,9 @@ def misfit_of(workload: Workload) -> Misfit | None:
     misfit = layout_misfit(workload)
     if misfit is not None:
         return misfit
-    if workload.pad and any(padding(workload)):
-        return "data is padded twice", "once", str(list(padding(workload)))
+    border = Convolution.of(workload).padding
+    if workload.pad and any(border):
+        return "data is padded twice", "once", encoded(border)
     return None
 
 
@@ -151,7 +152,7 @@ def product_of(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
         return Rejection(kernel, *misfit)
     if workload.composite == LINEAR:
         return _requantized(workload, linear(workload))
-    border = padding(workload)
+    border = Convolution.of(workload).padding
     pad = workload.pad or (Pad.spatial(border, 0) if any(border) else None)
     return _requantized(workload, convolution(workload, pad))
 

@@ -12,7 +12,6 @@ goes through in a sum, the error is at most
 A row of float16 goes through a copy in float32, and a float16 result is rounded once: 2**-11 of it more.
 """
 
-import ast
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.composites.attributes import is_false, numbers
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.fmla import LANES
@@ -185,9 +185,9 @@ def _read(workload: Workload) -> Rows | Rejection:
     if refusal is not None:
         return refusal
     shape, attributes = workload.operands[0].shape, dict(workload.attributes)
-    if "False" in (attributes.get("center"), attributes.get("scale")):
+    if any(is_false(attributes, name) for name in ("center", "scale")):
         return Rejection(NAME, "gamma or beta is left out", "both", "one")
-    axes = sorted(axis % len(shape) for axis in ast.literal_eval(attributes["axes"]))
+    axes = sorted(axis % len(shape) for axis in numbers(attributes, "axes"))
     last = list(range(len(shape) - len(axes), len(shape)))
     if axes != last:
         return Rejection(NAME, "not over the last axes", str(last), str(axes))

@@ -30,6 +30,7 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.fmla import LANES
@@ -41,7 +42,6 @@ from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import panel_selection, product_float
 from schedules.kernels.gemm.gemm_f32 import TILES
-from schedules.kernels.gemm.product import pair
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd.transforms import INPUT_OPERATIONS, OUTPUT_OPERATIONS, READS, TAPS
 from schedules.kernels.winograd.winograd_stages import Stages
@@ -75,8 +75,8 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
     w = workload.operands[1].shape
     for what, limit, actual in (
         ("kernel", (TAPS, TAPS), w[1:3]),
-        ("strides", (1, 1), pair(workload, "strides")),
-        ("dilation", (1, 1), pair(workload, "dilation")),
+        ("strides", (1, 1), Convolution.of(workload).strides),
+        ("dilation", (1, 1), Convolution.of(workload).dilation),
         ("groups", 1, product.groups),
     ):
         if limit != actual:

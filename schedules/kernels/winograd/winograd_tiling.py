@@ -5,9 +5,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.intrinsics.fmla import LANES
-from schedules.kernels.gemm.product import padding
 from schedules.kernels.tiles import fmla_tile
 from schedules.kernels.winograd.transforms import TAPS, Transform
 
@@ -87,7 +87,7 @@ class Plan:
     @property
     def widths(self) -> tuple[tuple[int, int], ...]:
         """Of the border that makes the data whole tiles."""
-        top, left, _, _ = padding(self.workload)
+        top, left, _, _ = Convolution.of(self.workload).padding
         _, height, width, _ = self.workload.operands[0].shape
         _, down, across = self.grid
         m, more = self.params.outputs, TAPS - 1

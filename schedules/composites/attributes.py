@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The attributes of a composite's anchor: text in a `Workload`, which is hashed and stored, and typed for its readers.
+
+What reads or writes the text stands here alone.
+"""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schedules.composites.workload import Workload
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """The attributes of a convolution of images.
+
+    Attributes:
+        strides: Of rows and columns.
+        padding: The border: top, left, bottom, right.
+        dilation: Of rows and columns.
+        groups: Of channels.
+        layouts: Of data, weights and output, such as ("NHWC", "OHWI", "NHWC"); that of the output may be empty.
+    """
+
+    strides: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+    groups: int
+    layouts: tuple[str, str, str]
+
+    @classmethod
+    def of(cls, workload: Workload) -> "Convolution":
+        """Those of a workload whose anchor is one."""
+        attributes = dict(workload.attributes)
+        (down, across), (below, beside) = (numbers(attributes, name) for name in ("strides", "dilation"))
+        top, left, bottom, right = numbers(attributes, "padding")
+        data, weights, output = (attributes[f"{name}_layout"] for name in ("data", "kernel", "out"))
+        groups = int(attributes["groups"])
+        return cls(
+            (down, across), (top, left, bottom, right), (below, beside), groups, (data, weights, output)
+        )
+
+
+def encoded(value: Any) -> str:
+    """An attribute as text: a sequence as "[1, 2]", a float as the shortest text that reads back as the same."""
+    return str(list(value)) if isinstance(value, tuple) else str(value)
+
+
+def numbers(attributes: Mapping[str, str], name: str) -> tuple[int, ...]:
+    """An attribute of several integers."""
+    return tuple(int(number) for number in ast.literal_eval(attributes[name]))
+
+
+def is_false(attributes: Mapping[str, str], name: str) -> bool:
+    """Whether an attribute is there, and false."""
+    return attributes.get(name) == encoded(False)
