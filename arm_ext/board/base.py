@@ -20,6 +20,9 @@ _ELF_MAGIC = b"\x7fELF\x02\x01"
 _ELF_MACHINE = slice(18, 20)
 _MACHINES = {183: "aarch64", 62: "x86_64"}
 
+_PROBE_SECONDS = 60
+"""For an answer to what a board does at once; that a whole session may take is for models."""
+
 
 class Board:
     """A place where packages run; a context manager that ends what it started.
@@ -156,7 +159,8 @@ class Board:
         refusal: ModelError | None = None
         for machine in self.machines:
             try:
-                module = session.load(probe_module(machine))
+                with session.waiting_at_most(_PROBE_SECONDS):
+                    module = session.load(probe_module(machine))
             except ModelError as error:  # built for another machine than this
                 refusal = error
             else:

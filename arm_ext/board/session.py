@@ -74,7 +74,7 @@ class Session:
             BoardLostError: There is no server, or it does not answer.
         """
         self._address = address
-        self._timeout = timeout
+        self._timeout = self._waits = timeout
         self._shared = shared
         self._sockets: list[socket.socket] = []
         self._rpc = self._connect()
@@ -89,6 +89,20 @@ class Session:
                 return self._rpc.load_module(str(copy))
             self._rpc.upload(str(so))
             return self._rpc.load_module(so.name)
+
+    @contextmanager
+    def waiting_at_most(self, seconds: float) -> Iterator[None]:
+        """Waits for each answer no longer than this in the block, where that is less than the session may last."""
+        self._bound(min(seconds, self._timeout))
+        try:
+            yield
+        finally:
+            self._bound(self._timeout)
+
+    def _bound(self, seconds: float) -> None:
+        self._waits = seconds
+        for held in self._sockets:
+            _bound_waits(held, seconds + (_SERVER_GRACE_SECONDS if seconds == self._timeout else 0))
 
     def function(self, name: str) -> tvm_ffi.Function:
         """A global function of the server.
@@ -154,8 +168,7 @@ class Session:
                 f"no RPC server of a board answers at {address.host}:{address.port} ({_last_line(outcome[0])}). "
                 "Start one there: python -m tvm.exec.rpc_server --host 0.0.0.0 --port PORT"
             ) from outcome[0]
-        for held in self._sockets:
-            _bound_waits(held, self._timeout + _SERVER_GRACE_SECONDS)
+        self._bound(self._timeout)
         return outcome[0]
 
     def _explain(self, error: Exception) -> ArmExtError:
@@ -168,6 +181,10 @@ class Session:
         if (
             "RPCSessionTimeoutError" in text or os.strerror(errno.EAGAIN) in text
         ):  # the server's limit, or ours
+            if self._waits < self._timeout:
+                return BoardLostError(
+                    f"board {board} took the connection, and gave no answer in {self._waits:g} s; restart its server"
+                )
             return SessionTimeoutError(
                 f"the session with board {board} took longer than its {self._timeout:g} s and was ended"
             )

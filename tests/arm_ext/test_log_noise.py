@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nothing of TVM's own log reaches users: it is written by C++, to the process's standard error."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -54,3 +56,13 @@ def test_a_refusal_in_the_middle_of_an_import_is_one_sentence(
     assert invoke(["compile", str(path), "--target", "host", "-o", str(tmp_path / "p")]) == 1
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith("error: Pad node 'pad' cannot be imported")
+
+
+def test_the_reference_of_a_stablehlo_program_says_nothing(tmp_path: Path) -> None:
+    text = "func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  return %x : tensor<8xf32>\n}"
+    (tmp_path / "m.mlir").write_text(text)
+    command = [sys.executable, "-c", "from arm_ext.cli import main; main()", "compile", "m.mlir"]
+    run = subprocess.run(
+        [*command, "--target", "host"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stderr == ""

@@ -6,12 +6,14 @@ import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event, Thread
 from time import monotonic
 
 import numpy as np
 import pytest
 
-from arm_ext.board import open_board
+from arm_ext.board import base, open_board
+from arm_ext.board.session import BoardLostError
 from arm_ext.board.virtual import VirtualServer
 from tests.arm_ext.board.models import COPY
 
@@ -71,6 +73,33 @@ def test_what_is_no_greeting_is_hung_up_on(server: VirtualServer, said: bytes) -
 def test_a_silent_client_is_hung_up_on(server: VirtualServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=2 * _GREETING_SECONDS) as client:
         assert client.recv(1) == b""
+
+
+def _forward(source: socket.socket, sink: socket.socket, stalled: Event) -> None:
+    while data := source.recv(1 << 16):
+        if not stalled.is_set():
+            sink.sendall(data)
+
+
+def test_a_board_that_hangs_after_its_greeting_is_given_up(
+    server: VirtualServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "_PROBE_SECONDS", 1)
+    stalled = Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as held:
+
+        def proxy() -> None:
+            client = held.enter_context(listening.accept()[0])
+            board = held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            for pair in ((client, board), (board, client)):
+                Thread(target=_forward, args=(*pair, stalled), daemon=True).start()
+
+        Thread(target=proxy, daemon=True).start()
+        with open_board(f"127.0.0.1:{listening.getsockname()[1]}") as board:
+            session = board.connect()
+            stalled.set()
+            with pytest.raises(BoardLostError, match="took the connection, and gave no answer in 1 s"):
+                board.ask(session)
 
 
 def test_a_greeting_in_pieces_is_understood(server: VirtualServer) -> None:
