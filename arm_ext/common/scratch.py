@@ -138,9 +138,9 @@ def _delete(folder: Path) -> None:
 def _locked(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=_SUFFIX, dir=parent))
-        folder.chmod(0o700)  # whatever the umask leaves of it
         # Another process may take it for a dead one's before it is locked.
         with suppress(FileNotFoundError):
+            folder.chmod(0o700)  # whatever the umask leaves of it
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             with suppress(OSError):  # a file system without locks: nobody can remove it but us
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -118,3 +118,14 @@ def test_imports_leave_no_files_of_telemetry(tmp_path: Path):
     env.pop("ORT_DISABLE_TELEMETRY", None)
     subprocess.run([sys.executable, "-c", "import arm_ext.frontends.load"], env=env, check=True)
     assert [*tmp_path.rglob("*")] == [tmp_path / "tmp"]
+
+
+def test_processes_that_make_folders_at_once_do_not_take_each_others(tmp_path: Path):
+    code = (
+        "import sys; from pathlib import Path; from arm_ext.common.scratch import scratch\n"
+        "for _ in range(200):\n"
+        "    with scratch(Path(sys.argv[1])) as folder: (folder / 'f').touch()"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)]) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    assert not [*tmp_path.iterdir()]
