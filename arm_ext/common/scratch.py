@@ -138,15 +138,24 @@ def _delete(folder: Path) -> None:
 def _locked(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=_SUFFIX, dir=parent))
-        # Another process may take it for a dead one's before it is locked.
+        # Another process may take it for a dead one's, lock and remove it, before it is locked here.
         with suppress(FileNotFoundError):
             folder.chmod(0o700)  # whatever the umask leaves of it
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            with suppress(OSError):  # a file system without locks: nobody can remove it but us
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(folder, lock):
+            if _lock(lock) and _is_at(folder, lock):
                 return folder, lock
             os.close(lock)
+
+
+def _lock(opened: int) -> bool:
+    """Lock a new folder; false where another process has the lock."""
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: nobody can remove it but us
+        return True
+    return True
 
 
 def _try_lock(folder: Path) -> int | None:
