@@ -2,6 +2,7 @@
 """`arm-ext compile`."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -162,8 +163,10 @@ def compile(
     click.echo(_table(result))
     if timings:
         click.echo(f"\n{_timings(spent)}")
+    here = target == "host"
     click.echo(
-        f"\nRun it, on an emulated board if there is none:\n  {command('run')} {folder} --board virtual --check"
+        f"\nRun it{'' if here else ', on an emulated board if there is none'}:\n"
+        f"  {command('run')} {shlex.quote(str(folder))} --board {'local' if here else 'virtual'} --check"
     )
     if model is None:
         click.echo(_accuracy_hint(folder))

@@ -40,4 +40,4 @@ def doctor(board: str | None, as_json: bool) -> None:
 def _line(finding: "Finding") -> Text:
     detail = f"{finding.detail}; run: {finding.mend}" if finding.mend else finding.detail
     status = finding.status.value
-    return Text.assemble((f"{status:<9}", _STYLES[status]), f"{finding.part:<18}", detail)
+    return Text.assemble((f"{status:<9}", _STYLES[status]), f"{finding.part:<18} ", detail)

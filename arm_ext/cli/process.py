@@ -42,6 +42,10 @@ def prepare() -> None:
     for number in _ENDING:
         if signal.getsignal(number) == signal.SIG_DFL:  # nohup has it ignored
             signal.signal(number, _end)
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(
+            signal.SIGINT, _interrupt
+        )  # it is noted, as TVM makes other errors of a KeyboardInterrupt
 
 
 def interrupt_on_signals() -> None:

@@ -74,7 +74,7 @@ def read_npy(path: Path) -> npt.NDArray[Any]:
     if not path.is_file():
         raise UsageError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}; {wanted}")
     if is_zipfile(path):
-        raise UsageError(f"{path}: an .npz of several arrays; write one array with numpy.save")
+        raise UsageError(f"{path}: an .npz, which is for several arrays; write one array by numpy.save")
     try:
         with path.open("rb") as file:
             return _array(file, path.stat().st_size)

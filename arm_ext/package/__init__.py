@@ -260,6 +260,8 @@ def load_package(path: str | Path) -> Package:
     """
     folder = Path(path)
     if not (folder / MANIFEST).is_file() or not (folder / SO).is_file():
+        if not folder.exists():
+            raise UsageError(f"{folder}: there is no such package; arm-ext compile MODEL makes one")
         make = f"arm-ext compile {folder}" if folder.is_file() else f"arm-ext compile MODEL -o {folder}"
         raise UsageError(f"{folder}: not a package (no {MANIFEST} and {SO}); make one with: {make}")
     manifest = read_manifest(folder)

@@ -2,7 +2,7 @@
 """CompileReport: for each source node where it runs, by which kernel, and why not elsewhere."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +23,11 @@ _SELECTION_COST = (
 )
 
 SCHEMA_VERSION: Literal[2] = 2
+
+
+_CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
+_NAMED = 3
+"""Source nodes that the table of kernels names of each."""
 
 
 class Alternative(BaseModel):
@@ -151,6 +156,13 @@ class CompileReport(BaseModel):
         count = Counter(node.kernel if node.where == "cpu" else node.where for node in self.nodes)
         return ", ".join(f"{kernel} {n}" for kernel, n in count.most_common()) + " nodes"
 
+    def _named(self, sources: Sequence[str]) -> str:
+        """The first of some source nodes, conversions only where there is nothing else."""
+        operators = {node.source: node.op for node in self.nodes}
+        named = [name for name in sources if operators.get(name) not in _CONVERSIONS] or list(sources)
+        more = len(named) - _NAMED
+        return ", ".join(named[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
     def text(self) -> str:
         """Render one page: totals, a row a node, a row a kernel, what was left in float, what kept its layout."""
         lines = [
@@ -170,8 +182,11 @@ class CompileReport(BaseModel):
         if self.npu is not None:
             lines += ["", *self.npu.text()]
         lines += ["", f"Kernels. {_SELECTION_COST}"]
-        choices = [(c.symbol, c.kernel, _count(c.selection_cost), c.next_best()) for c in self.kernels]
-        lines += columns([("symbol", "kernel", "selection cost", "runner-up: its cost"), *choices])
+        choices = [
+            (c.symbol, c.kernel, self._named(c.sources), _count(c.selection_cost), c.next_best())
+            for c in self.kernels
+        ]
+        lines += columns([("symbol", "kernel", "nodes", "selection cost", "runner-up: its cost"), *choices])
         if tuned := [(c.symbol, c.kernel, c.tuned) for c in self.kernels if c.tuned]:
             lines += ["", f"{len(tuned)} kernels with tuned parameters:"]
             lines += columns([("symbol", "kernel", "by"), *tuned])

@@ -87,3 +87,13 @@ def test_a_tmpdir_that_is_missing_is_one_sentence(work: Path, monkeypatch: pytes
     assert process.returncode == 3
     assert err.startswith(f"error: temporary files: {work}/gone: no such file")
     assert len(err.splitlines()) == 1
+
+
+def test_an_interrupt_is_known_as_one_whatever_a_library_makes_of_it() -> None:
+    code = (
+        "import os, signal; from arm_ext.cli import process; process.prepare()\n"
+        "try: os.kill(os.getpid(), signal.SIGINT)\n"
+        "except KeyboardInterrupt: pass\n"
+        "assert process.was_ended(); assert process.code_of_end() == 130; process.leave(process.code_of_end())"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 130
