@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StableHLO, as text or bytecode."""
+"""The StableHLO front end, for text and bytecode."""
