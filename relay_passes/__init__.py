@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph rewrites over Relax. Knows TVM and numpy, nothing of the product or of the schedules."""
+"""Graph rewrites over Relax. The package depends on TVM and numpy alone, not on `arm_ext` or `schedules`."""
 
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.canonicalize.fold_constants import fold_constants

@@ -21,7 +21,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class Core:
-    """What a schedule needs to know of a core.
+    """The properties of a core that schedules and cost models use.
 
     Attributes:
         name: Arm's name in lower case, such as "cortex-a76"; "generic-dotprod" for the `arm` profile.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kernel for which workload on which core, and the reason.
+"""Kernel selection: the kernel and parameters for a workload on a core, with the reason.
 
 Activations are NHWC. A blocked layout, [N, C / 8, H, W, 8] or C / 16, is no candidate: with the same tiles, where only
 the segments of a row differ, instructions and cycles by llvm-mca for Neoverse N2, against NHWC, are
@@ -78,7 +78,7 @@ KERNELS: tuple[Kernel, ...] = (
 
 @dataclass(frozen=True)
 class Known:
-    """Parameters that are known to be good.
+    """Kernel parameters from another source than the estimate, such as a tuning record.
 
     Attributes:
         params: An instance of a kernel's `Params`.
@@ -95,7 +95,7 @@ Choose = Callable[[Workload, Core], Known | None]
 
 @dataclass(frozen=True)
 class Option:
-    """What could run a workload.
+    """A kernel that takes a workload, with parameters and their estimate.
 
     Attributes:
         kernel: Name of a kernel.
@@ -110,7 +110,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Choice:
-    """The kernel that runs a workload.
+    """The kernel that was selected for a workload, and why.
 
     Attributes:
         kernel: Its name.
@@ -135,13 +135,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class Rejected:
-    """No kernel takes the workload; `rejections` says why, kernel by kernel."""
+    """The result of `select` when no kernel takes the workload; `rejections` holds each kernel's reason."""
 
     rejections: tuple[Rejection, ...]
 
 
 def kernel_named(name: str, more: Sequence[Kernel] = ()) -> Kernel:
-    """The kernel that a `Choice` names, of `KERNELS` and `more`."""
+    """Return the kernel with the `NAME` of a `Choice`, among `KERNELS` and `more`."""
     return next(kernel for kernel in (*KERNELS, *more) if name == kernel.NAME)
 
 
@@ -152,7 +152,7 @@ def select(
     without: Collection[str] = (),
     more: Sequence[Kernel] = (),
 ) -> Choice | Rejected:
-    """Picks the kernel with the lowest estimate among those that match.
+    """Select the kernel with the lowest estimate among those that match.
 
     Args:
         workload: What to compute.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the verbs do, from Python and from the command line."""
+"""The Python API: what each command does, for callers from Python and for the command line."""

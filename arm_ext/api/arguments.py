@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What arguments of the Python API must be: a wrong one is refused by its name, before any work."""
+"""Checks of the Python API's arguments, made before any work; messages name the argument."""
 
 from typing import Any, get_args
 
@@ -7,7 +7,7 @@ from arm_ext.errors import UsageError
 
 
 def check_type(name: str, value: object, *types: type) -> None:
-    """Refuse an argument of another type.
+    """Raise UsageError if an argument has none of the types.
 
     Raises:
         UsageError: Names the argument, its value and the types that it may have.
@@ -17,7 +17,7 @@ def check_type(name: str, value: object, *types: type) -> None:
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
-    """Refuse an argument that is none of a `Literal`'s values.
+    """Raise UsageError if an argument is none of a `Literal`'s values.
 
     Raises:
         UsageError: Names the argument, its value and the choices.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cache holds that compiling can do without: machine code of kernels."""
+"""The cache of kernels' machine code, which may be deleted: compiling recreates it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ class CacheContents:
 
 
 def cache_contents() -> CacheContents:
-    """What is in the cache.
+    """Return the folder of the cached kernels, their number and size, and the size limit.
 
     Raises:
         EnvError: There is no cache folder, and it cannot be made.

@@ -39,7 +39,7 @@ _DEFAULT_TARGET = "arm"
 
 
 def steps(against: str) -> tuple[str, ...]:
-    """What `compare` does, in order, for a progress display.
+    """Return the names of the steps of `compare`, in order, for a progress bar.
 
     Raises:
         UsageError: As for `compare`.

@@ -56,7 +56,7 @@ _NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS
 
 @dataclass(frozen=True)
 class CompileResult:
-    """What `compile` made."""
+    """The result of `compile`: the package and its report."""
 
     package: Package
     report: CompileReport

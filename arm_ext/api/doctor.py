@@ -83,7 +83,7 @@ class Diagnosis(BaseModel):
 
     @property
     def missing(self) -> list[Finding]:
-        """What is required and missing."""
+        """The findings about parts that are required and missing."""
         return [finding for finding in self.findings if finding.status is Status.MISSING]
 
 

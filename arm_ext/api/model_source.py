@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `compile` begins with: a model, what is asked of it before the phases, and which of that goes together."""
+"""The input of `compile`: a model, with pre-processing, states and quantisation, and checks of their combination."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ class Source:
     def variants(
         self, buckets: Sequence[Bucket], context: Context
     ) -> tuple[list[Variant], Calibration | None]:
-        """Import the model for each bucket; how it was quantised, if it was, comes beside.
+        """Import the model for each bucket; also return how it was quantised, or None.
 
         Args:
             buckets: One at least.
@@ -76,7 +76,7 @@ class Source:
     def models(
         self, buckets: Sequence[Bucket]
     ) -> tuple[list[tuple[Bucket, ImportedModel]], Calibration | None]:
-        """Import the model for each bucket, and for each frame; how it was quantised comes beside.
+        """Import the model for each bucket and each frame size; also return how it was quantised, or None.
 
         Raises:
             UsageError, ModelError, EnvError: As the front ends, and what prepares for them; the models cannot be one

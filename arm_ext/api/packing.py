@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `compile` ends with: the files of a package, after the last phase."""
+"""The last step of `compile`: linking, and writing of the files of a package."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,7 @@ _CODE_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Linked:
-    """What linked model.so, the self-test of the largest variant, and what flows through regions for an NPU."""
+    """The result of linking: the linker, the self-test of the largest variant, and the values of its NPU regions."""
 
     linker: LinkerRecord
     selftest: Selftest
@@ -48,7 +48,7 @@ class Linked:
 
 @dataclass(frozen=True)
 class Packing:
-    """A package in the making.
+    """The inputs of the steps that write a package.
 
     Attributes:
         folder: Where its files go.
@@ -63,7 +63,7 @@ class Packing:
     offloaded: "Sequence[Offloaded]"
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
-        """Write model.so, checked, and the self-tests."""
+        """Link and check model.so, and write the self-tests."""
         progress("link")
         require_file_size(_CODE_BYTES + 2 * self.united.memory.weight_bytes)
         so, triple = self.folder / package.SO, self.profile.triple

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.run`: a package on a board, its numbers checked."""
+"""`arm_ext.run`: run a package on a board and check its outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 def on_board(
     package: Package, board: str, compute: Callable[[LoadedModel], _T]
 ) -> tuple[_T, NpuStatus | None]:
-    """Return what is computed with the loaded package, and where NPU regions ran.
+    """Load a package on a board; return the result of `compute`, and where NPU regions ran.
 
     Raises:
         EnvError: The board is out of reach, lacks a feature that the package needs, or fails.
@@ -42,7 +42,7 @@ def on_board(
 
 
 def fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
-    """Return the package as the first bucket that the values fit; as it is where it has none.
+    """Return the package's first bucket that the values fit; the package itself if it has no buckets.
 
     Raises:
         UsageError: It has some, and none fits.
@@ -61,7 +61,7 @@ def fitting(package: Package, given: Mapping[str, npt.NDArray[Any]]) -> Package:
 def inputs_of(
     package: Package, defaults: Sequence[npt.NDArray[Any]], given: Mapping[str, npt.NDArray[Any]]
 ) -> list[npt.NDArray[Any]]:
-    """Return all inputs, in the model's order: those given, and the defaults elsewhere.
+    """Return all inputs in the model's order: the given values, and defaults for the others.
 
     Raises:
         UsageError: A value is of no input, or of another shape or dtype.
@@ -78,7 +78,7 @@ def inputs_of(
 
 
 def returned_by_step(package: Package) -> list[str]:
-    """Return the names of what `step` returns: the outputs that are no states, or these where there are no others."""
+    """Return the names of the outputs of `step`: those that are no states, or all if every output is a state."""
     states = {state.output for state in package.manifest.states}
     names = [tensor.name for tensor in package.manifest.outputs]
     return [name for name in names if name not in states] or names
@@ -146,7 +146,7 @@ Arrays = list[npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class OutputCheck:
-    """One output against the self-test.
+    """Comparison of one output with the self-test.
 
     Attributes:
         name: The output.
@@ -172,7 +172,7 @@ class OutputCheck:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run gave.
+    """The outputs of a run, with their checks.
 
     Attributes:
         outputs: By name.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.tune_model`: a model's kernels tried with other parameters on boards, and what was found recorded."""
+"""`arm_ext.tune_model`: try other parameters for a model's kernels on boards, and record the measurements."""
 
 import logging
 import math

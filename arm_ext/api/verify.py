@@ -42,7 +42,7 @@ class Comparison(BaseModel):
 
     @property
     def equal(self) -> bool:
-        """Whether nobody's differ."""
+        """Whether neither the reference model's bytes nor the CPU's differ."""
         return not self.reference_differs and not self.cpu_differs
 
 
@@ -69,7 +69,7 @@ class VerifyReport(BaseModel):
 
     @property
     def equal(self) -> bool:
-        """Whether all bytes of all regions are."""
+        """Whether all runs of all regions are equal."""
         return all(run.equal for region in self.regions for run in region.runs)
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several rooms share: names, arrays, text, worker processes."""
+"""Modules that several parts of the package share: names, arrays, text, worker processes."""

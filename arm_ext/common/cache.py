@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache folder, and entries of it that may be lost at any time: bytes by a hash of all that decides them.
+"""The cache folder, and its entries: bytes under a hash of all that decides them, which may be deleted at any time.
 
 An entry is written aside and renamed, so that writers at the same time and killed ones do no harm, and carries a
 checksum of its own, by which a damaged one is as good as none. The oldest go when all take too much room.
@@ -50,7 +50,7 @@ def cache_folder() -> Path:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what writers left in a folder that were killed long ago."""
+    """Delete files that killed writers left in a folder long ago."""
     for left in folder.glob(f"{ASIDE}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
@@ -69,7 +69,7 @@ def without_entries() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Entries:
-    """Entries of one kind.
+    """The cache entries of one kind.
 
     Attributes:
         name: Of their folder in the cache folder.
@@ -80,11 +80,11 @@ class Entries:
     limit: int
 
     def folder(self) -> Path:
-        """Where they lie."""
+        """Return their folder."""
         return cache_folder() / self.name
 
     def get(self, key: str, make: Callable[[], bytes]) -> bytes:
-        """The entry of a key, the hexadecimal digits of a hash; made and kept if there is none.
+        """Return the entry of a key (the hexadecimal digits of a hash); compute and store it if it is missing.
 
         A cache that cannot be read or written costs time alone.
         """
@@ -115,7 +115,7 @@ class Entries:
                 aside.unlink(missing_ok=True)
 
     def trim(self) -> None:
-        """Remove what was used longest ago if all takes more than the limit, and what killed writers left."""
+        """Delete the least recently used entries above the limit, and leftovers of killed writers."""
         remove_leftovers(self.folder())
         found = self._found()
         total = sum(size for _, size, _ in found)
@@ -128,12 +128,12 @@ class Entries:
                 return
 
     def size(self) -> tuple[int, int]:
-        """How many there are, and their bytes."""
+        """Return the number of entries and their bytes."""
         found = self._found()
         return len(found), sum(size for _, size, _ in found)
 
     def clear(self) -> None:
-        """Remove all.
+        """Delete all entries.
 
         Raises:
             EnvError: One cannot be removed.

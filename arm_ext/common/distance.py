@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far two arrays are apart."""
+"""The distance between an output and its reference."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an output is from its reference.
+    """The distance between an output and its reference.
 
     Attributes:
         exact: Whether every element is equal.

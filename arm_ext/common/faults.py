@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sentence for what keeps a file from being written or read."""
+"""Messages for errors of the file system: what prevents a file from being read or written."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ _SAID = ("No space left on device", "NoSpaceLeft", "Disk quota exceeded")
 
 
 def why(error: OSError, place: Path | str) -> str:
-    """Return what an error says of a file or folder."""
+    """Return the message of an OSError for a file or folder."""
     if is_full(error):
         return f"no space left on {place}"
     if error.errno == errno.EFBIG:
@@ -40,17 +40,17 @@ def why(error: OSError, place: Path | str) -> str:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether an error is of a disk or a quota that has no space left."""
+    """Whether an error means that a disk or quota is full."""
     return error.errno in _FULL
 
 
 def is_environment(error: OSError) -> bool:
-    """Whether an error is of the machine, and not of an argument or of ours."""
+    """Whether an error is caused by the machine, and not by an argument or a defect."""
     return error.errno in _ENVIRONMENT
 
 
 def environment(error: OSError, *folders: Path) -> EnvError:
-    """Return the error that tells a user of one.
+    """Return the EnvError for an OSError that the machine caused.
 
     Args:
         error: What was raised; it need not say of which file.
@@ -62,7 +62,7 @@ def environment(error: OSError, *folders: Path) -> EnvError:
 
 
 def full_disk(*folders: Path) -> Path | None:
-    """Return where the disk of the first of some folders that has no space left is mounted."""
+    """Return the mount point of the first full disk among those of some folders; None if none is full."""
     for folder in folders:
         try:
             disk = os.statvfs(folder)
@@ -90,7 +90,7 @@ def require_file_size(size: int) -> None:
 
 
 def disk_fault(status: int, said: str, folders: Sequence[Path]) -> str | None:
-    """Return what keeps a program that failed from writing, if it is that.
+    """Return the file-system error because of which a program failed, or None.
 
     Args:
         status: How it ended, as subprocess has it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to say to a name that nobody knows."""
+"""Suggestions for unknown names."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ _LISTED, _NEAREST = 24, 5
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean a or b?", or all known names if none is near, the nearest of many."""
+    """Return "did you mean a or b?" for similar known names, or a list of the known names."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names)
     if close:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a model.so with NPU regions says of its inferences: where each region was computed, and why not on the NPU."""
+"""The status of NPU regions since model.so was loaded: where each was computed, and why not on the NPU."""
 
 from typing import Literal
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of arrays, .npz and .npy, which may come from anybody: looked at before anything is unpacked.
+"""Reading of .npz and .npy files from untrusted sources: sizes are checked before anything is unpacked.
 
 What a header says of sizes must agree with the bytes that are there, no Python object is read, and an archive grows to
 no more than its contents can be.

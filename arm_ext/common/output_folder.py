@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that several files are written to, where the user may have others.
+"""An output folder in which the user may have other files.
 
 A hidden file lists what was written there with its hashes. A file of a name that is wanted is replaced if it is listed
 with the hash that it has, and refused otherwise: it is the user's, or the user has changed it.
@@ -32,7 +32,7 @@ class _Written(BaseModel):
 
 
 class OutputFolder:
-    """A folder to write files to, each in one step."""
+    """A folder whose files are written atomically."""
 
     def __init__(
         self, path: str | Path, option: str, inputs: Iterable[Path] = (), *, force: bool = False
@@ -55,7 +55,7 @@ class OutputFolder:
         refuse_inputs(self._path, option, inputs, listed, within=False)
 
     def check_like(self, pattern: str) -> None:
-        """See that files whose names may be wanted may be written.
+        """Check that files with these names may be written.
 
         Raises:
             UsageError: One is the user's, or was changed.

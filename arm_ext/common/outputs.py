@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which outputs may be written: what is there is replaced only if it is ours, and no output is an input.
+"""Checks and atomic writes of outputs: only our own files are replaced, and no output is an input.
 
 Commands ask before they begin their work.
 """
@@ -106,7 +106,7 @@ def write_file(path: Path, content: bytes, option: str) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file in one step; what it says is on disk before it is there."""
+    """Write a file atomically, with its content synced to disk first."""
     with scratch(path.parent) as folder:
         write_through(folder / NEW, content)
         if path.exists():
@@ -115,7 +115,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def write_through(path: Path, content: bytes) -> None:
-    """Write a new file, whose content is on disk when this returns."""
+    """Write a new file and sync it to disk."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -123,7 +123,7 @@ def write_through(path: Path, content: bytes) -> None:
 
 
 def install(fresh: Path, output: Path) -> None:
-    """Put a folder in the place of another, of which nothing is left there.
+    """Replace a folder by a new one atomically.
 
     However the process ends, `output` is the old or the new one, at the latest when `scratch.remove_dead` was called.
 
@@ -155,7 +155,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def check_replaceable(folder: Path, path: Path, option: str) -> None:
-    """Refuse a folder that is there and cannot change places with another.
+    """Raise UsageError if a folder exists and cannot be replaced.
 
     Raises:
         UsageError: It is a mount point, or this process is in it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scratch folders that outlive no process for long.
+"""Scratch folders that are removed even if their process was killed.
 
 Each is locked by the process that made it, and the kernel drops the lock however that process ends. Who makes a
 scratch folder first removes those in the same place whose lock is free, so that what a kill leaves is gone after the

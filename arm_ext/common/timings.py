@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Section:
-    """A named part of the work.
+    """The CPU time of a named section, and its subsections.
 
     Attributes:
         seconds: CPU time, that of its parts included.
@@ -22,13 +22,13 @@ class Section:
     parts: "dict[str, Section]" = field(default_factory=dict)
 
     def rows(self, depth: int = 0) -> Iterator[tuple[int, str, float]]:
-        """Depth, name and seconds of all parts, each followed by its own."""
+        """Yield (depth, name, seconds) of all subsections, each before its own."""
         for name, part in self.parts.items():
             yield depth, name, part.seconds
             yield from part.rows(depth + 1)
 
     def document(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the section for JSON."""
         parts = {name: part.document() for name, part in self.parts.items()}
         return {"cpu_seconds": round(self.seconds, 3), **({"parts": parts} if parts else {})}
 
@@ -54,7 +54,7 @@ def whole_process(loading: str) -> Iterator[Section]:
 
 @contextmanager
 def section(name: str) -> Iterator[None]:
-    """Add the CPU time that this thread spends in the block to a part of the section around it, if one is recorded.
+    """Add the CPU time of this thread in the block to a subsection of the current section, if there is one.
 
     A thread records if it runs in a copy of the context of one that does.
     """
@@ -74,7 +74,7 @@ def section(name: str) -> Iterator[None]:
 
 @contextmanager
 def child_section(name: str) -> Iterator[None]:
-    """The same of the processes that end in the block, also added to the section around it.
+    """Add the CPU time of processes that end in the block to a subsection of the current section.
 
     Only one thread may wait for processes then.
     """

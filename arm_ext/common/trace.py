@@ -68,7 +68,7 @@ class Trace:
 
     @classmethod
     def parse(cls, dump: Path, maps: str, so: Path) -> "Trace":
-        """Read the plugin's dump and attribute every block.
+        """Parse the plugin's dump, and attribute each block to its kernel or library.
 
         Args:
             dump: Lines `vaddr_hex count word word …`, those of each thread behind a line `#thread INDEX` if threads
@@ -108,12 +108,12 @@ class Trace:
 
 
 def kernel_name(symbol: str) -> str:
-    """The PrimFunc's name behind an ELF symbol of model.so: wrapper and body count as one kernel."""
+    """Return the PrimFunc's name for an ELF symbol of model.so; wrapper and body count as one kernel."""
     return symbol.removeprefix(_WRAPPER_PREFIX).removesuffix(_BODY_SUFFIX)
 
 
 def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
-    """The blocks of a plugin's dump: guest address, how often it ran, its instructions, and on which thread."""
+    """Yield the blocks of a plugin's dump: guest address, executions, instructions, and thread."""
     seen = thread = 0
     total: int | None = None
     with dump.open() as lines:
@@ -153,7 +153,7 @@ def _damaged(dump: Path, what: str) -> EnvError:
 
 
 class Images:
-    """Which file is mapped at an address; from the text of /proc/self/maps."""
+    """The files mapped into the guest's address space, from the text of /proc/self/maps."""
 
     def __init__(self, maps: str) -> None:
         entries = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that work side by side: one that dies or takes too long costs its job, and is replaced."""
+"""A pool of worker processes; a worker that dies or exceeds its time loses its job and is replaced."""
 
 import multiprocessing
 import signal
@@ -21,17 +21,17 @@ _STOP_SECONDS = 5
 
 
 class Handler(Protocol[Taken, Given]):
-    """What a worker does, in its process."""
+    """The function that a worker process runs for each job."""
 
     def __call__(self, job: Taken, /) -> Given:
         """Does a job; an exception ends the process."""
 
     def close(self) -> None:
-        """Ends what it started."""
+        """End the processes that the handler started."""
 
 
 class Workers(Generic[Job, Answer]):
-    """A number of processes, each with a handler of its own; a context manager that ends them."""
+    """A pool of worker processes, as a context manager that ends them."""
 
     def __init__(self, make: Callable[[], Handler[Job, Answer]], size: int, seconds: float) -> None:
         """Starts nothing: a process is started for the first job that it gets.
@@ -48,7 +48,7 @@ class Workers(Generic[Job, Answer]):
         self._size = size
 
     def run(self, jobs: Sequence[Job], on_answer: Callable[[int, Answer | Lost], None]) -> None:
-        """Does all jobs.
+        """Run all jobs.
 
         Args:
             jobs: The jobs; they and their answers can be pickled.
@@ -73,7 +73,7 @@ class Workers(Generic[Job, Answer]):
             raise
 
     def close(self) -> None:
-        """Ends all processes."""
+        """End all processes."""
         self._end([*self._busy, *self._idle])
 
     def _end(self, workers: Sequence["_Worker[Job, Answer]"]) -> None:
@@ -105,7 +105,7 @@ class _Worker(Generic[Job, Answer]):
         theirs.close()
 
     def give(self, job: Job, deadline: float) -> None:
-        """Hands it a job."""
+        """Send a job."""
         self.deadline = deadline
         try:
             self.pipe.send(job)
@@ -113,7 +113,7 @@ class _Worker(Generic[Job, Answer]):
             return
 
     def answer(self) -> Answer | Lost:
-        """Its answer; ends it if there is none."""
+        """Return the worker's answer, or what became of it; then its process is ended."""
         try:
             if self.pipe.poll():
                 answer: Answer = self.pipe.recv()
@@ -126,11 +126,11 @@ class _Worker(Generic[Job, Answer]):
         return lost
 
     def hang_up(self) -> None:
-        """Lets it end when it has done its job."""
+        """Close the pipe, so that the process ends after its job."""
         self.pipe.close()
 
     def end(self) -> None:
-        """Waits for its end, which is forced after some seconds."""
+        """Wait for the process to end, and kill it after some seconds."""
         self.alive = False
         self.pipe.close()
         self._process.join(_STOP_SECONDS)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ethos-U: quantised subgraphs to command streams that are checked without hardware."""
+"""Ethos-U: quantised subgraphs are compiled to command streams, which are checked without hardware."""

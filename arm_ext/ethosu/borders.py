@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why each region of an NPU ends where it does: of every tensor that crosses its border, what stands on the other side.
+"""The borders of NPU regions: for each tensor that crosses one, the operators on the other side and why they are there.
 
 Beyond it is an input or output of the model, an operator that stays on the CPU for the reason that its fallback has, or
 another region: one that waits for the CPU, which waits for the first, or one that Vela does not compile, or not right,
@@ -18,7 +18,7 @@ from arm_ext.report.npu import Fallback, NpuBorder
 
 
 def borders(graph: Graph, divided: Offload, fallbacks: Sequence[Fallback]) -> list[tuple[NpuBorder, ...]]:
-    """The borders of all regions.
+    """Return the borders of each region.
 
     Args:
         graph: That was divided.
@@ -60,14 +60,14 @@ class _Sides:
                 self.readers.setdefault(source, []).append(var)
 
     def entering(self, number: int) -> Iterator[NpuBorder]:
-        """Of each tensor that a region reads from outside."""
+        """Yield the border of each tensor that a region reads from outside."""
         for tensor in self.divided.regions[number].part.inputs:
             for var in self._computed(tensor.var):
                 other = self.region.get(var)
                 yield self._border(var, "in", None if other is None else (other, number))
 
     def leaving(self, number: int) -> Iterator[NpuBorder]:
-        """Of each tensor that is read outside of a region, and each of its readers."""
+        """Yield the border of each tensor that is read outside the region, for each reader."""
         for tensor in self.divided.regions[number].part.outputs:
             if tensor.var in self.graph.results:
                 yield self._border(None, "out", None)

@@ -34,18 +34,18 @@ struct arm_ext_npu_tensor {
 
 
 def identifier(name: str) -> str:
-    """What C calls a model of this name."""
+    """Return the C identifier for a model's name."""
     word = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
     return word if word and not word[0].isdigit() else f"model_{word}".rstrip("_")
 
 
 def region_name(model: str, number: int) -> str:
-    """What the symbols of a region begin with; `model` is an identifier."""
+    """Return the prefix of a region's C symbols; `model` is an identifier."""
     return f"{model}_region_{number}"
 
 
 def header(model: str, accelerator: str, payloads: Sequence[Payload]) -> str:
-    """The header of a model's regions: sizes, tables of inputs and outputs, and a function each."""
+    """Return the C header of a model's regions: sizes, tables of inputs and outputs, and one function per region."""
     guard = f"{model}_npu_h".upper()
     lines = [
         f"/* The regions of {model} for {accelerator}; made by arm-ext export-payload. */",
@@ -58,7 +58,7 @@ def header(model: str, accelerator: str, payloads: Sequence[Payload]) -> str:
 
 
 def source(model: str, payloads: Sequence[Payload]) -> str:
-    """The glue between the header's functions and the driver."""
+    """Return the C source that implements the header's functions by calls of the driver."""
     lines = [f'#include "{model}_npu.h"', "", "#include <ethosu_driver.h>", ""]
     for number, payload in enumerate(payloads):
         name = region_name(model, number)
@@ -68,7 +68,7 @@ def source(model: str, payloads: Sequence[Payload]) -> str:
 
 
 def data(model: str, payloads: Sequence[Payload]) -> str:
-    """Assembly that takes in the files of commands and weights; the assembler looks for them along -I."""
+    """Return assembly that includes the files of commands and weights by .incbin, found along -I."""
     lines = []
     for number, payload in enumerate(payloads):
         for part, _ in parts(payload):
@@ -79,7 +79,7 @@ def data(model: str, payloads: Sequence[Payload]) -> str:
 
 
 def parts(payload: Payload) -> list[tuple[str, bytes]]:
-    """What of a payload is constant data, and under which name."""
+    """Return the constant data of a payload, by name."""
     both = [("commands", payload.commands), ("weights", payload.weights)]
     return [(name, content) for name, content in both if content]
 

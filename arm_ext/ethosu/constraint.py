@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a limit of an Ethos-U is: what it holds for, what it allows, and where it comes from."""
+"""`Constraint`: a limit of an Ethos-U, with the operators it holds for and the document it comes from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ EARLIER: tuple[Family, ...] = ("u55", "u65")
 
 @dataclass(frozen=True)
 class Constraint:
-    """One limit.
+    """One limit of an Ethos-U.
 
     Attributes:
         kinds: Kinds of operators that it holds for; every one if empty.
@@ -43,7 +43,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Violation:
-    """A limit that an operator does not meet.
+    """A constraint that an operator does not meet.
 
     Attributes:
         reason: The constraint's.
@@ -61,5 +61,5 @@ class Violation:
 
 
 def at_most(limit: int) -> Callable[[int], bool]:
-    """A number up to a limit."""
+    """Return a predicate: whether a number is at most `limit`."""
     return lambda actual: actual <= limit

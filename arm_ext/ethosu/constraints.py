@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator must meet to run on an Ethos-U, as data: one list, which checks, tables and tests read.
+"""The constraints of the Ethos-U, as one list that checks, tables in the docs and tests read.
 
 Vela's own list is wrong in both directions (it takes casts and resizes that compute something else, and refuses tables
 of 16 bits that are right), so this one is the judge; a compile by Vela of each operator is the last word after it.
@@ -205,7 +205,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
 
 
 def violation(operator: Operator, npu: Accelerator) -> Violation | None:
-    """The first limit of an accelerator that an operator does not meet."""
+    """Return the first constraint of an accelerator that an operator does not meet, or None."""
     operator = channels_last(operator)
     for constraint in CONSTRAINTS:
         if npu.family not in constraint.families or (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of two and three dimensions, in either layout, as sums of products.
+"""Parsing of convolutions with two or three spatial dimensions, in either layout.
 
     conv2d(pad(x, zp), W)    →    a convolution with padding whose data has zp subtracted
 
@@ -18,7 +18,7 @@ _KERNEL_LAYOUTS = {"NHWC": "OHWI", "NCHW": "OIHW", "NDHWC": "ODHWI", "NCDHW": "O
 
 
 def convolution(call: Call, reader: Reader) -> Sum | None:
-    """A convolution, of two dimensions if its weights are computed at run time."""
+    """Parse a convolution; one with run-time weights has two spatial dimensions."""
     attrs, (data, weight) = call.attrs, call.args
     layout = str(attrs.data_layout)
     known = (_KERNEL_LAYOUTS.get(layout), layout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator takes on the CPU: estimates of the kernels that the same graph was lowered to, by source nodes.
+"""CPU cycles of each operator, from the estimates of the kernels that the same graph was lowered to.
 
     cycles(op) = sum over the calls of kernels that compute it:  cycles(call) * work(op) / work of all that it computes
     work(op) = multiply-accumulates + elements of its output
@@ -32,7 +32,7 @@ class _Call:
 def cpu_cycles(
     lowered: IRModule, kernels: Iterable[KernelCall], operators: Sequence[Operator]
 ) -> Mapping[Operator, float]:
-    """Cycles of each operator on one core.
+    """Return the estimated CPU cycles of each operator on one core.
 
     Args:
         lowered: `main` calls kernels, each call with its source nodes.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may demand of a division between NPU and CPU: no fallbacks, a budget of SRAM."""
+"""Checks of a division between NPU and CPU that the user asked for: no fallbacks, an SRAM budget."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,7 +13,7 @@ _NAMED = 20  # fallbacks that a message names one by one: a screen
 
 
 def check_fallbacks(report: NpuReport, watched: Collection[str], macs: Mapping[str, int]) -> None:
-    """Check that the NPU takes everything, or what is watched.
+    """Raise ModelError if an operator, or one of those watched, falls back to the CPU.
 
     Args:
         report: The division.
@@ -47,7 +47,7 @@ def check_fallbacks(report: NpuReport, watched: Collection[str], macs: Mapping[s
 
 
 def check_sram(report: NpuReport, budget: int) -> None:
-    """Check every region's peak of SRAM; regions run one after the other.
+    """Raise ModelError if a region's SRAM peak exceeds the budget; regions run one after the other.
 
     Raises:
         ModelError: One takes more than the budget, in bytes; the message names its widest layers.

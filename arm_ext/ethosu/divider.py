@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NPU's part of a compile: the integer graph divided, and its report."""
+"""Division of a model between NPU and CPU during compilation, with its report."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -35,7 +35,7 @@ _BORDERS = ("quantize", "dequantize")
 
 
 class Divider:
-    """Divides models by options, which it checks before anything is compiled.
+    """Divides models between NPU and CPU by the user's options, which are checked first.
 
     Raises:
         UsageError: The accelerator, a configuration file or a section of it is not there.
@@ -57,7 +57,7 @@ class Divider:
         )
 
     def check(self, model: ImportedModel) -> None:
-        """Check that a model is quantised, and one straight line.
+        """Raise an error if a model is not quantised, or has control flow.
 
         Raises:
             UsageError: It is not.
@@ -82,7 +82,7 @@ class Divider:
         context: Context,
         first: int = 0,
     ) -> Offloaded:
-        """Divide a model.
+        """Divide a model between NPU and CPU.
 
         Args:
             nodes: Source node → operator.

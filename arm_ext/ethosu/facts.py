@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of an operator that constraints compare with their limits: functions of the operator alone."""
+"""Properties of an operator that constraints compare with their limits."""
 
 import math
 
@@ -12,27 +12,27 @@ from schedules.numerics.tosa import fits, rescale
 
 
 def dtypes(operator: Operator) -> tuple[str, ...]:
-    """Of all that it reads and writes."""
+    """Return the dtypes of all inputs and of the output, sorted."""
     return tuple(sorted({tensor.dtype for tensor in (*operator.inputs, operator.output)}))
 
 
 def rank(operator: Operator) -> int:
-    """The greatest of its tensors."""
+    """Return the greatest rank of the operator's tensors."""
     return max(len(tensor.shape) for tensor in (*operator.inputs, operator.output))
 
 
 def smallest_axis(operator: Operator) -> int:
-    """Of all its tensors."""
+    """Return the smallest dimension of the operator's tensors."""
     return min(dim for tensor in (*operator.inputs, operator.output) for dim in (*tensor.shape, 1))
 
 
 def largest_axis(operator: Operator) -> int:
-    """Of all its tensors."""
+    """Return the largest dimension of the operator's tensors."""
     return max(dim for tensor in (*operator.inputs, operator.output) for dim in (*tensor.shape, 1))
 
 
 def kernel(operator: Operator) -> tuple[int, int]:
-    """Rows and columns of its window."""
+    """Return the window's rows and columns, in taps."""
     if operator.kind == "nn.max_pool2d":
         rows, columns = integers(operator.call.attrs.pool_size)
     elif operator.kind == "average_pool2d":
@@ -45,41 +45,41 @@ def kernel(operator: Operator) -> tuple[int, int]:
 
 
 def kernel_rows(operator: Operator) -> int:
-    """Rows of its window, taps of a dilated one apart."""
+    """Return the window's rows in taps, without dilation."""
     rows, _ = kernel(operator)
     return rows
 
 
 def kernel_area(operator: Operator) -> int:
-    """Taps of its window."""
+    """Return the number of taps of the window."""
     return math.prod(kernel(operator))
 
 
 def strides(operator: Operator) -> tuple[int, ...]:
-    """Of its window."""
+    """Return the window's strides."""
     if operator.kind == "nn.max_pool2d":
         return tuple(integers(operator.call.attrs.strides))
     return tuple(operator.attributes["strides"])
 
 
 def greatest_stride(operator: Operator) -> int:
-    """Of its window."""
+    """Return the greatest stride of the window."""
     return max(strides(operator))
 
 
 def stride_in_place(operator: Operator) -> int:
-    """The greatest stride; 1 where windows are neither padded nor dilated, and can be gathered one by one."""
+    """Return the greatest stride; 1 if windows have neither padding nor dilation, so that they can be gathered."""
     given = operator.attributes
     return 1 if not any(given["padding"]) and set(given["dilation"]) == {1} else greatest_stride(operator)
 
 
 def padded_kernel(operator: Operator) -> int:
-    """The longer side of a window that reads beyond the data; 0 of one that does not."""
+    """Return the longer side of a padded window; 0 if there is no padding."""
     return max(kernel(operator)) if any(operator.attributes["padding"]) else 0
 
 
 def dilation(operator: Operator) -> tuple[int, ...]:
-    """Of its window."""
+    """Return the window's dilation."""
     if operator.kind == "nn.max_pool2d":
         return tuple(integers(operator.call.attrs.dilation))
     return tuple(operator.attributes["dilation"])
@@ -90,7 +90,7 @@ _MOST_STRIDE = 3
 
 
 def blind_dilation(operator: Operator) -> int:
-    """The dilation of a window one of whose taps sees nothing but padding, wherever it stands; 1 of any other.
+    """Return the dilation of a window that has a tap which only ever reads padding; 1 for other windows.
 
     Windows of strides above 3 Vela computes one by one: there each counts.
     """
@@ -108,22 +108,22 @@ def blind_dilation(operator: Operator) -> int:
 
 
 def groups(operator: Operator) -> int:
-    """Of its channels."""
+    """Return the number of channel groups."""
     return int(operator.attributes["groups"])
 
 
 def batch(operator: Operator) -> int:
-    """The first axis of the data."""
+    """Return the size of the data's first axis."""
     return operator.inputs[0].shape[0]
 
 
 def weight_dtype(operator: Operator) -> str:
-    """Of its constants."""
+    """Return the dtype of the weights."""
     return str(operator.attributes["weight"].dtype)
 
 
 def weight_sum(operator: Operator) -> int:
-    """The greatest sum of |weights| that one output is of."""
+    """Return the greatest sum of |weights| over the products of one output."""
     weight = np.abs(operator.attributes["weight"].astype(np.int64))
     summed = (0,) if operator.kind == "linear" else tuple(range(1, weight.ndim))
     return int(weight.sum(summed).max(initial=0))
@@ -139,13 +139,13 @@ def accumulators_fit(operator: Operator) -> bool:
 
 
 def bias_by_channel(operator: Operator) -> bool:
-    """Whether its bias varies along the channels alone."""
+    """Whether the bias varies along the channel axis alone."""
     bias = operator.attributes["bias"]
     return bias.ndim == 1 and bias.size in (1, operator.output.shape[-1])
 
 
 def pool_stride(operator: Operator) -> int:
-    """The greatest stride of a pool that has more than one window along its axis; 1 if none has."""
+    """Return the greatest stride along axes on which a pool has several windows; 1 if there is none."""
     sizes = operator.inputs[0].shape[1:3]
     moving = [
         stride
@@ -156,7 +156,7 @@ def pool_stride(operator: Operator) -> int:
 
 
 def padded_stride(operator: Operator) -> int:
-    """The greatest stride of a pool whose windows may read beyond the data; 1 of one whose windows do not."""
+    """Return the greatest stride of a pool with padding or ceil mode; 1 for other pools."""
     attrs = operator.call.attrs
     pads = integers(attrs.padding) if operator.kind == "nn.max_pool2d" else operator.attributes["padding"]
     beyond = any(pads) or bool(getattr(attrs, "ceil_mode", False))
@@ -164,7 +164,7 @@ def padded_stride(operator: Operator) -> int:
 
 
 def resize_factors(operator: Operator) -> tuple[int, int]:
-    """Pixels that each becomes, by rows and columns; 0 where they are no whole number."""
+    """Return the upscaling factors of rows and columns; 0 for a factor that is not an integer."""
     rows, columns = (
         out // own if out % own == 0 else 0
         for out, own in zip(operator.output.shape[1:3], operator.inputs[0].shape[1:3], strict=True)
@@ -173,7 +173,7 @@ def resize_factors(operator: Operator) -> tuple[int, int]:
 
 
 def resize(operator: Operator) -> str:
-    """How a resize finds a pixel's value; "repeats …" where each pixel becomes a block of its value."""
+    """Describe a resize: method, coordinates and rounding, with "repeats: " in front if it repeats each pixel."""
     attrs = operator.call.attrs
     found = f"{attrs.method}, {attrs.coordinate_transformation_mode}, {attrs.rounding_method}"
     exact = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that Vela computes right by themselves alone.
+"""Fusion barriers: operators that Vela computes correctly only if they are not fused with what they read.
 
 Of two RESCALEs in a row, the first by 1, Vela 5.2 makes one, which no longer saturates in between. On Ethos-U85 it
 hands what a table of 16 bits gives on to the next operator inside of the accelerator: where that has another such
@@ -17,7 +17,7 @@ _ONE_TABLE = "the table memory holds one table of 16 bits"
 
 
 def solitary(claimed: Collection[Operator], family: Family) -> dict[Operator, str]:
-    """The operators that are in no part with what they read, and why."""
+    """Return the operators that must begin a region of their own, with the reason."""
     apart = {op: _JOINED for op in claimed if op.kind in _RESCALING}
     if family != "u85":
         return apart

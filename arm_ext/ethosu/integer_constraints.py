@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of operators that pick elements, or compute with integers as Relax does."""
+"""Constraints of operators that select elements, or that compute with Relax's integer arithmetic."""
 
 from arm_ext.ethosu import facts, integer_facts, width_facts
 from arm_ext.ethosu.constraint import EARLIER, MEASURED, SUPPORTED_OPS, TOSA, Constraint, at_most

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of operators that pick elements, or compute with integers as Relax does."""
+"""Properties of operators that select elements, or that compute with Relax's integer arithmetic."""
 
 import math
 
@@ -20,7 +20,7 @@ EXTREMES = ("max", "min")
 
 
 def data_dtypes(operator: Operator) -> tuple[str, ...]:
-    """Of the values that it moves or computes; not of indices and truths, nor of an operator of Relax's integers."""
+    """Return the dtypes of the values that are moved or computed, without indices, booleans and Relax's integers."""
     tensors = [*operator.inputs, operator.output]
     if operator.kind in INTEGER_KINDS:
         tensors = []
@@ -34,30 +34,30 @@ def data_dtypes(operator: Operator) -> tuple[str, ...]:
 
 
 def integer_dtypes(operator: Operator) -> tuple[str, ...]:
-    """Of all that an operator of Relax's integers reads and computes, and of its constants but for a count of bits."""
+    """Return the dtypes of an integer operator's tensors and constants, without a shift's constant count."""
     args = () if operator.kind == "logical_right_shift" else operator.call.args
     constants = {str(arg.ty.dtype) for arg in args if isinstance(arg, GenericConst)}
     return tuple(sorted({*dtypes(operator), *constants}))
 
 
 def defined(operator: Operator) -> bool:
-    """Whether TOSA says what it gives, for all that its operands can be."""
+    """Whether TOSA defines the result for all values that the operands can have."""
     return ranges.fits(operator.kind, operator.attributes["ranges"])
 
 
 def picked_depth(operator: Operator) -> int:
-    """The length of the axis that an index is into; 0 if it is not the last."""
+    """Return the length of the axis that is reduced to an index; 0 if it is not the last axis."""
     shape = operator.inputs[0].shape
     return shape[-1] if axis_of(operator) == len(shape) - 1 else 0
 
 
 def places(operator: Operator) -> int:
-    """How many indices it gives, of one image."""
+    """Return the number of indices that are computed for one image."""
     return math.prod(operator.inputs[0].shape[:-1])
 
 
 def gathered_row(operator: Operator) -> int | None:
-    """Elements that one index picks by GATHER; None where slices do."""
+    """Return the number of elements that GATHER reads per index; None if slices are used."""
     rows, axis = constant_indices(operator), axis_of(operator)
     if rows is not None and len(runs(rows)) <= MAX_RUNS:
         return None
@@ -65,13 +65,13 @@ def gathered_row(operator: Operator) -> int | None:
 
 
 def index_runs(operator: Operator) -> int | None:
-    """Stretches of consecutive indices; None if they are computed at run time."""
+    """Return the number of runs of consecutive indices; None for run-time indices."""
     rows = constant_indices(operator)
     return None if rows is None else len(runs(rows))
 
 
 def distinct_rows(operator: Operator) -> str:
-    """Whether a scatter's indices are constants that name no row twice."""
+    """Describe a scatter's indices: distinct constants, repeated ones, or run-time indices."""
     rows = written_rows(operator)
     if rows is None:
         return "indices of run time"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relax's own calls on integers and truths, as operators: what moves elements, picks them, or computes with them.
+"""Relax's own integer and boolean calls as NPU operators: data movement, selection and arithmetic.
 
     astype(argmax(x), "int32")                                   →    one argmax, whose indices are of 32 bits
     astype(right_shift(astype(x, "uint32"), amounts), "int32")    →    one logical_right_shift of int32
@@ -26,7 +26,7 @@ def name_of(expr: Expr | None) -> str:
 
 
 def kind_of(call: Call, reads: Sequence[Expr | None], readers: Sequence[Expr]) -> str | None:
-    """The kind of operator that a call is by itself; None of sums, and of what is part of one.
+    """Return the operator kind of a call; None for calls that belong to a sum of products.
 
     Args:
         call: The call.
@@ -45,7 +45,7 @@ def kind_of(call: Call, reads: Sequence[Expr | None], readers: Sequence[Expr]) -
 
 
 def index_of(call: Call, single: Callable[[Expr], Call | None]) -> tuple[Var, Call] | None:
-    """The index, and the variable that holds it, that a cast to 32 bits narrows."""
+    """Return the argmax or argmin that a cast to int32 narrows, with its variable; None for other casts."""
     if name_of(call) != "astype" or str(call.attrs.dtype) != "int32":
         return None
     index = single(call.args[0])
@@ -53,7 +53,7 @@ def index_of(call: Call, single: Callable[[Expr], Call | None]) -> tuple[Var, Ca
 
 
 def bits_shifted(call: Call, single: Callable[[Expr], Call | None]) -> tuple[Call, tuple[Var, Var]] | None:
-    """The shift of int32's bits that a cast casts back, and the variables that hold them as uint32 before and after."""
+    """Return the logical right shift that casts to and from uint32 surround, with their variables; None for others."""
     if name_of(call) != "astype" or str(call.attrs.dtype) != "int32":
         return None
     shift = single(call.args[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose Vela's estimates by layer are: its layers bear the names of tensors, these those of operators."""
+"""Attribution of Vela's per-layer estimates to operators, by the names of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +11,7 @@ _INPUT = "input-"  # and a number: what the serialiser calls the inputs of a gra
 
 
 def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator | None]]:
-    """Each layer with the operator that it is for; None where none of its names is known."""
+    """Yield each layer with its operator; None if none of its names is known."""
     computed = {operator.output.name: operator for operator in part.operators}
     readers = {
         f"{_INPUT}{index}": next(op for op in part.operators if tensor in op.inputs)
@@ -29,7 +29,7 @@ def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, 
 
 
 def cycles_by_operator(part: Part, layers: Sequence[LayerCost]) -> Mapping[Operator, int]:
-    """Vela's cycles of each operator; what it fused into another costs nothing of its own."""
+    """Return Vela's cycles of each operator; 0 for one that Vela fused into another."""
     found = dict.fromkeys(part.operators, 0)
     for layer, operator in owned(part, layers):
         if operator is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Linux's driver accel/ethosu does not take, as far as the runtime cannot make it.
+"""Limits of the Linux driver accel/ethosu that the runtime cannot work around.
 
 Source: ethosu_gem_cmdstream_copy_and_validate in drivers/accel/ethosu/ethosu_gem.c, Linux 6.19.
 """
@@ -13,7 +13,7 @@ _SIGN = 1 << 7  # of 40 bits, of which the parameter holds the upper 8
 
 
 def refused_by_linux(payload: Payload) -> str:
-    """What in a payload's commands the driver does not take; "" if it takes all."""
+    """Return what in a payload's commands the driver rejects; "" if it accepts all."""
     used, indices = set(), set()
     for command in steps(unwrap(payload.commands), payload.npu.family):
         if command.name == "op_resize":

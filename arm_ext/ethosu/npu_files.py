@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A package's folder `npu`: of each region its payload, its TOSA graph, and its values in the self-test."""
+"""The folder `npu` of a package: payload, TOSA graph and self-test values of each region."""
 
 import hashlib
 import importlib.metadata
@@ -27,7 +27,7 @@ from schedules.numerics import tosa
 
 @dataclass(frozen=True)
 class Offloaded:
-    """What of a model runs on the NPU.
+    """The regions of a model, with their report.
 
     Attributes:
         offload: The regions.
@@ -44,7 +44,7 @@ class Offloaded:
     def selftest(
         self, model: ImportedModel, inputs: list[npt.NDArray[Any]], without: tuple[str, ...]
     ) -> tuple[Selftest, list[RegionValues]]:
-        """Compute on this machine what `write_regions` and the package want.
+        """Compute the self-test, and the values of each region in it, on this machine.
 
         Args:
             model: As imported.

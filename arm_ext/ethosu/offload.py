@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an integer graph to compiled regions: claim, grow, emit, compile, and weigh against the CPU.
+"""Offloading of an integer graph: claim operators, grow regions, emit TOSA, compile by Vela, and compare with the CPU.
 
 What Vela does not compile although the constraints allow it is found by compiling its operators one by one; they stay
 on the CPU with Vela's words, and the rest grows again. Where each compiles alone, it is company that Vela fails at: a
@@ -25,7 +25,7 @@ from arm_ext.target.npu import Accelerator
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A part of the graph, compiled.
+    """A compiled region.
 
     Attributes:
         part: Its operators.
@@ -42,7 +42,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Offload:
-    """A graph, divided.
+    """The division of a graph into regions and operators that stay on the CPU.
 
     Attributes:
         regions: For the NPU.
@@ -80,7 +80,7 @@ class Offloader:
     _compiled: dict[bytes, Compiled] = field(default_factory=dict)
 
     def divide(self, graph: Graph) -> Offload:
-        """The regions that gain, and the reason of every operator that is in none."""
+        """Return the regions that gain, and for every other operator why it stays on the CPU."""
         claimed, refused = claim(graph, self.npu, self.wishes)
         apart = solitary(claimed, self.npu.family)
         while True:

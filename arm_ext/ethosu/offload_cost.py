@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a region gains on the NPU: Vela's cycles and the hand-over against the kernels' estimates.
+"""The offload cost of a region: Vela's cycles and the hand-over, compared with the CPU kernels' estimates.
 
     there = NPU cycles / NPU clock + hand-over + bytes in and out / (CPU clock * bytes a cycle)
     here  = CPU cycles / CPU clock
@@ -24,7 +24,7 @@ COPY_BYTES = 8
 
 @dataclass(frozen=True)
 class Clocks:
-    """What cycles and hand-overs are worth.
+    """Clock rates and hand-over time, by which cycles become seconds.
 
     Attributes:
         cpu: MHz.
@@ -39,7 +39,7 @@ class Clocks:
 
 @dataclass(frozen=True)
 class Worth:
-    """Estimated seconds of one inference of a region."""
+    """Estimated seconds of one inference of a region: `here` on the CPU, `there` on the NPU."""
 
     here: float
     there: float
@@ -50,7 +50,7 @@ class Worth:
         return self.there < self.here
 
     def violation(self) -> Violation:
-        """Why a region that does not gain stays on the CPU."""
+        """Return why a region that does not gain stays on the CPU."""
         return Violation(
             "the hand-over costs more than its region saves",
             f"{1e6 * self.here:.1f} us, which the region takes on the CPU",
@@ -61,7 +61,7 @@ class Worth:
 
 
 def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Violation | None:
-    """Why an operator of a region that does not gain stays on the CPU, if it is the dearer one there.
+    """Return why an operator that is slower on the NPU stays on the CPU; None if it is faster there.
 
     Args:
         npu_cycles: Vela's estimate.
@@ -81,7 +81,7 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Violation | No
 
 
 def worth(part: Part, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Worth:
-    """What a part takes here and there.
+    """Return the estimated times of a part on the CPU and on the NPU.
 
     Args:
         part: The operators; their inputs and outputs are copied.

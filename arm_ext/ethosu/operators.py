@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of an integer graph as the NPU side sees them: one record for what becomes one piece of TOSA.
+"""The NPU's view of an integer graph: one `Operator` for each group of calls that becomes one piece of TOSA.
 
 An `Operator`'s attributes by kind (integers unless noted; tensors are channels last but where channels_first is true,
 weights, multipliers and biases always; weights are numpy arrays):
@@ -45,7 +45,7 @@ from relay_passes.ir.sources import Names
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A value of run time.
+    """A run-time tensor.
 
     Attributes:
         var: The variable that holds it; what a tensor is known by.
@@ -59,13 +59,13 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """Of the variable."""
+        """Name of the variable."""
         return str(self.var.name)
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """One operator.
+    """One NPU operator.
 
     Attributes:
         kind: See the module.
@@ -89,7 +89,7 @@ class Operator:
 
 
 def channels_last(operator: Operator) -> Operator:
-    """An operator over images with their channels in front, as one with their channels last; any other itself."""
+    """Return an operator over NCHW images as one over NHWC images; return any other unchanged."""
     if not operator.attributes.get("channels_first"):
         return operator
 
@@ -104,7 +104,7 @@ def channels_last(operator: Operator) -> Operator:
 
 @dataclass(frozen=True)
 class Unread:
-    """A call that is no operator here.
+    """A call that is no NPU operator.
 
     Attributes:
         var: What it computes.
@@ -129,7 +129,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Graph:
-    """An integer graph, read.
+    """An integer graph as NPU operators.
 
     Attributes:
         operators: In program order.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user asks of the NPU: `--npu` and the options that go with it, as one record."""
+"""`NpuOptions`: the options of `--npu`."""
 
 import importlib.util
 import math
@@ -27,7 +27,7 @@ _PACKAGES = {"ethosu": "ethos-u-vela", "tosa_serializer": "tosa-tools"}  # modul
 
 @dataclass(frozen=True)
 class NpuOptions:
-    """How a model is divided between an NPU and the CPU. Operators are named by kind, source node or its operator.
+    """The options by which a model is divided between an NPU and the CPU; operators are named by kind or source node.
 
     Attributes:
         accelerator: Such as "ethos-u65-256".
@@ -69,7 +69,7 @@ class NpuOptions:
 
 @dataclass(frozen=True)
 class Names:
-    """What operators may be called in options.
+    """The names by which options can refer to operators.
 
     Attributes:
         kinds: Of operators, as the report names them.
@@ -80,7 +80,7 @@ class Names:
     nodes: Mapping[str, str]
 
     def resolve(self, option: str, names: Iterable[str]) -> frozenset[str]:
-        """Kinds and source nodes that are meant; an operator of the model's format means all its nodes.
+        """Return the kinds and source nodes of the names; an operator of the model's format stands for all its nodes.
 
         Raises:
             UsageError: A name is none of these.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators run on the NPU, in which parts: as large as they get without a path that leaves one and returns.
+"""Partitioning of a graph into NPU regions, as large as they can be without cycles through the CPU.
 
 claim      operators that meet the constraints, and that nobody sends to the CPU
 grow       parts of them that share values, and whose paths all stay inside
@@ -17,7 +17,7 @@ from arm_ext.target.npu import Accelerator
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Operators that run on the NPU at one go.
+    """A convex set of operators that run on the NPU in one submission.
 
     Attributes:
         operators: In program order.
@@ -31,7 +31,7 @@ class Part:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates."""
+        """Number of multiply-accumulates."""
         return sum(operator.macs for operator in self.operators)
 
 
@@ -50,7 +50,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What a user sends where, by an operator's kind or a source node's name.
+    """The user's assignment of operators to NPU or CPU, by kind or source node.
 
     Attributes:
         npu: Only these may go to the NPU, if there are any.
@@ -61,7 +61,7 @@ class Wishes:
     cpu: frozenset[str] = frozenset()
 
     def against(self, operator: Operator) -> Violation | None:
-        """Why a wish keeps an operator on the CPU."""
+        """Return why an option keeps an operator on the CPU, or None."""
         names = {operator.kind, *operator.nodes}
         kept = sorted(names & self.cpu)
         if kept:
@@ -78,7 +78,7 @@ class Wishes:
 def claim(
     graph: Graph, npu: Accelerator, wishes: Wishes | None = None
 ) -> tuple[list[Operator], list[Refused]]:
-    """The operators of a graph that may run on the NPU, and those that may not, in program order."""
+    """Return the operators that may run on the NPU and those that may not, in program order."""
     wishes = wishes or Wishes()
     taken, refused = [], []
     for operator in graph.operators:
@@ -91,7 +91,7 @@ def claim(
 
 
 def grow(graph: Graph, claimed: Collection[Operator], apart: Collection[Operator] = ()) -> tuple[Part, ...]:
-    """Convex parts of the claimed operators, without cycles among them and the CPU, in program order.
+    """Return convex parts of the claimed operators, without cycles through the CPU, in program order.
 
     Every value has a level: even on the CPU, odd on the NPU, the least that no input exceeds. A path that leaves the
     NPU and returns ends two levels up, so operators of one level may run at one go; those that share no value need not.

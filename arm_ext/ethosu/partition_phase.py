@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pipeline's partition phase for one model: its NPU regions become functions, which their payloads may compute."""
+"""The phase `partition`: NPU regions of a model become functions, with payloads that may compute them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ _ON_ERROR: dict[OnNpuError, int] = {"fallback": 0, "fail": 1}
 
 @dataclass
 class Partitioner:
-    """Divides a model.
+    """Divides a model between NPU and CPU.
 
     Attributes:
         divider: How.
@@ -61,7 +61,7 @@ class Partitioner:
 
 
 def part_of(name: str, region: Region) -> Part:
-    """What becomes the function of a region."""
+    """Return the part of `main` that becomes a region's function."""
     part = region.part
     return Part(
         name,
@@ -72,6 +72,6 @@ def part_of(name: str, region: Region) -> Part:
 
 
 def offer_of(number: int, on_error: OnNpuError, region: Region) -> Offer:
-    """What is asked to compute it: the region of a number, by its payload."""
+    """Return the call that runs the region of a number on the NPU."""
     payload = np.frombuffer(region.compiled.payload.to_bytes(), np.uint8)
     return Offer(RUN, (relax.prim_value(number), relax.prim_value(_ON_ERROR[on_error]), relax.const(payload)))

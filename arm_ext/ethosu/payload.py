@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The payload: all that an Ethos-U needs to run one region of a model, in one file.
+"""The payload: one file with all that an Ethos-U needs to run one region of a model.
 
 Layout (little endian; records are packed; offsets count from the file's first byte):
 
@@ -92,7 +92,7 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return math.prod(self.shape) * _BYTES[self.dtype]
 
 
@@ -148,11 +148,11 @@ class Payload:
         return ACCELERATORS[self.accelerator]
 
     def region_size(self, kind: Kind) -> int:
-        """Bytes of the regions of a kind."""
+        """Return the size in bytes of the regions of a kind."""
         return sum(r.size for r in self.regions if r.kind == kind)
 
     def to_bytes(self) -> bytes:
-        """The file's bytes; equal payloads give equal bytes."""
+        """Serialise the payload; equal payloads give equal bytes."""
         names = bytearray()
         tensors = bytearray()
         for t in (*self.inputs, *self.outputs):
@@ -181,7 +181,7 @@ class Payload:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Payload":
-        """The payload that `to_bytes` wrote.
+        """Parse the bytes that `to_bytes` wrote.
 
         Raises:
             PayloadError: It is no payload, of another version, truncated, or altered.

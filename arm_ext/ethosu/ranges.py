@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Relax's arithmetic of integers can give: TOSA leaves open what happens where it leaves 32 bits.
+"""Range analysis of Relax's integer arithmetic, because TOSA leaves overflow of 32 bits undefined.
 
     add(astype(x, "int32"), 1000)    →    from 872 to 1127, for x of 8 bits
 
@@ -30,7 +30,7 @@ COMPUTED = (*_BY_ENDS, "abs", "negative", "left_shift", "right_shift", "logical_
 
 
 def range_of(arg: Expr, value: Expr | None) -> Range:
-    """What an operand can be: a constant, widened values of fewer bits, or any of its type.
+    """Return the range of an operand: a constant's, a widened dtype's, or the whole range of its dtype.
 
     Args:
         arg: The operand.
@@ -48,7 +48,7 @@ def range_of(arg: Expr, value: Expr | None) -> Range:
 
 
 def result(kind: str, operands: tuple[Range, ...]) -> Range | None:
-    """What an operator can give; None where its operands alone leave it open."""
+    """Return the range of an operator's result; None if the operands' ranges do not bound it."""
     match kind:
         case "abs" | "negative":
             ends = [-operands[0][0], -operands[0][1]]
@@ -66,6 +66,6 @@ def result(kind: str, operands: tuple[Range, ...]) -> Range | None:
 
 
 def fits(kind: str, operands: tuple[Range, ...]) -> bool:
-    """Whether TOSA says what an operator gives, for all that its operands can be."""
+    """Whether TOSA defines an operator's result for all operands in these ranges."""
     found = result(kind, operands)
     return found is not None and _ALL[0] <= found[0] and found[1] <= _ALL[1]

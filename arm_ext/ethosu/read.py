@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An integer graph of the numerics `tosa` as `Operator`s.
+"""Parsing of an integer graph of the numerics `tosa` into NPU operators.
 
 requantize(add(conv2d(pad(x, zp), W), offset))    →    one conv2d with padding, bias and RESCALE
 """
@@ -25,7 +25,7 @@ _BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.m
 
 
 def read(mod: IRModule) -> Graph:
-    """Reads `main`, in A-normal form with static shapes, as the integerize phase leaves it."""
+    """Parse `main`, in A-normal form with static shapes, as the phase `integerize` leaves it."""
     return _Reader(mod).graph()
 
 
@@ -46,7 +46,7 @@ class _Reader:
                 self._readers.setdefault(var, []).append(value)
 
     def graph(self) -> Graph:
-        """All operators, and the calls that are part of none."""
+        """Return all operators, and the calls that are no operators."""
         found: list[Operator] = []
         covered: set[Var] = set()
         # From the end: what an operator takes in is none of its own.
@@ -60,14 +60,14 @@ class _Reader:
         return Graph(tuple(found), tuple(others), tuple(self._main.params), self._results, reads)
 
     def routine(self, value: Expr) -> Mapping[str, Any] | None:
-        """The attributes of the routine that a call_tir calls."""
+        """Return the attributes of the routine that a call_tir calls."""
         if not isinstance(value, Call) or getattr(value.op, "name", "") != "relax.call_tir":
             return None
         attrs = self._mod[value.args[0]].attrs
         return dict(attrs.items()) if attrs and "numerics" in attrs else None
 
     def single(self, expr: Expr) -> Call | None:
-        """The call that computes a variable, if nothing else reads it."""
+        """Return the call that computes a variable, if the variable has one use; else None."""
         value = self._definitions.get(expr) if isinstance(expr, Var) else None
         return value if isinstance(value, Call) and self._uses[expr] == 1 else None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What readers share: what they know of the function, what they say of an anchor, variables, shapes and numbers."""
+"""Helpers of the parsers of NPU operators: function context, anchors, variables, shapes and numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ Array = npt.NDArray[Any]
 
 
 class Reader(Protocol):
-    """What is known of the function around a call."""
+    """The context of a call in its function."""
 
     def single(self, expr: Expr) -> Call | None:
-        """The call that computes a variable, if nothing else reads it."""
+        """Return the call that computes a variable, if the variable has one use; else None."""
 
     def routine(self, value: Expr) -> Mapping[str, Any] | None:
-        """The attributes of the routine that a call_tir calls."""
+        """Return the attributes of the routine that a call_tir calls."""
 
 
 @dataclass(frozen=True)
 class Sum:
-    """An anchor, read; `Operator` has the meaning of kind and attributes.
+    """A parsed anchor; `Operator` documents kind and attributes.
 
     Attributes:
         kind: Of the operator.
@@ -47,12 +47,12 @@ class Sum:
 
 
 def reach_of(data: Expr, zero: int, weight: Array, summed: tuple[int, ...]) -> int:
-    """The greatest |sum (x - zero) w| over all data."""
+    """Bound |sum (x - zero) w| over all data."""
     return int(np.abs(weight.astype(np.int64)).sum(summed).max(initial=0)) * farthest(data, zero)
 
 
 def farthest(data: Expr, zero: int) -> int:
-    """The greatest |x - zero| of the data's type."""
+    """Return the greatest |x - zero| for the data's dtype."""
     info = np.iinfo(str(data.ty.dtype))
     return max(zero - int(info.min), int(info.max) - zero)
 
@@ -68,7 +68,7 @@ def integers(values: Sequence[ir.Expr]) -> list[int]:
 
 
 def read_by(value: Expr) -> list[Var]:
-    """The variables that a bound value reads, in order; one that is read twice, twice."""
+    """Return the variables that a bound value reads, in order, with repetitions."""
     if isinstance(value, Call):
         return list(variables(value.args))
     if isinstance(value, TupleGetItem):
@@ -77,7 +77,7 @@ def read_by(value: Expr) -> list[Var]:
 
 
 def variables(exprs: Sequence[Expr]) -> list[Var]:
-    """The variables among expressions and within tuples of them, in order."""
+    """Return the variables among expressions and inside tuples of them, in order."""
     found: list[Var] = []
     for expr in exprs:
         if isinstance(expr, Var):

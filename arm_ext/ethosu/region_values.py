@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What flows into and out of each NPU region when the CPU computes the model: what its payload is checked against."""
+"""Inputs and outputs of each NPU region as the CPU computes them, against which payloads are checked."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ Arrays = list[npt.NDArray[Any]]
 def region_values(
     integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]], context: Context
 ) -> tuple[Arrays, list[RegionValues]]:
-    """Compute a model, and the values of its regions, on this machine by the kernels that the CPU would use.
+    """Run a model by the CPU's kernels on this machine; return its outputs, and the values of its regions.
 
     Args:
         integer: As `integerize` leaves it.
@@ -50,7 +50,7 @@ def region_values(
 
 
 def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
-    """The module with a `main` that returns these variables of its one dataflow block."""
+    """Return the module with a `main` that returns these variables of its one dataflow block."""
     main = mod["main"]
     (block,) = main.body.blocks
     fields = relax.Tuple(list(variables))

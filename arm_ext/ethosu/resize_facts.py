@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of a bilinear resize: what constraints compare with their limits, and its phases.
+"""Properties of a bilinear resize that constraints compare with their limits, and its phases.
 
 By a whole factor f = n / d, output f * i + k of an axis lies at (n * i + d * k + offset) / n: as far from pixel i for
 every i. So there are f results of the image's size, which take turns.
@@ -19,7 +19,7 @@ MAX_WEIGHT = 127
 
 @dataclass(frozen=True)
 class Phase:
-    """Output k of every pixel.
+    """The interpolation of the k-th output of every pixel.
 
     Attributes:
         start: The first of the two pixels that it lies between, counted from its own: 0 or -1.
@@ -31,33 +31,33 @@ class Phase:
 
 
 def phases_of(operator: Operator, axis: Literal["y", "x"]) -> Sequence[Phase]:
-    """The phases along its rows or columns, in order; its factor there must be whole."""
+    """Return the phases along rows ("y") or columns ("x"); the upscaling factor must be an integer."""
     n, d, offset = (operator.attributes[f"{axis}_{name}"] for name in ("n", "d", "offset"))
     found = (divmod(d * k + offset, n) for k in range(n // d))
     return [Phase(start, (n - part, part)) for start, part in found]
 
 
 def extent(operator: Operator) -> int:
-    """The most rows or columns of its image or result."""
+    """Return the greatest height or width of the image or the result."""
     return max(dim for tensor in (*operator.inputs, operator.output) for dim in tensor.shape[1:3])
 
 
 def factors(operator: Operator) -> tuple[Fraction, Fraction]:
-    """Outputs from one pixel to the next, by rows and columns."""
+    """Return the upscaling factors of rows and columns."""
     given = operator.attributes
     return Fraction(given["y_n"], given["y_d"]), Fraction(given["x_n"], given["x_d"])
 
 
 def are_whole(found: Sequence[Fraction]) -> bool:
-    """Whether factors are."""
+    """Whether the factors are integers."""
     return all(factor.denominator == 1 for factor in found)
 
 
 def greatest_weight(operator: Operator) -> int:
-    """The most that a pixel counts in a sum, of whole factors."""
+    """Return the greatest weight of a pixel in a sum, for integer factors."""
     return math.prod(max(max(phase.weights) for phase in phases_of(operator, axis)) for axis in ("y", "x"))
 
 
 def convolves(operator: Operator) -> bool:
-    """Whether convolutions can stand for it."""
+    """Whether the resize can be computed by convolutions."""
     return are_whole(factors(operator)) and greatest_weight(operator) <= MAX_WEIGHT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What foreign C++ prints, since standard output holds results alone."""
+"""Redirection of what C++ libraries print, so that standard output holds results alone."""
 
 import contextlib
 import ctypes

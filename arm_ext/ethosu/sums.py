@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products, from the integer calls that compute them: convolutions, matrix products, totals over axes."""
+"""Parsing of sums of products: convolutions, matrix products, and sums over axes."""
 
 import math
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from schedules.numerics.tosa.requantize import divisors
 
 
 def sum_of(call: Call, reader: Reader) -> Sum | None:
-    """The sum that a call computes, or None if it is none that is known here."""
+    """Parse the sum that a call computes; None if the call is no known sum."""
     name = str(getattr(call.op, "name", ""))
     if name in ("relax.nn.conv2d", "relax.nn.conv3d"):
         return convolution(call, reader)
@@ -112,7 +112,7 @@ def over_windows(total: Sum) -> bool:
 
 
 def counts_padding(total: Sum, multiplier: Array) -> bool:
-    """Whether an average divides by its whole window where a part of that lies outside of the data."""
+    """Whether an average divides by the whole window where part of the window is padding."""
     given = total.attributes
     if not any(given.get("padding", ())):
         return False
@@ -121,7 +121,7 @@ def counts_padding(total: Sum, multiplier: Array) -> bool:
 
 
 def average_of(total: Sum, bias: Array) -> Sum:
-    """The average that divides a sum over a window by how many of its elements are inside of the data.
+    """Return a windowed sum as an average that divides by the number of elements inside the data.
 
     Args:
         total: A convolution by ones, or a sum over rows and columns.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a call of an integer graph is no operator of an NPU, and what would make it one."""
+"""The reason why a call of an integer graph is no NPU operator, with advice."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _BORDERS = ("quantize", "dequantize")
 def unread(
     var: Var, value: Call, routine: Mapping[str, Any] | None, readers: Sequence[Expr], macs: int
 ) -> Unread:
-    """The record of a call.
+    """Return the record of a call that is no NPU operator.
 
     Args:
         var: What it computes.

@@ -38,7 +38,7 @@ class VelaError(ModelError):
 
 @dataclass(frozen=True)
 class Io:
-    """An input or output as its network knows it; Vela keeps neither name, type nor rank."""
+    """An input or output with the network's name, dtype and shape, which Vela does not keep."""
 
     name: str
     dtype: str
@@ -47,7 +47,7 @@ class Io:
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """What Vela estimates of one memory."""
+    """Vela's estimate for one memory."""
 
     name: str
     peak_bytes: int
@@ -56,7 +56,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What Vela estimates of one operation that it scheduled.
+    """Vela's estimate for one operation that it scheduled.
 
     Attributes:
         operator: Vela's name of it.
@@ -79,7 +79,7 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A payload, and Vela's estimate of it.
+    """A payload, with Vela's estimate.
 
     Attributes:
         payload: What runs.
@@ -164,7 +164,7 @@ def compile_network(
 
 
 def check_configuration(npu: Accelerator, options: VelaOptions) -> None:
-    """Compile a smallest network: with memories that do not fit together Vela compiles none, and all goes to the CPU.
+    """Compile a minimal network, to detect memory configurations with which Vela compiles none.
 
     Raises:
         UsageError: Vela does not compile it; the message is Vela's.

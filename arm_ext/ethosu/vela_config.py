@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Vela compiles for: system configuration, memory mode and options, as the text that it reads."""
+"""Vela's configuration: system configuration, memory mode and options, as the text that Vela reads."""
 
 import configparser
 import functools
@@ -22,7 +22,7 @@ _HZ_PER_MHZ = 1e6
 
 @dataclass(frozen=True)
 class VelaOptions:
-    """How Vela compiles; None stands for what suits the accelerator.
+    """Vela's options; None stands for the accelerator's default.
 
     Attributes:
         system_config: Name of a [System_Config.…] section.
@@ -43,7 +43,7 @@ class VelaOptions:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Options with the accelerator's defaults put in.
+    """Vela's options with the accelerator's defaults filled in.
 
     Attributes:
         system_config: Name of the system configuration.
@@ -61,7 +61,7 @@ class Configuration:
 
 
 def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
-    """What to tell Vela.
+    """Return Vela's configuration for an accelerator.
 
     Raises:
         UsageError: A configuration file, or a section in it, is not there or malformed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts of an operator about how wide its values are, which constraints compare with their limits."""
+"""Properties of an operator's value widths, which constraints compare with their limits."""
 
 import numpy as np
 
@@ -17,17 +17,17 @@ _OPERATORS = {
 
 
 def input_dtypes(operator: Operator) -> tuple[str, ...]:
-    """Of all that it reads."""
+    """Return the dtypes of all inputs, sorted."""
     return tuple(sorted({tensor.dtype for tensor in operator.inputs}))
 
 
 def change(operator: Operator) -> tuple[str, str]:
-    """The types of its data and of its result."""
+    """Return the dtypes of the data and of the result."""
     return operator.inputs[0].dtype, operator.output.dtype
 
 
 def zero_point_of_16_bits(operator: Operator) -> int:
-    """The first that is not 0 of its 16-bit tensors; 0 if none is."""
+    """Return the first zero point of a 16-bit tensor that is not 0; 0 if there is none."""
     given, (first, *_) = operator.attributes, operator.inputs
     pairs = [
         *((name, first) for name in ("input_zero_point", "x_zero_point")),
@@ -39,12 +39,12 @@ def zero_point_of_16_bits(operator: Operator) -> int:
 
 
 def bias_bits(operator: Operator) -> int:
-    """Of its greatest bias, sign included."""
+    """Return the bits of the greatest |bias|, sign included."""
     return int(np.abs(operator.attributes["bias"]).max(initial=0)).bit_length() + 1
 
 
 def terms_fit(operator: Operator) -> bool:
-    """Whether each RESCALE of a function of two tensors is defined for all that its types hold."""
+    """Whether each RESCALE of a function of two tensors is defined for all values of its dtypes."""
     given, runtime = operator.attributes, list(operator.inputs)
     ends: list[Array] = []
     for name in "ab":

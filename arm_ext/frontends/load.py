@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which front end takes a model file, by what is in it."""
+"""Selection of the front end for a model file, by the file's content."""
 
 import importlib.util
 import os
@@ -41,13 +41,13 @@ _IR_VERSION = b"\x08"
 
 @dataclass(frozen=True)
 class TrustedFile:
-    """A .pt2 file whose author the user trusts: it may run code when it is opened."""
+    """A .pt2 file from a trusted author: opening it may run code."""
 
     path: Path
 
 
 def trusted(model: _T) -> _T | TrustedFile:
-    """Return the .pt2 file as one that is trusted; any other model as it is, since no other format runs code."""
+    """Return a .pt2 file as a `TrustedFile`; return any other model unchanged."""
     if isinstance(model, str | Path) and Path(model).is_file() and _is_exported_program(Path(model)):
         return TrustedFile(Path(model))
     return model
@@ -59,7 +59,7 @@ def import_model(
     shapes: Shapes | None = None,
     states: Mapping[str, str] | None = None,
 ) -> ImportedModel:
-    """Import a model of any format that there is a front end for.
+    """Import a model of any supported format.
 
     Args:
         model: A path, which `trusted` may have marked, a loaded ONNX model, or an exported program of PyTorch or of
@@ -126,12 +126,12 @@ def _import_file(path: Path, shapes: Shapes | None, states: Mapping[str, str]) -
 
 
 def is_tflite(path: Path) -> bool:
-    """Whether a file that is there is a TFLite model, or is named like one."""
+    """Whether a file is a TFLite model, by its content or its suffix."""
     return _start(path)[4:] == IDENTIFIER or path.suffix == ".tflite"
 
 
 def is_onnx(path: Path) -> bool:
-    """Whether a file that is there begins like an ONNX model, or is named like one."""
+    """Whether a file is an ONNX model, by its content or its suffix."""
     return _start(path).startswith(_IR_VERSION) or path.suffix == ".onnx"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of work an A64 instruction does, by disassembling its 32-bit word."""
+"""Classification of A64 instructions by the kind of work they do, after disassembly."""
 
 import re
 from enum import StrEnum

@@ -22,7 +22,7 @@ _CONDITIONAL = re.compile(r"bc?\.\w+|cbn?z|tbn?z")
 
 @dataclass(frozen=True)
 class BlockCost:
-    """A block with what all its executions cost.
+    """A block, with the estimated cycles of all its executions.
 
     Attributes:
         block: The block, glued.

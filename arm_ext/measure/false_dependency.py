@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A block that is no loop of its own does not read what it wrote itself the time before.
+"""Removal of false dependencies from blocks that llvm-mca prices as loops but that do not repeat.
 
 llvm-mca prices a block as if it repeated. The one behind a loop, which scales and stores sums, would wait in each round
 for its own last result: in the register where it expects a sum, and which the loop, priced apart, writes in truth. Of
@@ -24,7 +24,7 @@ _WITHOUT_RESULT = ("st", "fcmp", "fccmp")
 
 
 def repeats(words: Sequence[int]) -> bool:
-    """Whether a block ends with a branch into itself."""
+    """Whether a block ends with a branch to an address inside it."""
     target = _TARGET.search(disassemble(words[-1])[1])
     if target is None:
         return False
@@ -34,7 +34,7 @@ def repeats(words: Sequence[int]) -> bool:
 
 
 def read_anew(lines: Sequence[str]) -> tuple[str, ...]:
-    """The lines of a block for llvm-mca, without waiting for vectors of its last round."""
+    """Return a block's lines with vector registers renamed that carry no value from one execution to the next."""
     written = set().union(*map(_written, lines))
     spare = next((number for number in map(str, reversed(range(_REGISTERS))) if number not in written), None)
     if spare is None:

@@ -29,7 +29,7 @@ _BLOCKS_PER_RUN = 500
 
 @dataclass(frozen=True)
 class BlockCycles:
-    """What llvm-mca says of a block that repeats.
+    """llvm-mca's estimate for a block that repeats.
 
     Attributes:
         cycles: Per execution.
@@ -140,7 +140,7 @@ def _identify(path: Path) -> Mca | None:
 
 
 def output_of(*command: str | Path) -> str:
-    """What a program prints that only tells of itself.
+    """Return the output of a command such as `--version`.
 
     Raises:
         OSError: It cannot be started, or does not end (TimeoutError).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How full a core's vector pipes are: whether another order of the same instructions could be faster.
+"""Utilisation of a core's vector pipes, which bounds what reordering instructions could gain.
 
 At 100 % no scheduling, unrolling or other use of registers gains: what remains is to need fewer vector instructions.
 """
@@ -15,14 +15,14 @@ ON_PIPES = MAC_CLASSES | {InsnClass.VECTOR, InsnClass.VECTOR_STORE}
 
 
 def least_cycles(costs: Sequence[BlockCost], core: Core) -> float:
-    """Cycles that no order of the same instructions goes below: full vector pipes, or full dispatch."""
+    """Return the lower bound of cycles for any order of the instructions, by vector pipes and dispatch."""
     instructions = sum(cost.block.instructions for cost in costs)
     cycles = sum(cost.cycles for cost in costs)
     return max(vector_share(costs, core) * cycles, instructions / core.issue_width)
 
 
 def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
-    """Vector instructions of blocks as a share of those that the pipes take in their estimated cycles."""
+    """Return vector instructions as a share of what the vector pipes can take in the estimated cycles."""
     on_pipes = sum(
         cost.block.count * sum(classify(word) in ON_PIPES for word in cost.block.words) for cost in costs
     )

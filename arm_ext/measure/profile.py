@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a virtual board says of one inference: instruction counts, and cycles by a model; never a time."""
+"""The report of one inference on a virtual board: instruction counts, and modelled cycles; never a time."""
 
 from collections import Counter
 from collections.abc import Sequence

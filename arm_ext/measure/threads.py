@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each thread of one inference on a virtual board does: instructions of model.so, kernel by kernel."""
+"""Instructions of each thread in one inference on a virtual board, by kernel."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -61,7 +61,7 @@ class ThreadReport(_Record):
 
 
 def thread_report(trace: Trace, threads: int) -> ThreadReport:
-    """Share out what a trace counted.
+    """Attribute the instructions of a trace to threads and kernels.
 
     Args:
         trace: Of a board that counts threads apart.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a real board says of a package: times per inference, with what they depend on."""
+"""The report of a package on a real board: times per inference, and the conditions of the measurement."""
 
 from collections.abc import Sequence
 from typing import Literal

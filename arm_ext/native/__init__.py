@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All our C and C++, and the one module that builds and caches it."""
+"""The C and C++ sources of the project, and the module that builds and caches them."""

@@ -75,7 +75,7 @@ _NPU_HEADERS = (
 
 
 def board_server() -> Path:
-    """The RPC server for aarch64; it needs `runtime_libs()` on its library path.
+    """Return the RPC server for aarch64, which needs `runtime_libs()` on its library path.
 
     Raises:
         EnvError: zig or the aarch64 wheels are missing; the message names the command that mends it.
@@ -92,7 +92,7 @@ def board_server() -> Path:
 
 
 def qemu_plugin() -> Path:
-    """The counting plugin, for the QEMU of this machine.
+    """Return the instruction-counting plugin for this machine's QEMU.
 
     Raises:
         EnvError: zig is missing or failed.
@@ -101,7 +101,7 @@ def qemu_plugin() -> Path:
 
 
 def npu_runtime(triple: str, system: Path | None = None) -> Path:
-    """The object that a model.so with regions for an NPU is linked with; of its symbols only the entries are visible.
+    """Return the object that is linked into a model.so with NPU regions; only its entry points are visible symbols.
 
     Args:
         triple: LLVM triple, such as "aarch64-linux-gnu".
@@ -124,7 +124,7 @@ def npu_runtime(triple: str, system: Path | None = None) -> Path:
 
 
 def probe_module(machine: str = "aarch64") -> Path:
-    """The module that asks a board for its features.
+    """Return the module that asks a board for its CPU features.
 
     Args:
         machine: The board's architecture, as `uname -m` gives it.
@@ -136,7 +136,7 @@ def probe_module(machine: str = "aarch64") -> Path:
 
 
 def runtime_libs() -> Path:
-    """The folder with the aarch64 libtvm_runtime, libtvm_runtime_extra and libtvm_ffi.
+    """Return the folder with the aarch64 libtvm_runtime, libtvm_runtime_extra and libtvm_ffi.
 
     They are those of the aarch64 wheels in the versions that are installed here; pip gets them once.
 
@@ -175,7 +175,7 @@ def _built(name: str, sources: Sequence[str], flags: Sequence[str], build: Calla
 
 
 def cached(name: str, made_from: Sequence[str], fill: Callable[[Path], None]) -> Path:
-    """The folder for `name`; `fill` is called on an empty one if there is none yet, or if the one there is damaged."""
+    """Return the cache folder of `name`; `fill` fills an empty one if it is missing or damaged."""
     folder = _place(name, made_from)
     if _is_whole(folder):
         return folder
@@ -289,6 +289,6 @@ def _wheel_versions() -> list[str]:
 
 
 def ffi_includes() -> list[str]:
-    """-I of the C ABI's headers."""
+    """Return the -I options of the C ABI's headers."""
     include = importlib.metadata.distribution("apache-tvm-ffi").locate_file("tvm_ffi/include")
     return [f"-I{include}"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The artefact: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz."""
+"""The package: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz."""
 
 import hashlib
 import io
@@ -40,7 +40,7 @@ _MANIFEST_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class Selftest:
-    """Inputs, what our numerics give for them on the host, and what the source's own runtime gives.
+    """The self-test: inputs, the outputs of our own numerics on the host, and those of the source's runtime.
 
     `floats` is what the float model gives, by onnxruntime, where `compile` quantised it.
     Of a model with states, `steps` is what the first steps give for these inputs without the states, one by one.
@@ -54,7 +54,7 @@ class Selftest:
     floats: list[npt.NDArray[Any]] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
-        """Write it as .npz (numpy stamps no time into it)."""
+        """Write the self-test as a reproducible .npz."""
         arrays: dict[str, Any] = {}
         kinds = (self.inputs, self.expected, self.source, self.floats)
         for kind, values in zip(_KINDS, kinds, strict=True):
@@ -83,7 +83,7 @@ class Selftest:
 
 @dataclass(frozen=True)
 class RegionValues:
-    """Inputs of a region, and the outputs that the CPU computes of them, in the payload's order."""
+    """The inputs and the CPU's outputs of a region, in the payload's order."""
 
     inputs: list[npt.NDArray[Any]]
     outputs: list[npt.NDArray[Any]]
@@ -123,7 +123,7 @@ class Package:
         return self.path / SO
 
     def views(self) -> tuple["Package", ...]:
-        """The package as each of its buckets alone; itself where it has none."""
+        """The package restricted to each of its buckets; the package itself if it has none."""
         if not self.manifest.buckets:
             return (self,)
         return tuple(
@@ -150,7 +150,7 @@ class Package:
 
     @property
     def has_npu_regions(self) -> bool:
-        """Whether model.so asks for an NPU."""
+        """Whether model.so has regions for an NPU."""
         return self.manifest.npu is not None and bool(self.manifest.npu.regions)
 
     def selftest(self) -> Selftest:
@@ -227,7 +227,7 @@ def _mismatch(what: str, tensors: Sequence[Tensor], values: Sequence[npt.NDArray
 
 
 class Compiled(Protocol):
-    """What `arm_ext.compile` returns, as far as a package is wanted."""
+    """The result of `arm_ext.compile`, as far as functions that take a package use it."""
 
     @property
     def package(self) -> Package:
@@ -239,7 +239,7 @@ AnyPackage: TypeAlias = str | Path | Package | Compiled
 
 
 def package_of(given: AnyPackage) -> Package:
-    """Return the package that is meant.
+    """Return the package for a path, a package, or the result of `compile`.
 
     Raises:
         UsageError: As `load_package`, where it is a folder.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifest of what was compiled."""
+"""Construction of the manifest of a compiled model."""
 
 import importlib.metadata
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from arm_ext.version import __version__
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a manifest tells of.
+    """The contents of a manifest.
 
     Attributes:
         model: As imported.

@@ -98,7 +98,7 @@ class Tensor(_Record):
 
     @property
     def bytes(self) -> int:
-        """Of all its elements."""
+        """Size of the tensor in bytes."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     @model_serializer(mode="wrap")

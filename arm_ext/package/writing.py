@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a package comes to its folder: whole or not at all, and nothing of the user's is lost there."""
+"""Writing of a package folder: atomically, and without losing the user's files."""
 
 import errno
 import os

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other runtimes on the same work: their own aarch64 wheels on the emulator, counted between the same marks."""
+"""Comparison with other runtimes: their aarch64 wheels run on the emulator, with instructions counted likewise."""

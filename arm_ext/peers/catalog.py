@@ -12,7 +12,7 @@ NUMPY = "numpy==2.4.6"
 
 @dataclass(frozen=True)
 class Peer:
-    """A runtime.
+    """A runtime to compare with.
 
     Attributes:
         name: What --against says.
@@ -30,7 +30,7 @@ class Peer:
 
     @property
     def pins(self) -> tuple[str, ...]:
-        """What pip installs; the peers import nothing else for an inference."""
+        """The pip requirements of the runtime and numpy."""
         return f"{self.distribution}=={self.version}", NUMPY
 
 

@@ -31,7 +31,7 @@ class Counts(_Record):
 
     @property
     def instructions(self) -> int:
-        """Dynamic instructions of all."""
+        """Dynamic instructions of all libraries."""
         return sum(self.libraries.values())
 
 
@@ -105,7 +105,7 @@ def row(
     empty_instructions: int | None = None,
     distance: float | None = None,
 ) -> Row:
-    """Set a runtime's counts beside ours."""
+    """Return a runtime's counts with their ratios to ours."""
     return Row(
         runtime=runtime,
         version=version,

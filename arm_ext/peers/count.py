@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One inference of a peer on the emulator, counted."""
+"""Instruction counts of one inference of another runtime on the emulator."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 @dataclass(frozen=True)
 class PeerRun:
-    """One warm inference.
+    """The counts and outputs of one warm inference.
 
     Attributes:
         blocks: All executed, each named by its library.
@@ -103,7 +103,7 @@ class Guest:
 
 
 def fetch(peer: Peer) -> Guest:
-    """Make a peer ready to run; the first time that downloads it, and its Python.
+    """Prepare a runtime for counting; the first time, its wheel and Python are downloaded.
 
     Raises:
         EnvError: They cannot be got.

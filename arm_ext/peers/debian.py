@@ -43,7 +43,7 @@ def debian_root() -> Path:
 
 
 def python_version(root: Path) -> str:
-    """Such as "3.11"."""
+    """Return the version of its Python, such as "3.11"."""
     return (root / "usr/bin/python3").readlink().name.removeprefix("python")
 
 

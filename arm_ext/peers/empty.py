@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that compute nothing: what a peer runs for one is its call from Python, and what it does around a graph."""
+"""Models that compute nothing: they show a runtime's overhead per call."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -24,7 +24,7 @@ Prepared = tuple[Callable[[], object], Callable[[], list[npt.NDArray[Any]]]]
 
 
 def onnxruntime(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
-    """What runs an ONNX model on tensors bound before, and what gives its outputs then."""
+    """Return functions that run an ONNX model on bound inputs, and that return its outputs."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -39,7 +39,7 @@ def onnxruntime(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
 
 
 def litert(model: str, inputs: list[npt.NDArray[Any]]) -> Prepared:
-    """What runs a TFLite model by the default kernels, XNNPACK's where it has one; and what gives its outputs then."""
+    """Return functions that run a TFLite model by LiteRT's default kernels, and that return its outputs."""
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=model, num_threads=1)

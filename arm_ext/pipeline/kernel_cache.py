@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where machine code of kernels is kept; apart from what makes it, which loads TVM."""
+"""The cache folder of kernels' machine code, in a module that does not load TVM."""
 
 from arm_ext.common.cache import Entries
 

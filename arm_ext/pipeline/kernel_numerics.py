@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels compute in: a numerics, floats, or integers without either."""
+"""The numerics of each kernel, for reports: `qdq`, `tosa`, float, or integers."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,7 +11,7 @@ from relay_passes.ir.sources import bindings_of, global_callees, relax_functions
 
 
 def numerics_of(mod: tvm.IRModule) -> dict[str, str]:
-    """For each function that `main` calls and that a numerics defines part of: the name of that numerics."""
+    """Return, for each function that `main` calls and that has routines of a numerics, the numerics' name."""
     found = {
         gvar.name_hint: str(func.attrs["numerics"]).split(".")[0]
         for gvar, func in mod.functions_items()
@@ -26,7 +26,7 @@ def numerics_of(mod: tvm.IRModule) -> dict[str, str]:
 
 
 def numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, str]) -> dict[str, str]:
-    """What each kernel computes in: a numerics, "float" if a tensor that it reads or writes is, or both."""
+    """Return what each kernel computes in: a numerics, "float" if it reads or writes a float tensor, or both."""
     found: dict[str, str] = {}
     for binding in (binding for func in callers for binding in bindings_of(func)):
         if not isinstance(binding.value, relax.Call):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The phase that makes every call a TensorIR kernel, and notes which kernel took which source nodes, and why."""
+"""The phase `lower`: every call becomes a TensorIR kernel, with a record of its kernel, source nodes and reasons."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,7 +36,7 @@ def lower(
     choose: Choose | None = None,
     sizes: FixedSizes | Lengths | None = None,
 ) -> tuple[tvm.IRModule, list[KernelCall]]:
-    """Lower a fused module: composites by our kernels, the rest by TVM's legalisation and fusion.
+    """Lower a fused module: composites by hand-written kernels, the rest by TVM's legalisation and fusion.
 
     Args:
         mod: As `fuse` leaves it.
@@ -60,7 +60,7 @@ def lower(
 
 @dataclass(frozen=True)
 class Fused:
-    """A module whose composites are kernels, and whose other operators are fused loops without a schedule.
+    """A module with lowered composites, and with other operators as fused, unscheduled loops.
 
     Attributes:
         mod: Its functions call both by call_tir only.
@@ -84,7 +84,7 @@ class Fused:
 def fuse_loops(
     mod: tvm.IRModule, profile: Profile, choose: Choose | None, sizes: FixedSizes | Lengths
 ) -> Fused:
-    """The first half of `lower`, which see: what it does before it schedules loops.
+    """Do the first half of `lower`: everything before loops are scheduled.
 
     Raises:
         OutOfBoundsError: Indices of the model are out of bounds whatever its inputs are.

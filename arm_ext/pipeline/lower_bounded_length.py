@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering of models in which a length is known at run time: of each function the best form that its kernel allows.
+"""Lowering of models of bounded length: each function takes the best form that its kernel allows.
 
 any length    the kernels made for some lengths are the same but for numbers: nothing is lost
 chunks        rows are computed each by itself: a kernel of some rows, over as many chunks as it takes
@@ -86,7 +86,7 @@ class Lengths:
         return self._scheduled(func), ""
 
     def as_called(self, name: str) -> relax.Function:
-        """Return a composite in terms of the length of `main`, as inlining wants it."""
+        """Return a composite with the length variable of `main`, for inlining."""
         func = self.mod[name]
         variable = length_of(func)
         if variable is None:
@@ -95,7 +95,7 @@ class Lengths:
         return structural_map(func, [(Var, lambda var: length if var.same_as(variable) else var)])
 
     def inlined(self, caller: relax.Function) -> relax.Function:
-        """Return it with its own length in the place of those that inlining made of it."""
+        """Return a function with its own length variable in place of those of inlined composites."""
         own = length_of(caller)
 
         def mine(var: Var) -> Var:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lowering of functions whose sizes are all known; `lower_bounded_length` is for those with one that is not."""
+"""Lowering of functions with static shapes."""
 
 from collections.abc import Collection, Sequence
 
@@ -18,7 +18,7 @@ from schedules.select import Choose, Rejected
 def retraced(
     func: tirx.PrimFunc, scheduled: generic.Scheduled, profile: Profile, choose: Choose
 ) -> tuple[generic.Scheduled, str]:
-    """A function's schedule, and where that is known from; "" if no record has decided.
+    """Return a function's schedule, by a tuning record if there is one, and the record's source or "".
 
     Args:
         func: As FuseTIR leaves it.
@@ -56,22 +56,22 @@ class FixedSizes:
         self._routines = {gv.name_hint: f for gv, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
 
     def lower(self, name: str, choose: Choose | None) -> Lowered | Rejected:
-        """Lower a composite."""
+        """Lower a composite by a hand-written kernel."""
         profile = self._profile
         target, routines = profile.tvm_target(), self._routines
         return lower(self._mod[name], target, profile.core, choose, routines, self._without, self._more)
 
     def schedule(self, func: tirx.PrimFunc, choose: Choose | None) -> tuple[generic.Scheduled, str]:
-        """Schedule loops that no kernel takes; the record that decided it comes beside, if any."""
+        """Schedule loops that no kernel takes; also return the source of the tuning record used, or ""."""
         scheduled = generic.schedule(func, self._profile.tvm_target())
         if choose is not None and scheduled.kernel == GENERIC:
             return retraced(func, scheduled, self._profile, choose)
         return scheduled, ""
 
     def as_called(self, name: str) -> relax.Function:
-        """Return a composite as inlining wants it."""
+        """Return a composite for inlining."""
         return self._mod[name]
 
     def inlined(self, caller: relax.Function) -> relax.Function:
-        """Return a function into which composites were inlined."""
+        """Return a function with inlined composites unchanged."""
         return caller

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code of a planned module: an object a kernel, of which the cache keeps those that were made before.
+"""Machine code of a planned module: one object per kernel, cached.
 
 `main` and the functions that are its parts are one more module, made each time. What decides the bytes of a kernel's
 object is its TensorIR with the target, TVM and its LLVM, and the passes in `codegen`.
@@ -35,7 +35,7 @@ _OBJECT = "kernel.o"
 
 @dataclass(frozen=True)
 class Program:
-    """Machine code.
+    """The machine code and the VM executable of a model.
 
     Attributes:
         executable: What calls the kernels, and the weights.
@@ -48,7 +48,7 @@ class Program:
     triple: str
 
     def export(self, so: Path, cc: str | None, objects: Sequence[Path] = ()) -> LinkerRecord:
-        """Link all into a shared library.
+        """Link everything into a shared library.
 
         Args:
             so: To write.
@@ -62,7 +62,7 @@ class Program:
         return record
 
     def machine(self) -> relax.VirtualMachine:
-        """A virtual machine that runs it in this process."""
+        """Return a virtual machine that runs the program in this process."""
         if self.kernels:
             with temporary() as folder:
                 library = folder / "kernels.so"
@@ -79,7 +79,7 @@ def make_program(
     *,
     runs_here: bool = False,
 ) -> Program:
-    """Make machine code of a planned module.
+    """Compile a planned module to machine code.
 
     Args:
         planned: As the last phase leaves it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multiply-accumulates of one inference, by source node: the share that a report and a benchmark are read by."""
+"""Multiply-accumulates of one inference by source node, for reports and benchmarks."""
 
 import math
 

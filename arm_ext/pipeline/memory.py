@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one inference allocates, read off the planned module; and the layers that make it so."""
+"""Memory of one inference, measured in the planned module, and the layers that determine its peak."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping

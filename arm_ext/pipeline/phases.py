@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way a model goes, in one place: named phases in order, each IRModule → IRModule, none reaching back.
+"""The pipeline: named phases in order, each from IRModule to IRModule.
 
     import ─► canonicalize ─► layout ─► integerize ─► partition ─► precision ─► fuse ─► lower ─► plan ─► link ─► package
 
@@ -39,7 +39,7 @@ from schedules.select import Choose
 
 @dataclass
 class Context:
-    """What a phase is told and what it notes down.
+    """Options that phases read, and records that they write.
 
     Attributes:
         profile: The target.
@@ -71,11 +71,11 @@ class Context:
     offers: dict[str, relay_passes.Offer] = field(default_factory=dict)
 
     def of_piece(self) -> "Context":
-        """Return one for a part of the model, which notes down the part's own."""
+        """Return a context with empty records, for a part of the model."""
         return replace(self, kept_layout=[], left_float=[], kernels=[], offers={})
 
     def gather(self, parts: "Mapping[str, Context]", names: Mapping[str, Mapping[str, str]]) -> None:
-        """Note down what the parts' contexts have noted.
+        """Add the records of the parts' contexts.
 
         Args:
             parts: Name of a part → its context.
@@ -175,7 +175,7 @@ _VIEW = {"kernel": "view", "numerics": "-", "reason": "shares its input's bytes"
 
 @dataclass(frozen=True)
 class Phase:
-    """A named step."""
+    """A named phase."""
 
     name: str
     run: Callable[[tvm.IRModule, Context], tvm.IRModule]
@@ -195,7 +195,7 @@ PHASES: tuple[Phase, ...] = (
 
 @dataclass(frozen=True)
 class Dump:
-    """Where modules are written as TVMScript, by numbered names; of several models each has a folder."""
+    """Output of each phase's module as TVMScript, in numbered files; each of several models has a folder."""
 
     output: OutputFolder
     folder: str = ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""selftest.npz: inputs, our own numbers for them computed on this machine, and the source's runtime's."""
+"""The self-test: inputs, the outputs that this project computes on this machine, and those of the source's runtime."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 def with_fitting_inputs(
     compute: Callable[[list[npt.NDArray[Any]]], _T], inputs: list[npt.NDArray[Any]], given: bool
 ) -> _T:
-    """Return what is computed of the inputs, or of zeros if random ones hold an index that is out of bounds.
+    """Return the result of `compute` for the inputs; for zeros if a random input has an index out of bounds.
 
     Args:
         compute: Takes inputs.
@@ -98,7 +98,7 @@ def host_runner(
     without: tuple[str, ...] = (),
     numerics: Qdq = NUMERICS,
 ) -> "_Run":
-    """Return what computes a model, of each sample by itself where their number is open, on this machine."""
+    """Return a function that runs a model on this machine, sample by sample if the batch size is open."""
     run = _on_host(model.mod, precision, without, numerics)
     if not any(spec.batch for spec in model.inputs):
         return run
@@ -113,7 +113,7 @@ def host_runner(
 def samples_of(
     specs: Sequence[TensorSpec], inputs: Sequence[npt.NDArray[Any]]
 ) -> list[list[npt.NDArray[Any]]]:
-    """Return the inputs of each sample; all of them once where they are no samples."""
+    """Return the inputs of each sample; one entry with all inputs if the batch size is fixed."""
     count = next((len(x) for x, spec in zip(inputs, specs, strict=True) if spec.batch), None)
     if count is None:
         return [list(inputs)]
@@ -144,7 +144,7 @@ def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "_Run") ->
 def check_of(
     model: ImportedModel, precision: Precision = "fp32", left_float: Sequence[FloatCall] = ()
 ) -> Check:
-    """Return how outputs of the model are compared with `expected`.
+    """Return how the outputs of a model are compared with `expected`.
 
     Args:
         model: As imported.

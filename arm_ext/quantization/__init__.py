@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a float model to QDQ form, by onnxruntime's quantiser."""
+"""Static quantisation of a float model into QDQ form, by onnxruntime's quantiser."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far outputs of a quantised model are from its float form's, and what a user must hear of that."""
+"""Distance between the outputs of a quantised model and of its float form, with warnings."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -60,20 +60,20 @@ class _Sums:
 
 @dataclass
 class Accuracy:
-    """Outputs of two models, sample by sample."""
+    """Collects the outputs of two models, sample by sample."""
 
     outputs: Sequence[str]
     compared: int = 0
     _sums: dict[str, _Sums] = field(default_factory=dict)
 
     def add(self, values: Sequence[Array], references: Sequence[Array]) -> None:
-        """Take in the outputs of one sample."""
+        """Add the outputs of one sample."""
         self.compared += 1
         for name, value, reference in zip(self.outputs, values, references, strict=True):
             self._sums.setdefault(name, _Sums()).add(value, reference)
 
     def distances(self) -> list[FloatDistance]:
-        """Return one an output; none if nothing was compared."""
+        """Return the distance of each output; none if no sample was added."""
         return [sums.distance(name) for name, sums in self._sums.items()]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A quantised ONNX model and its float form on calibration samples, both in onnxruntime."""
+"""Comparison of a quantised ONNX model with its float form on calibration samples, in onnxruntime."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ COMPARED = 64
 def compare_on(
     reference: onnx.ModelProto, quantized: onnx.ModelProto, feeds: Iterable[Feed], count: int
 ) -> Accuracy:
-    """Run both models on samples, COMPARED of them at most.
+    """Run both models on at most COMPARED samples.
 
     Args:
         reference: The float model.

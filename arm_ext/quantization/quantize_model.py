@@ -69,7 +69,7 @@ class Importer:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """How the model was quantised, if it was, and how far that is from the float model on the samples."""
+        """Return how the model was quantised, with its distance from the float model; None if it was not."""
         if self._quantizer is None:
             return None
         return self._quantizer.calibration(self._method, self._sha256)

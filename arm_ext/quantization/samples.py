@@ -17,7 +17,7 @@ ONLY_INPUT = "inputs"
 def split_samples(
     samples: Mapping[str, npt.NDArray[Any]], inputs: Sequence[TensorSpec]
 ) -> list[dict[str, npt.NDArray[Any]]]:
-    """Return one feed a sample, in order.
+    """Return one feed per sample, in order.
 
     Args:
         samples: Input name → [n, *shape], or [n, *shape[1:]] where the model's own first axis is 1. A model with one

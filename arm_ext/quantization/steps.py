@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration samples of a model with states, in their order: each is a step, which finds what the last one left."""
+"""Calibration of a model with states: samples are consecutive steps, each with the states of the one before."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class Steps:
     initial: Mapping[str, Array] = field(default_factory=dict)
 
     def follow(self, path: Path, defaults: Mapping[str, Array], feeds: Iterable[Feed]) -> Iterator[Feed]:
-        """Yield the samples with the states that their step finds.
+        """Yield the samples, each with the states that its step starts from.
 
         What does not fit the model as a state is left at zeros: it is refused where the model is imported.
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of each source node, as records and as text."""
+"""Reports of what became of each source node, as records and as text."""

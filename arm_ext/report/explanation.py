@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `explain` tells of a model: a report a rule, as data."""
+"""The report of `explain`: one record per rule."""
 
 from typing import Literal
 

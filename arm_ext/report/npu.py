@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NPU's part of the CompileReport: its regions, and why every other node stays on the CPU."""
+"""The NPU's part of the CompileReport: regions, and why every other node stays on the CPU."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal

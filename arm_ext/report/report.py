@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CompileReport: for each source node where it runs, by which kernel, and why not elsewhere."""
+"""CompileReport: where and by which kernel each source node runs, and why not elsewhere."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

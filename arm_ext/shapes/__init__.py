@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--shape` asks for: fixed sizes, several shapes, any number of samples, bounded lengths."""
+"""The shapes of `--shape`: fixed sizes, several shapes, any number of samples, bounded lengths."""

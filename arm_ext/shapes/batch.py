@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose number of samples is known at run time: that of one sample, computed for each."""
+"""Models with a run-time batch size: the model of one sample, run for each."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ SELFTEST_SAMPLES = 3
 def batched(
     one: ImportedModel, bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]
 ) -> ImportedModel:
-    """Return the model of any number of samples, whose `mod` still computes one.
+    """Return the model for any number of samples; its `mod` still computes one sample.
 
     Args:
         one: The model of one sample.
@@ -50,7 +50,7 @@ def batched(
 
 
 def with_samples(inputs: tuple[TensorSpec, ...]) -> list[int]:
-    """Return the indices of the inputs that have a sample each."""
+    """Return the indices of the inputs that have a batch axis."""
     return [index for index, spec in enumerate(inputs) if spec.batch]
 
 

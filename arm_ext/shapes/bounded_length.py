@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with a size that is known at run time, such as a sequence's length: from the same model for some lengths."""
+"""Models of bounded length, built from the model at several fixed lengths."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ _SHORT = (3, 2)
 
 
 def refuse_with_length(buckets: Sequence[Bucket], **given: object) -> None:
-    """Refuse what is made for one shape, or several, but for no range of them.
+    """Raise UsageError for options that cannot be combined with a bounded length.
 
     Raises:
         UsageError: There is a size with a bound, and one of these.
@@ -42,7 +42,7 @@ def refuse_with_length(buckets: Sequence[Bucket], **given: object) -> None:
 def of_any_length(
     model: ImportedModel, bucket: Bucket, import_for: Callable[[Shapes], ImportedModel]
 ) -> ImportedModel:
-    """Return the model of any length, whose `mod` is still of the self-test's.
+    """Return the model for any length up to the bound; its `mod` still has the self-test's length.
 
     Args:
         model: Of the self-test's length.
@@ -71,7 +71,7 @@ def of_any_length(
 def run_lengths(
     model: ImportedModel, bucket: Bucket, context: Context, dump: Dump | None
 ) -> Iterator[tuple[str, tvm.IRModule]]:
-    """Run PHASES, up to `fuse` for some lengths and then for any; see `run_phases`.
+    """Run PHASES: up to `fuse` for several fixed lengths, then for the merged model; see `run_phases`.
 
     Raises:
         ModelError: It becomes another model for another length; names the node.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the shapes of one package must have in common, and what frames add to them."""
+"""Consistency checks of a package's buckets, and buckets of several frame sizes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from arm_ext.shapes.given import Bucket
 
 
 def with_frames(buckets: Sequence[Bucket], preprocess: Preprocess | None) -> tuple[Bucket, ...]:
-    """Return the buckets, or where there is but one and a list of frames, one for each frame.
+    """Return the buckets; a single bucket is repeated for each frame size of a list.
 
     Raises:
         UsageError: An input has another number of frames than there are buckets.
@@ -35,7 +35,7 @@ def with_frames(buckets: Sequence[Bucket], preprocess: Preprocess | None) -> tup
 
 
 def counted_inputs(buckets: Sequence[Bucket]) -> tuple[str, ...]:
-    """Return the inputs whose number of samples --shape lists, or has a name for."""
+    """Return the inputs whose batch size --shape lists or names."""
     first = buckets[0]
     listed = (
         name for name, dims in first.shapes.items() if dims and len({b.shapes[name][0] for b in buckets}) > 1
@@ -44,7 +44,7 @@ def counted_inputs(buckets: Sequence[Bucket]) -> tuple[str, ...]:
 
 
 def check_together(models: Sequence[tuple[Bucket, ImportedModel]]) -> None:
-    """Check that models can be one package's, whose `main` chooses by the shapes of its arguments.
+    """Check that models can be buckets of one package, whose `main` dispatches by shape.
 
     Raises:
         UsageError: Two take the same shapes, or numbers of axes differ, or a state has several shapes.
@@ -73,7 +73,7 @@ def check_together(models: Sequence[tuple[Bucket, ImportedModel]]) -> None:
 
 
 def check_states(bucket: Bucket, model: ImportedModel, named: Sequence[str]) -> None:
-    """Refuse states of what is computed sample by sample.
+    """Raise UsageError for states of a model with a run-time batch size.
 
     Raises:
         UsageError: There are some.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --shape says of an input: sizes, sizes to choose from, and the name of a size that is known at run time.
+"""Parsing of --shape: sizes, lists of sizes, and names of run-time sizes.
 
     1,3,224,224     one size each
     1,{64,128,256}  a bucket each: main chooses by the shape that it is given
@@ -41,7 +41,7 @@ _SIZE = re.compile("-?[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Bucket:
-    """Shapes that a package is compiled for.
+    """One set of input shapes that a package is compiled for.
 
     Attributes:
         label: The sizes chosen in it, such as "64"; empty where there is nothing to choose.
@@ -62,7 +62,7 @@ class Bucket:
     open: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
 
     def with_length(self, length: int) -> "Shapes":
-        """Return the shapes for a size in the place of the one that has a bound."""
+        """Return the shapes with a number in place of the bounded length."""
         return {
             name: tuple(
                 length if axis in self.open.get(name, ()) else size for axis, size in enumerate(shape)
@@ -71,7 +71,7 @@ class Bucket:
         }
 
     def with_batch(self, samples: int) -> "Shapes":
-        """Return the shapes for a number of samples."""
+        """Return the shapes with a batch size."""
         first = dict.fromkeys(self.batched, samples)
         return {
             name: (first.get(name, shape[0]), *shape[1:]) if shape else shape
@@ -113,7 +113,7 @@ def _size(text: str) -> int:
 
 
 def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
-    """Return what is to be compiled, one bucket at least.
+    """Return the buckets to compile, at least one.
 
     Raises:
         UsageError: Lists of different lengths, empty or repeating; a named dimension that has no bound and is not the
@@ -146,7 +146,7 @@ def buckets_of(given: Given | None) -> tuple[Bucket, ...]:
 
 
 def static_shapes(given: Given | None, verb: str) -> "Shapes":
-    """Return the shapes for a verb that takes one set of them.
+    """Return the shapes for a command that takes one set of static shapes.
 
     Raises:
         UsageError: As `buckets_of`; there are several, or a named dimension.

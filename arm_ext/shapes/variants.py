@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one package holds: a model as it is, or once for each bucket of shapes, chosen at run time."""
+"""Variants of a model: one for each bucket of shapes, merged into one module that dispatches by shape."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ _MAIN = "main"
 
 @dataclass
 class Variant:
-    """A model for the shapes of one bucket, on its way through the phases.
+    """A model for the shapes of one bucket, with the results of the phases.
 
     Attributes:
         bucket: What it is for.
@@ -56,7 +56,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """What its `main` is called beside others."""
+        """Name of the variant's `main` in the merged module."""
         return f"{_MAIN}_{self.bucket.label}"
 
     @cached_property
@@ -67,18 +67,18 @@ class Variant:
 
     @property
     def check(self) -> Check:
-        """How outputs are compared."""
+        """How the variant's outputs are compared with the self-test."""
         return check_of(self.model, self.context.precision, self.context.left_float)
 
     def repeated(self, mod: tvm.IRModule, name: str) -> tvm.IRModule:
-        """Make a planned function of a module, this variant's, take as many samples as it is given."""
+        """Make the variant's planned function accept any batch size or bounded length, as its bucket says."""
         if self.bucket.length:
             taken = ", ".join(spec.describe() for spec in self.model.inputs)
             return bounded(mod, self.bucket.largest, f"the package was compiled for {taken}")
         return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
-        """Run the phases; with several buckets, each has a folder in `output`."""
+        """Run the phases; of several buckets, each dumps to its own folder in `output`."""
         dump = None if output is None else Dump(output, self.bucket.label)
         if self.bucket.length:
             steps = run_lengths(self.model, self.bucket, self.context, dump)
@@ -101,7 +101,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class United:
-    """All variants in one.
+    """All variants, merged into one module.
 
     Attributes:
         variants: In the order of the buckets.
@@ -117,15 +117,15 @@ class United:
 
     @property
     def largest(self) -> Variant:
-        """The variant with the greatest peak, which stands for the package where one must."""
+        """The variant with the greatest peak memory."""
         return max(self.variants, key=lambda variant: variant.memory.peak_activation_bytes)
 
     def selftest_file(self, variant: Variant) -> str:
-        """The package's file with the self-test of a variant."""
+        """Return the name of the self-test file of a variant."""
         return SELFTEST if variant is self.largest else f"selftest_{variant.bucket.label}.npz"
 
     def buckets(self) -> list[BucketInfo]:
-        """What the manifest says of each; nothing of one alone."""
+        """Return the manifest's entries for the buckets; none if there is a single variant."""
         if len(self.variants) == 1:
             return []
         return [
@@ -142,7 +142,7 @@ class United:
 
 
 def unite(variants: Sequence[Variant]) -> United:
-    """Put variants into one module, whose `main` calls the one that its arguments fit."""
+    """Merge variants into one module, whose `main` dispatches by shape."""
     (first, *others) = variants
     if not others:
         return United((first,), first.repeated(first.planned, _MAIN), first.memory, first.context)

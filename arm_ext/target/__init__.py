@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compiled for: CPU profiles, the linker, and the gate on the instructions that come out."""
+"""Compilation targets: CPU profiles, NPUs, the linker, and the check of generated instructions."""

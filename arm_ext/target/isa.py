@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gate on instructions: nothing above the target's features leaves the compiler.
+"""The ISA check: generated code uses no instruction beyond the target's features.
 
 Every word of every executable section is decoded. A mnemonic that the tables in mnemonics.py do not hold is refused, as
 is a word that does not decode: LLVM puts constants of aarch64 code into .rodata, so code sections hold code alone.
@@ -49,7 +49,7 @@ _SVE_WITH = {mnemonic: frozenset({"sve", f}) for f, mnemonics in SVE_WITH.items(
 
 @dataclass(frozen=True)
 class IsaReport:
-    """What a library's code uses.
+    """The instructions of a library by the features that they need.
 
     Attributes:
         features_used: LLVM feature names beyond Armv8.0-A with NEON.
@@ -61,7 +61,7 @@ class IsaReport:
 
 
 def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
-    """Checks that a library executes on a CPU with these features.
+    """Check that a library's instructions are covered by the CPU's features.
 
     Args:
         so: A shared library or executable.
@@ -93,7 +93,7 @@ def check_isa(so: Path, features: Iterable[str]) -> IsaReport | None:
 
 
 def required_features(mnemonic: str, operands: str) -> frozenset[str] | None:
-    """The features that an instruction needs beyond Armv8.0-A with NEON; None for one that the tables do not hold.
+    """Return the features that an instruction needs beyond Armv8.0-A with NEON; None for an unknown instruction.
 
     Args:
         mnemonic: As capstone spells it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The A64 mnemonics that the ISA gate knows, by what they need; data. Spelled as capstone 5 spells them.
+"""The A64 mnemonics known to the ISA check, by required feature, as capstone 5 spells them.
 
 A mnemonic stands in more than one set when its forms differ (`add` of NEON and of SVE); `isa.py` tells the forms apart
 by their operands. What only an operating system may execute, and what no profile can have, stands in none.

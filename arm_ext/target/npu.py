@@ -47,17 +47,17 @@ class Accelerator:
 
     @property
     def vela_name(self) -> str:
-        """What Vela's in-process compiler calls the family."""
+        """Name of the family in Vela's in-process compiler."""
         return f"Ethos{self.family.upper()}"
 
     @property
     def system_config(self) -> str:
-        """Vela's system configuration where the user names none."""
+        """Vela's default system configuration."""
         return DEFAULT_SYSTEM[self.family][0]
 
     @property
     def memory_mode(self) -> str:
-        """Vela's memory mode where the user names none."""
+        """Vela's default memory mode."""
         return DEFAULT_SYSTEM[self.family][1]
 
     @property
@@ -92,7 +92,7 @@ ACCELERATORS: dict[str, Accelerator] = {
 
 
 def resolve_npu(name: str) -> Accelerator:
-    """The accelerator of a name.
+    """Return the accelerator of a name.
 
     Raises:
         UsageError: There is none; the message names near ones.

@@ -56,7 +56,7 @@ _GENERIC_CPU = {"aarch64": "generic", "x86_64": "x86-64"}
 
 @dataclass(frozen=True)
 class Profile:
-    """What a model is compiled for.
+    """A CPU profile.
 
     A core with SVE has it in its profile, and LLVM then emits SVE code of its own accord; `--mattr=-sve,-sve2`
     keeps to NEON.
@@ -81,7 +81,7 @@ class Profile:
         return self.core.features
 
     def tvm_target(self, *, optimised: bool = True) -> "tvm.target.Target":
-        """The TVM target: mcpu, each feature of the profile, and without what else mcpu implies.
+        """Return the TVM target: mcpu, and each feature enabled or disabled explicitly.
 
         Args:
             optimised: Whether LLVM optimises.
@@ -99,7 +99,7 @@ class Profile:
 
 
 def resolve(name: str, mattr: str | None = None) -> Profile:
-    """The profile of a name, with features added and removed.
+    """Return the profile of a name, with features added and removed.
 
     Adding a feature adds what it implies, removing one removes what implies it (without sve no sve2).
 
@@ -131,7 +131,7 @@ def resolve(name: str, mattr: str | None = None) -> Profile:
 
 @functools.cache
 def host() -> Profile:
-    """The machine at hand as LLVM detects it; widths and caches are the generic core's if it is not in CORES.
+    """Return this machine's profile as LLVM detects it, with the generic core's caches if it is not in CORES.
 
     Raises:
         EnvError: The system is not Linux on aarch64 or x86-64.
@@ -146,14 +146,14 @@ def host() -> Profile:
 
 
 def baseline_host() -> Profile:
-    """The machine at hand without what tells it from others of its kind, so that all compute the same floats."""
+    """Return this machine's profile without optional features, so that floats agree between machines."""
     machine = host().triple.split("-", maxsplit=1)[0]
     cpu = _GENERIC_CPU[machine]
     return host_profile(machine, cpu, _llvm_features(host().triple, cpu))
 
 
 def host_profile(machine: str, cpu: str, features: Iterable[str]) -> Profile:
-    """The profile of a machine (`uname -m`) from LLVM's name of its CPU and the features detected."""
+    """Return the profile of a machine (`uname -m`) with LLVM's CPU name and the detected features."""
     triple = f"{machine}-linux-gnu"
     base = CORES.get(cpu, CORES["generic-dotprod"])
     source = base.source if cpu in CORES else f"LLVM's host detection; widths and caches of {base.name}"

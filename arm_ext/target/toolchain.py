@@ -44,7 +44,7 @@ _NOT_OF_THE_CACHE = re.compile(r"^\S+:\d+:\d+: (fatal )?error:|No space left|NoS
 
 @dataclass(frozen=True)
 class LinkerRecord:
-    """Which linker made a model.so, for the manifest.
+    """The linker that made a model.so, for the manifest.
 
     Attributes:
         name: "ziglang", or the program given by --cc without its folder.
@@ -74,12 +74,12 @@ class Linker:
         return link_shared([*options, *objects, *self.objects], Path(output), triple=self.triple, cc=self.cc)
 
     def get_target_triple(self) -> str:
-        """The triple, asked for by `export_library` when no module names one."""
+        """Return the triple that `export_library` uses when no module has one."""
         return self.triple
 
 
 def zig_target(triple: str) -> str:
-    """Zig's name for an LLVM triple, with the lowest glibc that the result may need.
+    """Return Zig's name for an LLVM triple, with the minimum glibc.
 
     Raises:
         UsageError: The triple is not of Linux with glibc.
@@ -188,7 +188,7 @@ def link_shared(
 
 
 def link_plain(objects: Sequence[Path], output: Path, triple: str) -> None:
-    """Links objects for this machine alone into a shared library; all that they lack is the process's that loads it.
+    """Link objects into a shared library for this machine; undefined symbols are the loading process's.
 
     Args:
         objects: By absolute paths.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of any size: proof that samples are independent, and the loop over them."""
+"""Batch sizes that are known at run time: the proof of batch independence, and the batch loop."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the buffers of a PrimFunc have their samples, proven by the indices with which its blocks read and write.
+"""Batch axis analysis: which axis of each buffer of a PrimFunc counts samples, proven from its indices.
 
     y[s * q + j, f] = x[s * p + k, f] + w[f]    y has samples along axis 0, q places each, if x has, p places each
 
@@ -17,14 +17,14 @@ from tvm_ffi import structural_map, structural_walk
 
 @dataclass(frozen=True)
 class Samples:
-    """A tensor's samples: sample = index along `axis` // `inner`."""
+    """The batch axis of a tensor: index `i` along `axis` belongs to sample `i // inner`."""
 
     axis: int
     inner: int = 1
 
 
 class MixedError(Exception):
-    """Why samples are not, or not provably, computed one by one."""
+    """A result of one sample depends on another sample, or may; the message says where."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _Store:
 def find_batch_axes(
     func: tirx.PrimFunc, operands: Sequence[Samples | None], count: int
 ) -> list[Samples | None]:
-    """Return where the outputs have their samples; None for what is the same for all.
+    """Return the batch axis of each output; None for an output that is the same for all samples.
 
     Args:
         func: As LegalizeOps makes it: inputs, then outputs.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a model computes each sample by itself: a proof over every loop that it is made of.
+"""Batch independence: a proof, over every loop of a model, that each sample is computed from that sample alone.
 
     y[s, f] = sum_k x[s, k] * w[f, k]      sample s of y reads sample s of x alone     apart
     y[s, f] = x[s, f] - x[0, f]            it reads another one                        not apart
@@ -36,7 +36,7 @@ def check_batch_independence(
     count: int,
     legalize: Mapping[str, Callable[..., Expr]] | None = None,
 ) -> Rejection | None:
-    """Return what keeps samples from being computed one by one; None if nothing does.
+    """Return why a model is not proven to be batch-independent; None if it is.
 
     Args:
         one: A module as imported, of one sample.
@@ -68,7 +68,7 @@ def check_batch_independence(
 def find_row_axes(
     mod: IRModule, operands: Iterable[Samples | None], count: int
 ) -> Samples | Rejection | None:
-    """Return where the result of a function has its rows, if each is computed from the same rows of the operands.
+    """Return the row axis of a function's result, if each row is computed from the same rows of the operands.
 
     Args:
         mod: `main` is the function, of one result; it may call routines of the module by call_tir.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function of one sample becomes one of as many as it is given, which it computes one by one.
+"""The batch loop: a function of one sample becomes one of any number of samples, computed one after the other.
 
     f(x: [1, 3]) -> [1, 5]    →    f(x: [n, 3]) -> [n, 5]: y = alloc(n, 5); if n > 0: f_range(x, y, 0, n); return y
                                    f_range(x, y, i, j): if j - i == 1: y[i] = f_sample(x[i])
@@ -23,7 +23,7 @@ _NOTHING = TupleType([])
 
 
 def batch_loop(mod: IRModule, name: str, batched: Sequence[int]) -> IRModule:
-    """Make a function take any number of samples.
+    """Make a function of one sample accept any number of samples.
 
     Args:
         mod: As planned.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices that are known at run time: proven to be in bounds, or checked."""
+"""Bounds of run-time indices: each is proven to be in bounds, or checked."""
 
 from relay_passes.bounds.check import IndexCheck, OutOfBoundsError, check_indices
 

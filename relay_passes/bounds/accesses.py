@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indirect accesses of a PrimFunc: those at places that are read from a tensor.
+"""Indirect accesses of a PrimFunc: loads and stores whose index is read from a tensor.
 
 y[i] = x[t[i]]                      x at t[i]: an element of t must be a place of x
 y[i] = x[max(min(t[i], 4), 0)]      proven, if x has 5 elements
@@ -24,7 +24,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True)
 class Access:
-    """One index of a load or a store, which is read from a tensor.
+    """One index of a load or a store that is read from a tensor.
 
     Attributes:
         buffer: What is accessed.
@@ -46,20 +46,20 @@ class Access:
 
     @property
     def proven(self) -> bool:
-        """Whether all places are inside."""
+        """Whether every possible index is in bounds."""
         if not isinstance(self.limit, prim.IntImm):
             return False
         return self.values.within(Interval(0, int(self.limit) - 1))
 
     @property
     def exact(self) -> bool:
-        """Whether all is computed in integers: what is rounded may be another value when it is computed again."""
+        """Whether index and conditions are computed in integers, so that computing them again gives the same values."""
         exprs = (self.index, *self.conditions)
         return all(of_dtype(dtype_of(each)) is not None for expr in exprs for each in _within(expr))
 
     @property
     def reads(self) -> set[ir.Var]:
-        """The tensors and sizes that it takes to know whether it is inside."""
+        """The tensors and sizes that a check of the bounds reads."""
         exprs = [self.index, self.limit, *self.conditions]
         exprs += [expr for _, start, extent in self.loops for expr in (start, extent)]
         loops = {var for var, *_ in self.loops}
@@ -68,7 +68,7 @@ class Access:
 
     @property
     def tensors(self) -> tuple[ir.Var, ...]:
-        """The tensors that index and conditions are read from."""
+        """The tensors that the index and the conditions read."""
         exprs = (self.index, *self.conditions)
         found = [each.source for expr in exprs for each in _within(expr) if isinstance(each, TensorLoad)]
         return tuple(dict.fromkeys(found))
@@ -96,7 +96,7 @@ class _Store:
 
 
 class Analysis:
-    """The tensors of a PrimFunc and what is accessed in it.
+    """The ranges of a PrimFunc's integer tensors, and its indirect accesses.
 
     Attributes:
         values: Integer tensor → the values of its elements.
@@ -275,7 +275,7 @@ def _is_choice(expr: ir.Expr) -> bool:
 
 
 def operands_of(expr: ir.Expr) -> list[ir.Expr]:
-    """The operands of any expression."""
+    """Return the operands of an expression of any kind."""
     match expr:
         case TensorLoad():
             return list(expr.indices)
@@ -295,7 +295,7 @@ def operands_of(expr: ir.Expr) -> list[ir.Expr]:
 
 
 def clamped(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """A function in which every indirect access is of the nearest place there is."""
+    """Return the function with the index of every indirect access clamped to the bounds."""
     read: set[ir.Var] = set()
 
     def note(bind: tirx.Bind) -> None:
@@ -329,7 +329,7 @@ def _nearest(index: ir.Expr, size: ir.Expr) -> ir.Expr:
 
 
 def loads_of(expr: ir.Expr, scope: Scope) -> list[TensorLoad]:
-    """Every load in an expression, those of variables that stand for one too."""
+    """Return every load in an expression, those in the definitions of its bound variables included."""
     return [each for each in _within(expr, scope.bound) if isinstance(each, TensorLoad)]
 
 

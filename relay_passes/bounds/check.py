@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check indices that are known at run time, before anything is read or written by them.
+"""Bounds checks of run-time indices, before any access that uses them.
 
     y = call_tir(take, (x, t))    →    u = call_tir(check, (t,)); y = call_tir(take, (x, u))
 
@@ -32,7 +32,7 @@ _VIEWS = ("relax.reshape", "relax.memory.view")
 
 @dataclass(frozen=True)
 class IndexCheck:
-    """What became of the indices of one operator.
+    """How the indices of one operator are handled.
 
     Attributes:
         sources: Source nodes.
@@ -49,16 +49,16 @@ class IndexCheck:
 
 
 class OutOfBoundsError(ValueError):
-    """Constant indices that are no places of their tensor."""
+    """Constant indices are out of bounds."""
 
     @classmethod
     def of(cls, raised: IndexError) -> "OutOfBoundsError":
-        """Of what a check raised at compile time."""
+        """Return the error for an IndexError that a check raised at compile time."""
         return cls(f"{str(raised).strip().splitlines()[-1]}, whatever the inputs are")
 
 
 def check_indices(mod: IRModule, trusted: Iterable[str] = ()) -> tuple[IRModule, list[IndexCheck]]:
-    """Check or prove every index that is read from a tensor.
+    """Prove that every index that is read from a tensor is in bounds, or insert a check.
 
     Args:
         mod: Its Relax functions are in A-normal form and call kernels by call_tir.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values an integer expression of TensorIR can have, wrap-around included.
+"""Interval analysis of integer TensorIR expressions, wrap-around included.
 
 x: int8 → x + 128    [0, 255]    in int32
 x: int32 → x + 1     all int32   it may wrap around, which TVM's own analysis leaves out
@@ -18,28 +18,28 @@ from tvm_ffi import structural_equal
 
 @dataclass(frozen=True)
 class Interval:
-    """All integers from `low` to `high`; none where `low` is greater."""
+    """The integers from `low` to `high`; empty if `low` is greater."""
 
     low: int
     high: int
 
     @property
     def empty(self) -> bool:
-        """Whether there is no value."""
+        """Whether the interval contains no integer."""
         return self.low > self.high
 
     def union(self, other: "Interval") -> "Interval":
-        """The least interval that holds both."""
+        """Return the smallest interval that contains both."""
         if self.empty or other.empty:
             return other if self.empty else self
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
     def cut(self, other: "Interval") -> "Interval":
-        """What both hold."""
+        """Return the intersection."""
         return Interval(max(self.low, other.low), min(self.high, other.high))
 
     def within(self, other: "Interval") -> bool:
-        """Whether the other one holds all of it."""
+        """Whether `other` contains this interval."""
         return self.empty or (other.low <= self.low and self.high <= other.high)
 
 
@@ -51,7 +51,7 @@ Facts = tuple[tuple[ir.Expr, Interval], ...]
 
 
 def of_dtype(dtype: str) -> Interval | None:
-    """All values of an integer type; None for floats."""
+    """Return the range of an integer dtype; None for floats."""
     if dtype == "bool":
         return _BOOL
     if not dtype.startswith(("int", "uint")) or "x" in dtype:
@@ -61,13 +61,13 @@ def of_dtype(dtype: str) -> Interval | None:
 
 
 def dtype_of(value: ir.Expr) -> str:
-    """The type of an expression, or of the elements of a buffer; "" for what has none."""
+    """Return the dtype of an expression, or of a buffer's elements; "" if it has none."""
     return str(getattr(value.ty, "dtype", ""))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is known where an expression stands.
+    """The ranges and conditions that hold where an expression is evaluated.
 
     Attributes:
         variables: Of loops and shapes; those that are not there may have any value.
@@ -82,13 +82,13 @@ class Scope:
     facts: Facts = ()
 
     def where(self, condition: ir.Expr, holds: bool = True) -> "Scope":
-        """The scope where a condition holds, or where it does not."""
+        """Return the scope in which a condition holds or, if not `holds`, does not hold."""
         found = tuple(_facts(self, condition, holds))
         return Scope(self.variables, self.bound, self.load, (*self.facts, *found)) if found else self
 
 
 def interval(expr: ir.Expr, scope: Scope) -> Interval | None:
-    """The values of an expression; None for anything but integers."""
+    """Return the range of an integer expression; None for other expressions."""
     every = of_dtype(dtype_of(expr))
     if every is None:
         return None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first phase: one form for what importers write in many."""
+"""The phase `canonicalize`: one form for what importers write in several, with constants folded."""

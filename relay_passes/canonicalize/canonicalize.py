@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first phase: one form for what importers write in many, with nothing in it that need not run.
+"""The phase `canonicalize`: one form for what importers write in several, without redundant computations.
 
 QDQ is kept: quantise / dequantise pairs of activations and the integer constants under `dequantize` are what the
 partitioner and integer arithmetic read.
@@ -28,7 +28,7 @@ from relay_passes.rules.registry import NOT_IF_QUANTIZED, RULES, TIDY
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the phase.
+    """One step of the phase `canonicalize`.
 
     Attributes:
         name: By its effect.
@@ -56,7 +56,7 @@ def _merge_equal_calls(mod: IRModule) -> IRModule:
 
 
 def rules_for(mod: IRModule) -> tuple[Rule, ...]:
-    """The rules that keep what `mod` computes: all, but where it quantises none that changes last bits."""
+    """Return the rewrite rules for a module; for a quantised one, without those that change last bits of floats."""
     return tuple(rule for rule in RULES if rule not in NOT_IF_QUANTIZED) if _quantises(mod) else RULES
 
 

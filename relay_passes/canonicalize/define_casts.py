@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts of floats to integers with a value for every float: those of AArch64's FCVTZS and FCVTZU.
+"""Casts of floats to integers, with a defined result for every float: that of AArch64's FCVTZS and FCVTZU.
 
     NaN    →    0            beyond the range    →    the least or the greatest integer
 
@@ -46,7 +46,7 @@ def cast(values: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def define_casts(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Write casts of floats to integers in the form that is defined for all."""
+    """Rewrite casts of floats to integers so that every float has a defined result."""
     return func.with_body(structural_map(func.body, [(prim.Cast, _defined)]))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer division and remainder with a value for every divisor: that of AArch64's SDIV, UDIV and MSUB.
+"""Integer division and remainder, defined for every divisor as by AArch64's SDIV, UDIV and MSUB.
 
     a / 0      =  0            least / -1     =  least
     a mod 0    =  a            least mod -1   =  0
@@ -44,24 +44,24 @@ def _truncated(a: Array, b: Array) -> Array:
 
 
 def quotient(a: Array, b: Array, *, floor: bool = False) -> Array:
-    """Return a / b of integers of one type, towards zero or the floor."""
+    """Return a / b of integers of one type, rounded towards zero, or towards minus infinity with `floor`."""
     divided, _ = _defined(a, b, np.floor_divide if floor else _truncated)
     return np.asarray(np.where(b == 0, a.dtype.type(0), divided), a.dtype)
 
 
 def remainder(a: Array, b: Array, *, floor: bool = False) -> Array:
-    """Return what `quotient` leaves: of the dividend's sign, or of the divisor's with `floor`."""
+    """Return the remainder of `quotient`: with the dividend's sign, or the divisor's with `floor`."""
     divided, _ = _defined(a, b, np.remainder if floor else np.fmod)
     return np.asarray(np.where(b == 0, a, divided), a.dtype)
 
 
 def divides_integers(mod: IRModule) -> bool:
-    """Whether a module divides integers by what may be 0 or -1."""
+    """Whether a module has an integer division whose divisor may be 0 or -1."""
     return any(_is_open(b.value) for _, func in relax_functions(mod) for b in bindings_of(func))
 
 
 def define_division(mod: IRModule) -> IRModule:
-    """Write the divisions of integers whose divisor may be 0 or -1 in the form that is defined for both.
+    """Rewrite integer divisions whose divisor may be 0 or -1, so that both have a defined result.
 
     Args:
         mod: Its Relax functions are in A-normal form.

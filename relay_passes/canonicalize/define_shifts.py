@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts of integers with a value for every count, those of PyTorch, numpy and StableHLO.
+"""Integer shifts, defined for every shift count as by PyTorch, numpy and StableHLO.
 
     a << s    =    0                     where s is negative, or the width or more
     a >> s    =    0, or -1 if a < 0     there
@@ -22,7 +22,7 @@ _LEFT, _RIGHT = map(Op.get, ("relax.left_shift", "relax.right_shift"))
 
 
 def define_shifts(mod: IRModule) -> IRModule:
-    """Write shifts whose count may be out of the width in the form that is defined for all.
+    """Rewrite shifts whose count may be negative or exceed the width, so that they have a defined result.
 
     Args:
         mod: Its Relax functions are in A-normal form.

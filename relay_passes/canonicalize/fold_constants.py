@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate what depends on constants alone, however long the chain.
+"""Constant folding, however long the chain of calls.
 
     y = f(c1, g(c2))                   →    c3
     y = shape_to_tensor(shape_of(x))    →    the dimensions of x, where they are static

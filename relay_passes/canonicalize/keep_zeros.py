@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products and quotients of floats with the constant 0 are what IEEE 754 says of them.
+"""Float products and quotients with a constant 0, in a form that TVM does not simplify against IEEE 754.
 
     x / 0    →    x · inf        as -0 → -inf: 0 / 0 and 0 · inf are NaN, all else has the same sign
     0 / x    →    [0] / x
@@ -22,7 +22,7 @@ _DIVIDE, _MULTIPLY = map(Op.get, ("relax.divide", "relax.multiply"))
 
 
 def keep_zeros(mod: IRModule) -> IRModule:
-    """Write products and quotients with a constant 0 in the form that is not simplified.
+    """Rewrite float products and quotients with a constant 0, so that TVM does not fold them to 0.
 
     Args:
         mod: Its Relax functions are in A-normal form.

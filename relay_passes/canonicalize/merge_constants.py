@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equal constants become one.
+"""Deduplication of equal constants.
 
     f(x, c1), g(y, c2) with c1 = c2 bit for bit    →    f(x, c1), g(y, c1)
 

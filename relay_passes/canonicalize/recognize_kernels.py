@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that importers write themselves, where Relax has an operator, become that operator.
+"""Replacement of kernels that importers emit as TIR by the Relax operators that compute the same.
 
     call_tir(maximum, (x, c))    →    maximum(x, c)
     call_tir(minimum, (x, c))    →    minimum(x, c)
@@ -33,7 +33,7 @@ _EXTREMA: tuple[tuple[Compute, Callable[[Expr, Expr], Expr]], ...] = (
 
 
 def recognize_kernels(mod: IRModule) -> IRModule:
-    """Replace the calls; kernels that nothing calls any more are left to dead code elimination."""
+    """Replace the calls by Relax operators; dead code elimination removes kernels that are no longer called."""
     out = mod.clone()
     for gv, func in relax_functions(mod):
         out.update_func(gv, map_calls(func, partial(_recognized, mod)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewriting the calls of a module that a test picks, each by itself."""
+"""Rewriting of all calls of a module that a predicate selects."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from relay_passes.ir.upstream import run_upstream
 
 
 def rewrite_calls(mod: IRModule, picked: Callable[[Expr], bool], change: Callable[[Call], Call]) -> IRModule:
-    """Change the calls that are picked; the module itself where none is.
+    """Replace the selected calls; return the module itself if no call is selected.
 
     Args:
         mod: Its Relax functions are in A-normal form.

@@ -47,13 +47,13 @@ class Costs(Protocol):
 
     @property
     def cache(self) -> int:
-        """Bytes of the last cache that is the core's own."""
+        """Size in bytes of the last cache level that belongs to one core."""
 
     def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
-        """Of a float32 linear layer with constant weights, by the shape of its data; None if unknown."""
+        """Estimate a float32 linear layer with constant weights, for data of that shape; None if unknown."""
 
     def split(self, shape: Sequence[int]) -> float:
-        """Of splitting a float32 value along its last axis."""
+        """Estimate splitting a float32 value along its last axis."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Parallel:
 
 
 def combine_matmuls(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs) -> IRModule:
-    """Combine what `fuse` with this vocabulary would make composites of that read one value, where it wins.
+    """Combine matmuls of one value that `fuse` would make composites of, where the estimates say that it is faster.
 
     Args:
         mod: As for `fuse`, before it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fusion passes read of a composite's description, which whoever has kernels brings."""
+"""The interface of a composite's description, which the fusion passes read and the kernels' package implements."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,15 +14,15 @@ class EpilogueStep(Protocol):
 
     @property
     def also(self) -> Sequence[str]:
-        """What may stand in the operator's place, such as the same routine of another numerics."""
+        """Operators that may stand in its place, such as the same routine of another numerics."""
 
     @property
     def operand(self) -> str | None:
-        """Kind of the other tensor: "constant", "tensor", "any", or None if there is none."""
+        """Kind of the second operand: "constant", "tensor" or "any"; None if there is none."""
 
     @property
     def broadcast(self) -> str | None:
-        """Shape of the other tensor, or None if there is none.
+        """Shape of the second operand; None if there is none.
 
         "last-axis" has as many elements as that axis, "per-channel" that many or one, "per-row" one for each row along
         it, or one, "same-shape" is the value's, "scalar" has one element, "any" is what does not enlarge the value,
@@ -31,27 +31,27 @@ class EpilogueStep(Protocol):
 
     @property
     def required(self) -> bool:
-        """Whether there is no composite without it."""
+        """Whether the composite is formed only with this step."""
 
     @property
     def retypes(self) -> bool:
-        """Whether it may change the dtype."""
+        """Whether the step may change the dtype."""
 
     @property
     def to(self) -> Sequence[str]:
-        """Dtypes that it may change to; any if empty."""
+        """Dtypes that the step may change to; any if empty."""
 
     @property
     def registers(self) -> int:
-        """Vector registers that it keeps over all outputs, as a table in registers does."""
+        """Vector registers that the step occupies for all outputs, as a look-up table does."""
 
     @property
     def weighed(self) -> bool:
-        """Whether it is taken only where an estimate says that it is cheaper than by itself."""
+        """Whether the step is fused only if the estimate is lower than that of a separate kernel."""
 
 
 class CompositeSpec(Protocol):
-    """One composite."""
+    """The description of a composite: an anchor, and the steps that may follow it."""
 
     @property
     def name(self) -> str:
@@ -79,11 +79,11 @@ class CompositeSpec(Protocol):
 
     @property
     def spare_registers(self) -> int:
-        """Vector registers that a kernel's tile leaves to steps; one that does not fit would go over the stack."""
+        """Vector registers that a kernel's tile leaves free for steps; steps that need more would spill."""
 
     @property
     def pad(self) -> bool:
-        """Whether a pad of operand 0, with a constant, may be part of it."""
+        """Whether a constant pad of operand 0 may be part of the composite."""
 
     @property
     def constant_dtype(self) -> str:
@@ -91,11 +91,11 @@ class CompositeSpec(Protocol):
 
     @property
     def permuted(self) -> Sequence[tuple[int, int]]:
-        """Operands of the anchor whose permutation of axes may be part of it.
+        """Operands of the anchor whose `permute_dims` may be part of the composite.
 
         Each with how many of its last axes the one that is contiguous before the permutation must be among.
         """
 
     @property
     def widened(self) -> str:
-        """Dtype of operands, those of steps too, whose cast from it may be part of it; none if empty."""
+        """Dtype of operands, of steps too, whose cast from it may be part of the composite; none if empty."""

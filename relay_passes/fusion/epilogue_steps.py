@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a call is no anchor of a composite, or not the step that would come next."""
+"""Checks of anchors and epilogue steps against a composite's description, with the reason why one does not fit."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,19 +20,19 @@ _COMMUTATIVE = ("relax.add", "relax.multiply", "qdq.add", "tosa.add")
 
 @dataclass(frozen=True)
 class Misfit:
-    """Why something does not fit, with what would and what there is."""
+    """Why a call is not the anchor or step: reason, limit and actual value."""
 
     reason: str
     limit: object = None
     actual: object = None
 
     def at(self, binding: relax.Binding) -> Rejection:
-        """That, with the source nodes of a call."""
+        """Return the misfit as a rejection with the source nodes of a binding."""
         return Rejection(self.reason, sources_of(binding.value), self.limit, self.actual)
 
 
 def operator_of(expr: Expr, routines: Mapping[str, str] = MappingProxyType({})) -> str | None:
-    """Name of the operator, or of the routine, that `expr` calls; None if it is no such call."""
+    """Return the name of the operator or routine that `expr` calls; None if it is no such call."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return None
     if expr.op.name == "relax.call_tir":
@@ -41,13 +41,13 @@ def operator_of(expr: Expr, routines: Mapping[str, str] = MappingProxyType({})) 
 
 
 def tensors_of(call: Call) -> list[Expr]:
-    """The tensors that a call reads; those of a call_tir stand in its tuple."""
+    """Return the tensor arguments of a call, those in the argument tuple of a call_tir included."""
     flat = [e for arg in call.args for e in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
     return [arg for arg in flat if isinstance(arg.ty, relax.TensorType)]
 
 
 def no_anchor(spec: CompositeSpec, call: Call) -> Misfit | None:
-    """Why a call of the anchor's operator is no anchor, or None."""
+    """Return why a call of the anchor's operator is no anchor of a composite, or None if it is one."""
     tensors = tensors_of(call)
     dtype = str(tensors[0].ty.dtype)
     if dtype not in spec.dtypes:
@@ -63,7 +63,7 @@ def no_anchor(spec: CompositeSpec, call: Call) -> Misfit | None:
 
 
 def reachable(steps: Sequence[EpilogueStep]) -> Iterator[EpilogueStep]:
-    """The steps that may be next: none is behind a required one."""
+    """Yield the steps that may come next: all up to the first required one."""
     for step in steps:
         yield step
         if step.required:
@@ -77,7 +77,7 @@ def no_step(
     steps: Sequence[EpilogueStep],
     misfits: Sequence[Misfit | None],
 ) -> Misfit:
-    """Why `follower` is none of `steps`."""
+    """Return why `follower` is none of `steps`."""
     for step, misfit in zip(steps, misfits, strict=True):
         if _is_of(step, op) and misfit is not None:
             return Misfit(f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual)
@@ -91,7 +91,7 @@ def _is_of(step: EpilogueStep, op: str | None) -> bool:
 
 
 def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Misfit | None:
-    """Why `follower`, a call of `op`, is not this step on `value`, or None."""
+    """Return why `follower`, a call of `op`, is not this step on `value`, or None if it is."""
     call, shape = follower.value, static_shape(value)
     if not _is_of(step, op):
         return Misfit("is another operator", step.op, op)
@@ -136,5 +136,5 @@ def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -
 
 
 def label(binding: relax.Binding) -> str:
-    """What a reason calls a binding."""
+    """Return how messages name a binding: its source nodes, or its variable."""
     return ", ".join(sources_of(binding.value)) or str(binding.var.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Form composites: an anchor and the longest chain of epilogue steps that a kernel can take in.
+"""The phase `fuse`: composites of an anchor and the longest chain of epilogue steps that a kernel can compute.
 
     y = matmul(x, W); z = add(y, b); r = relu(z)    →    r = arm_linear_fc(x)
     with the private function arm_linear_fc, attributes Composite="arm.linear" and Primitive, which holds the three
@@ -26,12 +26,12 @@ from relay_passes.rewriter.rule import Explanation
 
 
 class Costs(Protocol):
-    """Estimates for one core."""
+    """The estimates that decide whether a step is fused."""
 
     def dearer(
         self, composite: relax.Function, routines: Mapping[str, PrimFunc]
     ) -> tuple[str, str, str] | None:
-        """Why the last call of a composite is better left to a kernel of its own, or None.
+        """Return why the last call of a composite is cheaper in a separate kernel, or None.
 
         Args:
             composite: With it.
@@ -85,12 +85,12 @@ def _note(groupings: Sequence[Grouping], vocabulary: Sequence[CompositeSpec]) ->
 
 
 def pass_name(spec: CompositeSpec) -> str:
-    """What a record calls the forming of this composite: "fuse:linear" for "arm.linear"."""
+    """Return the name under which a record lists the composite: "fuse:linear" for "arm.linear"."""
     return f"fuse:{spec.name.removeprefix('arm.')}"
 
 
 def routines_of(mod: IRModule) -> dict[str, str]:
-    """What each PrimFunc of `mod` that a numerics defines computes, by name."""
+    """Return, by name, what each PrimFunc that a numerics defines computes, such as "qdq.requantize"."""
     return {
         gvar.name_hint: str(func.attrs["numerics"])
         for gvar, func in mod.functions_items()

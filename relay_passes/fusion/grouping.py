@@ -32,7 +32,7 @@ from relay_passes.rewriter.rule import Rejection
 
 @dataclass(frozen=True)
 class Group:
-    """One composite.
+    """The calls of one composite, and why it ends there.
 
     Attributes:
         spec: Which.
@@ -46,13 +46,13 @@ class Group:
 
     @property
     def nodes(self) -> Names:
-        """Source nodes of its calls."""
+        """Source nodes of the composite's calls."""
         return union(sources_of(binding.value) for binding in self.bindings)
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The composites of one function, and the anchors that no composite could be formed around, with which."""
+    """The composites of one function, and each anchor and spec that formed none, with the reason."""
 
     groups: tuple[Group, ...]
     left: tuple[tuple[CompositeSpec, Rejection], ...]
@@ -68,7 +68,7 @@ def group(
     routines: Mapping[str, str] = MappingProxyType({}),
     weigh: Weigh | None = None,
 ) -> Grouping:
-    """The composites of `func`, in program order; of specs with one anchor, the first that can be formed.
+    """Return the composites of `func` in program order; of specs with the same anchor, the first that can be formed.
 
     Args:
         func: In A-normal form.
@@ -109,7 +109,7 @@ class _Finder:
         self.taken: set[Var] = set()
 
     def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, Group | Rejection]]:
-        """A composite, or why there is none, for each spec whose anchor `binding` is."""
+        """Return, for each spec with this anchor, the composite around `binding` or why there is none."""
         operator = operator_of(binding.value, self._routines)
         if binding.var in self.taken:
             return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Join many tensors in groups, and then the groups: kernels of hundreds of operands take TVM minutes to lower.
+"""Concatenations of many tensors as a tree of smaller ones: TVM takes minutes to lower hundreds of operands.
 
     concat(a, b, …)    →    concat(concat(a, b, …), concat(…), …)        of more than WIDEST operands
 
@@ -21,7 +21,7 @@ _CONCAT = Op.get("relax.concat")
 
 
 def split_concat(mod: IRModule) -> IRModule:
-    """Write concatenations of many tensors as such of few.
+    """Rewrite concatenations of more than `WIDEST` tensors as a tree of smaller ones.
 
     Args:
         mod: Its Relax functions are in A-normal form.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From QDQ form to integer arithmetic, given a numerics."""
+"""The phase `integerize`: from QDQ form to integer arithmetic, as a numerics defines it."""
 
 from relay_passes.integerize.integerize import integerize
 from relay_passes.integerize.numerics import Numerics

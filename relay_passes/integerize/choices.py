@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons of quantised tensors, choices between two of them, and the places of their greatest and least.
+"""Integer forms of comparisons, elementwise choices between two tensors, argmax and argmin of quantised tensors.
 
     greater(dequantize(x), dequantize(y))     →    greater(x, y)             both quantised alike
     greater(dequantize(x), c)                 →    greater_equal(x, least)   the least x whose real number exceeds c
@@ -49,7 +49,7 @@ def is_comparison(call: Call) -> bool:
 
 
 def compared(context: Context, call: Call) -> Expr | Refusal | None:
-    """A comparison of integers that gives the same truths; None if it is of other than quantised tensors."""
+    """Return the integer comparison with the same result; None unless the operands are quantised."""
     a, b = (context.known(arg) for arg in call.args)
     if a is not None and b is not None and a.constant is None and b.constant is None:
         if a.per_tensor is None or a.per_tensor != b.per_tensor:
@@ -87,23 +87,23 @@ def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -
 
 
 def is_choice(call: Call) -> bool:
-    """Whether each element of a call's result is one of two tensors'."""
+    """Whether each element of a call's result is the element of one of two tensors, as of `where`."""
     return operator(call) in _CHOSEN and getattr(call.attrs, "reduction", "update") == "update"
 
 
 def branches(call: Call) -> list[Expr]:
-    """The two tensors that a choice is between."""
+    """Return the two tensors that a choice is between."""
     return [call.args[at] for at in _CHOSEN[operator(call)]]
 
 
 def between(call: Call, chosen: Sequence[Expr]) -> Call:
-    """A choice between two other tensors."""
+    """Return the choice between two other tensors."""
     given = dict(zip(_CHOSEN[operator(call)], chosen, strict=True))
     return Call(call.op, [given.get(at, arg) for at, arg in enumerate(call.args)], call.attrs, call.ty_args)
 
 
 def alike(context: Context, call: Call) -> Quantized | None:
-    """The integers that stand for a choice between tensors that are quantised alike."""
+    """Return the integers for a choice between two tensors with one scale and zero point; None for others."""
     a, b = (context.known(branch) for branch in branches(call))
     if a is None or b is None or a.per_tensor is None or a.per_tensor != b.per_tensor:
         return None
@@ -112,7 +112,7 @@ def alike(context: Context, call: Call) -> Quantized | None:
 
 
 def index(context: Context, call: Call, x: Quantized) -> Expr:
-    """The index of x's greatest or least, in as many bits as the numerics has for it on the way."""
+    """Return the argmax or argmin of integers, converted through the numerics' index dtype."""
     dtype, wanted = context.numerics.index_dtype, str(call.ty.dtype)
     place: Expr = Call(call.op, [x.value], call.attrs, call.ty_args)
     if dtype == wanted:

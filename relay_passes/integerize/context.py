@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One function on its way from QDQ to integers: what is known of its values, and the bindings emitted so far."""
+"""The state of `integerize` on one function: the known quantised values, and the bindings emitted so far."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ class Context:
         self._builder = builder
 
     def emit(self, expr: Expr, *names: Names) -> Var:
-        """Bind `expr`, a call or an item of variables and constants, and name it after source nodes."""
+        """Bind an expression to a new variable, with source names if it is a call."""
         expr = self._builder.normalize(expr)
         var = relax.DataflowVar("lv", expr.ty)
         value = with_source(expr, union(names)) if isinstance(expr, Call) else expr
@@ -71,15 +71,15 @@ class Context:
         self.created.add(var)
 
     def definition(self, expr: Expr) -> Call | None:
-        """The call that computed a variable in the function as it was."""
+        """Return the call that computes a variable in the original function."""
         return self.definitions.get(expr) if isinstance(expr, Var) else None
 
     def known(self, expr: Expr) -> Quantized | None:
-        """The integers that stand for a float variable."""
+        """Return the quantised tensor that stands for a float variable, or None."""
         return self.quantized.get(expr) if isinstance(expr, Var) else None
 
     def constant(self, expr: Expr) -> npt.NDArray[np.float64] | None:
-        """The real numbers of a float tensor that is known at compile time."""
+        """Return the real values, float64, of a float tensor that is known at compile time; None for others."""
         known = self.known(expr)
         if known is not None and known.constant is not None:
             return np.asarray(
@@ -91,7 +91,7 @@ class Context:
         return None
 
     def total(self, value: Sum) -> Var:
-        """The accumulators of a sum with its offset added, wide enough to hold them."""
+        """Emit the accumulators of a sum with its offset added, in int64 if int32 could overflow."""
         total = value.value
         if not value.offset.any():
             return total
@@ -103,24 +103,24 @@ class Context:
         return self.emit(R.add(total, relax.const(value.offset.astype(dtype), dtype)), value.names)
 
     def scaled(self, value: Sum) -> Expr:
-        """The real numbers that the accumulators of a sum of products stand for."""
+        """Return the float32 values of a sum's accumulators."""
         real = self.emit(R.astype(self.total(value), "float32"), value.names)
         scale: Floats = self.numerics.scale(value.input_scale, value.weight_scale)
         return R.multiply(real, relax.const(scale))
 
 
 def operator(expr: Expr) -> str:
-    """The Relax operator of a call without "relax.", or "" for anything else."""
+    """Return the name of the Relax operator that `expr` calls, without "relax."; "" for anything else."""
     if not isinstance(expr, Call) or not isinstance(expr.op, Op):
         return ""
     return str(expr.op.name).removeprefix("relax.")
 
 
 def accumulator_dtype(magnitude: int) -> str:
-    """The integer dtype that holds sums up to +-magnitude."""
+    """Return "int32" or "int64", whichever holds sums up to +-magnitude."""
     return "int32" if magnitude <= _INT32_MAX else "int64"
 
 
 def integers(values: Iterable[Any]) -> list[int]:
-    """Attributes of a call as Python integers."""
+    """Convert attributes of a call to Python integers."""
     return [int(value) for value in values]

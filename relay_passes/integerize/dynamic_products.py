@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of data that are quantised at run time stay products of 8 bits.
+"""Products of dynamically quantised data, as products of 8-bit integers.
 
     matmul(astype(q) - z, W)               →    linear_dynamic(q, z, W)     q of 8 bits, z int32, W a constant of int8
     astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Relax's elementwise operators of one tensor mean, in binary64, and chains of them as one function."""
+"""Chains of elementwise operators of one quantised tensor, evaluated as one function in binary64."""
 
 import math
 from collections.abc import Callable
@@ -98,7 +98,7 @@ _WITH_ATTRIBUTES = ("clip", "nn.leakyrelu", "nn.softplus")
 
 
 def clamp_of(context: Context, call: Call) -> tuple[Expr, float | None, float | None] | None:
-    """For a relu, clip, maximum or minimum with constant limits: its data, least and greatest value."""
+    """Return (data, low, high) of a relu, clip, maximum or minimum with constant limits; None for other calls."""
     match operator(call):
         case "nn.relu":
             return call.args[0], 0.0, None
@@ -132,7 +132,7 @@ class Chain:
 
 
 def chain_of(context: Context, expr: Expr) -> Chain | Refusal:
-    """The elementwise function of one quantised tensor that computes `expr`."""
+    """Return the elementwise function of one quantised tensor that computes `expr`, or why there is none."""
     call = context.definition(expr)
     if call is not None and not _has_meaning(call) and context.known(expr) is None:
         return Refusal(f"no integer form of {operator(call)} is defined")

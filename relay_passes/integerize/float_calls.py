@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls of a quantised function still compute in float, and why."""
+"""The calls of a quantised function that still compute in float, and why."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +17,7 @@ _OUTPUT = "the model's output"
 
 
 def remaining_float(func: relax.Function, context: Context) -> Iterator[RemainingFloat]:
-    """The float calls of `func` that `context` did not compute from integers."""
+    """Yield the float calls of `func` that `context` has no integer form of."""
     bindings = bindings_of(func)
     quantized = {
         operand for b in bindings if operator(b.value) == "quantize" for operand in free_vars(b.value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn QDQ groups into integer arithmetic.
+"""The phase `integerize`: QDQ groups become integer arithmetic.
 
     quantize(relu(add(conv2d(dequantize(x), dequantize(W)), dequantize(b))), s, z)
         →    requantize(add(conv2d(x, W), b'))    b' = b - zx * sum(W); relu is a limit of requantize's saturation
@@ -42,7 +42,7 @@ from relay_passes.ir.upstream import name_equals, run_upstream
 
 
 def dequantized(context: Context, call: Call) -> Quantized | Sum | Refusal:
-    """The integers that stand for what a dequantize gives."""
+    """Return the quantised tensor or the sum that a dequantize of integers stands for, or why there is none."""
     data, scale, zero_point = call.args
     if not (isinstance(scale, GenericConst) and isinstance(zero_point, GenericConst)):
         return Refusal("its scale or zero point is not a constant")

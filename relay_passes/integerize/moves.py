@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that put elements elsewhere, or choose among them, without computing any: they take integers as they are.
+"""Integer forms of operators that move or select elements: they commute with quantisation.
 
     move(dequantize(x))    →    dequantize(move(x))
     quantize(move(x))      →    move(quantize(x))
@@ -27,7 +27,7 @@ _BILINEAR = "linear"
 
 
 def interpolated(context: Context, call: Call, names: Names) -> Quantized | Refusal:
-    """A bilinear resize of a quantised tensor, quantised as that one is."""
+    """Return the bilinear resize of a quantised tensor, with the same scale and zero point."""
     x, attrs = context.known(call.args[0]), call.attrs
     quantization = None if x is None else x.per_tensor
     if x is None or quantization is None:
@@ -75,13 +75,13 @@ _RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten")
 
 
 def is_move(call: Call) -> bool:
-    """Whether a call moves the elements of its argument 0."""
+    """Whether a call only moves elements of its argument 0."""
     name = operator(call)
     return name in (*_PLAIN, "nn.pad") or (name == RESIZE and call.attrs.method == "nearest_neighbor")
 
 
 def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Names) -> Expr | Refusal:
-    """`call` on integers that are quantised as `to`; for a split, the tuple."""
+    """Emit `call` on integers that are quantised as `to`; for a split, return the tuple."""
     if operator(call) == "nn.pad" and call.attrs.pad_mode == "constant":
         value = np.float32(call.attrs.pad_value)
         q = int(context.numerics.quantize(value, to))
@@ -96,7 +96,7 @@ def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Na
 
 
 def commuted(context: Context, call: Call) -> Quantized | None:
-    """The integers that stand for the result of a move of known integers."""
+    """Return the quantised result of a move of a quantised tensor; None if the operand is not quantised."""
     x = context.known(call.args[0])
     if x is None:
         return None
@@ -110,7 +110,7 @@ def commuted(context: Context, call: Call) -> Quantized | None:
 
 
 def joined(context: Context, call: Call) -> Quantized | None:
-    """The integers that stand for a concatenation of tensors that are all quantised alike."""
+    """Return the quantised result of a concatenation whose tensors have one scale and zero point; None for others."""
     parts = [context.known(field) for field in _fields(context, call)]
     known = [part for part in parts if part is not None]
     alike = {part.per_tensor for part in known}
@@ -127,7 +127,7 @@ def _fields(context: Context, call: Call) -> list[Expr]:
 
 
 def fields(context: Context, call: Call) -> list[Expr]:
-    """The tensors that a concatenation joins; none if they do not stand in the call itself."""
+    """Return the tensors that a concatenation joins; none if the call's argument is no tuple expression."""
     return _fields(context, call)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pass asks of a numerics; it knows no formula itself."""
+"""The interface of a numerics, as `integerize` uses it; the pass contains no formula of its own."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
@@ -18,19 +18,19 @@ BinaryOp = Literal["add", "subtract", "multiply", "divide", "maximum", "minimum"
 
 
 class Quantization(Protocol):
-    """How a tensor is quantised, the same for all its elements: real = (q - zero_point) * scale."""
+    """The quantisation of a tensor, the same for all its elements: real = (q - zero_point) * scale."""
 
     @property
     def scale(self) -> float:
-        """Exact in binary32."""
+        """Real value of one quantisation step; exact in binary32."""
 
     @property
     def zero_point(self) -> int:
-        """Which value stands for 0."""
+        """The quantised value of 0."""
 
     @property
     def dtype(self) -> str:
-        """Of the values."""
+        """Dtype of the quantised values."""
 
 
 class Routine(Protocol):
@@ -38,34 +38,34 @@ class Routine(Protocol):
 
     @property
     def func(self) -> PrimFunc:
-        """Elementwise ones can be fused behind what computes their input."""
+        """The PrimFunc; FuseOps can fuse an elementwise one behind the call that computes its input."""
 
     @property
     def constants(self) -> tuple[Array, ...]:
-        """Multipliers, tables."""
+        """Values of the constant arguments, such as multipliers and tables."""
 
 
 class Numerics(Protocol):
-    """The definitions of quantised operators."""
+    """The definitions of quantised operators, as routines for the shapes of a call."""
 
     @property
     def name(self) -> str:
-        """What a report calls it."""
+        """Name in reports, such as "qdq"."""
 
     @property
     def index_dtype(self) -> str:
-        """Of the index of a greatest or least value, before it is widened to what the graph has."""
+        """Dtype of argmax and argmin, before the cast to the dtype of the graph."""
 
     def quantize(self, real: npt.ArrayLike, y: Quantization, /) -> Array:
-        """Real constants as quantised ones."""
+        """Quantise real constants."""
 
     def scale(self, input_scale: float, weight_scale: Floats, /) -> Floats:
-        """What one unit of an accumulator stands for."""
+        """Return the real value of one accumulator unit."""
 
     def bias(
         self, real: npt.NDArray[np.float64], input_scale: float, weight_scale: Floats, /
     ) -> npt.NDArray[np.int64]:
-        """A real bias in units of the accumulator."""
+        """Quantise a real bias in accumulator units."""
 
     def requantize(
         self,
@@ -75,7 +75,7 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Routine:
-        """Accumulators of a shape and dtype, and of data of a dtype, as values.
+        """Return the routine that requantises accumulators; `acc` is their shape and dtype, and the data's dtype.
 
         `scales` are those of input and weight, and an average's count.
 
@@ -83,7 +83,7 @@ class Numerics(Protocol):
         """
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real, /) -> Routine:
-        """An elementwise function of one tensor; ValueError if x has no table or the function a hole."""
+        """Return the routine of an elementwise function of one tensor; ValueError if it has none."""
 
     def binary(
         self,
@@ -94,7 +94,7 @@ class Numerics(Protocol):
         bounds: Bounds,
         /,
     ) -> Routine:
-        """An elementwise function of two tensors; an array among the operands is a constant of the routine.
+        """Return the routine of an elementwise function of two operands; an array is a constant of the routine.
 
         ValueError if it has no form in integers, or a scale is out of range.
         """
@@ -102,23 +102,23 @@ class Numerics(Protocol):
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str, /
     ) -> Routine:
-        """Accumulators of a matrix product of two tensors of run time, zero points taken off."""
+        """Return the routine of the accumulators of two run-time tensors' product, zero points subtracted."""
 
     def conv2d_transpose(
         self, shape: Sequence[int], x: Quantization, weights: Array, window: Mapping[str, Any], dtype: str, /
     ) -> Routine:
-        """Accumulators of a transposed convolution of [N, H, W, C] by [O, H, W, I], the zero point taken off inside.
+        """Return the routine of the accumulators of a transposed convolution of [N, H, W, C] by [O, H, W, I].
 
         `window` holds strides, padding, output_padding and dilation, as tuples, and groups.
         """
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization, /) -> Routine:
-        """Softmax along one axis; ValueError if x has no table."""
+        """Return the routine of a softmax along one axis; ValueError if x's dtype has no table."""
 
     def resize(
         self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str, /
     ) -> Routine:
-        """Bilinear resize to `size`, quantised as before, by coordinates that Relax has a name for.
+        """Return the routine of a bilinear resize to `size`; `mode` is Relax's name for the coordinates.
 
         ValueError if it is not defined for them, for x, or in integers at all.
         """
@@ -132,7 +132,7 @@ class Numerics(Protocol):
         y: Quantization,
         /,
     ) -> Routine:
-        """Layer norm over `row` = (how many of the last axes, epsilon) with real gamma and beta; RMS norm without beta.
+        """Return the routine of a layer norm, or of an RMS norm without beta; `row` is (number of last axes, epsilon).
 
         ValueError if it is not defined for x or for a row of that length.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The integers that a quantize of a float value yields, computed from integers.
+"""Integer forms of the float values that a quantize reads.
 
 `quantize` is pushed up through clamps, moves and concatenations, which commute with it, to where integers are known:
 
@@ -38,7 +38,7 @@ NORMS = ("nn.layer_norm", "nn.rms_norm")
 
 
 def norm(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
-    """One of `NORMS` over the last axes of a quantised tensor, with constant gamma and beta."""
+    """Return the integers of one of `NORMS` over the last axes, with constant gamma and beta, or a refusal."""
     name = operator(call)
     x = context.known(call.args[0])
     quantization = None if x is None else x.per_tensor
@@ -76,14 +76,14 @@ _BINARY: dict[str, BinaryOp] = {
 
 
 class Outputs:
-    """Quantised values of one function, each emitted once."""
+    """The quantised values of one function, each emitted once."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._found: dict[tuple[Expr, Quantization, Bounds], Expr] = {}
 
     def of(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds = UNBOUNDED) -> Expr | Refusal:
-        """The integers of clamp(expr), quantised as `y`.
+        """Return the integers of clamp(expr), quantised as `y`, or why there are none.
 
         Args:
             expr: A float value.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and matrix products of quantised operands, as integer accumulators.
+"""Integer accumulators of convolutions and matrix products of quantised operands.
 
     conv2d(dequantize(x), dequantize(W))      →    conv2d(x, W - zw) - zx * sum(W - zw)
     matmul(dequantize(a), dequantize(W))      →    matmul(a, W - zw) - za * colsum(W - zw)
@@ -42,7 +42,7 @@ from relay_passes.ir.sources import Names, sources_of, union
 
 
 def centred(w: Quantized) -> npt.NDArray[np.integer[Any]]:
-    """A constant less its zero point, in 8 bits where it fits."""
+    """Return a constant minus its zero point, in int8 if that holds it, else int16 or int32."""
     assert w.constant is not None
     wide = w.constant.astype(np.int64) - w.zero_point
     fitting = (t for t in (np.int8, np.int16, np.int32) if _fits(wide, t))
@@ -55,18 +55,18 @@ def _fits(values: npt.NDArray[np.int64], dtype: type[np.integer[Any]]) -> bool:
 
 
 def centred_data(context: Context, x: Quantized, xq: Quantization, names: Names) -> Expr:
-    """Data less their zero point; as they are where that is 0."""
+    """Emit data minus its zero point; return the data itself if that is 0."""
     return widened(context, x, xq, wide_dtype(x), names) if xq.zero_point else x.value
 
 
 def widened(context: Context, x: Quantized, xq: Quantization, dtype: str, names: Names) -> Expr:
-    """Data less their zero point, of a dtype that holds them."""
+    """Emit data minus its zero point, in a dtype that holds the difference."""
     wide = context.emit(R.astype(x.value, dtype), names)
     return context.emit(R.subtract(wide, relax.const(np.array(xq.zero_point, dtype))), names)
 
 
 def wide_dtype(*tensors: Quantized) -> str:
-    """Of integers that hold all of these tensors less their zero points."""
+    """Return the integer dtype that holds all of these tensors minus their zero points."""
     return "int16" if max(x.magnitude for x in tensors) < math.ldexp(1, 8) else "int32"
 
 
@@ -83,7 +83,7 @@ _TRANSPOSED: dict[str, Callable[..., Call]] = {
 
 
 def convolution(context: Context, call: Call) -> Sum | Refusal:
-    """The accumulators of a convolution or a transposed one."""
+    """Return the accumulators of a convolution or a transposed convolution, or why there are none."""
     operands = _operands(context, call)
     if isinstance(operands, Refusal):
         return operands
@@ -155,7 +155,7 @@ def _of_run_time(
 def convolved(
     context: Context, call: Call, data: Expr, zero_point: int, weight: Array, dtype: str, names: Names
 ) -> Call:
-    """`call`, a convolution, of integers: a zero point that is not 0 is padded explicitly."""
+    """Return a convolution of integers; padding is made explicit if the zero point is not 0."""
     window = _window(call)
     if zero_point and any(window["padding"]):
         data = padded(context, data, str(call.attrs.data_layout), window["padding"], zero_point, names)
@@ -173,7 +173,7 @@ def _window(call: Call) -> dict[str, Any]:
 
 
 def padded(context: Context, data: Expr, layout: str, padding: list[int], value: int, names: Names) -> Expr:
-    """Data with its spatial borders padded; `padding` is all that comes before, then all that comes after."""
+    """Emit a pad of the spatial axes; `padding` holds the widths before all of them, then those after."""
     before, after = padding[: len(padding) // 2], padding[len(padding) // 2 :]
     spatial = iter(zip(before, after, strict=True))
     widths = [pair for axis in layout for pair in (next(spatial) if axis in "DHW" else (0, 0))]
@@ -181,7 +181,7 @@ def padded(context: Context, data: Expr, layout: str, padding: list[int], value:
 
 
 def matmul(context: Context, call: Call) -> Sum | Refusal:
-    """The accumulators of a matrix product, of constants or of two run-time operands."""
+    """Return the accumulators of a matrix product, by constants or of two run-time operands, or why there are none."""
     a, b = (context.known(arg) for arg in call.args)
     if a is None or b is None:
         return Refusal("an operand is not quantised")
@@ -218,7 +218,7 @@ def matmul(context: Context, call: Call) -> Sum | Refusal:
 
 
 def biased(context: Context, call: Call) -> Sum | None:
-    """Accumulators plus a constant, which becomes part of their offset."""
+    """Return a sum with a constant added, which becomes part of its offset; None if it cannot be."""
     for data, other in (tuple(call.args), tuple(call.args)[::-1]):
         acc, bias = context.sums.get(data), context.constant(other)
         if acc is None or bias is None or acc.bounds != UNBOUNDED or (acc.count != 1).any():

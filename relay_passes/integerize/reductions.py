@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and averages of a quantised tensor, as integer accumulators and what they are divided by.
+"""Integer accumulators of sums and averages of a quantised tensor, with their divisors.
 
     mean(dequantize(x), axes)    →    sum(x, axes) - n * zx, over n
     avg_pool2d(dequantize(x))    →    a depthwise convolution of x with ones, less zx each, over n
@@ -23,7 +23,7 @@ from relay_passes.ir.sources import sources_of, union
 
 
 def reduction(context: Context, call: Call) -> Sum | Refusal:
-    """Mean or sum over axes."""
+    """Return the sum for a mean or sum over axes, or why there is none."""
     x = context.known(call.args[0])
     if x is None:
         return Refusal("its input is not quantised")
@@ -33,7 +33,7 @@ def reduction(context: Context, call: Call) -> Sum | Refusal:
 
 
 def global_pool(context: Context, call: Call) -> Sum | Refusal:
-    """Adaptive average pooling to one element."""
+    """Return the sum for an adaptive average pool to one element, or why there is none."""
     x = context.known(call.args[0])
     if x is None:
         return Refusal("its input is not quantised")
@@ -62,7 +62,7 @@ def _over(
 
 
 def average_pool(context: Context, call: Call) -> Sum | Refusal:
-    """Two-dimensional average pooling."""
+    """Return the sum for a two-dimensional average pool, or why there is none."""
     x, attrs = context.known(call.args[0]), call.attrs
     if x is None:
         return Refusal("its input is not quantised")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pass knows of a float tensor: that integers stand for it, and which."""
+"""Quantised values of a function, as `integerize` knows them: integers for float tensors, and sums."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ UNBOUNDED: Bounds = (None, None)
 
 @dataclass(frozen=True)
 class Quantization:
-    """How a tensor is quantised, the same for all its elements.
+    """The quantisation of a tensor, the same for all its elements.
 
     Attributes:
         scale: Positive; exact in binary32.
@@ -38,7 +38,7 @@ class Quantization:
 
 @dataclass(frozen=True)
 class Quantized:
-    """A float tensor that is (value - zero_point) * scale.
+    """A float tensor as integers: (value - zero_point) * scale.
 
     Attributes:
         value: The integer tensor: a variable or a constant.
@@ -54,29 +54,29 @@ class Quantized:
 
     @property
     def dtype(self) -> str:
-        """Of the values."""
+        """Dtype of the integers."""
         return str(self.value.ty.dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Static shape."""
+        """Static shape of the tensor."""
         return static_shape(self.value)
 
     @property
     def per_tensor(self) -> Quantization | None:
-        """Its one scale and zero point, or None if it has several."""
+        """The scale and zero point of all elements; None if there are several."""
         if self.scale.size != 1 or self.zero_point.size != 1:
             return None
         return Quantization(float(self.scale.item()), int(self.zero_point.item()), self.dtype)
 
     @property
     def constant(self) -> Array | None:
-        """The values if they are known at compile time."""
+        """The integers if they are known at compile time, else None."""
         return self.value.value.numpy() if isinstance(self.value, GenericConst) else None
 
     @property
     def magnitude(self) -> int:
-        """The largest |value| of the dtype."""
+        """The largest |value| of the integers' dtype."""
         info = np.iinfo(self.dtype)
         return max(-int(info.min), int(info.max))
 
@@ -110,7 +110,7 @@ class Sum:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why one call has no integer form.
+    """Why a call has no integer form.
 
     Attributes:
         reason: A sentence without full stop.
@@ -159,7 +159,7 @@ def static_shape(expr: Expr) -> tuple[int, ...]:
 
 
 def narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`array` with each axis along which it does not vary reduced to one element."""
+    """Reduce each axis along which `array` does not vary to one element."""
     for axis in range(array.ndim):
         first = array.take([0], axis)
         if array.shape[axis] > 1 and (array == first).all():
@@ -168,7 +168,7 @@ def narrow(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def clamped(bounds: Bounds, low: float | None, high: float | None) -> Bounds:
-    """The bounds of a value that was bounded, and then clamped again."""
+    """Return the bounds of a value that is first limited to `bounds` and then clamped to [low, high]."""
 
     def clamp(value: float) -> float:
         value = value if low is None else max(value, low)

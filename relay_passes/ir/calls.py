@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading calls, and writing them with other operands and attributes."""
+"""Reading calls, and rebuilding them with other operands and attributes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,17 +23,17 @@ SHAPE_ONLY = (
 
 
 def name_of(expr: Expr) -> str:
-    """The operator's full name; empty for what is no call of an operator."""
+    """Return the full name of the operator that `expr` calls, such as "relax.add"; "" for other expressions."""
     return str(expr.op.name) if isinstance(expr, Call) and isinstance(expr.op, Op) else ""
 
 
 def tensor_const(value: npt.NDArray[Any]) -> GenericConst:
-    """A tensor of the array's type, where relax.const makes 32 bits of 64."""
+    """Return a constant of the array's own dtype, which `relax.const` alone would narrow from 64 to 32 bits."""
     return relax.const(value, str(value.dtype))
 
 
 def with_attrs(call: Call, args: Sequence[Expr] | None = None, **changes: Any) -> Call:
-    """A new call with some attributes, and maybe all operands, replaced. It has no type and no source yet."""
+    """Return the call with some attributes, and optionally all operands, replaced; without type and source names."""
     return Call(call.op, call.args if args is None else args, _changed(call.attrs, changes), call.ty_args)
 
 
@@ -47,7 +47,7 @@ def _changed(attrs: Attrs | None, changes: dict[str, Any]) -> Attrs | None:
 
 @dataclass(frozen=True)
 class Node:
-    """A bound call, with its tensors in a row.
+    """A bound call, with its tensor operands and outputs as flat tuples.
 
     Attributes:
         var: What it is bound to: a tensor, or a tuple.
@@ -68,7 +68,7 @@ class Node:
         return name_of(self.call)
 
     def put(self, tensors: Sequence[Expr], **attrs: Any) -> Call:
-        """The call on other tensors, given in the order of `operands`."""
+        """Return the call on other tensors, in the order of `operands`."""
         left = iter(tensors)
 
         def take(arg: Expr) -> Expr:

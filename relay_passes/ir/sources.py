@@ -19,12 +19,12 @@ _MACHINERY = ("relax.builtin.", "relax.memory.", "relax.vm.", "relax.null_value"
 
 
 def union(names: Iterable[Names]) -> Names:
-    """All names, each once, in order of first appearance."""
+    """Return all names once, in order of first appearance."""
     return tuple(dict.fromkeys(name for group in names for name in group))
 
 
 def sources_of(expr: Expr) -> Names:
-    """Names of the source nodes `expr` comes from; empty if it carries none."""
+    """Return the source names of an expression; empty if it carries none."""
     span = getattr(expr, "span", None)
     if span is None:
         return ()
@@ -34,14 +34,14 @@ def sources_of(expr: Expr) -> Names:
 
 
 def with_source(call: Call, names: Iterable[str]) -> Call:
-    """`call` carrying `names`, in place of those it had; its type is kept."""
+    """Return the call with `names` in place of its source names; its type is kept."""
     spans = [Span(SourceName(name), 0, 0, 0, 0) for name in dict.fromkeys(names)]
     span = None if not spans else spans[0] if len(spans) == 1 else SequentialSpan(spans)
     return Call(call.op, call.args, call.attrs, call.ty_args, span, call.ty)
 
 
 def relax_functions(mod: IRModule) -> list[tuple[GlobalVar, relax.Function]]:
-    """The Relax functions of `mod`, sorted by name."""
+    """Return the Relax functions of `mod`, sorted by name."""
     items = [(gv, f) for gv, f in mod.functions_items() if isinstance(f, relax.Function)]
     return sorted(items, key=lambda item: str(item[0].name_hint))
 
@@ -54,7 +54,7 @@ def bindings_of(func: relax.Function) -> list[relax.Binding]:
 
 
 def map_calls(func: relax.Function, change: Callable[[Var, Call], Call]) -> relax.Function:
-    """`func` with `change(variable, call)` in place of each bound call. Variables stay the same objects."""
+    """Replace each bound call by `change(variable, call)`; variables stay the same objects."""
     return structural_map(func, [(relax.VarBinding, lambda binding: _changed(binding, change))])
 
 
@@ -65,7 +65,7 @@ def _changed(binding: relax.VarBinding, change: Callable[[Var, Call], Call]) -> 
 
 
 def name_bindings(func: relax.Function, names: Mapping[Var, str | Iterable[str]]) -> relax.Function:
-    """Name the calls bound to the given variables, and the variables after them.
+    """Give source names to the calls bound to the given variables, and name the variables after them.
 
     The new variable names ("conv1", "conv1_1") are what later phases print, and what a value is known by
     where a pass replaces its variable; `lv7` would not do, since passes give such names to their own values.
@@ -105,7 +105,7 @@ def unnamed_calls(mod: IRModule) -> list[str]:
 
 
 def function_sources(mod: IRModule) -> dict[str, Names]:
-    """For each function that another one calls, by name: the source nodes of its body and of the calls to it.
+    """Return, for each function that another one calls, the source nodes of its body and of its calls.
 
     Equal groups share one function after FuseOps, and equal calls one PrimFunc after LegalizeOps: the names
     are those of all of them. What a group calls inside becomes part of the group itself in FuseTIR, so

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream passes, with the source names they lose put back.
+"""Running of upstream passes, with the source names that they lose restored.
 
 What a pass leaves of a named value, in the order it is looked for:
 
@@ -76,7 +76,7 @@ def _is_generated(binding: relax.Binding) -> bool:
 
 
 def name_equals(mod: IRModule) -> IRModule:
-    """Give calls that compute the same the names of all of them, before a pass that keeps one."""
+    """Give calls that compute the same value the source names of all of them, before a pass that keeps one of them."""
     out = mod.clone()
     for gv, func in relax_functions(mod):
         values = _Values()

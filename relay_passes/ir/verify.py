@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of a module after every pass."""
+"""Verification of a module after a pass."""
 
 from tvm import IRModule
 from tvm.relax.analysis import well_formed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels last: what axes mean, how each operator is written then, and where transposes stay."""
+"""The phase `layout`: channels-last (NHWC) layouts, chosen so that few bytes are transposed."""
 
 from relay_passes.layout.nhwc import KeptLayout, to_nhwc
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls are moved to channels-last: forms of all values, each call's moved writing, and the cheapest choice."""
+"""The choice of the calls that are moved to channels-last: the one with the fewest transposed bytes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from relay_passes.layout.roles import infer_roles
 
 
 def operator_of(node: Node) -> Operator | None:
-    """What is known of the node's operator."""
+    """Return the layout rules of the node's operator; None if there are none."""
     return OPERATORS.get(node.name.removeprefix("relax."))
 
 
 def forms_of(func: relax.Function, nodes: Sequence[Node]) -> Forms:
-    """The channels-last form of every value that `nodes` compute or the function takes."""
+    """Return the channels-last form of every parameter and every value that `nodes` compute."""
     values = [*func.params, *(var for node in nodes for _, var in node.outputs)]
     shapes = {var: shape for var in values if (shape := static_shape(var)) is not None}
     related = []
@@ -40,7 +40,7 @@ def forms_of(func: relax.Function, nodes: Sequence[Node]) -> Forms:
 
 
 def moved_or_why(node: Node, forms: Forms) -> Moved | str:
-    """The call once channels come last, or why it stays as it is."""
+    """Return the channels-last call of a node, or why it stays in the model's layout."""
     problem = _shape_problem(node)
     if problem is not None:
         return problem
@@ -74,7 +74,7 @@ def _shape_problem(node: Node) -> str | None:
 def staying(
     func: relax.Function, nodes: Sequence[Node], forms: Forms, moved: Mapping[Var, Moved | str]
 ) -> set[Var]:
-    """The calls, by variable, that stay in the model's layout in the cheapest choice."""
+    """Return the nodes, by variable, that stay in the model's layout in the cheapest choice."""
     cut = Cut()
     for node in nodes:
         new = moved[node.var]

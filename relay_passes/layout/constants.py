@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants, and integer constants under `dequantize`, put into another form at compile time.
+"""Layout changes of constants, and of integer constants under `dequantize`, at compile time.
 
     reshape(dequantize(c, axis=0), [1, C, 1, 1])  in NHWC    →    dequantize(c', axis=3)  with c' of shape [1, 1, 1, C]
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Static:
-    """A tensor known at compile time.
+    """A tensor that is known at compile time.
 
     Attributes:
         data: The constant: the value itself, or an integer one that `dequantize` takes.
@@ -49,7 +49,7 @@ class Static:
         return any(value is not None and value.size > 1 for value in (self.scale, self.zero_point))
 
     def moved(self, form: Form) -> "Static":
-        """In `form`, whose shape may have more axes of size 1 at the front."""
+        """Return the tensor in `form`, whose shape may have more leading axes of size 1."""
         new = replace(self, data=form.array(self.data), axis=0)
         if not self.is_per_axis:
             return new
@@ -58,7 +58,7 @@ class Static:
         return replace(new, scale=scale, zero_point=zero_point, axis=form.position(axis))
 
     def expr(self) -> Expr:
-        """The constant, or the `dequantize` of it."""
+        """Return the constant, or the `dequantize` of it."""
         if self.scale is None:
             return tensor_const(self.data)
         parts = [tensor_const(np.asarray(value)) for value in (self.data, self.scale, self.zero_point)]
@@ -66,14 +66,14 @@ class Static:
 
 
 def static_of(value: Expr, statics: Mapping[Var, Static]) -> Static | None:
-    """What is known at compile time of an operand."""
+    """Return the compile-time value of an operand, or None."""
     if isinstance(value, GenericConst):
         return Static(value.value.numpy())
     return statics.get(value) if isinstance(value, Var) else None
 
 
 def static_call(call: Call, statics: Mapping[Var, Static]) -> Static | None:
-    """The result of a call, where it is `dequantize` of constants or only turns the shape of one."""
+    """Return the compile-time result of a `dequantize` of constants or a reshape of a known value; None for others."""
     name, nodes = name_of(call), sources_of(call)
     if name == "relax.dequantize" and all(isinstance(arg, GenericConst) for arg in call.args):
         data, scale, zero_point = (arg.value.numpy() for arg in call.args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a value lies in memory once channels come last, and how to go there and back."""
+"""The channels-last form of a value: its permutation of elements, and the conversions to it and back."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tvm.ir import Expr
 
 @dataclass(frozen=True)
 class Flat:
-    """The role of an axis that a reshape merged from axes of different roles, as flatten before a linear does.
+    """The role of an axis that a reshape merged from axes of several roles, as the flatten before a linear layer does.
 
     Attributes:
         sizes: Of the axes that were merged, in the model's order.
@@ -65,16 +65,16 @@ class Form:
 
     @classmethod
     def ordered(cls, shape: tuple[int, ...], order: Sequence[int]) -> "Form":
-        """A form that reorders whole axes."""
+        """Return the form that reorders whole axes."""
         return cls(shape, tuple(order), (None,) * len(shape))
 
     @property
     def physical(self) -> tuple[int, ...]:
-        """The shape of the moved value."""
+        """Shape of the value in this form."""
         return tuple(self.shape[axis] for axis in self.order)
 
     def position(self, axis: int) -> int:
-        """Where an axis of the model's value (from the end if negative) is in the moved one."""
+        """Return the position of one of the model's axes (negative: from the end) in this form."""
         return self.order.index(axis % len(self.shape))
 
     @cached_property
@@ -90,7 +90,7 @@ class Form:
 
     @cached_property
     def strides(self) -> tuple[tuple[int, int], ...]:
-        """(size, stride in the model's value) of the moved elements, axes of size 1 left out, runs merged."""
+        """(size, stride in the model's value) of each run of elements, axes of size 1 left out."""
         sizes, order = self._split
         runs: list[tuple[int, int]] = []
         for index in order:
@@ -105,30 +105,30 @@ class Form:
 
     @property
     def is_view(self) -> bool:
-        """Whether no element moves: a reshape is enough."""
+        """Whether the conversion moves no element, so that a reshape is enough."""
         return len(self.strides) <= 1
 
     @property
     def is_trivial(self) -> bool:
-        """Whether the moved value is the model's."""
+        """Whether the form is the model's own layout."""
         return self.is_view and self.physical == self.shape
 
     def same(self, other: "Form") -> bool:
-        """Whether both put the same elements in the same places of equal shapes."""
+        """Whether both forms have one shape and one order of elements."""
         return self.physical == other.physical and self.strides == other.strides
 
     def array(self, value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """A constant in this form; it may lack leading axes of size 1."""
+        """Return a constant in this form; the constant may lack leading axes of size 1."""
         sizes, order = self._split
         return np.ascontiguousarray(value.reshape(sizes).transpose(order)).reshape(self.physical)
 
     def steps_in(self) -> list["Step"]:
-        """Operators from the model's value to the moved one."""
+        """Return the operators that convert the model's value to this form."""
         sizes, order = self._split
         return _steps(self.shape, sizes, order, self.physical, view=self.is_view)
 
     def steps_out(self) -> list["Step"]:
-        """Operators from the moved value to the model's."""
+        """Return the operators that convert a value in this form to the model's."""
         sizes, order = self._split
         moved = tuple(sizes[index] for index in order)
         back = tuple(order.index(index) for index in range(len(order)))
@@ -137,13 +137,13 @@ class Form:
 
 @dataclass(frozen=True)
 class Step:
-    """A `permute_dims` by `numbers`, or a `reshape` to them."""
+    """A `permute_dims` (if `permute`) or a `reshape`, with `numbers` as its axes or shape."""
 
     permute: bool
     numbers: tuple[int, ...]
 
     def call(self, value: Expr) -> Expr:
-        """The step on a value."""
+        """Return the call of the step on a value."""
         return (
             relax.op.permute_dims(value, self.numbers)
             if self.permute

@@ -11,7 +11,7 @@ NEVER = 1 << 62
 
 
 class Cut:
-    """A graph to be cut between SOURCE and SINK."""
+    """A flow network between SOURCE and SINK, whose minimum cut is found."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -20,14 +20,14 @@ class Cut:
         self._left: list[int] = []
 
     def edge(self, tail: Hashable, head: Hashable, cost: int) -> None:
-        """It costs `cost` if `tail` stays with the source and `head` goes to the sink."""
+        """Add an edge that costs `cost` if `tail` is on the source's side and `head` on the sink's."""
         for node, other, capacity in ((tail, head, cost), (head, tail, 0)):
             self._edges[self._number(node)].append(len(self._head))
             self._head.append(self._number(other))
             self._left.append(capacity)
 
     def source_side(self) -> set[Hashable]:
-        """The nodes that stay with the source: of all cheapest cuts, the one that leaves fewest there."""
+        """Return the nodes on the source's side of the minimum cut; of several, that with the fewest nodes there."""
         source, sink = self._number(SOURCE), self._number(SINK)
         while True:
             levels = self._levels(source)

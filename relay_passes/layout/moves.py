@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each operator is written once channels come last: its axes renumbered, its operands' forms, or why not."""
+"""The channels-last version of each operator: renumbered axes and the forms of its operands, or why there is none."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ Forms = Mapping[Var, Form]
 
 @dataclass(frozen=True)
 class Moved:
-    """A call as it is once channels come last.
+    """A call in channels-last form.
 
     Attributes:
         needs: The form that each operand must be in; None as in the model.
@@ -36,7 +36,7 @@ Move = Callable[[Node, Forms], Moved | str]
 
 
 def form_of(value: Expr, forms: Forms) -> Form:
-    """A run-time value's form; that of a constant is free and counts as unchanged."""
+    """Return the form of a run-time value; a constant counts as in the model's layout."""
     form = forms.get(value) if isinstance(value, Var) else None
     shape = static_shape(value) or ()
     return form or Form.ordered(shape, range(len(shape)))
@@ -47,7 +47,7 @@ def _output(node: Node) -> Var:
 
 
 def move_broadcast(node: Node, forms: Forms) -> Moved | str:
-    """Elementwise with broadcasting: every operand like the result."""
+    """Move an elementwise call with broadcasting: every operand takes the form of the result."""
     out = forms[_output(node)]
     needs = []
     for operand in node.operands:
@@ -74,7 +74,7 @@ def _aligned(shape: tuple[int, ...], out: Form, *, constant: bool) -> Form | Non
 
 
 def move_along(node: Node, forms: Forms) -> Moved | str:
-    """One tensor, an axis that an attribute numbers, and parameters with an element for each index of it."""
+    """Move a call with an axis attribute, one data tensor, and parameters along that axis."""
     form = forms[_output(node)]
     axis = int(node.call.attrs.axis) % len(form.shape)
 
@@ -89,7 +89,7 @@ def move_along(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_norm(node: Node, forms: Forms) -> Moved | str:
-    """Group and instance norm: channels, with parameters, and the axes that are summed over."""
+    """Move a group or instance norm: the channel axis, and the reduced axes."""
     form, attrs = forms[_output(node)], node.call.attrs
     axes = sorted(form.position(int(axis)) for axis in attrs.axes)
     channels = int(attrs.channel_axis) % len(form.shape)
@@ -100,7 +100,7 @@ def move_norm(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_reduce(node: Node, forms: Forms) -> Moved | str:
-    """Sums, means, extrema and their places over some axes."""
+    """Move a sum, mean, extremum, argmax or argmin over axes."""
     form, attrs = form_of(node.operands[0], forms), node.call.attrs
     rank = len(form.shape)
     old = attrs.axis
@@ -135,7 +135,7 @@ def _flattened(form: Form, axes: Sequence[int]) -> str | None:
 
 
 def move_concat(node: Node, forms: Forms) -> Moved | str:
-    """Concat along an axis."""
+    """Move a concatenation along an axis."""
     if node.call.attrs.axis is None:
         return "it flattens its operands"
     out = forms[_output(node)]
@@ -145,7 +145,7 @@ def move_concat(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_split(node: Node, forms: Forms) -> Moved | str:
-    """Split along an axis into a tuple."""
+    """Move a split along an axis into a tuple."""
     form = form_of(node.operands[0], forms)
     axis = int(node.call.attrs.axis) % len(form.shape)
     gives = tuple(_resized(form, static_shape(var) or (), [axis]) for _, var in node.outputs)
@@ -155,7 +155,7 @@ def move_split(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_slice(node: Node, forms: Forms) -> Moved | str:
-    """`strided_slice` with constant bounds."""
+    """Move a `strided_slice` with constant bounds."""
     form = form_of(node.operands[0], forms)
     axes, *bounds = ([int(number) for number in arg.fields] for arg in node.call.args[1:])
     axes = [axis % len(form.shape) for axis in axes]
@@ -171,7 +171,7 @@ def move_slice(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_pad(node: Node, forms: Forms) -> Moved | str:
-    """Padding of any axes."""
+    """Move a pad of any axes."""
     form = form_of(node.operands[0], forms)
     widths = [int(width) for width in node.call.attrs.pad_width]
     padded = [axis for axis in range(len(form.shape)) if any(widths[2 * axis : 2 * axis + 2])]
@@ -181,7 +181,7 @@ def move_pad(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_spatial(node: Node, forms: Forms) -> Moved | str:
-    """Pooling and resizing, which name their layout."""
+    """Move a pool or resize, which has a layout attribute."""
     out, layout = forms[_output(node)], str(node.call.attrs.layout)
     if layout != "NCHW":
         return f"its layout is {layout}"
@@ -193,7 +193,7 @@ def move_spatial(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_conv(node: Node, forms: Forms) -> Moved | str:
-    """conv1d and conv2d with constant weights, or their transposes: NHWC and NWC, weights OHWI and OWI."""
+    """Move a conv1d, conv2d or a transpose of them, with constant weights: data NHWC or NWC, weights OHWI or OWI."""
     data, weight = node.operands
     attrs = node.call.attrs
     layouts = str(attrs.data_layout), str(attrs.kernel_layout), str(attrs.out_layout or attrs.data_layout)
@@ -214,7 +214,7 @@ def move_conv(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_reshape(node: Node, forms: Forms) -> Moved | str:
-    """Reshape and its like: one of the moved value, if that keeps the order of its elements."""
+    """Move a reshape, if a reshape of the moved value has the same order of elements."""
     form, out = form_of(node.operands[0], forms), forms[_output(node)]
     if form.strides != out.strides:
         return f"a reshape from {list(form.shape)} to {list(out.shape)} mixes channels with positions"
@@ -226,7 +226,7 @@ def _reshaped(value: Expr, shape: tuple[int, ...]) -> Expr:
 
 
 def move_permute(node: Node, forms: Forms) -> Moved | str:
-    """`permute_dims`: whatever is left of it between the two forms."""
+    """Move a `permute_dims`: what remains of it between the two forms."""
     form, out = form_of(node.operands[0], forms), forms[_output(node)]
     if any(form.flats) or any(out.flats):
         return "one of its axes is flattened from several"
@@ -243,7 +243,7 @@ def move_permute(node: Node, forms: Forms) -> Moved | str:
 
 
 def move_matmul(node: Node, forms: Forms) -> Moved | str:
-    """A linear layer: flattened channels permute the rows or columns of its constant weights."""
+    """Move a linear layer: the rows or columns of its constant weights are permuted."""
     data, weight = node.operands
     form, out, shape = form_of(data, forms), forms[_output(node)], static_shape(weight) or ()
     if weight in forms or len(shape) != 2:

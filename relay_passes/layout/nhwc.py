@@ -27,7 +27,7 @@ from relay_passes.layout.write_function import Plan, emit
 
 @dataclass(frozen=True)
 class KeptLayout:
-    """A call that stayed in the model's layout: a convolution, or one that values are transposed for.
+    """A call that stays in the model's layout: a convolution, or one whose operands or results are transposed.
 
     Attributes:
         nodes: Its source nodes.

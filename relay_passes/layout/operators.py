@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators that have a channels-last form: what they say about axes, and how they are moved."""
+"""The table of operators with a channels-last form: relations between their axes, and how they are moved."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _LETTERS: dict[str, Role] = {"N": "N", "C": "C", "H": "S", "W": "S"}
 
 @dataclass(frozen=True)
 class Operator:
-    """One kind of operator.
+    """The layout rules of one operator.
 
     Attributes:
         relate: What a call says about the axes of its tensors. Constants among them are skipped by the caller.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each axis of each value means, found from the convolutions outwards in both directions.
+"""Inference of axis roles (batch, channel, spatial) from convolutions to all values that they are connected with.
 
 Operators say which axes are one and the same (elementwise operators, concat's other axes), which are merely alike
 (the two ends of a `permute_dims`, a slice and what it is cut from), and which a reshape merges or splits; layout
@@ -20,7 +20,7 @@ Axis = tuple[Var, int]
 
 @dataclass
 class Relations:
-    """What one call says about the axes of its tensors.
+    """The relations between the axes of a call's tensors.
 
     Attributes:
         pairs: Axes with one role: elements in one order too, if they are of one size.
@@ -35,13 +35,13 @@ class Relations:
     facts: list[tuple[Axis, Role]] = field(default_factory=list)
 
     def pair(self, left: Expr, right: Var, axes: Iterable[tuple[int, int]]) -> "Relations":
-        """Pair axes of an operand with axes of a result; what is no variable has no roles."""
+        """Relate axes of an operand to axes of a result; operands that are no variables have no roles."""
         if isinstance(left, Var):
             self.pairs += [((left, a), (right, b)) for a, b in axes]
         return self
 
     def among(self, values: Container[Var]) -> "Relations":
-        """What of this is about `values`."""
+        """Return the relations between values in `values` alone."""
         return Relations(
             [(a, b) for a, b in self.pairs if a[0] in values and b[0] in values],
             [(a, b) for a, b in self.alike if a[0] in values and b[0] in values],
@@ -51,7 +51,7 @@ class Relations:
 
 
 def infer_roles(relations: Sequence[Relations]) -> "Roles":
-    """The roles that follow from what all calls say."""
+    """Infer the role of each axis from the relations of all calls."""
     roles = Roles()
     alike: list[tuple[Axis, Axis]] = []
     for relation in relations:
@@ -81,7 +81,7 @@ def size_of(axis: Axis) -> int:
 
 
 def blocks(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The axes, before and after a reshape, that have the same elements; axes of size 1 belong to none."""
+    """Yield the groups of axes before and after a reshape that hold the same elements, without axes of size 1."""
     left = [(axis, size) for axis, size in enumerate(before) if size != 1]
     right = [(axis, size) for axis, size in enumerate(after) if size != 1]
     while left and right:
@@ -96,7 +96,7 @@ def _volume(axes: Sequence[tuple[int, int]]) -> int:
 
 
 class Roles:
-    """Sets of axes with one role."""
+    """Equivalence classes of axes, each with one role."""
 
     def __init__(self) -> None:
         self._parent: dict[Axis, Axis] = {}
@@ -108,17 +108,17 @@ class Roles:
         return axis
 
     def join(self, left: Axis, right: Axis) -> None:
-        """Make two sets one; only before any role is said."""
+        """Merge the classes of two axes; only before any role is assigned."""
         left, right = self._root(left), self._root(right)
         if left != right:
             self._parent[left] = right
 
     def role(self, axis: Axis) -> Role | None:
-        """An axis's role; None if nothing says which."""
+        """Return the role of an axis; None if it has none."""
         return self._role.get(self._root(axis))
 
     def say(self, axis: Axis, role: Role) -> bool:
-        """Give a role to a set without one; whether it had none."""
+        """Assign a role to an axis's class, unless it has one; return whether it was assigned."""
         root = self._root(axis)
         if root in self._role:
             return False

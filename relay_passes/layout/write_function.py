@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the function anew: moved calls on moved values, and each conversion once, where it is first asked for."""
+"""Rebuilding of a function in the chosen layouts: moved calls, and each conversion once, before its first use."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from relay_passes.layout.moves import Forms, Moved
 
 @dataclass(frozen=True)
 class Plan:
-    """What was decided.
+    """The layout decisions for a function.
 
     Attributes:
         forms: Of each value that is computed at run time.
@@ -32,7 +32,7 @@ class Plan:
 
 
 def emit(func: relax.Function, nodes: Sequence[Node], plan: Plan) -> tuple[relax.Function, set[Var]]:
-    """The function as planned, and the values (variables of `func`) that are transposed in it."""
+    """Return the function in the chosen layouts, and the variables of `func` whose values are transposed in it."""
     return _Emitter(func, nodes, plan).run()
 
 

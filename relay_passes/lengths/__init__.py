@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in which a dimension, such as a sequence's length, is known at run time: from static ones of some lengths."""
+"""Bounded lengths: a model with a run-time dimension, made from static models of several lengths."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A `main` of any length up to a greatest one: it refuses others, and its memory is planned for that one.
+"""The `main` of a model of bounded length: it checks the length, and its memory is planned for the greatest one.
 
     main(x: [1, n, 8]) = k(x)    →    main(x: [1, n, 8]): check(n); copy(k(copy(x)))
 
@@ -22,7 +22,7 @@ CHECK, COPY = "check_length", "copy"
 
 
 def copy_ends(mod: IRModule) -> IRModule:
-    """Copy what `main` takes and returns, as far as its size is known at run time.
+    """Insert copies of the inputs and outputs of `main` whose size is known at run time.
 
     Args:
         mod: Its `main` is one dataflow block of calls by call_tir; it returns a tensor or a tuple of them.
@@ -77,7 +77,7 @@ def _copy(ty: relax.TensorType) -> tirx.PrimFunc:
 
 
 def bounded(mod: IRModule, largest: int, refusal: str) -> IRModule:
-    """Make `main` refuse lengths that are less than 1 or greater than the greatest, and say so to the memory planner.
+    """Make `main` reject lengths below 1 or above the bound, and give the bound to the memory planner.
 
     Args:
         mod: Its `main` has a length that is known at run time.
@@ -102,7 +102,7 @@ def bounded(mod: IRModule, largest: int, refusal: str) -> IRModule:
 
 
 def at_length(mod: IRModule, length: int) -> IRModule:
-    """Return the module with a number for each function's length."""
+    """Return the module with the length of every function fixed."""
     out = mod.clone()
     for gv, func in mod.functions_items():
         out.update_func(gv, fixed(func, length))

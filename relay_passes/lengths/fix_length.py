@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A number for the length of a function: of a kernel, or of a composite with the routines that it calls."""
+"""Substitution of a number for the length of a kernel, or of a composite with the routines that it calls."""
 
 from collections.abc import Iterator, Mapping
 
@@ -13,7 +13,7 @@ from relay_passes.programs.merge_modules import add_functions
 
 
 def length_of(func: BaseFunc) -> Var | None:
-    """Return the variable in the shapes of a function's arguments; None where they are fixed.
+    """Return the length variable in the shapes of a function's parameters; None if they are static.
 
     As `merge_lengths` leaves it, one argument has a size that is the variable alone.
     """
@@ -25,31 +25,31 @@ def length_of(func: BaseFunc) -> Var | None:
 
 
 def shapes_of(func: BaseFunc) -> Iterator[list[Expr]]:
-    """Yield the shape of each argument."""
+    """Yield the sizes of each parameter."""
     for param in func.params:
         yield dims_of(param.ty)
 
 
 def dims_of(ty: Type) -> list[Expr]:
-    """Return the sizes of a tensor's type, of a buffer's; none of another one's."""
+    """Return the sizes of a tensor's or buffer's type; none for other types."""
     if isinstance(ty, relax.TensorType):
         return list(ty.shape.values) if ty.shape is not None else []
     return list(ty.shape) if hasattr(ty, "shape") else []
 
 
 def value_of(dim: Expr, length: int) -> int:
-    """Return a size for a length."""
+    """Return the value of a size expression at a length."""
     fixed = structural_map(dim, [(Var, lambda _var: tirx.IntImm("int64", length))])
     return int(sym.Analyzer().simplify(fixed))
 
 
 def takes_length(func: BaseFunc) -> bool:
-    """Whether a kernel has the length as an argument, since no size of its tensors is the length alone."""
+    """Whether a PrimFunc has the length as a scalar parameter."""
     return any(isinstance(param.ty, PrimType) for param in func.params)
 
 
 def fixed(func: BaseFunc, length: int) -> BaseFunc:
-    """Return the function for one length, which is no argument any more where it was one."""
+    """Return the function for one length; a scalar length parameter is removed."""
     variable = length_of(func)
     if variable is None:
         return func
@@ -60,7 +60,7 @@ def fixed(func: BaseFunc, length: int) -> BaseFunc:
 
 
 def fixed_composite(mod: IRModule, name: str, length: int) -> IRModule:
-    """Return a composite as `main`, for one length, with the routines that it calls."""
+    """Return a module whose `main` is the composite for one length, with the routines that it calls."""
     func = fixed(mod[name], length)
     functions: dict[str, BaseFunc] = {}
     for binding in bindings_of(func):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants that grow with the length become the beginning of the longest one.
+"""Constants that grow with the length, such as position embeddings, as slices of the longest one.
 
     length 40: x + positions[40, 8], length 48: x + positions[48, 8]
         →    length 40: x + strided_slice(positions[48, 8], end = 40), length 48: x + strided_slice(…, end = 48)
@@ -19,7 +19,7 @@ from relay_passes.ir.sources import bindings_of, sources_of, with_source
 
 
 def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:
-    """Return the modules of some lengths with what grows taken from that of the greatest length.
+    """Return the modules with growing constants replaced by slices of the greatest length's.
 
     Args:
         modules: Length → module, whose `main` is one dataflow block. What differs otherwise stays as it is.
@@ -40,7 +40,7 @@ def slice_growing(modules: Mapping[int, IRModule]) -> dict[int, IRModule]:
 
 
 def tensors_of(value: Expr) -> list[GenericConst]:
-    """Return the constant tensors among the arguments of a call, in their order."""
+    """Return the constant tensors among the arguments of a call, in order."""
     if not isinstance(value, Call):
         return []
     fields = [
@@ -50,7 +50,7 @@ def tensors_of(value: Expr) -> list[GenericConst]:
 
 
 def equal_tensors(mine: Sequence[GenericConst], others: Sequence[GenericConst]) -> bool:
-    """Whether tensors are equal, bit for bit."""
+    """Whether lists of constant tensors are equal, bit for bit."""
     pairs = [(a.value.numpy(), b.value.numpy()) for a, b in zip(mine, others, strict=False)]
     return len(mine) == len(others) and all(
         a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs

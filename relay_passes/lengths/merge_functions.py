@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are equal but for some integers become one, with an expression in the place of each.
+"""Merging of functions that differ in integers alone into one function with expressions in their place.
 
     f(x: [1, 40, 8]) = reshape(x, [40, 8]), g(x: [1, 48, 8]) = reshape(x, [48, 8])
         with 40 → n, 48 → n        f(x: [1, n, 8]) = reshape(x, [n, 8])
@@ -30,11 +30,11 @@ _RAW = (1, 2, 3)
 
 
 class DifferentError(Exception):
-    """Functions differ in more than integers; says where."""
+    """Functions differ in more than integers; the message says where."""
 
 
 class Graphs:
-    """The same function of several modules, side by side."""
+    """The serialised graphs of one function in several modules, compared node by node."""
 
     def __init__(self, functions: Sequence[BaseFunc]) -> None:
         self._constants: list[list[GenericConst]] = [[] for _ in functions]
@@ -46,7 +46,7 @@ class Graphs:
         self._root = tuple(roots)
 
     def differing(self) -> set[Numbers]:
-        """Return what stands where they differ: of each place the integer in each of them.
+        """Return the tuples of integers, one per function, that differ.
 
         Raises:
             DifferentError: They differ otherwise.
@@ -57,7 +57,7 @@ class Graphs:
         return found
 
     def united(self, expressions: Mapping[Numbers, Expr]) -> BaseFunc:
-        """Return one function, which has the expressions where they differ."""
+        """Return one function, with `expressions` in place of the integers that differ."""
         held: list[Expr] = []
 
         def place(numbers: Numbers) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of one model for several lengths become one, in which the length is a variable.
+"""Merging of static modules for several lengths into one module in which the length is a variable.
 
     length 40: f(x: [1, 40, 8]) = pool(x): [1, 20, 8]
     length 48: f(x: [1, 48, 8]) = pool(x): [1, 24, 8]    →    f(x: [1, n, 8]) = pool(x): [1, n // 2, 8]
@@ -28,21 +28,21 @@ _DIVISORS = (1, 2, 3, 4, 8)
 
 @dataclass(frozen=True)
 class Form:
-    """(times * length + plus) // by."""
+    """The size (times * length + plus) // by."""
 
     times: int
     plus: int
     by: int = 1
 
     def of(self, length: Expr) -> Expr:
-        """Return it as an expression."""
+        """Return the size as an expression of the length."""
         value = length * tirx.IntImm("int64", self.times) if self.times != 1 else length
         value = value + tirx.IntImm("int64", self.plus) if self.plus else value
         return tirx.floordiv(value, tirx.IntImm("int64", self.by)) if self.by != 1 else value
 
 
 def form_of(numbers: Numbers, lengths: Numbers) -> Form | None:
-    """Return the one form that has these numbers for these lengths; None if there is none, or there are several."""
+    """Return the unique form with these sizes at these lengths; None if there is none, or there are several."""
     rise, run = numbers[1] - numbers[0], lengths[1] - lengths[0]
     if run and rise % run == 0:
         linear = Form(rise // run, numbers[0] - rise // run * lengths[0])
@@ -61,7 +61,7 @@ def form_of(numbers: Numbers, lengths: Numbers) -> Form | None:
 
 
 def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule | Rejection:
-    """Return the module of any length.
+    """Return the module for any length, or why the modules cannot be merged.
 
     Args:
         modules: For each length, the same phases' result.
@@ -84,7 +84,7 @@ def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule 
 
 
 def united(functions: Sequence[BaseFunc], lengths: Numbers, name: str) -> BaseFunc:
-    """Return the function of any length, in which a size of an argument is the variable.
+    """Return the function for any length; one of its arguments' sizes is the length variable.
 
     Raises:
         DifferentError: There is none.
@@ -131,7 +131,7 @@ def _sizes(functions: Sequence[BaseFunc]) -> list[Numbers]:
 
 
 def first_difference(modules: Sequence[IRModule], symbol: str = "main") -> Rejection | None:
-    """Return the first call that is another one, with its source nodes."""
+    """Return the first call that differs between the modules, with its source nodes; None if none does."""
     each = [bindings_of(mod[symbol]) if isinstance(mod[symbol], relax.Function) else [] for mod in modules]
     for group in zip(*each, strict=False):
         operators = {str(getattr(b.value, "op", type(b.value))) for b in group}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the tensors that a planned function returns come from, and copies of those that are not its caller's."""
+"""Alias analysis of a planned function's outputs, and copies of those that are constants."""
 
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Type, Var
@@ -12,7 +12,7 @@ _CPU = (1, 0)  # kDLCPU, and the first of its kind
 
 
 def origins_of(main: relax.Function) -> list[Expr]:
-    """For each tensor that `main` returns, what it is a look at: a parameter, a constant, or the call that makes it."""
+    """Return what each tensor that `main` returns aliases: a parameter, a constant, or the call that makes it."""
     bound = {binding.var: binding.value for binding in bindings_of(main)}
 
     def followed(expr: Expr) -> Expr:
@@ -32,13 +32,13 @@ def origins_of(main: relax.Function) -> list[Expr]:
 
 
 def copy_of(value: Expr) -> Call:
-    """Return a call that makes a copy of a tensor."""
+    """Return a call that copies a tensor."""
     args = [value, *(relax.prim_value(part) for part in _CPU)]
     return Call(relax.ExternFunc(_COPY), args, ret_ty=value.ty)
 
 
 def copy_constants(mod: IRModule) -> IRModule:
-    """Let `main` return copies of constants, which belong to the machine: what a caller writes there would stay.
+    """Make `main` return copies of constants, so that a caller's writes do not change the model.
 
     Args:
         mod: Planned.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let kernels borrow the buffers of a whole call, so that the memory plan places them beside the activations.
+"""Hoisting of kernel workspaces to Relax, so that the memory planner places them in the arena.
 
     k(x, out) { w = alloc(n); ... }    →    w = alloc_tensor(n); k(x, out, w)
 
@@ -33,7 +33,7 @@ class _Borrower:
 
 
 def hoist_workspaces(mod: IRModule) -> IRModule:
-    """Make what a kernel allocates outside of its parallel loops arguments behind its others.
+    """Turn allocations of a kernel outside its parallel loops into arguments.
 
     Args:
         mod: As CallTIRRewrite returns it: Relax functions alone call PrimFuncs, by name.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give every activation an offset in one arena.
+"""Arena planning: every activation gets a fixed offset in one allocation.
 
 TVM's planner reuses whole storages: a tensor takes the place of a dead one that is as large, and what two of them
 leave beside each other is lost. Here tensors are placed one by one, the largest first, each at the lowest offset at
@@ -42,7 +42,7 @@ VIEWS = ("relax.reshape", "relax.memory.view", "relax.memory.ensure_zero_offset"
 
 @dataclass(frozen=True)
 class Lifetime:
-    """When a tensor holds its bytes.
+    """The bindings between which a tensor's memory is in use.
 
     Attributes:
         size: In bytes.
@@ -55,12 +55,12 @@ class Lifetime:
     last: int
 
     def meets(self, other: "Lifetime") -> bool:
-        """Whether both are alive at one time."""
+        """Whether both are in use at the same time."""
         return self.first <= other.last and other.first <= self.last
 
 
 def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
-    """An offset for each tensor, such that none overlaps another while both are alive, and the size of the arena.
+    """Return an offset for each tensor, so that no two that are in use at the same time overlap, and the arena's size.
 
     Where the order by size leaves the arena larger than what is alive at one time, the tensor that reaches its end is
     placed before all others, some times over, and the smallest arena is taken.
@@ -111,7 +111,7 @@ def _placed(
 
 
 def plan_arena(mod: IRModule) -> IRModule:
-    """Move what StaticPlanBlockMemory allocated into one storage a function.
+    """Replace the storages of StaticPlanBlockMemory by one storage per function.
 
     Args:
         mod: As StaticPlanBlockMemory returns it, one binding block a function. What it left to the run time, such as
@@ -194,7 +194,7 @@ def _aligned(size: int) -> int:
 
 
 def share_arena(mod: IRModule, names: Sequence[str]) -> IRModule:
-    """Give the arenas of functions the size of the largest.
+    """Give the arenas of several functions the size of the largest, so that they can share it.
 
     Args:
         mod: As `plan_arena` returns it: a function has one storage at most.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let kernels take tensors that begin somewhere inside of their storage."""
+"""Buffer offsets: kernels accept tensors that begin inside their storage."""
 
 from tvm import IRModule, tirx
 from tvm.ir import Call, Expr, Var
@@ -8,7 +8,7 @@ from tvm_ffi import structural_map
 
 
 def accept_offsets(mod: IRModule) -> IRModule:
-    """Make the offset of each buffer argument an unknown; TVM's own functions insist on 0.
+    """Make the offset of each buffer argument a variable; TVM's own functions require 0.
 
     Args:
         mod: Its PrimFuncs touch their arguments by the arguments' buffers alone, or have offsets already. Where they

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computing float models in binary16 or bfloat16."""
+"""The phase `precision`: float models computed in binary16 or bfloat16."""

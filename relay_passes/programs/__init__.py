@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of several functions: outlining, merging, dispatch by shape and by device, and state between steps."""
+"""Modules of several functions: outlining, merging, dispatch by shape and by device, and state between steps."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Give a program that keeps a state two more functions, between whose calls its virtual machine holds that state.
+"""The functions `step` and `reset` of a model with state, which the virtual machine keeps between calls.
 
     main(x, *state) → (y, *state)    +    step(x) → y, reset() → ()
 
@@ -31,7 +31,7 @@ _TEXT = "entry of the state "
 
 
 def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
-    """Add `step` and `reset`.
+    """Add the functions `step` and `reset`.
 
     Args:
         mod: Planned. Its `main` takes the states last, and returns the next ones last. `step` returns what comes

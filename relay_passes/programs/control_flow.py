@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with control flow: their straight-line functions go through the phases apart, each as if it were `main`.
+"""Control flow: a module is split into straight-line functions, which pass the phases separately, and their callers.
 
     main(x): y = head(x); z = tail(y) if sure(y) else y    →    {head: main}, {sure: main}, {tail: main}, and main
 
@@ -19,7 +19,7 @@ from relay_passes.programs.merge_modules import MAIN, Merged, add_functions, mer
 
 @dataclass(frozen=True)
 class Program:
-    """A module in parts.
+    """A module, split into straight-line functions and the functions that branch and call.
 
     Attributes:
         pieces: Name → module, whose `main` is a straight-line function and holds no call of another one.
@@ -30,7 +30,7 @@ class Program:
     control: dict[str, tvm.ir.BaseFunc]
 
     def join(self, pieces: Mapping[str, tvm.IRModule]) -> Merged:
-        """Put the pieces back, after the same phases each."""
+        """Merge the pieces again, each after the same phases."""
         if not self.control:
             return Merged(pieces[MAIN], {})
         merged = merge_modules(pieces, reserved=self.control)
@@ -38,7 +38,7 @@ class Program:
         return merged
 
     def decisions(self) -> Iterator["Decision"]:
-        """What is decided at run time, in the order of the functions."""
+        """Yield the branches and loops, in the order of the functions."""
         for name, func in self.control.items():
             for binding in bindings_of(func) if isinstance(func, relax.Function) else ():
                 if not isinstance(binding.value, relax.If):
@@ -57,7 +57,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Decision:
-    """A branch, or a loop, that is decided at run time.
+    """A branch or a loop whose condition is known at run time.
 
     Attributes:
         function: The function that decides.
@@ -71,7 +71,7 @@ class Decision:
 
 
 def split(mod: tvm.IRModule) -> Program:
-    """Take a module apart.
+    """Split a module into straight-line functions and the functions that branch and call.
 
     Args:
         mod: As a front end returned it. Functions with control flow hold nothing but calls, tuples and `if`, in binding
@@ -94,7 +94,7 @@ def split(mod: tvm.IRModule) -> Program:
 
 
 def has_control_flow(mod: tvm.IRModule) -> bool:
-    """Whether a module is made of several functions that call each other, or decides at run time."""
+    """Whether `main` calls other functions or branches."""
     symbols = {gvar.name_hint for gvar, _ in relax_functions(mod)}
     return _decides(mod[MAIN], symbols)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let another device compute what a private function computes, if it can.
+"""Run-time dispatch of a private function to another device, with the CPU's code as the fallback.
 
     y = fallback_0(x)    →    if offer(x, y): nothing    else: what fallback_0 computes y by
 
@@ -25,7 +25,7 @@ _BEGIN, _END = "begin of ", "end of "
 
 @dataclass(frozen=True)
 class Offer:
-    """What is asked to compute a function.
+    """The external function that may compute a private function on another device.
 
     Attributes:
         symbol: Of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
@@ -38,7 +38,7 @@ class Offer:
 
 
 def inline_marked(mod: IRModule, names: Sequence[str]) -> IRModule:
-    """Put functions where `main` calls them, between a mark that has its inputs and one that has its outputs.
+    """Inline functions into `main`, between marker calls with their inputs and outputs.
 
     Args:
         mod: As CallTIRRewrite returns it; functions of one binding block.
@@ -70,7 +70,7 @@ def inline_marked(mod: IRModule, names: Sequence[str]) -> IRModule:
 
 
 def dispatch(mod: IRModule, offers: Mapping[str, Offer]) -> IRModule:
-    """Make what stands between the marks of a function the branch of an offer that is refused.
+    """Make the code between the markers of a function the fallback branch of its offer.
 
     Args:
         mod: Planned, `main` of one binding block.

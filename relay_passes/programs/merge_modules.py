@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that were made apart become one.
+"""Merging of separately built modules into one.
 
     {"a": {main, k}, "b": {main, k, l}}    →    {a, b, k, k_1, l}, or {a, b, k, l} where both k are equal
 
@@ -24,7 +24,7 @@ _SYMBOL = "global_symbol"
 
 @dataclass(frozen=True)
 class Merged:
-    """Modules in one.
+    """The merged module, and how functions were renamed.
 
     Attributes:
         mod: All of them.
@@ -36,7 +36,7 @@ class Merged:
 
 
 def merge_modules(modules: Mapping[str, IRModule], reserved: Iterable[str] = ()) -> Merged:
-    """Put modules into one.
+    """Merge modules into one.
 
     Args:
         modules: Name → module. In each, `main` alone is called from outside; a function is called by Relax functions.
@@ -49,7 +49,7 @@ def merge_modules(modules: Mapping[str, IRModule], reserved: Iterable[str] = ())
 
 
 def add_functions(mod: IRModule, functions: Mapping[str, BaseFunc]) -> None:
-    """Add functions that call each other, and those that are there, by name."""
+    """Add functions, whose calls refer to each other and to functions of the module by name."""
     symbols = {gvar.name_hint: gvar for gvar in mod.get_global_vars()}
     for name, func in functions.items():
         symbols[name] = GlobalVar(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Move parts of `main` into private functions of their own.
+"""Outlining: parts of `main` become private functions.
 
     a = f(x); b = g(a); c = h(b)    →    b = fallback_0(x); c = h(b), with fallback_0(x): a = f(x); return g(a)
 
@@ -20,7 +20,7 @@ from relay_passes.ir.sources import bindings_of, sources_of, union, with_source
 
 @dataclass(frozen=True)
 class Part:
-    """What becomes a function.
+    """A part of `main` that becomes a function.
 
     Attributes:
         name: Of the function.
@@ -36,7 +36,7 @@ class Part:
 
 
 def outline(mod: IRModule, parts: Sequence[Part]) -> IRModule:
-    """Move parts into functions; no path may leave one and return, nor lead through several in a circle.
+    """Move convex parts of `main` into functions; there may be no cycle between parts.
 
     Args:
         mod: `main` is one dataflow block in A-normal form. What it binds and nobody reads is left out.
@@ -66,7 +66,7 @@ def outline(mod: IRModule, parts: Sequence[Part]) -> IRModule:
 
 
 def function_of(main: relax.Function, part: Part) -> relax.Function:
-    """Return a part as a function.
+    """Return the function of a part.
 
     Raises:
         ValueError: It reads what is none of its inputs.
@@ -98,7 +98,7 @@ class _Order:
         self._bound: set[Var] = set()
 
     def bindings(self) -> list[relax.Binding]:
-        """What the results need, in an order as near to the old one as can be."""
+        """Return the bindings that the results need, in an order close to the original one."""
         needed = self._needed()
         for var in self._values:
             if var in needed:
@@ -134,7 +134,7 @@ class _Order:
 
 
 def results_of(part: Part, call: Call) -> list[relax.Binding]:
-    """Bind a part's outputs to what a call of its function returns."""
+    """Return the bindings of a part's outputs to the results of a call of its function."""
     if len(part.outputs) == 1:
         return [relax.VarBinding(part.outputs[0], call)]
     results = relax.DataflowVar(part.name, call.ty)

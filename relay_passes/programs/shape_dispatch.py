@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One `main` for functions that compute the same of other shapes: it calls the one that its arguments fit.
+"""Dispatch by shape: a `main` that calls the function that was compiled for the shapes of its arguments.
 
     main_8(x: [1, 8]), main_16(x: [1, 16])    →    main(x: [1, n]) = check_shapes(n)
                                                                      if n == 8: main_8(x) else: main_16(x)
@@ -20,7 +20,7 @@ _Fits = list[tuple[Expr, int]]
 
 
 def choose(mod: IRModule, names: Sequence[str], refusal: str) -> IRModule:
-    """Add `main`.
+    """Add a `main` that dispatches by shape.
 
     Args:
         mod: Has no `main`.
@@ -93,7 +93,7 @@ def _check(sizes: Sequence[Expr], fits: Iterable[_Fits], refusal: str) -> tirx.P
 
 
 def checking(values: Sequence[Expr], fits: Expr, refusal: str) -> tirx.PrimFunc:
-    """Return a function of values that returns true, or raises an error if they do not fit."""
+    """Return a PrimFunc of scalars that returns true, or raises ValueError with `refusal` if `fits` is false."""
     body = tirx.SeqStmt(
         [
             # The names of its parameters in Python, kind and condition, are the wrong way round.

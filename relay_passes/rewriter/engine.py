@@ -30,7 +30,7 @@ _MAX_SWEEPS = 100
 
 
 def apply_rules(mod: IRModule, rules: Sequence[Rule], *, debug: bool = False) -> IRModule:
-    """Apply each rule in turn to its fixed point, and all of them again until none applies.
+    """Apply each rule to its fixed point, and repeat all rules until none applies.
 
     Args:
         mod: Its functions are in A-normal form, and their calls named.
@@ -56,7 +56,7 @@ def apply_rules(mod: IRModule, rules: Sequence[Rule], *, debug: bool = False) ->
 
 
 def explain(mod: IRModule, rule: Rule) -> Explanation:
-    """Where `rule` would apply in `mod`, and where it would not, or nearly matches, and why.
+    """Return where `rule` applies in `mod`, where its check rejects, and where its pattern nearly matches.
 
     Rejections and near misses are those that are left when the rule applies nowhere any more.
     """
@@ -91,7 +91,7 @@ def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tu
 
 
 def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
-    """The source nodes of each match in the Relax functions of `mod` that lies in no longer one."""
+    """Return the source nodes of each match in `mod` that is not contained in a larger match."""
     found: list[Names] = []
     for _, func in relax_functions(mod):
         matches = [(inside, match) for _, inside, match in _Graph(func).matches(pattern, {})]
@@ -196,7 +196,7 @@ def _operator_of(value: Expr) -> str | None:
 
 
 def root_operators(pattern: DFPattern) -> frozenset[str] | None:
-    """Names of the operators of which a pattern's root can be a call; None if it may be something else."""
+    """Return the names of the operators that a pattern's root can match; None if it can match other expressions."""
     match pattern:
         case CallPattern():
             return _called(pattern.op)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: where a pattern matches but for one or two subpatterns, and the value found instead.
+"""Near misses: places where a pattern matches except for one or two subpatterns, with what was found there.
 
 Upstream's matcher says yes or no. Here it is asked at every subpattern, from the root down, and the walk goes on past
 what does not fit: an unexpected operator at the very end of a long pattern is a near miss, too. One is reported where
@@ -36,7 +36,7 @@ _MISSES_TRIED = 4
 
 @dataclass(frozen=True)
 class Miss:
-    """A subpattern that does not fit.
+    """A subpattern that does not match.
 
     Attributes:
         expected: What it wants, one text an alternative.
@@ -50,7 +50,7 @@ class Miss:
 
     @property
     def reason(self) -> str:
-        """Such as "expected relax.nn.relu, found relax.tanh"."""
+        """The reason as text, such as "expected relax.nn.relu, found relax.tanh"."""
         return f"expected {either(self.expected)}, found {self.found}"
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Miss:
 
 @dataclass(frozen=True)
 class Fit:
-    """How far a pattern fits: what each subpattern stands for, operators that match, how many do not, and why."""
+    """A partial match: the subpatterns' values, the operators that match, and the misses."""
 
     bound: Mapping[DFPattern, Expr]
     matched: tuple[Expr, ...] = ()
@@ -68,27 +68,27 @@ class Fit:
 
     @property
     def is_near(self) -> bool:
-        """Whether it is worth telling."""
+        """Whether the partial match is close enough to be reported."""
         enough = len(self.matched) >= max(_FEWEST_MATCHED, self.missing + 1)
         return enough and 0 < len(self.misses) <= _MOST_MISSES
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The higher, the better it fits."""
+        """Sort key; a better partial match has a greater one."""
         return len(self.matched) - self.missing, -len(self.misses)
 
     def with_match(self, value: Expr) -> "Fit":
-        """Itself, with one more operator that matches."""
+        """Return the partial match with one more operator that matches."""
         return replace(self, matched=(*self.matched, value))
 
     def missed(self, miss: Miss, missing: int = 0) -> "Fit | None":
-        """Itself, with one more miss that leaves out `missing` operators; None if that is too many."""
+        """Return the partial match with one more miss, which skips `missing` operators; None if there are too many."""
         if len(self.misses) == _MISSES_TRIED:
             return None
         return replace(self, misses=(*self.misses, miss), missing=self.missing + missing)
 
     def or_missed(self, other: Miss) -> "Fit":
-        """Itself, with what an alternative expected of the value that was missed last."""
+        """Return the partial match with the expectation of `other` added to the last miss, if both are of one value."""
         *before, last = self.misses
         if (last.found, last.at) != (other.found, other.at):
             return self
@@ -97,7 +97,7 @@ class Fit:
 
 
 def best_of(fits: Iterable[Fit | None]) -> Fit | None:
-    """The fit with the most operators, then with the fewest misses; of equals the first, and it names all wishes."""
+    """Return the partial match of the highest rank, the first of equal ones, with the expectations of them all."""
     best: Fit | None = None
     for fit in fits:
         if fit is None:
@@ -135,7 +135,7 @@ class NearMiss:
 def near_misses(
     mod: IRModule, pattern: DFPattern, parts: Mapping[str, DFPattern] | None = None
 ) -> tuple[NearMiss, ...]:
-    """Every place in the Relax functions of `mod` where `pattern` nearly matches, in program order.
+    """Return every near miss of `pattern` in the Relax functions of `mod`, in program order.
 
     Args:
         mod: Its functions are in A-normal form.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short words for patterns and for the values they meet, as reasons and messages use them."""
+"""Text for patterns and values, for rejections and messages."""
 
 from collections.abc import Iterable, Mapping
 
@@ -25,7 +25,7 @@ CONSTRAINTS = (AttrPattern, DataTypePattern, ShapePattern, TypePattern)
 
 
 def expected(pattern: DFPattern, names: Mapping[DFPattern, str]) -> tuple[str, ...]:
-    """What `pattern` wants, one text an alternative, such as "relax.nn.relu" or "a constant for scale".
+    """Return what `pattern` matches as texts, one per alternative, such as "relax.nn.relu" or "a constant for scale".
 
     Args:
         pattern: Any pattern; operands of a call are left out.
@@ -44,7 +44,7 @@ def expected(pattern: DFPattern, names: Mapping[DFPattern, str]) -> tuple[str, .
 
 
 def either(texts: Iterable[str]) -> str:
-    """The texts as one: "a, b or c"."""
+    """Join alternatives: "a, b or c"."""
     *first, last = texts
     return f"{', '.join(first)} or {last}" if first else last
 
@@ -74,7 +74,7 @@ def _single(pattern: DFPattern, names: Mapping[DFPattern, str]) -> str:
 
 
 def found(value: Expr) -> str:
-    """What stands there, such as "relax.tanh", "the constant 0.5" or "input x"."""
+    """Describe a value, such as "relax.tanh", "the constant 0.5" or "input x"."""
     match value:
         case Call():
             return operator(value)
@@ -97,13 +97,13 @@ def found(value: Expr) -> str:
 
 
 def operator(call: Call) -> str:
-    """Name of what is called: an operator, or a function of the module."""
+    """Return the name of the operator or function that is called."""
     callee = next((e for e in (*call.args, call.op) if isinstance(e, GlobalVar)), call.op)
     return str(getattr(callee, "name", None) or getattr(callee, "name_hint", callee))
 
 
 def constraint(pattern: DFPattern, value: Expr) -> tuple[str, str]:
-    """What a dtype, shape, type or attribute constraint wants of `value`, and what it has instead."""
+    """Return what a dtype, shape, type or attribute constraint requires, and what `value` has."""
     match pattern:
         case DataTypePattern():
             return _wanted(pattern), str(getattr(value.ty, "dtype", value.ty))

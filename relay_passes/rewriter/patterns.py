@@ -28,7 +28,7 @@ _RANKS = range(6)
 
 
 def maybe(pattern: DFPattern, *steps: Callable[[DFPattern], DFPattern]) -> DFPattern:
-    """`pattern` followed by each of `steps` or not.
+    """Match `pattern`, followed by any of the optional `steps`.
 
     The longest form is tried first, and of matches that lie inside each other a rule takes the longest.
 
@@ -47,7 +47,7 @@ def maybe(pattern: DFPattern, *steps: Callable[[DFPattern], DFPattern]) -> DFPat
 
 
 def any_of(*patterns: DFPattern) -> DFPattern:
-    """The first of `patterns` that matches; of operators, to be called with operands.
+    """Match the first of `patterns` that matches; alternatives of operators are called with operands.
 
     >>> from tvm.relax.dpl import is_op, wildcard
     >>> rounding = any_of(is_op("relax.floor"), is_op("relax.ceil"), is_op("relax.round"))(wildcard())
@@ -58,7 +58,7 @@ def any_of(*patterns: DFPattern) -> DFPattern:
 
 
 def either_order(operator: DFPattern, left: DFPattern, right: DFPattern) -> DFPattern:
-    """A call with its two operands in either order, for what dpl does not know to be commutative.
+    """Match a call with its two operands in either order, for operators that dpl does not treat as commutative.
 
     >>> from tvm.relax.dpl import is_const, is_op, wildcard
     >>> lower_bound = either_order(is_op("relax.maximum"), wildcard(), is_const())
@@ -69,7 +69,7 @@ def either_order(operator: DFPattern, left: DFPattern, right: DFPattern) -> DFPa
 
 
 def constant(dtype: str | None = None, shape: tuple[int, ...] | None = None) -> DFPattern:
-    """A constant tensor, of this dtype and shape if given. What its values must be is for a rule's check.
+    """Match a constant tensor, of this dtype and shape if given; a rule's check examines its values.
 
     >>> constant("float32", shape=(7,)).match(relax.const(np.zeros(7, "float32")))
     True
@@ -81,7 +81,7 @@ def constant(dtype: str | None = None, shape: tuple[int, ...] | None = None) -> 
 
 
 def scalar(value: float, dtype: str = "float32") -> DFPattern:
-    """A constant of one element that is `value` as `dtype` rounds it, of any rank up to 5.
+    """Match a one-element constant, of rank 5 at most, that equals `value` rounded to `dtype`.
 
     >>> scalar(0.5).match(relax.const(np.full((1, 1), 0.5, "float32")))
     True
@@ -94,7 +94,7 @@ def _tensor(*shape: int) -> relax.Var:
 
 
 def non_consuming(pattern: DFPattern) -> DFPattern:
-    """A pattern of what `pattern` matches, that binds none of its parts.
+    """Return a pattern that matches what `pattern` does, but whose inner values may have other users.
 
     Upstream's matcher forgets what it bound below a negation that fails, so nothing but the whole is remembered.
     """
@@ -102,5 +102,5 @@ def non_consuming(pattern: DFPattern) -> DFPattern:
 
 
 def including(match: Match, part: str) -> Match:
-    """The match with the source nodes of a part that it peeks at, for the replacement does the work of both."""
+    """Add the source nodes of a non-consuming part to a match, because the replacement does its work too."""
     return replace(match, nodes=union((sources_of(match.values[part]), match.nodes)))

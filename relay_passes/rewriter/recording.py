@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules do while a phase runs, for who wants to know: hits for statistics, explanations for a user.
+"""Records of the rules that ran: counts for statistics, explanations for users.
 
     with recording() as record:
         canonicalize(mod)
@@ -68,7 +68,7 @@ def _elsewhere(findings: Iterable[_Finding], known: Iterable[Names]) -> tuple[_F
 
 @dataclass
 class Record:
-    """The rules that `apply_rules` ran, by name, in the order in which each was first tried; and passes."""
+    """The rules and passes that ran, by name, with where they applied."""
 
     _runs: dict[str, _Runs] = field(default_factory=dict)
     passes: dict[str, Explanation] = field(default_factory=dict)
@@ -80,12 +80,12 @@ class Record:
         runs.applied += explanation.applied
 
     def hits(self) -> Counter[str]:
-        """How often each rule and pass was applied; 0 for those that never were."""
+        """Return how often each rule and pass applied; 0 for those that never did."""
         rules = {name: len(runs.applied) for name, runs in self._runs.items()}
         return Counter(rules | {name: len(done.applied) for name, done in self.passes.items()})
 
     def explanation(self, name: str) -> Explanation | None:
-        """Where the rule or pass of this name applied, and where it did not or nearly matches; None if it never ran."""
+        """Return where a rule or pass applied, was rejected or nearly matched; None if it never ran."""
         return self._runs[name].explanation() if name in self._runs else self.passes.get(name)
 
 
@@ -94,7 +94,7 @@ _CURRENT: ContextVar[Record | None] = ContextVar("record", default=None)
 
 @contextmanager
 def recording() -> Iterator[Record]:
-    """Record what rules do inside; of nested records the innermost is written."""
+    """Open a scope whose rule applications are recorded; the innermost scope records."""
     record = Record()
     token = _CURRENT.set(record)
     try:
@@ -104,14 +104,14 @@ def recording() -> Iterator[Record]:
 
 
 def note(rule: Rule, mod: IRModule, explanation: Explanation) -> None:
-    """Write a run of `rule` to the current record, if there is one."""
+    """Add a run of `rule` to the current record, if there is one."""
     current = _CURRENT.get()
     if current is not None:
         current.note(rule, mod, explanation)
 
 
 def note_pass(name: str, explanation: Explanation) -> None:
-    """Write what a pass did to the current record, if there is one."""
+    """Add a pass's explanation to the current record, if there is one."""
     current = _CURRENT.get()
     if current is not None:
         current.passes[name] = explanation

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rewrite rule: a pattern, a check that says why not, and a rewrite; and what applying one found."""
+"""Rewrite rules: a pattern, a check that returns rejections with reasons, and a rewrite."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes are tested by what they leave: a pattern is there so often, or not at all."""
+"""Test helper that counts the matches of a pattern in a module."""
 
 from collections import Counter
 

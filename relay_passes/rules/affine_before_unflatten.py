@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shift or a scale comes before the last axis is split, where products' kernels take it in.
+"""A shift or scale after a reshape that splits the last axis moves before it, where a product's kernel can fuse it.
 
     reshape(x, (…, h, k)) + c    →    reshape(x + reshape(c, (h · k)), (…, h, k))
     reshape(x, (…, h, k)) · c    →    reshape(x · reshape(c, (h · k)), (…, h, k))

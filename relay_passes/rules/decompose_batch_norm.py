@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BatchNorm that nothing before it takes in becomes a scale and a shift, which what follows may.
+"""A BatchNorm that cannot be folded into the call before it becomes a multiplication and an addition.
 
     batch_norm(x, gamma, beta, mean, var)    →    x·s + t
     where s = gamma / sqrt(var + epsilon) and t = beta - mean·s, one number a channel

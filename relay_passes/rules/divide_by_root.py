@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Division by square roots becomes a multiplication, where that saves divisions, or nothing at all.
+"""Division by square roots becomes multiplication by rsqrt, where that saves divisions.
 
     x / sqrt(y)    →    x·rsqrt(y)        y with fewer elements than x: one division a row, not one an element
     1 / sqrt(y)    →    rsqrt(y)
@@ -25,7 +25,7 @@ _quotient = is_op("relax.divide")(_x, _root)
 
 
 def check(match: Match) -> Match | Rejection:
-    """The roots are fewer than the quotients, or these are reciprocals."""
+    """There are fewer roots than quotients, or the dividend is 1."""
     roots, quotients = static_shape(match.values["root"]), static_shape(match.values["quotient"])
     if roots is None or quotients is None:
         return match.reject("shape is not static")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scale and shift after a norm go into the norm's own.
+"""A scale or a shift after a norm is folded into the norm's constants.
 
     layer_norm(x, gamma, beta) · s    →    layer_norm(x, gamma · s, beta · s)
     layer_norm(x, gamma, beta) + t    →    layer_norm(x, gamma, beta + t)

@@ -37,7 +37,7 @@ _MAKE: dict[str, Callable[..., Expr]] = {
 
 
 def check(match: Match) -> Match | Rejection:
-    """What is padded, and with what, is what the operator would do itself."""
+    """The pad's axes and value are those that the operator's own padding would have."""
     pad = match.values["pad"].attrs
     if pad.pad_mode != "constant":
         return match.reject("pad mode is not constant", limit="constant", actual=pad.pad_mode)

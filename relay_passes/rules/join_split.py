@@ -33,7 +33,7 @@ def check(match: Match) -> Match | Rejection:
 
 
 def rewrite(match: Match) -> Expr:
-    """What was split."""
+    """The operand of the split."""
     return match.operands["x"]
 
 

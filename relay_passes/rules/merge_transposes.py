@@ -20,7 +20,7 @@ _outer = is_op("relax.permute_dims")(_inner)
 
 
 def check(match: Match) -> Match:
-    """Two transposes always make one; its sources are those of both."""
+    """Two transposes always merge; the source nodes are those of both."""
     return including(match, "inner")
 
 

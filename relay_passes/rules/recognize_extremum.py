@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The extremum of tensors that are stacked to find it, as TVM imports ONNX Max and Min.
+"""A maximum or minimum over stacked tensors, as TVM imports ONNX Max and Min, becomes a chain of binary operators.
 
     max(stack((a, b, …), 0), axis=0)    →    maximum(maximum(a, b), …)
     min(stack((a, b, …), 0), axis=0)    →    minimum(minimum(a, b), …)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hard sigmoid in the one form that there is no division in. Relax has no operator for it.
+"""Hard sigmoid and hard swish in one form without a division. Relax has no operator for them.
 
     clip(x + 3, 0, 6) / 6         →    clip(x · ⅙ + ½, 0, 1)
     clip(x + 3, 0, 6) · ⅙         →    clip(x · ⅙ + ½, 0, 1)

@@ -20,7 +20,7 @@ _product = is_op("relax.multiply")(_x, is_op("relax.sigmoid")(_x))  # matches th
 
 
 def check(match: Match) -> Match | Rejection:
-    """Nothing but the form is asked for."""
+    """Every match of the pattern is a SiLU."""
     return match
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic with a neutral constant goes.
+"""Arithmetic with a neutral constant is removed.
 
     x·1, x / 1, x + 0, x - 0, x^1    →    x
 
@@ -40,7 +40,7 @@ def check(match: Match) -> Match | Rejection:
 
 
 def rewrite(match: Match) -> Expr:
-    """What there was before."""
+    """The other operand."""
     return match.operands["x"]
 
 

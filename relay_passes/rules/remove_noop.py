@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that return their operand as it is go.
+"""Calls that return their operand unchanged are removed.
 
     astype(x) to the dtype of x            reshape, squeeze, … to the shape of x      broadcast_to(x) its own shape
     permute_dims(x) that moves no axis     strided_slice(x) of everything             concat((x,))
@@ -55,7 +55,7 @@ def check(match: Match) -> Match | Rejection:
 
 
 def rewrite(match: Match) -> Expr:
-    """What there was before."""
+    """The operand."""
     return match.operands["x"]
 
 

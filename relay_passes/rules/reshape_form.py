@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes a shape and moves no element is written as a reshape.
+"""Calls that change a shape and move no element become reshapes.
 
     squeeze(x), expand_dims(x), flatten(x), batch_flatten(x)         →    reshape(x, shape)
     permute_dims(x) that keeps the order of the axes longer than 1   →    reshape(x, shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A value that is rounded after it was moved is rounded before: where it is computed, which costs a kernel nothing.
+"""A cast to a smaller dtype after a data movement goes before it, where the producer's kernel can fuse it.
 
     float16(permute_dims(x))    →    permute_dims(float16(x))      likewise reshape, expand_dims, squeeze, flatten
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scale of int8 weights, whose data is float, follows the product: weights stay int8 in memory.
+"""The scale of int8 weights of a product with float data is applied after the product: weights stay int8 in memory.
 
     matmul(x, dequantize(Q, s))                   →    matmul(x, Q)·s        s one number, or one an output channel
     matmul(x, dequantize(permute_dims(Q), s))     →    likewise, with Q permuted

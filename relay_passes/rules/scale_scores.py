@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention's scale, where an exporter puts a root of it on each factor, goes after their product.
+"""Attention's scale, of which exporters put a root on each factor, is applied once to their product.
 
     softmax(matmul(q · a, k · b) + mask)    →    softmax(matmul(q, k) · (a · b) + mask)
     with one of the scales or both, with and without the mask; a and b are one number each

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of binary16 are summed up in binary32 and rounded once, whatever the model says of their sums.
+"""Products of binary16 are accumulated in binary32 and rounded once, whatever accumulator dtype the model states.
 
     anchor(x, w)    →    float16(anchor(x, w, out_dtype=float32))
 

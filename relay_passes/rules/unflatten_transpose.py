@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transpose of matrices that are flattened into one batch for it needs no reshape.
+"""A transpose of the last two axes, between reshapes that flatten and restore the leading axes, needs no reshape.
 
     reshape(permute_dims(reshape(x, (b, m, n)), (0, 2, 1)), (…, n, m))    →    permute_dims(x, the last two axes)
     where x has the shape (…, m, n)

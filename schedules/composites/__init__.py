@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels are asked for: the vocabulary of composites, their descriptions, and workloads."""
+"""The interface between graph and kernels: the vocabulary of composites, their specs, and workloads."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attributes of a composite's anchor: text in a `Workload`, which is hashed and stored, and typed for its readers.
+"""The attributes of a composite's anchor: stored as text in a `Workload`, parsed into typed records for kernels.
 
 What reads or writes the text stands here alone.
 """
@@ -32,7 +32,7 @@ class Convolution:
 
     @classmethod
     def of(cls, workload: Workload) -> "Convolution":
-        """Those of a workload whose anchor is one."""
+        """Parse the attributes of a workload whose anchor is a two-dimensional convolution."""
         attributes = dict(workload.attributes)
         (down, across), (below, beside) = (numbers(attributes, name) for name in ("strides", "dilation"))
         top, left, bottom, right = numbers(attributes, "padding")
@@ -44,15 +44,15 @@ class Convolution:
 
 
 def encoded(value: Any) -> str:
-    """An attribute as text: a sequence as "[1, 2]", a float as the shortest text that reads back as the same."""
+    """Encode an attribute as text: a tuple as "[1, 2]", a float as the shortest text that parses to the same value."""
     return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
 def numbers(attributes: Mapping[str, str], name: str) -> tuple[int, ...]:
-    """An attribute of several integers."""
+    """Parse an attribute that is a list of integers."""
     return tuple(int(number) for number in ast.literal_eval(attributes[name]))
 
 
 def is_false(attributes: Mapping[str, str], name: str) -> bool:
-    """Whether an attribute is there, and false."""
+    """Whether an attribute is present and is False."""
     return attributes.get(name) == encoded(False)

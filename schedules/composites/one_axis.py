@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution along one axis as one along two, of which the first has length 1.
+"""Lowering of conv1d as conv2d, whose first spatial axis has length 1.
 
     conv1d of x [N, W, C] by w [O, W, I]    →    conv2d of x [N, 1, W, C] by w [O, 1, W, I]
 
@@ -22,7 +22,7 @@ _NEUTRAL = {"strides": 1, "dilation": 1, "padding": 0, "output_padding": 0}
 
 
 def widened(composite: Composite) -> Composite:
-    """The same with two spatial axes, if it is a convolution along one; itself otherwise."""
+    """Return a conv1d composite as the conv2d of the same values; return any other composite unchanged."""
     workload = composite.workload
     if ONE not in workload.composite:
         return composite
@@ -49,7 +49,7 @@ def widened(composite: Composite) -> Composite:
 
 
 def as_called(func: tirx.PrimFunc, workload: Workload) -> tirx.PrimFunc:
-    """A kernel's function, built for the `widened` workload, with its tensors in the shapes of `workload`."""
+    """Return a kernel that was built for the `widened` workload with argument shapes of the original `workload`."""
     shapes = [operand.shape for operand in workload.inputs]
     tensors = zip(
         (*func.params[: len(shapes)], func.params[-1]), (*shapes, workload.output_shape), strict=True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transposed convolution of data [N, H, W, C], and the ordinary convolutions that its output consists of.
+"""Geometry of a transposed convolution of data [N, H, W, C], and the ordinary convolutions that it decomposes into.
 
     y[n, oy, ox, o] = sum over ky, kx, i of x[n, iy, ix, i] * w[o, ky, kx, i]
     iy = (oy + top - ky * dilation) / stride, and ix alike, where both are whole and inside of the data
@@ -19,7 +19,7 @@ from schedules.composites.attributes import encoded, numbers
 
 @dataclass(frozen=True)
 class Phase:
-    """Outputs of one axis that meet the same taps.
+    """The outputs along one axis, a stride apart, that are computed from the same kernel taps.
 
     Attributes:
         first: The first of them; the next is a stride further.
@@ -37,7 +37,7 @@ class Phase:
 
     @property
     def stop(self) -> int:
-        """One past the last input that is met."""
+        """One past the last input that the phase reads, in elements of the axis."""
         return self.start + self.count + (len(self.taps) - 1) * self.step
 
 
@@ -62,7 +62,7 @@ class Axis:
     outputs: int
 
     def phases(self) -> tuple[Phase, ...]:
-        """All outputs, in phases; one whose outputs meet no tap has no `taps`."""
+        """Return the phases, which cover all outputs; a phase that no tap contributes to has empty `taps`."""
         found = []
         for first in range(min(self.stride, self.outputs)):
             at = first + self.before
@@ -76,7 +76,7 @@ class Axis:
         return tuple(found)
 
     def border(self) -> tuple[int, int]:
-        """Inputs before and after the data that some output meets."""
+        """Return the numbers of zero inputs that outputs read before and after the data."""
         phases = [phase for phase in self.phases() if phase.taps]
         before = max((-phase.start for phase in phases), default=0)
         after = max((phase.stop - self.size for phase in phases), default=0)
@@ -85,7 +85,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Which input each tap of each output meets.
+    """Shapes and parameters of a transposed convolution.
 
     Attributes:
         data: [N, H, W, C].
@@ -107,7 +107,7 @@ class Geometry:
 
     @classmethod
     def read(cls, data: Sequence[int], weights: Sequence[int], attributes: Mapping[str, str]) -> "Geometry":
-        """From attributes as text, such as those of `relax.nn.conv2d_transpose`."""
+        """Parse the attributes of a `relax.nn.conv2d_transpose`, given as text."""
         window = {
             name: numbers(attributes, name) for name in ("strides", "padding", "output_padding", "dilation")
         }
@@ -115,13 +115,13 @@ class Geometry:
 
     @property
     def attributes(self) -> dict[str, str | int]:
-        """What `read` reads."""
+        """The attributes as text, as `read` parses them."""
         names = ("strides", "padding", "output_padding", "dilation")
         return {"groups": self.groups, **{name: encoded(getattr(self, name)) for name in names}}
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
-        """Rows and columns."""
+        """The row axis and the column axis."""
         rows, columns = (
             Axis(
                 size,
@@ -151,7 +151,7 @@ class Geometry:
 
     @property
     def output(self) -> tuple[int, int, int, int]:
-        """[N, H, W, C] of the result."""
+        """Shape of the result, [N, H, W, C]."""
         rows, columns = self.axes
         return self.data[0], rows.outputs, columns.outputs, self.weights[0] * self.groups
 
@@ -161,7 +161,7 @@ Read = Callable[[ir.Expr], ir.Expr]
 
 
 def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Read) -> te.Tensor:
-    """The sums, as defined above, as plain loops over the taps from the last to the first.
+    """Build the TE expression of the sums, as plain loops over the taps from the last to the first.
 
     So no loop is subtracted in a quotient: TVM's FlattenBuffer takes (c - k) // d for k // -d + c // d.
 
@@ -180,7 +180,7 @@ def compute(x: te.Tensor, w: te.Tensor, geometry: Geometry, dtype: str, read: Re
     i = te.reduce_axis((0, depth), "i")
 
     def meets(axis: Axis, output: ir.Expr, back: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """The input that a tap, counted from the last, of an output meets, and whether there is one."""
+        """Return the input index that a tap, counted from the last, reads for an output, and whether it exists."""
         at = output + (axis.before - (axis.kernel - 1) * axis.dilation) + back * axis.dilation
         place = tirx.floordiv(at, axis.stride)
         inside = tirx.all(at >= 0, place < axis.size)

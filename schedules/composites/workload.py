@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel is asked to compute: a composite Relax function as a frozen, hashable record; `parse` reads it."""
+"""`Workload`: what a kernel is asked to compute, as a frozen, hashable record of a composite Relax function."""
 
 import math
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ class Operand:
 
     @property
     def seen(self) -> tuple[int, ...]:
-        """Its shape as the anchor sees it, after the permutation."""
+        """Shape as the anchor reads it, after the permutation."""
         return tuple(self.shape[axis] for axis in self.axes) if self.axes else self.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements between neighbours along each axis that the anchor sees."""
+        """Stride in elements of each axis, in the order in which the anchor reads them."""
         own = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
         return tuple(own[axis] for axis in self.axes) if self.axes else own
 
 
 @dataclass(frozen=True)
 class Step:
-    """One epilogue step as it occurs.
+    """One epilogue step of a workload.
 
     Attributes:
         name: Name of the `EpilogueStep`.
@@ -57,7 +57,7 @@ class Step:
     parameters: tuple[tuple[str, int | float | str], ...] = ()
 
     def parameter(self, name: str) -> int | float | str:
-        """The parameter of that name."""
+        """Return the value of a parameter."""
         return dict(self.parameters)[name]
 
 
@@ -75,18 +75,18 @@ class Pad:
 
     @classmethod
     def spatial(cls, padding: Sequence[int], value: float) -> "Pad":
-        """The padding of a convolution, (top, left, bottom, right), of data [N, H, W, C]."""
+        """Return the pad of data [N, H, W, C] for a convolution's padding (top, left, bottom, right)."""
         top, left, bottom, right = padding
         return cls(((0, 0), (top, bottom), (left, right), (0, 0)), value)
 
     def padded(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape with the border."""
+        """Return the shape of the padded tensor."""
         return tuple(size + sum(width) for size, width in zip(shape, self.widths, strict=True))
 
 
 @dataclass(frozen=True)
 class Magnitude:
-    """What integer accumulators are proven to stay below, from the weights.
+    """Accumulator bounds of an integer product, proven from its weights.
 
     Attributes:
         accumulator: Power of two that |acc| is below, the offset included.
@@ -103,7 +103,7 @@ class Magnitude:
 
 @dataclass(frozen=True)
 class Workload:
-    """One composite without the values of its constants.
+    """A composite without the values of its constants.
 
     Attributes:
         composite: Name of its `CompositeSpec`.
@@ -129,12 +129,12 @@ class Workload:
     affine: tuple[int, int] | None = None
 
     def step(self, name: str) -> Step | None:
-        """The epilogue step of that name, or None."""
+        """Return the epilogue step of that name, or None."""
         return next((step for step in self.epilogue if step.name == name), None)
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
-        """The composite's parameters in order, each once, however often it is read."""
+        """The composite's parameters in order, each once even if it is read several times."""
         read = (*self.operands, *(step.operand for step in self.epilogue if step.operand))
         by_index = {operand.index: operand for operand in read if operand.kind == "input"}
         return tuple(by_index[index] for index in sorted(by_index))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no kernel takes: the loops that LegalizeOps and FuseTIR leave, as vector code.
+"""Vector code for the TIR loops that LegalizeOps and FuseTIR leave for operators that no hand-written kernel takes.
 
     parse.parse         a PrimFunc as stages, one loop nest each
     fusion.fuse         elementwise stages go into their readers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""argmax and argmin: where a reduction carries a place beside a value, as two plain reductions.
+"""argmax and argmin, which TVM reduces as (index, value) pairs, as two reductions of one value each.
 
     (place, value) of the first greatest x[k]  →  value = max of x[k], place = min of k where x[k] = value
 
@@ -23,7 +23,7 @@ _PLACE = "int32"
 
 
 def stages(block: SBlock, spatial: Sequence[Axis], reduced: Sequence[Axis]) -> tuple[Stage, Stage]:
-    """The reduction to the value, then the one to its first place.
+    """Return the reduction to the extreme value, and the reduction to the first index that has it.
 
     Raises:
         UnsupportedError: The block is not that of an argmax or argmin along one axis, first place wins.

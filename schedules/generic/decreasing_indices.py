@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quotients of offsets that fall along an axis, in the form that TVM's passes keep.
+"""Floor divisions and modulos in offsets that decrease along a loop, in a form that TVM's passes keep.
 
 FlattenBuffer of TVM 0.27 takes (c - i) // d for i // -d + c // d, and (c - i) % d likewise, where i is a loop: it
 reads another element if c is no multiple of d. It looks into floored quotients alone, so that these become truncated
@@ -18,7 +18,10 @@ _TRUNCATED = {prim.FloorDiv: prim.Div, prim.FloorMod: prim.Mod}
 
 
 def truncated(offset: ir.Expr, axes: Sequence[Axis], analyzer: sym.Analyzer) -> ir.Expr:
-    """An offset without floored quotients that fall along one of the axes, which `analyzer` knows the bounds of."""
+    """Rewrite floor division and modulo by constants, where the dividend may decrease along an axis, as truncated ones.
+
+    `analyzer` knows the bounds of the axes.
+    """
 
     def change(expr: ir.Expr) -> ir.Expr | None:
         if type(expr) not in _TRUNCATED or not isinstance(expr.b, prim.IntImm) or not _falls(expr.a, axes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops as they are scheduled without tuning: `schedules.generic`, in the form of a kernel."""
+"""The default schedule of generic loops, `schedules.generic.schedule`, behind the interface of a kernel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,40 +18,40 @@ NAME = GENERIC
 
 @dataclass(frozen=True)
 class Params:
-    """There is one schedule."""
+    """Parameters of the default schedule: none."""
 
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes all loops."""
+    """Accept every workload of generic loops."""
     return loop_workload.matches(NAME, workload)
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The one schedule."""
+    """Return the empty parameters."""
     return Params()
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """The one schedule."""
+    """Return the empty parameters alone: there is nothing to tune."""
     return (Params(),)
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles on one core, roughly; 0 where it stays as it is, of which nothing is known."""
+    """Return a rough estimate in cycles on one core; 0.0 for a function that the schedule leaves unchanged."""
     return scheduled(workload).cycles or 0.0
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Loops read constants as they are, as inputs."""
+    """Return no arrays: loops read their constants as ordinary inputs."""
     return ()
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """The function, scheduled."""
+    """Return the scheduled function under the kernel's name."""
     return scheduled(workload).func.with_attr("global_symbol", NAME)
 
 
 def scheduled(workload: Workload) -> generic.Scheduled:
-    """What `schedules.generic` makes of it."""
+    """Schedule the function of a workload by `schedules.generic.schedule` for the workload's architecture."""
     kind = {"kind": "llvm", "mtriple": f"{loop_workload.machine_of(workload)}-linux-gnu"}
     return generic.schedule(loop_workload.function_of(workload), target.Target(kind))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nests without a reduction: along the axis that the store is contiguous in, or in blocks that are transposed."""
+"""Loop nests without a reduction: vectors along the axis of contiguous stores, or blocks transposed in registers."""
 
 from collections.abc import Mapping
 
@@ -22,12 +22,12 @@ FUNCTION_LANES = 8
 
 
 def stored_along(nest: Stage) -> Axis | None:
-    """The axis that a nest is stored contiguously along."""
+    """Return the innermost axis along which the nest stores consecutive elements, or None."""
     return next((axis for axis in reversed(nest.axes) if step_of(nest.indices[0], axis.var) == 1), None)
 
 
 def emit(nest: Stage, place: Place, parallel: bool) -> str:
-    """Emits a nest; returns what was done in a few words."""
+    """Emit the code of a nest; return a short description of its form for reports."""
     offset = nest.indices[0]
     along = stored_along(nest)
     if along is None:

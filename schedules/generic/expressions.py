@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scalar TIR expressions: rebuilding, searching, and how an offset depends on an axis."""
+"""Scalar TIR expressions: traversal, substitution, and the stride of an offset along an axis."""
 
 from collections.abc import Callable, Iterator, Mapping
 
@@ -42,7 +42,7 @@ Change = Callable[[ir.Expr], ir.Expr | None]
 
 
 class UnsupportedError(ValueError):
-    """The schedule has no meaning for something; the message names it."""
+    """A function has an expression or a form that the generic schedule does not handle; the message names it."""
 
 
 def call_name(expr: ir.Expr) -> str:
@@ -74,7 +74,7 @@ def children(expr: ir.Expr) -> list[ir.Expr]:
 
 
 def with_children(expr: ir.Expr, new: list[ir.Expr]) -> ir.Expr:
-    """The expression with other operands."""
+    """Return an expression of the same kind with other operands."""
     if isinstance(expr, (*BINARY, prim.Not)):
         return type(expr)(*new)
     if isinstance(expr, prim.Cast):
@@ -89,7 +89,7 @@ def with_children(expr: ir.Expr, new: list[ir.Expr]) -> ir.Expr:
 
 
 def rebuild(expr: ir.Expr, change: Change) -> ir.Expr:
-    """Replaces what `change` has an answer for, from the root down; the answer is final."""
+    """Replace the subexpressions for which `change` returns a value, top down; replacements are not visited again."""
     answer = change(expr)
     if answer is not None:
         return answer
@@ -100,29 +100,29 @@ def rebuild(expr: ir.Expr, change: Change) -> ir.Expr:
 
 
 def substitute(expr: ir.Expr, values: Mapping[ir.Var, ir.Expr]) -> ir.Expr:
-    """The expression with variables replaced."""
+    """Replace variables of an expression by values."""
     return rebuild(expr, lambda e: values.get(e) if isinstance(e, ir.Var) else None) if values else expr
 
 
 def walk(expr: ir.Expr) -> Iterator[ir.Expr]:
-    """Every expression inside, itself first."""
+    """Yield an expression and all its subexpressions, parents first."""
     yield expr
     for child in children(expr):
         yield from walk(child)
 
 
 def loads(expr: ir.Expr) -> list[TensorLoad]:
-    """Every load, also inside indices."""
+    """Return all loads of an expression, those inside indices included."""
     return [e for e in walk(expr) if isinstance(e, TensorLoad)]
 
 
 def uses(expr: ir.Expr, var: ir.Var) -> bool:
-    """Whether the variable occurs."""
+    """Whether an expression contains a variable."""
     return any(isinstance(e, ir.Var) and e.same_as(var) for e in walk(expr))
 
 
 def step_of(offset: ir.Expr, var: ir.Var) -> int | None:
-    """By how much an offset grows when `var` grows by one; None if not by a constant."""
+    """Return by how much an offset grows when `var` grows by 1; None if that is not a constant."""
     if not uses(offset, var):
         return 0
     found = sym.detect_linear_equation(offset, [var])
@@ -130,11 +130,11 @@ def step_of(offset: ir.Expr, var: ir.Var) -> int | None:
 
 
 def lanes_of(expr: ir.Expr) -> int:
-    """How many lanes a value has; 1 for a scalar."""
+    """Return the number of lanes of a value's dtype; 1 for a scalar."""
     _, separator, lanes = str(expr.ty.dtype).rpartition("x")
     return int(lanes) if separator else 1
 
 
 def element(expr: ir.Expr) -> str:
-    """Dtype of one lane."""
+    """Return the dtype of one lane."""
     return str(expr.ty.dtype).partition("x")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Greatest and least where TVM's loops give another value, or there are none.
+"""Loops of `relax.max` and `relax.min` for booleans, which TVM lacks, and for floats, where TVM's start value is wrong.
 
 of truths      whether any is true, or all are
 of floats      begin with an infinity: TVM's begin with the greatest finite number, and say of a row of
@@ -26,7 +26,7 @@ _OF_FLOATS = {
 
 
 def extremum(builder: relax.BlockBuilder, call: ir.Call) -> ir.Expr:
-    """The loops of a `relax.max` or `relax.min`; TVM's own for integers."""
+    """Legalise a `relax.max` or `relax.min` of booleans or floats; integers go to TVM's legalisation."""
     (data,), attrs, name = call.args, call.attrs, call.op.name
     axes = None if attrs.axis is None else [int(axis) for axis in attrs.axis]
     dtype = str(data.ty.dtype)

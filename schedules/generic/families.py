@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nests come out as whole vectors from end to end: they are kernels in their own right, and get a name.
+"""Families of loop nests that are vector code throughout: a function of such nests is reported under a family's name.
 
     elementwise    along the axis that is stored contiguously: every load is a vector or a splat, or TBL of a byte
     transpose      read along another axis than written, in blocks that are turned in registers
@@ -61,7 +61,7 @@ _VECTOR_FUNCTIONS = frozenset(
 
 @dataclass(frozen=True)
 class Where:
-    """Where a nest is.
+    """The context of a nest.
 
     Attributes:
         rows: How often it is run.
@@ -74,7 +74,7 @@ class Where:
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of nests.
+    """A named family of nests.
 
     Attributes:
         name: As reports have it.
@@ -86,7 +86,7 @@ class Family:
 
 
 def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Rejection, ...]]:
-    """The name of a function of these nests, or "generic" and why some nest belongs to no family."""
+    """Return the family name of a function of these nests, or "generic" and why one of them fits no family."""
     names = set()
     for nest in nests:
         answers = {family.name: family.matches(nest, where) for family in FAMILIES}

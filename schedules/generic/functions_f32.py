@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TIR's functions of binary32 as vector code, without a call a lane.
+"""TIR's math functions of binary32 (exp, erf, log, extrema) as inlined vector code instead of a libm call per lane.
 
 Bounds, with eps = 2^-24: exp 4, log 2 and erf 6 eps of the value, sigmoid and tanh as in `activation_f32`. exp is 0
 below -88 and infinity above 89; a NaN stays a NaN.
@@ -18,7 +18,7 @@ from schedules.kernels.epilogues import activation_f32
 
 
 def exp(v: Vector, x: ir.Expr) -> ir.Expr:
-    """e**x."""
+    """Emit e**x."""
     near = v.minimum(v.maximum(x, activation_f32.EXP_LOW), activation_f32.EXP_HIGH)
     scale, rest = reduced(v, near, base_e=True)
     # The sum first: of two terms, infinity times a negative number would be one.
@@ -26,7 +26,7 @@ def exp(v: Vector, x: ir.Expr) -> ir.Expr:
 
 
 def erf(v: Vector, x: ir.Expr) -> ir.Expr:
-    """By the ratio of polynomials that is fitted to erf of x over the root of 2."""
+    """Emit the error function of x, by the rational polynomial that `activation_f32` fits to erf of x / sqrt(2)."""
     limit = activation_f32.ERF_LIMIT / math.sqrt(2)
     near = T.Bind(v.minimum(v.maximum(x, -limit), limit) * v.const(math.sqrt(2)))
     square = T.Bind(near * near)
@@ -58,7 +58,7 @@ LEAST_NORMAL = 2.0**-126
 
 
 def log(v: Vector, x: ir.Expr) -> ir.Expr:
-    """The natural logarithm, of the exponent and of the rest: x is 2^e (1 + f)."""
+    """Emit the natural logarithm, from the exponent and the significand: x = 2^e (1 + f)."""
 
     def integer(value: int) -> ir.Expr:
         scalar = tirx.IntImm("int32", value)
@@ -92,7 +92,7 @@ FUNCTIONS: dict[str, Callable[[Vector, ir.Expr], ir.Expr]] = {
 
 
 def extremum(kind: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """IEEE 754-2019 "maximum" or "minimum", FMAX or FMIN: of a number and a NaN the NaN."""
+    """Emit IEEE 754-2019 maximum or minimum (FMAX, FMIN), which returns a NaN if an operand is one."""
     dtype = str(a.ty.dtype)
     lanes, bits = lanes_of(a), dtype.partition("x")[0].removeprefix("float")
     return tirx.call_llvm_pure_intrin(dtype, f"llvm.{kind}.{f'v{lanes}' if lanes > 1 else ''}f{bits}", a, b)

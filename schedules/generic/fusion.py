@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fewer stages: elementwise ones go into those that read them, and follow reductions in registers.
+"""Fusion of stages: elementwise stages are inlined into their readers, or appended to the reduction that they read.
 
 t = f(x); y = g(t)      →  y = g(f(x))      where f is not computed much more often than before
 s = sum(x); y = f(s)    →  y = f(sum(x))    where each element of s has one reader
@@ -25,7 +25,7 @@ FUNCTION_COST = 10
 
 
 def fuse(program: Program) -> Program:
-    """Inlines what can be inlined; tensors that no stage writes any more are dropped."""
+    """Inline elementwise stages, merge reductions with their only reader; drop tensors that are no longer written."""
     stages = list(program.stages)
     kept = set(program.params)
     reads = _Reads()
@@ -52,12 +52,12 @@ def fuse(program: Program) -> Program:
 
 
 def values_of(stage: Stage) -> tuple[ir.Expr, ...]:
-    """What a stage computes with: its value, and a reduction's term."""
+    """Return the expressions that a stage computes: its value, and the term of its reduction if it has one."""
     return (stage.value, stage.reduction.term) if stage.reduction else (stage.value,)
 
 
 def cost(expr: ir.Expr) -> int:
-    """Operations of an elementwise expression, without loads, casts and the arithmetic of indices."""
+    """Count the operations of an elementwise expression, without loads, casts and index arithmetic."""
     if isinstance(expr, TensorLoad | ir.Var | prim.IntImm | prim.FloatImm):
         return 0
     if isinstance(expr, prim.Cast):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products over sizes that are known at run time: the axis that is stored contiguously goes innermost.
+"""Loop reordering for products of run-time sizes: the axis of contiguous stores becomes the innermost loop.
 
     for i, j: { y[i, j] = 0; for k: y[i, j] += a[i, k] * b[k, j] }
         →    for i: { for j: y[i, j] = 0; for k, j: y[i, j] += a[i, k] * b[k, j] }

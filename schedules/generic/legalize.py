@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain loops of operators where TVM has none, or others that cost more."""
+"""Legalisations of Relax operators for which TVM has none, or has loops that cost more."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class _Windows:
         return (meets and self.dilation == 1) or not (self.before or self.after)
 
     def nearest(self, output: ir.Expr, tap: ir.Expr) -> ir.Expr:
-        """What a tap of a window reads; over an edge, what is nearest."""
+        """Return the index that a tap of a window reads, clamped to the data."""
         at = output * self.stride + tap * self.dilation - self.before
         at = tirx.max(at, 0) if self.before else at
         return tirx.min(at, self.size - 1) if self.after else at

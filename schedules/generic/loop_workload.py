@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that no kernel takes, as workloads: the loops that LegalizeOps and FuseTIR leave, from `arm_ext.lower`.
+"""Functions that no hand-written kernel takes, as workloads: the loops that LegalizeOps and FuseTIR leave.
 
 A workload of `COMPOSITE` has the function's tensors as inputs and result, and the function itself as an attribute. Its
 variables and blocks are named anew first, as their names come from the model around it.
@@ -29,7 +29,7 @@ _KEPT = ("tirx.noalias", "s_tir")
 
 
 def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:
-    """A function as a workload.
+    """Return a function of loops as a `Workload` of the composite `loops`.
 
     Args:
         func: As FuseTIR leaves it, with its result last.
@@ -57,23 +57,23 @@ def workload_of(func: tirx.PrimFunc, machine: str) -> Workload | None:
 
 
 def function_of(workload: Workload) -> tirx.PrimFunc:
-    """The inverse of `workload_of`, but for names and attributes."""
+    """Return the function that `workload_of` stored, without its original names and attributes."""
     text = zlib.decompress(base64.b64decode(dict(workload.attributes)[_FUNCTION]))
     return tvm.ir.load_json(text.decode())
 
 
 def machine(triple: str) -> str:
-    """What a target's triple is for."""
+    """Return the architecture in a target triple, such as "aarch64"."""
     return triple.split("-")[0]
 
 
 def machine_of(workload: Workload) -> str:
-    """What a workload of loops is built for."""
+    """Return the architecture that a workload of loops is built for."""
     return dict(workload.attributes)[_MACHINE]
 
 
 def matches(kernel: str, workload: Workload) -> Match | Rejection:
-    """Takes what no kernel takes."""
+    """Match workloads of the composite `loops`."""
     if workload.composite == COMPOSITE:
         return Match("loops of TVM's operators")
     return Rejection(kernel, "it is no function of loops", COMPOSITE, workload.composite)

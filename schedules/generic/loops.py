@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops of a nest, and the pieces that an axis is covered by."""
+"""Emission of loops over axes, and the division of an axis into vectors."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from schedules.tir.emit import i64
 
 @contextmanager
 def loops(axes: Sequence[Axis], parallel: bool = False) -> Iterator[Mapping[ir.Var, ir.Expr]]:
-    """Opens one loop an axis, outermost first; if parallel, the runtime's threads share the outer ones.
+    """Open one loop per axis, outermost first; if `parallel`, the outer ones are shared by the runtime's threads.
 
     Yields:
         The value of each axis.
@@ -37,12 +37,14 @@ def loops(axes: Sequence[Axis], parallel: bool = False) -> Iterator[Mapping[ir.V
 
 
 def lanes_for(extent: int, most: int) -> int:
-    """The largest power of two of at most `most` lanes that fits."""
+    """Return the largest power of two that is at most `most` and at most `extent`."""
     return min(most, 1 << (extent.bit_length() - 1))
 
 
 def cover(extent: int, lanes: int) -> tuple[int, int | None]:
-    """Whole vectors that an axis holds, and where one more begins that ends with it, if it needs one.
+    """Return the number of whole vectors in an axis, and the start of one more that ends with the axis, or None.
+
+    The additional vector overlaps the one before it, and recomputes the same values.
 
     That one computes some elements again, to the same values.
     """
@@ -52,6 +54,6 @@ def cover(extent: int, lanes: int) -> tuple[int, int | None]:
 
 @contextmanager
 def spread(count: int, parallel: bool) -> Iterator[ir.Expr]:
-    """A loop over `count` vectors, shared by the threads if it is parallel and long enough for all of them."""
+    """Open a loop over `count` vectors; if `parallel` and long enough, it is shared by the runtime's threads."""
     with each_of(count, parallel and count >= PARALLEL_TASKS) as index:
         yield index

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops as MetaSchedule's own rules schedule them, in the form of a kernel: its parameters are a trace.
+"""Loops scheduled by MetaSchedule's rules, behind the interface of a kernel: its parameters are a trace.
 
 Rules and postprocessors are upstream's for CPUs, in upstream's order. Each seed gives one draw of every design: tiles
 that divide, levels of a computation, rfactors. What a postprocessor refuses is no candidate.
@@ -61,7 +61,7 @@ _ANNOTATIONS = (
 
 @dataclass(frozen=True)
 class Params:
-    """How loops are scheduled.
+    """A MetaSchedule trace.
 
     Attributes:
         trace: MetaSchedule's, postprocessors included, as JSON.
@@ -71,18 +71,18 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes all loops."""
+    """Accept every workload of generic loops."""
     return loop_workload.matches(NAME, workload)
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The first draw."""
+    """Return the first trace that the rules draw."""
     return candidates(workload, core)[0]
 
 
 @lru_cache(maxsize=64)
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """What the rules draw, each once; the same for the same workload and core."""
+    """Return the distinct traces that the rules draw; deterministic for a workload and core."""
     func = loop_workload.function_of(workload)
     parallel = default_schedule.estimate(workload, default_schedule.Params(), core) >= PARALLEL_CYCLES
     found = (
@@ -94,17 +94,17 @@ def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Nothing is known before it is measured: as much as without tuning."""
+    """Return the default schedule's estimate: nothing is known of a trace before it is measured."""
     return default_schedule.estimate(workload, default_schedule.Params(), core)
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Loops read constants as they are, as inputs."""
+    """Return no arrays: loops read their constants as ordinary inputs."""
     return ()
 
 
 def build(workload: Workload, params: Params) -> tirx.PrimFunc:
-    """The function with the trace applied.
+    """Return the function with the trace applied.
 
     Raises:
         ValueError: The trace is not of this function.

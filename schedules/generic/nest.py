@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stage as loop nests that vectorise: flat offsets, no conditions on axes, and as few and long axes as possible.
+"""Loop nests of a stage that vectorise: flat offsets, no conditions on axes, and as few and long axes as possible.
 
 if c <= i then a else b    →  two nests, i below c and from c (concat, pad)
 t[i / 4, i % 4]            →  i becomes two axes (a transposed tensor's reshape)
@@ -40,7 +40,7 @@ from schedules.generic.stages import (
 
 
 def nests(stage: Stage, flat: Mapping[ir.Var, tirx.Buffer], outside: Sequence[Axis] = ()) -> Iterator[Stage]:
-    """The loop nests of a stage, together covering it once.
+    """Yield the loop nests of a stage, which together compute each element once.
 
     Args:
         stage: As `fuse` leaves it.

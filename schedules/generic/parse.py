@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PrimFunc as FuseTIR leaves it, read as stages."""
+"""Parsing of a PrimFunc, as FuseTIR leaves it, into stages."""
 
 import math
 from dataclasses import replace

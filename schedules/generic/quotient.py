@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rne(x / c) between two limits, as it quantises: without FDIV, which takes as long as ten other instructions.
+"""Quantising division, round-half-even of x / c between two limits, by multiplications instead of FDIV.
 
     r = fl(1 / c), q = fl(x * r), e = fma(-q, c, x), x / c = fma(e, r, q)
 
@@ -35,7 +35,7 @@ _ALL_ONES = 1 - 2.0**-24
 
 @dataclass(frozen=True)
 class Rounded:
-    """rne(x / constant), then limited to [low, high], then plus `zero_point`."""
+    """clamp(round_half_even(x / constant), low, high) + zero_point."""
 
     x: ir.Expr
     constant: float
@@ -45,7 +45,7 @@ class Rounded:
 
 
 def rounded_quotient(expr: ir.Expr) -> Rounded | None:
-    """Reads `round(max(min(x / c, high), low))`, or `cast(max(min(round(x / c) + zero_point, high), low))`."""
+    """Match `round(max(min(x / c, high), low))` or `cast(max(min(round(x / c) + zero_point, high), low))`."""
     if call_name(expr) in ROUNDINGS:
         return _rounded(_between(expr.args[0]), 0)
     if not (isinstance(expr, prim.Cast) and element(expr).lstrip("u") in {"int8", "int16"}):
@@ -60,7 +60,7 @@ def rounded_quotient(expr: ir.Expr) -> Rounded | None:
 
 
 def compute(v: Vector, x: ir.Expr, rounded: Rounded) -> ir.Expr:
-    """The quotient, limited; it is still to be rounded."""
+    """Emit the clamped quotient, not yet rounded."""
     c = np.float32(rounded.constant)
     limited = v.minimum(v.maximum(x, -_last(-rounded.low, c)), _last(rounded.high, c))
     reciprocal = v.const(float(np.float32(1) / c))

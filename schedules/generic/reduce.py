@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nests with a reduction: accumulators in registers, along an axis of the result or along one that is reduced.
+"""Loop nests with a reduction: accumulators in registers, in lanes along an axis of the result or a reduced one.
 
 Sums of bytes are taken in 16 bits as far as these hold them, by one widening addition for eight bytes.
 
@@ -29,14 +29,14 @@ ROWS = 4
 
 
 def emit(nest: Stage, place: Place, parallel: bool) -> str:
-    """Emits a nest; returns what was done in a few words."""
+    """Emit the code of a nest with a reduction; return a short description of its form for reports."""
     if nest.reduction is None:
         raise ValueError("a nest without a reduction")
     return _Tile(nest, nest.reduction, vector_axis(nest, nest.reduction), place).emit(parallel)
 
 
 def vector_axis(nest: Stage, reduction: Reduction) -> Axis | None:
-    """The axis along which most is contiguous: the one with the fewest loads and stores of single elements."""
+    """Return the axis to vectorise: that with the fewest loads and stores of single elements; None if none is."""
     found = loads(reduction.term)
 
     def price(axis: Axis) -> float:
@@ -58,7 +58,7 @@ UNROLL = 4
 
 
 def byte_sum(nest: Stage) -> ir.Expr | None:
-    """The byte that a nest sums up in 32 bits along an axis that is long enough, or None."""
+    """Return the 8-bit tensor load that a nest sums in int32 along an axis of at least `UNROLL`; None for others."""
     found = nest.reduction
     if found is None or found.kind != "sum" or not isinstance(found.term, prim.Cast):
         return None
@@ -232,7 +232,7 @@ class _Tile:
 
 
 def combine(kind: Kind, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """Two partial results as one."""
+    """Combine two partial results of a reduction."""
     if kind in {"max", "min"}:
         if element(a).startswith("float"):
             return functions_f32.extremum({"max": "maximum", "min": "minimum"}[kind], a, b)

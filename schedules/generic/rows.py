@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stages that all go through the same rows: such as those of softmax and layer norm.
+"""Loop fusion across stages that go through the same rows, such as those of softmax and layer norm.
 
     for row: t[row] = f(x[row])
     for row: y[row] = g(t[row])      →      for row: { t = f(x[row]); y[row] = g(t) }
@@ -34,7 +34,7 @@ class Rows:
 
 
 def share_rows(program: Program) -> Rows:
-    """Takes as many loops as possible out of all stages."""
+    """Move as many outer loops as possible out of all stages, to be run once around them."""
     stages = [without_units(stage) for stage in program.stages]
     depth = 0
     if len(stages) > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule of a function that no kernel takes."""
+"""The generic schedule: vector code and threads for a function that no hand-written kernel takes."""
 
 import math
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Scheduled:
 
 
 def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
-    """Schedules a PrimFunc of plain loops; any other is returned as it is.
+    """Schedule a PrimFunc of plain loops; return any other unchanged, with the reason.
 
     Args:
         func: As FuseTIR leaves it: arguments are dense tensors.
@@ -113,7 +113,7 @@ class _Emitter:
     nests: list[Stage] = field(default_factory=list)
 
     def said(self) -> str:
-        """What was done, as text."""
+        """Return the description of what was done, for reports."""
         rows = " x ".join(str(axis.extent) for axis in self.rows.axes)
         return (f"rows of {rows}: " if rows else "") + "; ".join(dict.fromkeys(self.done))
 
@@ -124,7 +124,7 @@ class _Emitter:
             self.buffers[self.flat[tensor]] = T.alloc_buffer((size,), str(tensor.ty.dtype), layout=None)
 
     def stages(self, at: Mapping[ir.Var, ir.Expr], parallel: bool) -> None:
-        """All stages, one after the other."""
+        """Emit all stages, one after the other."""
         for stage in self.rows.program.stages:
             threads = parallel and _cycles(stage) >= PARALLEL_CYCLES
             for nest in nests(stage, self.flat, self.rows.axes):
@@ -133,7 +133,7 @@ class _Emitter:
                 self.done.append(emit(nest, Place(at, self.buffers, self.neon), threads))
 
     def rows_in_tasks(self) -> None:
-        """All stages row by row; many rows are shared by the runtime's threads."""
+        """Emit all stages row by row; the runtime's threads share many rows."""
         axes, program = self.rows.axes, self.rows.program
         count = math.prod(axis.extent for axis in axes)
         big = count * sum(_cycles(stage) for stage in program.stages) >= PARALLEL_CYCLES

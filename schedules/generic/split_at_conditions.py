@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stage cut where its conditions on axes change, such as those of concat and pad: no part then has any."""
+"""Splitting of a stage at the places where conditions on its axes change, as those of concat and pad do."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ _COMPARE: dict[type, Callable[[int], bool]] = {
 
 
 def parts(stage: Stage) -> Iterator[Stage]:
-    """The stage cut where conditions change; together they cover it once."""
+    """Split a stage where conditions on its axes change; yield it whole if that takes more than `_MOST_NESTS` parts."""
     cuts: dict[ir.Var, set[int]] = {axis.var: set() for axis in stage.axes}
     for expr in expressions(stage):
         for inner in walk(expr):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function as stages: each one loop nest that computes one tensor."""
+"""The IR of the generic schedule: a function as stages, each of which is one loop nest that computes one tensor."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Reduction:
-    """What a stage sums up (or multiplies, …) for each of its elements.
+    """The reduction of a stage: how the terms of each output element are combined.
 
     Attributes:
         kind: How terms are combined.
@@ -44,7 +44,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Stage:
-    """`target[indices] = value` for all axes; axes of extent 1 are left out."""
+    """`target[indices] = value` for all values of the axes."""
 
     target: ir.Var
     axes: tuple[Axis, ...]
@@ -54,19 +54,19 @@ class Stage:
 
     @property
     def size(self) -> int:
-        """Elements that it writes."""
+        """Number of elements that the stage writes."""
         return math.prod(axis.extent for axis in self.axes)
 
     @property
     def work(self) -> int:
-        """Elements that it computes or combines."""
+        """Number of elements that the stage computes, or combines if it reduces."""
         terms = self.reduction.axes if self.reduction else ()
         return self.size * math.prod(axis.extent for axis in terms)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A function: its arguments, the tensors that live inside, and its stages in order."""
+    """A function: its arguments, its temporary tensors, and its stages in program order."""
 
     params: tuple[ir.Var, ...]
     temporaries: tuple[ir.Var, ...]
@@ -85,7 +85,7 @@ def shape_of(buffer: ir.Var) -> tuple[int, ...]:
 
 
 def each(stage: Stage, function: Callable[[ir.Expr], ir.Expr]) -> Stage:
-    """The stage with a function applied to all its expressions."""
+    """Apply a function to the indices, the value, and the reduction's term and initial value of a stage."""
     reduction = stage.reduction
     if reduction:
         reduction = replace(reduction, term=function(reduction.term), init=function(reduction.init))
@@ -98,18 +98,18 @@ def each(stage: Stage, function: Callable[[ir.Expr], ir.Expr]) -> Stage:
 
 
 def with_axes(stage: Stage, axes: Sequence[Axis], reduced: Sequence[Axis]) -> Stage:
-    """The stage with other axes."""
+    """Return the stage with other loop axes and reduction axes."""
     reduction = replace(stage.reduction, axes=tuple(reduced)) if stage.reduction else None
     return replace(stage, axes=tuple(axes), reduction=reduction)
 
 
 def all_axes(stage: Stage) -> tuple[Axis, ...]:
-    """The axes of the result, then those of the reduction."""
+    """Return the axes of the result, then those of the reduction."""
     return (*stage.axes, *(stage.reduction.axes if stage.reduction else ()))
 
 
 def without_units(stage: Stage) -> Stage:
-    """The stage without axes of one step."""
+    """Return the stage without axes of extent 1."""
     zero = {axis.var: tirx.IntImm(str(axis.var.ty.dtype), 0) for axis in all_axes(stage) if axis.extent == 1}
     stage = each(stage, partial(substitute, values=zero))
     reduced = stage.reduction.axes if stage.reduction else ()
@@ -117,6 +117,6 @@ def without_units(stage: Stage) -> Stage:
 
 
 def expressions(stage: Stage) -> list[ir.Expr]:
-    """Offsets, value and term."""
+    """Return the indices, the value, and the reduction's term of a stage."""
     terms = [stage.reduction.term] if stage.reduction else []
     return [*stage.indices, stage.value, *terms]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nests that read along one axis and write along another: blocks, transposed in registers.
+"""Loop nests that read along one axis and write along another: blocks that are transposed in registers.
 
 A block is computed as vectors along the axis that is read contiguously, so that conversions on the way are vector code,
 and turned round as what is stored, which is often narrower.
@@ -27,7 +27,7 @@ INTERLEAVED_LANES = 16
 
 
 def transposition(nest: Stage, along: Axis) -> Axis | None:
-    """The axis to read along, if that makes every load contiguous and reading along `along` does not."""
+    """Return the axis along which all loads are contiguous, if they are not along `along`; else None."""
     found = loads(nest.value)
     if all(step_of(load.indices[0], along.var) in {0, 1} for load in found):
         return None
@@ -39,7 +39,7 @@ def transposition(nest: Stage, along: Axis) -> Axis | None:
 
 
 def transposed_blocks(nest: Stage, along: Axis, read: Axis, place: Place, parallel: bool) -> str:
-    """Emits the nest; returns what was done in a few words."""
+    """Emit a nest in transposed blocks; return a short description of its form for reports."""
     outer = [axis for axis in nest.axes if axis is not along and axis is not read]
     interleaved = along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent
     bits = int(element(nest.value).lstrip("abdefilnotu"))

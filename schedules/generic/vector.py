@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions of a nest, computed for one element or for consecutive ones of an axis at once."""
+"""Emission of a nest's expressions, as scalars or as vectors along an axis."""
 
 import math
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _LIMITS = {prim.Max: "maximum", prim.Min: "minimum"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where the elements of a vector are.
+    """The element, or vector of consecutive elements, that an expression is emitted for.
 
     Attributes:
         at: The value of each axis; of `along` that of the first lane.
@@ -51,7 +51,7 @@ class Place:
     bind: bool = True
 
     def lane(self, number: int) -> "Place":
-        """One lane alone."""
+        """Return the place of one lane, as a scalar."""
         if self.along is None:
             return self
         at = {**self.at, self.along: self.at[self.along] + i64(number)}
@@ -59,7 +59,7 @@ class Place:
 
 
 def compute(expr: ir.Expr, place: Place) -> ir.Expr:
-    """The value of an expression: of `place.lanes` lanes, or a scalar where all lanes are alike."""
+    """Emit an expression: a vector of `place.lanes` lanes, or a scalar if all lanes are equal."""
     if isinstance(expr, ir.Var):
         value = place.at.get(expr, expr)
         is_axis = place.along is not None and expr.same_as(place.along)
@@ -80,12 +80,12 @@ def compute(expr: ir.Expr, place: Place) -> ir.Expr:
 
 
 def splat(value: ir.Expr, lanes: int) -> ir.Expr:
-    """The value in every lane, if it is a scalar."""
+    """Broadcast a scalar to `lanes` lanes; return a vector unchanged."""
     return tirx.Broadcast(value, lanes) if lanes_of(value) == 1 and lanes > 1 else value
 
 
 def store(buffer: tirx.Buffer, offset: ir.Expr, value: ir.Expr, lanes: int) -> None:
-    """Stores a value of `lanes` lanes, or one value that often."""
+    """Store a vector of `lanes` lanes at consecutive elements; a scalar is broadcast first."""
     T.buffer_store(buffer, splat(value, lanes), [offset if lanes == 1 else tirx.Ramp(offset, 1, lanes)])
 
 
@@ -182,7 +182,7 @@ def _look_up(expr: TensorLoad, buffer: tirx.Buffer, place: Place) -> ir.Expr | N
 
 
 def table_index(load: TensorLoad) -> ir.Expr | None:
-    """The byte by which a load looks up a table of 256 bytes, or None."""
+    """Return the 8-bit index of a load from a table of 256 bytes; None for other loads."""
     tensor = load.source.ty
     is_table = math.prod(int(d) for d in tensor.shape) == table_lookup.SIZE
     return _byte_index(load.indices[0]) if is_table and str(tensor.dtype) in {"int8", "uint8"} else None

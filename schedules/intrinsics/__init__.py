@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instruction families, one a file: what an instruction means beside the instruction.
+"""Instruction families, one per file: each function documents the instruction's meaning and emits it.
 
 A wrong layout is refused while a kernel is emitted. `sdot.meaning`, which `tensorize` matches against loops, states the
 strides and alignment of its buffers. The other intrinsics take vectors: these are in registers, and have no strides; of

@@ -48,7 +48,7 @@ define internal <8 x i16> @arm_bfcvtn(<8 x float> %x) alwaysinline {
 
 
 def functions() -> Any:
-    """A block inside of which the functions below may be called."""
+    """Open a scope in which the functions below may be called."""
     return T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _IR)
 
 
@@ -72,7 +72,7 @@ def bfdot(acc: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def bits(buffer: tirx.Buffer) -> tirx.Buffer:
-    """A flat bfloat16 buffer seen as int16."""
+    """Return a view of a flat bfloat16 buffer as int16."""
     check_flat("bits", buffer, "bfloat16")
     return T.decl_buffer(buffer.shape, "int16", data=buffer.data, elem_offset=buffer.elem_offset, layout=None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Powers of two and of e in binary32, by polynomials: no call, no branch, no table but that of FEXPA.
+"""Powers of two and of e in binary32 by polynomials, without calls or branches, and without tables but FEXPA's.
 
     b**x = 2**n * 2**r,  n = y rounded to a multiple of a step,  r = y - n,  2**r = 1 + r p(r),  y = x log2(b)
 
@@ -61,7 +61,7 @@ FINE = (
 
 
 def power(v: Vector, x: ir.Expr, *, base_e: bool) -> ir.Var:
-    """b**x, where it is below 2**127.5; a NaN stays one.
+    """Emit b**x, for powers below 2**127.5; a NaN stays a NaN.
 
     Args:
         v: The vectors.
@@ -74,7 +74,7 @@ def power(v: Vector, x: ir.Expr, *, base_e: bool) -> ir.Var:
 
 
 def constants(*, base_e: bool, table: bool) -> tuple[float, ...]:
-    """What `power` takes, with FEXPA or without, that is worth being held in registers."""
+    """Return the constants of `power`, with FEXPA (`table`) or without, that are best held in registers."""
     base = (LEAST / LOG2_E, LOG2_E_HIGH, LOG2_E_LOW) if base_e else (LEAST,)
     return (*base, _shifter(table), *(FINE if table else EXP))
 
@@ -84,7 +84,7 @@ def _shifter(table: bool) -> float:
 
 
 def reduced(v: Vector, x: ir.Expr, *, base_e: bool, minus_one: bool = False) -> tuple[ir.Var, ir.Var]:
-    """(2**n, r p(r)) of b**x = 2**n (1 + r p(r)), where the power is from 2**-127 up to 2**128.
+    """Emit (2**n, r p(r)) of b**x = 2**n (1 + r p(r)), for powers from 2**-127 to 2**128.
 
     Args:
         v: The vectors.

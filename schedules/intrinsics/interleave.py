@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The elements of several vectors in turn, such as for a transposition, by ZIP1 and ZIP2."""
+"""Interleaving of several vectors by ZIP1 and ZIP2, as for transposition."""
 
 from collections.abc import Sequence
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What intrinsics ask of their operands, checked while a kernel is emitted."""
+"""Checks of the operands of intrinsics, made while a kernel is emitted."""
 
 from tvm import ir, tirx
 
 
 def check(name: str, *operands: tuple[ir.Expr, str]) -> None:
-    """Raises ValueError if a value is not of the dtype and lanes that stand beside it; `name` is who asks."""
+    """Raise ValueError if a value's dtype differs from the one given beside it; `name` is the intrinsic."""
     for value, dtype in operands:
         if str(value.ty.dtype) != dtype:
             raise ValueError(f"{name}: an operand is {value.ty.dtype}, expected {dtype}")
 
 
 def check_flat(name: str, buffer: tirx.Buffer, *dtypes: str) -> None:
-    """Raises ValueError if neighbours of a buffer are not neighbours in memory, or its dtype is none of these.
+    """Raise ValueError if a buffer is not one-dimensional with stride 1, or has none of the dtypes.
 
     An address knows nothing of strides. It may be any multiple of an element: vector loads of AArch64 ask no more.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeping the order that a kernel is written in: a value that LLVM's schedulers do not move loads across.
+"""Scheduling barriers: LLVM's instruction schedulers do not move loads across a pinned value or a barrier.
 
 Schedulers for cores that issue in order bring loads and products forward and leave sums for the end, until a tile
 that fits the register file spills. An empty `asm sideeffect` whose output is its input takes no instruction; loads
@@ -36,17 +36,17 @@ define linkonce_odr hidden void @{_BARRIER}() alwaysinline {{
 
 @contextmanager
 def pins() -> Iterator[None]:
-    """Opens a scope in which `pinned` and `barrier` may be emitted."""
+    """Open a scope in which `pinned` and `barrier` may be emitted."""
     with T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _DEFINITION):
         yield
 
 
 def pinned(value: ir.Expr) -> ir.Expr:
-    """An int32x4, computed here."""
+    """Emit an int32x4 whose computation LLVM may not move across other loads and pinned values."""
     check("pinned", (value, "int32x4"))
     return tirx.call_extern("int32x4", _NAME, value)
 
 
 def barrier() -> None:
-    """Emits a barrier."""
+    """Emit a barrier, across which LLVM keeps no loaded value."""
     T.evaluate(tirx.call_extern("void", _BARRIER))

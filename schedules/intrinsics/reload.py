@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LDP of two vectors or more, in the place where it is emitted, that LLVM does not take out of a loop.
+"""Loads of two or more vectors (LDP) that LLVM neither moves nor hoists out of a loop.
 
 Accumulators are overwritten. LLVM loads what they start from before the loop and copies it, one instruction a vector,
 which takes a vector pipe, and registers that hold what is copied; one LDP is half as many, on the pipes that load.
@@ -43,7 +43,7 @@ def _definition(vectors: int) -> str:
 
 @contextmanager
 def reloads() -> Iterator[None]:
-    """Opens a scope in which `reloaded` may be emitted."""
+    """Open a scope in which `reloaded` may be emitted."""
     with T.attr(
         tirx.IntImm("int32", 0), "pragma_import_llvm", "\n".join(_definition(count) for count in COUNTS)
     ):
@@ -51,7 +51,7 @@ def reloads() -> Iterator[None]:
 
 
 def reloaded(buffer: tirx.Buffer, offset: ir.Expr, vectors: int = 2) -> ir.Expr:
-    """int32 of that many vectors, from `offset` of a flat buffer, of these or of bytes, that nothing is written to."""
+    """Load `vectors` int32x4 at this place, from `offset` of a flat int32 or int8 buffer that is never written."""
     if vectors not in COUNTS:
         raise ValueError(f"reload of {vectors} vectors; of {', '.join(map(str, COUNTS))} there is one")
     check_flat("reloaded", buffer, "int32", "int8")

@@ -107,12 +107,12 @@ define internal <4 x i32> @arm_sve_gather(ptr %base, <4 x i32> %index) alwaysinl
 
 
 def pays(core: Core) -> bool:
-    """Whether kernels take these instructions on a core."""
+    """Whether kernels use these instructions on a core: it has SVE with vectors of 128 bits."""
     return FEATURE in core.features and core.vector_bits == BITS
 
 
 def functions(wanted: bool = True) -> AbstractContextManager[Any]:
-    """A block inside of which the functions below may be called, if they are wanted."""
+    """Open a scope in which the functions below may be called; a scope without effect if not `wanted`."""
     return T.attr(tirx.IntImm("int32", 0), "pragma_import_llvm", _IR) if wanted else nullcontext()
 
 
@@ -123,7 +123,7 @@ def fexpa(x: ir.Expr) -> ir.Expr:
 
 
 def fma(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
-    """Of float32x4: a * b + c, rounded once: FMAD or FMLA, whichever overwrites what is needed no more.
+    """Emit a * b + c of float32x4, rounded once, by FMAD or FMLA, whichever overwrites an operand that is dead.
 
     NEON has FMLA alone, which overwrites c: of a polynomial's coefficients it takes copies.
     """

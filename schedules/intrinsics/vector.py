@@ -5,7 +5,7 @@ from tvm import ir, tirx
 
 
 def lanes_of(x: ir.Expr) -> int:
-    """How many lanes a vector has."""
+    """Return the number of lanes of a vector."""
     return int(str(x.ty.dtype).rpartition("x")[2])
 
 
@@ -16,12 +16,12 @@ def combine(low: ir.Expr, high: ir.Expr) -> ir.Expr:
 
 
 def low(x: ir.Expr) -> ir.Expr:
-    """The first half."""
+    """The first half of a vector."""
     return tirx.call_intrin(_half(x), "tirx.vectorlow", x)
 
 
 def high(x: ir.Expr) -> ir.Expr:
-    """The second half."""
+    """The second half of a vector."""
     return tirx.call_intrin(_half(x), "tirx.vectorhigh", x)
 
 

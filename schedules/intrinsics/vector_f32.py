@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic on vectors of binary32, which polynomials are made of."""
+"""Arithmetic on float32 vectors, of which polynomials are built."""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,7 +35,7 @@ class Vector:
         self._suffix = "f32" if lanes == 1 else f"v{lanes}f32"
 
     def const(self, value: float) -> ir.Expr:
-        """The value in every lane."""
+        """Return the value in every lane."""
         return self._held.get(value, splat(value, "float32", self.lanes))
 
     def fma(self, a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Var:
@@ -51,22 +51,22 @@ class Vector:
         return T.Bind(self._call("minimum", x, self.const(bound)))
 
     def absolute(self, x: ir.Expr) -> ir.Var:
-        """Without its sign."""
+        """Emit |x|."""
         return T.Bind(self._opaque("fabs", x))
 
     def with_sign(self, x: ir.Expr, sign: ir.Expr) -> ir.Var:
-        """With the sign of `sign`."""
+        """Emit |x| with the sign of `sign`."""
         return T.Bind(self._call("copysign", x, sign))
 
     def polynomial(self, x: ir.Expr, coefficients: Sequence[float]) -> ir.Expr:
-        """Horner's scheme; constant term first."""
+        """Emit a polynomial by Horner's scheme; the constant term is the first coefficient."""
         value: ir.Expr = self.const(coefficients[-1])
         for coefficient in coefficients[-2::-1]:
             value = self.fma(value, x, self.const(coefficient))
         return value
 
     def bits(self, x: ir.Expr) -> ir.Expr:
-        """As int32."""
+        """Reinterpret a vector as int32."""
         return tirx.reinterpret(self._integers, x)
 
     def power(self, biased: ir.Expr) -> ir.Var:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels, one folder a family; `schedules.kernels.common.contract` is what each kernel provides."""
+"""The hand-written kernels, one folder per family; `schedules.kernels.common.contract` is their interface."""

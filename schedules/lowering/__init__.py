@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a composite Relax function to its workload, and to the PrimFunc of the kernel that computes it."""
+"""Lowering of composite Relax functions: parsing into workloads, and kernels' PrimFuncs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a composite Relax function to the PrimFunc that computes it."""
+"""Lowering of a composite Relax function to a PrimFunc: parsing, kernel selection, and building."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from schedules.tir.emit import in_root_block
 
 @dataclass(frozen=True)
 class Lowered:
-    """A composite as one kernel.
+    """The result of lowering a composite: a PrimFunc, its packed constants, and the choice of kernel.
 
     Attributes:
         func: Its arguments are the composite's parameters in order, then `constants`, then the output; for
@@ -44,7 +44,7 @@ def lower(
     without: Collection[str] = (),
     more: Sequence[Kernel] = (),
 ) -> Lowered | Rejected:
-    """Lowers one composite.
+    """Lower one composite to a PrimFunc.
 
     Args:
         composite: As `FuseOpsByPattern(bind_constants=True)` forms it; its "Composite" attribute names a spec of
@@ -83,7 +83,7 @@ def _built(kernel: str, workload: Workload, params: Any, more: tuple[Kernel, ...
 
 
 def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Rejection:
-    """What a composite is, by the spec that its "Composite" attribute names; see `lower`."""
+    """Parse a composite by the spec that its "Composite" attribute names; arguments and errors as of `lower`."""
     name = str(composite.attrs["Composite"])
     spec = next((spec for spec in VOCABULARY if spec.name == name), None)
     if spec is None:

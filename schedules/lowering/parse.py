@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a composite Relax function to its workload and constants."""
+"""Parsing of a composite Relax function into a workload and the values of its constants."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ class _Reader:
 def parse(
     function: relax.Function, spec: CompositeSpec, routines: Routines = MappingProxyType({})
 ) -> Composite | Rejection:
-    """Reads a composite function, as `relay_passes.fusion.fuse` forms it.
+    """Parse a composite function, as `relay_passes.fusion.fuse` forms it.
 
     Args:
         function: Its parameters are the non-constant inputs; its body is the anchor's call, with a pad, or
@@ -216,7 +216,7 @@ def _fits(spec: EpilogueStep, call: ir.Call, value: ir.Var, reader: _Reader) -> 
 
 
 def tensors_of(call: ir.Call) -> list[ir.Expr]:
-    """The tensors that a call reads; those of a call_tir stand in its tuple."""
+    """Return the tensor arguments of a call, those in the argument tuple of a call_tir included."""
     flat = [e for arg in call.args for e in (arg.fields if isinstance(arg, relax.Tuple) else [arg])]
     return [arg for arg in flat if isinstance(arg.ty, relax.TensorType)]
 

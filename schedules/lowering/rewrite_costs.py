@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the graph side asks before it rewrites products: the kernels' estimates, and what their values cost to move."""
+"""Cost estimates for rewrites of matrix products: the kernels' cycles, and the memory traffic of their values."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ BYTES_PER_CYCLE = 8.0
 
 @dataclass(frozen=True)
 class Costs:
-    """Cycles on one core, and where its cache ends.
+    """Estimates for one core, in cycles.
 
     Attributes:
         core: Whose.
@@ -41,11 +41,11 @@ class Costs:
 
     @property
     def cache(self) -> int:
-        """Bytes that a value may have and still be in L2 when it is read again."""
+        """Size of L2 in bytes: a larger value is not in it any more when it is read again."""
         return self.core.l2.size
 
     def linear(self, data: Sequence[int], columns: int, *, bias: bool) -> float | None:
-        """Cycles of a float32 linear layer with constant weights, its data read; None if no kernel takes it.
+        """Estimate a float32 linear layer with constant weights, reading its data included; None if no kernel takes it.
 
         Args:
             data: Shape of the data.
@@ -62,7 +62,7 @@ class Costs:
         return choice.estimate + self.moved(data) if isinstance(choice, Choice) else None
 
     def dearer(self, composite: relax.Function, routines: Routines) -> tuple[str, str, str] | None:
-        """Why the residual of an integer product is better added by a kernel of its own, or None.
+        """Return why adding the residual of an integer product is cheaper in a separate kernel, or None.
 
         Args:
             composite: With its residual, as the last step.
@@ -88,12 +88,12 @@ class Costs:
         return reason, f"{cycles:.0f} of two kernels", f"{both.estimate:.0f}"
 
     def split(self, shape: Sequence[int]) -> float:
-        """Cycles of splitting a float32 value along its last axis: it is written, read, and written in parts."""
+        """Estimate splitting a float32 value along its last axis: the copy, and the memory traffic beyond L2."""
         elements = math.prod(shape)
         copied = elements * SPLIT_INSTRUCTIONS / self.core.issue_width
         return SPLIT_CALL + copied + 2 * self.moved(shape)
 
     def moved(self, shape: Sequence[int]) -> float:
-        """Cycles of moving a float32 value once between L2 and what is beyond, if L2 does not hold it."""
+        """Estimate moving a float32 value once between L2 and memory beyond; 0.0 if it fits L2."""
         size = math.prod(shape) * FLOAT
         return size / BYTES_PER_CYCLE if size > self.cache else 0.0

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding rules, each once in numpy and beside it in TIR."""
+"""The numerics: definitions of what quantised operators compute, each in numpy and, beside it, in TIR."""

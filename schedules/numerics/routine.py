@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a numerics hands to the graph side for one operator: a PrimFunc, and the constants that it reads."""
+"""`Routine`: a PrimFunc that a numerics provides for one operator, with the constants that it reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def routine(
     pattern: int | None = None,
     **parameters: int | float | str,
 ) -> Routine:
-    """Makes the PrimFunc of a te expression.
+    """Build a `Routine` from a TE expression.
 
     Args:
         what: Its attribute "numerics".

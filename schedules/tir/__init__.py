@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small pieces from which TensorIR is emitted."""
+"""Helpers that emit TensorIR."""

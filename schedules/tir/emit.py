@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small pieces from which kernels emit TensorIR; all of them run inside an open `IRBuilder`.
+"""Helpers with which kernels emit TensorIR, to be called inside an open `IRBuilder`.
 
 Loop variables and offsets are int64 throughout: with int32, LLVM keeps two sign extensions a loop.
 """
@@ -15,7 +15,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 
 def i64(value: int) -> tirx.IntImm:
-    """An int64 constant."""
+    """Return an int64 constant."""
     return tirx.IntImm("int64", value)
 
 
@@ -31,18 +31,18 @@ def store(buffer: tirx.Buffer, value: ir.Expr, offset: ir.Expr, lanes: int) -> N
 
 
 def converted(value: ir.Expr, dtype: str) -> ir.Expr:
-    """A scalar or vector with elements of another dtype; itself if it has that."""
+    """Cast a scalar or vector to another element dtype; return it unchanged if it has that dtype."""
     own, _, lanes = str(value.ty.dtype).partition("x")
     return value if own == dtype else T.Bind(tirx.Cast(f"{dtype}x{lanes}" if lanes else dtype, value))
 
 
 def take(vector: ir.Expr, first: int, lanes: int) -> ir.Expr:
-    """Lanes `first` up to `first + lanes` of a vector."""
+    """Return lanes `first` up to `first + lanes` of a vector."""
     return tirx.Shuffle([vector], list(range(first, first + lanes)))
 
 
 def splat(value: float, dtype: str, lanes: int) -> ir.Expr:
-    """A vector with the float constant in every lane; a scalar if `lanes` is 1."""
+    """Return a float constant in every lane of a vector, or as a scalar if `lanes` is 1."""
     scalar = tirx.FloatImm(dtype, value)
     return scalar if lanes == 1 else tirx.Broadcast(scalar, lanes)
 
@@ -52,7 +52,7 @@ EXACT = "exact_buffers"
 
 
 def in_root_block(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The body in a root block, which the passes that look for views in functions of one input insist on."""
+    """Wrap the body in a root block, as passes that look for views in functions of one input require."""
     body = SBlockRealize([], True, SBlock([], [], [], "root", func.body))
     return func.with_body(body).with_attr(EXACT, True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream of bits, one after the other and many at once."""
+"""Reading of a bit stream, one number after the other or many at once."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ class Bits:
         self.at = 0
 
     def take(self, count: int) -> int:
-        """The next bits, at most 24."""
+        """Read the next bits, at most 24."""
         if self.at + count > self.end:
             raise StreamError("a weight stream ends within a slice")
         value = self.window_list[self.at >> 3] >> (self.at & 7) & ((1 << count) - 1)
@@ -28,7 +28,7 @@ class Bits:
         return value
 
     def gather(self, positions: Integers, count: int) -> Integers:
-        """So many bits from each of the positions."""
+        """Read `count` bits from each of the positions."""
         if count == 0:
             return np.zeros(len(positions), np.int64)
         if len(positions) and int(positions.max()) + count > self.end:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The standard entropy code of weights: bits to 9-bit numbers.
+"""The standard entropy code of weights: a bit stream decodes to 9-bit numbers.
 
 Slices of up to 2^15 numbers, each with a header that may set a palette, then Golomb-Rice codes in
 chunks of 12 unary bits whose remainders follow in the next chunk; runs of zeros may be coded beside the numbers. As
@@ -54,7 +54,7 @@ class _Palette:
 
     @property
     def plain_bits(self) -> int:
-        """Bits of a number without a unary part."""
+        """Bits of a number that has no unary part."""
         return (len(self.entries) - 1).bit_length() if len(self.entries) else self.bits
 
 
@@ -82,7 +82,7 @@ class _Chunks:
 
 
 def decode(data: bytes, expected: int) -> Numbers:
-    """The weights of a standard stream.
+    """Decode the weights of a standard stream.
 
     Args:
         data: The stream, padded to whole bytes after each end mark.

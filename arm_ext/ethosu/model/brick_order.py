@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order a MAC engine takes the weights of a convolution: where each number of a stream belongs.
+"""The order in which a MAC engine reads weights: the position in (O, H, W, I) of each number of a stream.
 
 Blocks of output channels, in them blocks of input channels, in them sub-kernels of up to 8 x 8, in them micro-blocks.
 Source: Vela 5.2, regor/architecture/{ethosu55,ethosu85}/*_weight_encoder.cpp.
@@ -25,7 +25,7 @@ _INTERLEAVE = 4  # output channels that one of U85's streams holds in a row
 
 @dataclass(frozen=True)
 class Volume:
-    """What decides the order.
+    """The parameters that determine the order of weights.
 
     Attributes:
         ofm_depth: Output channels.
@@ -57,13 +57,13 @@ class Volume:
 
     @property
     def size(self) -> int:
-        """Number of weights, padding apart."""
+        """Number of weights without padding."""
         return self.ofm_depth * self.kernel[0] * self.kernel[1] * self.ifm_depth
 
 
 @functools.lru_cache(maxsize=256)
 def u55_order(volume: Volume, stream: int) -> Positions:
-    """Where each number of a stream of U55 or U65 belongs: an index into (O, H, W, I), or PADDING."""
+    """Return, for each number of a stream of U55 or U65, its index in (O, H, W, I), or PADDING."""
     v = volume
     ofm_depth = -(-(v.ofm_depth - stream) // v.streams)  # the channels stream, stream + streams, …
     block = -(-(v.ofm_block - stream) // v.streams)
@@ -108,13 +108,13 @@ def _u55_walks(volume: Volume, rounding: int) -> Iterator[Positions]:
 
 @functools.lru_cache(maxsize=256)
 def u85_order(volume: Volume, stream: int) -> Positions:
-    """As `u55_order`, of U85's standard code."""
+    """Return the same order for U85's standard code."""
     return np.concatenate(list(_u85_parts(volume, stream)))
 
 
 @functools.lru_cache(maxsize=256)
 def u85_fast_order(volume: Volume) -> Positions:
-    """As `u55_order`, of U85's fast code: one stream, in which the others take turns."""
+    """Return the same order for U85's fast code: one stream, in which those of the standard code take turns."""
     v = volume
     if v.traversal == "depthwise":
         raise StreamError("the fast weight code has no order of depthwise weights")

@@ -71,7 +71,7 @@ def _run_time_weights(machine: Machine, depth: int) -> Integers:
 
 
 def accumulate(machine: Machine, total: Integers, joined: np.ufunc = np.add) -> None:
-    """Joins to what U85's accumulators hold, and hands on what comes out unless it is kept for the next operation.
+    """Combine a result with U85's accumulators; write it out unless it is kept for the next operation.
 
     Args:
         machine: Registers, memory and accumulators.

@@ -47,7 +47,7 @@ _BINARY: dict[int, Callable[[Integers, Integers], Integers]] = {
 
 
 def elementwise(machine: Machine) -> None:
-    """One operation on each element, or each two."""
+    """Run an elementwise operation on one or two feature maps."""
     registers, mode = machine.registers, machine.running.operand
     if registers.family != "u85" and mode > _U55_LAST:
         raise StreamError(f"elementwise mode {mode} is not one of Ethos-{registers.family.upper()}")

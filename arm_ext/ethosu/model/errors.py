@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the model raises of a stream that it cannot run."""
+"""Errors of the functional model for streams that it cannot run."""
 
 from arm_ext.errors import InternalError
 

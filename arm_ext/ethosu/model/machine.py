@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of an Ethos-U between two commands, which operations read and write."""
+"""The state of an Ethos-U between two commands."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ from arm_ext.target.npu import Accelerator
 
 @dataclass
 class Executed:
-    """An operation that has run, and all that decided what it computed beside memory.
+    """An executed operation, with the registers, weights and scales that it used.
 
     Attributes:
         index: Of its command's first word.
@@ -35,7 +35,7 @@ class Executed:
 
 
 class Machine:
-    """An Ethos-U between two commands.
+    """The state of an Ethos-U between two commands.
 
     Attributes:
         npu: Which one.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an Ethos-U addresses: the payload's regions, its own table memory, and feature maps in them."""
+"""Memory of the functional model: a payload's regions, the table memory, and feature maps in them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ class Memory:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest region."""
+        """Size of the largest region in bytes."""
         return max(map(len, self._regions.values()), default=0)
 
     def area(self, region: int, offset: int, size: int) -> Bytes:
-        """Bytes of a region, as a view.
+        """Return a view of bytes of a region.
 
         Raises:
             StreamError: They are not within the region.
@@ -56,7 +56,7 @@ class Memory:
         return area[offset : offset + size]
 
     def writable(self, region: int, offset: int, size: int) -> Bytes:
-        """As `area`, for a region that may be written to."""
+        """Return a view of bytes of a region that may be written."""
         area = self.area(region, offset, size)
         if not area.flags.writeable:
             raise StreamError(f"region {region} holds the weights; an operation writes to it")
@@ -86,7 +86,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """Where a feature map of up to four tiles lies, and what its elements are.
+    """The layout of a feature map of up to four tiles, and its element type.
 
     Tile 0 is above and left, 1 to its right, 2 below it, 3 right of 2. A rolling buffer is tile 0 with 2 below.
     """
@@ -189,7 +189,7 @@ class FeatureMap:
 
 
 def element(registers: Registers, name: str) -> tuple[np.dtype[np.generic], int]:
-    """The type of a feature map's elements, and its zero point."""
+    """Return the element dtype and the zero point of a feature map."""
     is_signed = registers.get(f"{name}_precision", "signed")
     size = 1 << registers.get(f"{name}_precision", "bytes_log2")
     zero_point = registers.get(f"{name}_zero_point")

@@ -27,12 +27,12 @@ _TRANSPOSES = {0: (0, 1, 2), 1: (1, 0, 2), 2: (0, 2, 1), 3: (1, 2, 0), 6: (2, 0,
 
 
 def ofm_shape(registers: Registers) -> tuple[int, int, int]:
-    """Height, width and channels that an operation computes, before any transpose."""
+    """Return height, width and channels of an operation's output, before any transpose."""
     return registers.size("ofm_height"), registers.size("ofm_width"), registers.size("ofm_depth")
 
 
 def ofm_rounding(registers: Registers) -> Rounding:
-    """How the output is rounded.
+    """Return the rounding mode of the output.
 
     Raises:
         StreamError: The field holds no known value.
@@ -46,12 +46,12 @@ def ofm_rounding(registers: Registers) -> Rounding:
 
 
 def per_channel(registers: Registers) -> bool:
-    """Whether each output channel has a bias and scale of its own."""
+    """Whether bias and scale are per output channel."""
     return not registers.get("ofm_precision", "global_scale")
 
 
 def scale_output(registers: Registers, accumulators: Integers, scales: Scales | None) -> Integers:
-    """Accumulators rescaled, by the channels' scales or the one of NPU_SET_OFM_SCALE."""
+    """Rescale accumulators, by per-channel scales or by that of NPU_SET_OFM_SCALE."""
     rounding = ofm_rounding(registers)
     if scales is not None:
         return rescale(accumulators + scales.bias, scales.multiplier, scales.shift, rounding)
@@ -61,7 +61,7 @@ def scale_output(registers: Registers, accumulators: Integers, scales: Scales | 
 
 
 def store(machine: Machine, values: Integers) -> None:
-    """Adds the zero point, clamps, looks up and writes what an operation has computed.
+    """Add the zero point, clamp, look up and write an operation's output.
 
     Args:
         machine: Registers, memory and chain buffers.

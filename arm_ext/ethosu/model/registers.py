@@ -13,7 +13,7 @@ from arm_ext.target.npu import Family
 
 @dataclass
 class Registers:
-    """What the commands so far have set.
+    """The register values that the commands so far have set.
 
     Attributes:
         family: Whose registers they are.
@@ -40,7 +40,7 @@ class Registers:
 
     @contextlib.contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Keeps `read` as it is, where something is decoded that stands for the fields it took."""
+        """Open a scope in which reads of fields are not recorded in `read`."""
         kept = dict(self.read)
         yield
         self.read.clear()

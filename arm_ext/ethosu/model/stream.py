@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the container that Vela writes to single commands.
+"""Parsing of the container that Vela writes into single commands.
 
 COP1: "COP1", then driver actions of one word (bits 0-7 kind, 8-15 and 16-31 parameters): 1 configuration, followed by
 the words CONFIG and architecture version; 5 nothing; 2 the stream's words follow, as many as bits 8-15 (high) and 16-31
@@ -59,7 +59,7 @@ class Step:
 
 
 def unwrap(container: bytes) -> Stream:
-    """The command stream of a container.
+    """Return the command stream in a container.
 
     Raises:
         StreamError: It is neither COP1 nor COP2, or ends early.
@@ -119,7 +119,7 @@ def _exactly(words: NDArray[np.uint32], count: int) -> NDArray[np.uint32]:
 
 
 def steps(stream: Stream, family: Family) -> Iterator[Step]:
-    """The commands in order, up to and with op_stop.
+    """Yield the commands in order, op_stop included.
 
     Raises:
         StreamError: A command or a bit of it that the family does not know, or no op_stop at the end.

@@ -7,7 +7,7 @@ from arm_ext.ethosu.payload import Payload
 
 
 def table_beyond(payload: Payload) -> int | None:
-    """Where the first table ends that ends beyond shared RAM (on U85, table RAM), in bytes; None if none does.
+    """Return where the first table beyond shared RAM (U85: table RAM) ends, in bytes; None if all are inside.
 
     Raises:
         StreamError: The commands are malformed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weights and scales of an operation, out of the memory that its registers name."""
+"""Decoding of an operation's weights and scales from the memory that its registers name."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -41,7 +41,7 @@ class Kernel:
 
     @classmethod
     def of(cls, registers: Registers) -> "Kernel":
-        """The kernel that is set."""
+        """Return the kernel that the registers describe."""
 
         def bit(name: str) -> int:
             return registers.get("kernel_stride", name)
@@ -54,7 +54,7 @@ class Kernel:
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Height and width that it covers."""
+        """Height and width of the dilated kernel."""
         return (self.size[0] - 1) * self.dilation[0] + 1, (self.size[1] - 1) * self.dilation[1] + 1
 
 
@@ -74,7 +74,7 @@ def read_weights(
     operation: Literal["conv", "depthwise"],
     ifm_depth: int,
 ) -> NDArray[np.int16]:
-    """The weights of a convolution, less their zero points; output channels x height x width x input channels.
+    """Decode a convolution's weights minus zero points: output channels x height x width x input channels.
 
     Raises:
         StreamError: A stream is malformed, has too many or too few weights, or a weight where there is none.

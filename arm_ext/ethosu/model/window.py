@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a kernel sees of an input: up-scaling, padding and the walk over it."""
+"""Windows of a kernel over an input: upscaling, padding and strides."""
 
 import functools
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _CHAINED = 2
 
 @dataclass(frozen=True)
 class Window:
-    """An up-scaled input without padding, and how a kernel moves over it.
+    """An upscaled input without padding, with the kernel that moves over it.
 
     Attributes:
         values: Less the zero point; height x width x channels.
@@ -37,7 +37,7 @@ class Window:
     steps: tuple[int, int]
 
     def padded(self, fill: int = 0) -> Integers:
-        """The input with `fill` around it, as far as the kernel reaches."""
+        """Return the input padded with `fill`, as far as the kernel reaches."""
         height, width, depth = self.values.shape
         reach = [
             (n - 1) * s + e
@@ -49,7 +49,7 @@ class Window:
         return out
 
     def taps(self, padded: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
-        """For each kernel element (y, x) what it sees, in the output's height x width x channels."""
+        """Yield (y, x, the inputs that kernel element reads for each output), height x width x channels."""
         (rows, columns), (sy, sx) = self.steps, self.kernel.stride
         for y in range(self.kernel.size[0]):
             for x in range(self.kernel.size[1]):
@@ -61,7 +61,7 @@ class Window:
                 )
 
     def coverage(self) -> Integers:
-        """How many kernel elements see input and not padding; height x width x 1."""
+        """Return the number of kernel elements that read input and not padding, height x width x 1."""
         ones = Window(np.ones((*self.values.shape[:2], 1), np.int64), self.kernel, self.padding, self.steps)
         return functools.reduce(np.add, (tap for *_, tap in ones.taps(ones.padded())))
 
@@ -98,7 +98,7 @@ def read_window(machine: Machine, depth: int) -> Window:
 
 
 def read_input(machine: Machine, name: Input, shape: tuple[int, int, int]) -> Integers:
-    """An input less its zero point, out of memory or of the chain buffer that an earlier operation has filled."""
+    """Read an input minus its zero point, from memory or from the chain buffer of an earlier operation."""
     registers = machine.registers
     if registers.family == "u85" and registers.get(f"{name}_precision", "storage") == _CHAINED:
         return _chained(machine, registers, name, shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windowed sums whose multiplier depends on where the window stands: averages at borders divide by less.
+"""Windowed sums with a multiplier per position, such as averages that divide by less at the borders.
 
     pool(x)    →    one sum for each area of outputs that share their multiplier, then CONCAT
 
@@ -20,13 +20,13 @@ Emitter = Callable[[TosaGraph, Operator, Value], Value]
 
 
 def varies_by_area(operator: Operator) -> bool:
-    """Whether the multiplier varies along rows or columns, and along nothing else."""
+    """Whether the multiplier varies along rows or columns, and along no other axis."""
     multiplier = operator.attributes["multiplier"]
     return bool(multiplier.ndim == 4 and multiplier.shape[0] == multiplier.shape[3] == 1 < multiplier.size)
 
 
 def by_area(graph: TosaGraph, operator: Operator, data: Value, emitter: Emitter) -> Value:
-    """What an emitter adds, area by area."""
+    """Emit an operator for each area of outputs with one multiplier, and concatenate the results."""
     if not varies_by_area(operator):
         return emitter(graph, operator, data)
     multiplier = operator.attributes["multiplier"][0, :, :, 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces that several operators are made of."""
+"""Helpers that emit TOSA operators."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ def rescale(
     input_zero_point: int = 0,
     zero_point: int = 0,
 ) -> Value:
-    """RESCALE by one scale, or by one multiplier a channel and the shift of all.
+    """Emit RESCALE by one scale, or by a multiplier per channel with one shift.
 
     Args:
         graph: Where to.
@@ -58,12 +58,12 @@ def rescale(
 
 
 def widened(graph: TosaGraph, x: Value, zero_point: int) -> Value:
-    """The integers that real numbers are multiples of: x - zero_point, as int32."""
+    """Emit x - zero_point as int32."""
     return rescale(graph, x, ONE, "int32", input_zero_point=zero_point)
 
 
 def clamped(graph: TosaGraph, x: Value, attributes: Mapping[str, Any]) -> Value:
-    """CLAMP from "low" to "high", where that is narrower than the dtype."""
+    """Emit CLAMP from "low" to "high", unless these are the dtype's limits."""
     info = np.iinfo(x.dtype)
     low, high = int(attributes["low"]), int(attributes["high"])
     if (low, high) == (info.min, info.max):
@@ -76,7 +76,7 @@ def clamped(graph: TosaGraph, x: Value, attributes: Mapping[str, Any]) -> Value:
 
 
 def reshaped(graph: TosaGraph, x: Value, shape: Sequence[int]) -> Value:
-    """RESHAPE, where the shape is another one."""
+    """Emit RESHAPE, unless the shape is the same."""
     if tuple(shape) == x.shape:
         return x
     if math.prod(shape) != math.prod(x.shape):
@@ -85,7 +85,7 @@ def reshaped(graph: TosaGraph, x: Value, shape: Sequence[int]) -> Value:
 
 
 def sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int]) -> Value:
-    """SLICE, where it leaves something out.
+    """Emit SLICE, unless it selects everything.
 
     One channel of several is a column of a matrix: Vela 5.2 for Ethos-U85 forgets of others that they are far apart if
     they become channels again.
@@ -106,7 +106,7 @@ def _sliced(graph: TosaGraph, x: Value, start: Sequence[int], size: Sequence[int
 
 
 def tiled(graph: TosaGraph, data: Value, shape: Sequence[int]) -> Value:
-    """TILE to a shape of the same rank."""
+    """Emit TILE to a shape of the same rank."""
     times = [size // own for size, own in zip(shape, data.shape, strict=True)]
     if tuple(shape) == data.shape:
         return data
@@ -114,12 +114,12 @@ def tiled(graph: TosaGraph, data: Value, shape: Sequence[int]) -> Value:
 
 
 def unsliced(graph: TosaGraph, x: Value) -> Value:
-    """A copy of a value that is a slice, perhaps reshaped; any other itself."""
+    """Emit a copy of a value that is a SLICE, perhaps reshaped; return any other value."""
     return _copied_of(graph, x, (ts.Op.SLICE,))
 
 
 def unjoined(graph: TosaGraph, x: Value) -> Value:
-    """A copy of a value that is a slice, or put together of parts, perhaps reshaped; any other itself."""
+    """Emit a copy of a value that SLICE, CONCAT, PAD or TILE made, perhaps reshaped; return any other value."""
     return _copied_of(graph, x, (ts.Op.SLICE, ts.Op.CONCAT, ts.Op.PAD, ts.Op.TILE))
 
 
@@ -131,7 +131,7 @@ def _copied_of(graph: TosaGraph, x: Value, operators: Sequence[Any]) -> Value:
 
 
 def copied(graph: TosaGraph, x: Value) -> Value:
-    """A copy of values that Vela makes: it takes TABLE for a function like any other, as of 16 bits half of x + x.
+    """Emit an identity that Vela does not remove: TABLE for int8, halved x + x for int16.
 
     Truths and values of 32 bits, which no operator here takes a part of, stay as they are.
     """
@@ -147,7 +147,7 @@ def copied(graph: TosaGraph, x: Value) -> Value:
 
 
 def looked_up(graph: TosaGraph, x: Value, entries: Value) -> Value:
-    """TABLE, before the transpositions and reshapes that its input is made by.
+    """Emit TABLE before the transpositions and reshapes that make its input.
 
     Of a transposition and a table after it, Vela 5.2 makes one command, and that wrong: it puts the table beyond a
     shared RAM of 16 KiB, forgets it if two transpositions cancel, and on Ethos-U85 if another table stands before.
@@ -161,7 +161,7 @@ def looked_up(graph: TosaGraph, x: Value, entries: Value) -> Value:
 
 
 def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:
-    """CONCAT of several values."""
+    """Emit CONCAT of several values."""
     if len(parts) == 1:
         return parts[0]
     shape = list(parts[0].shape)
@@ -172,7 +172,7 @@ def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:
 def over_images(
     graph: TosaGraph, data: Value, padding: Sequence[int], windows: Callable[[Value], Value]
 ) -> Value:
-    """An operator over windows; applied to each image of a batch by itself if there is a padding.
+    """Emit an operator over windows; with padding, for each image of a batch separately.
 
     Of several images that are a slice of a tensor, Vela 5.2 forgets the padding in front.
     """
@@ -184,5 +184,5 @@ def over_images(
 
 
 def of_rank(graph: TosaGraph, x: Value, rank: int) -> Value:
-    """With axes of 1 in front; TOSA broadcasts tensors of one rank only."""
+    """Emit a RESHAPE to a higher rank with leading axes of 1, because TOSA broadcasts equal ranks only."""
     return reshaped(graph, x, (1,) * (rank - len(x.shape)) + x.shape)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one or two tensors, element by element."""
+"""Emission of elementwise functions of one or two tensors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ _OPERATORS: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
 
 
 def binary(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
-    """RESCALE of each operand, the operator on int32, RESCALE of the result.
+    """Emit RESCALE of each operand, the operator on int32, and RESCALE of the result.
 
     The definition saturates the operands of a maximum or minimum; to saturate the result is the same.
     """
@@ -47,7 +47,7 @@ def _scale(given: Mapping[str, Any], name: str) -> Scale:
 
 
 def table(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """TABLE of 256 entries, or of 513 and RESCALE of what it interpolates."""
+    """Emit TABLE with 256 entries, or TABLE with 513 entries and RESCALE."""
     given = operator.attributes
     found = looked_up(graph, data, graph.constant(np.asarray(given["table"])))
     if data.dtype != "int16":
@@ -57,7 +57,7 @@ def table(graph: TosaGraph, operator: Operator, data: Value) -> Value:
 
 
 def restepped(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """RESCALE, and CLAMP."""
+    """Emit RESCALE and CLAMP."""
     given = operator.attributes
     zeros = {"input_zero_point": given["x_zero_point"], "zero_point": given["y_zero_point"]}
     return clamped(graph, rescale(graph, data, _scale(given, "y"), operator.output.dtype, **zeros), given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A region of operators as a TOSA graph."""
+"""Emission of a region of operators as a TOSA graph."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -77,7 +77,7 @@ _TO_INT32 = ("conv2d_transpose", "run_time_conv2d", "reduce_sum", "softmax", "ma
 def emit(
     operators: Sequence[Operator], inputs: Sequence[Tensor], outputs: Sequence[Tensor], family: Family
 ) -> bytes:
-    """The TOSA 1.0 flatbuffer of operators that meet the constraints.
+    """Return the TOSA 1.0 flatbuffer of operators that meet the constraints.
 
     Values that an operator computes are named after its output, "name/1", so that Vela's words lead back to it.
 

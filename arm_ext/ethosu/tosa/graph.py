@@ -41,7 +41,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Made:
-    """How a value was computed.
+    """The operator that computed a value.
 
     Attributes:
         operator: Of `tosa_serializer.Op`.
@@ -75,11 +75,11 @@ class TosaGraph:
         self._biases: dict[tuple[tuple[int, ...], bytes], list[bytes]] = {}
 
     def input(self, shape: Sequence[int], dtype: str) -> Value:
-        """A value that the graph is given."""
+        """Add an input of the graph."""
         return self._value(self._serializer.addPlaceholder(list(shape), DTYPES[dtype]), dtype)
 
     def constant(self, array: npt.NDArray[Any], dtype: str | None = None) -> Value:
-        """A constant, of the array's dtype or the one that is named; equal ones are the same value."""
+        """Add a constant, of the array's dtype or the named one; equal constants are one value."""
         dense = np.ascontiguousarray(array)
         key = (dtype or str(dense.dtype), dense.shape, dense.tobytes())
         if key not in self._constants:
@@ -88,7 +88,7 @@ class TosaGraph:
         return self._constants[key]
 
     def biases_before(self, weight: npt.NDArray[Any], bias: npt.NDArray[Any]) -> int:
-        """How many other biases stood beside equal weights when this one first did."""
+        """Return how many other biases were used with equal weights before this one."""
         known = self._biases.setdefault((weight.shape, weight.tobytes()), [])
         key = bias.astype(np.int64).tobytes()
         if key not in known:
@@ -96,11 +96,11 @@ class TosaGraph:
         return known.index(key)
 
     def scalar(self, value: int, dtype: str) -> Value:
-        """A constant of one element, as operators take their zero points."""
+        """Add a constant of one element, as operators take their zero points."""
         return self.constant(np.array([value], "int64" if dtype == "int48" else dtype), dtype)
 
     def sizes(self, numbers: Sequence[int]) -> Value:
-        """A constant shape, as RESHAPE and its kind take it."""
+        """Add a constant shape, as RESHAPE takes it."""
         array = np.array(numbers, np.int64)
         key = ("shape", array.shape, array.tobytes())
         if key not in self._constants:
@@ -111,7 +111,7 @@ class TosaGraph:
     def add(
         self, operator: Any, inputs: Sequence[Value], shape: Sequence[int], dtype: str, *attributes: Any
     ) -> Value:
-        """Adds an operator with one output.
+        """Add an operator with one output.
 
         Args:
             operator: Of `tosa_serializer.Op`.
@@ -130,15 +130,15 @@ class TosaGraph:
         return out
 
     def made(self, value: Value) -> Made | None:
-        """How a value was computed; None of an input or a constant."""
+        """Return the operator that computed a value; None for an input or a constant."""
         return self._made.get(value.name)
 
     def output(self, value: Value) -> None:
-        """Makes a value one that the graph gives."""
+        """Make a value an output of the graph."""
         self._serializer.addOutputTensor(self._tensors[value.name])
 
     def serialize(self) -> bytes:
-        """The flatbuffer."""
+        """Return the flatbuffer."""
         return bytes(self._serializer.serialize())
 
     def _value(self, tensor: Any, dtype: str) -> Value:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Relax's own arithmetic of integers and truths, element by element, as it stands in a graph.
+"""Emission of Relax's own elementwise integer and boolean arithmetic.
 
 Most of it TOSA has for 32 bits alone: narrower operands are widened, of what cannot leave their range.
 """
@@ -21,7 +21,7 @@ _WIDE = "int32"
 
 @dataclass(frozen=True)
 class Form:
-    """How TOSA computes an operator of Relax.
+    """The TOSA operator for an operator of Relax.
 
     Attributes:
         operator: TOSA's.
@@ -75,7 +75,7 @@ _FORMS = {**COMPARISONS, **LOGICAL, **BITWISE, **EXTREMA, **ARITHMETIC}
 
 
 def elementwise(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
-    """An operator of `_FORMS`, whose operands may be constants."""
+    """Emit an operator of `_FORMS`, whose operands may be constants."""
     form, out = _FORMS[operator.kind], operator.output
     operands = _operands(graph, operator, data)
     if operator.kind in COMPARISONS:
@@ -92,7 +92,7 @@ def elementwise(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
 
 
 def extremum(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
-    """CLAMP by a constant; any other maximum or minimum in 32 bits."""
+    """Emit CLAMP for a maximum or minimum with a constant; any other one in int32."""
     out = operator.output
     limit = _limit(operator)
     if limit is not None and out.dtype != _WIDE:

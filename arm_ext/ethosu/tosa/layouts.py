@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators over images with their channels in front: TOSA's have them last, so they stand between transpositions."""
+"""Operators over NCHW images, emitted as TOSA's NHWC operators between transpositions."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 
 def emitted(emitter: Callable[..., Value], graph: TosaGraph, operator: Operator, *data: Value) -> Value:
-    """What an emitter adds, with the channels of its images moved there and back."""
+    """Emit an operator, with its images transposed to NHWC and back if they are NCHW."""
     last = channels_last(operator)
     if last is operator:
         return emitter(graph, operator, *data)

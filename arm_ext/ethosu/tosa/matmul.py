@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of two matrices of run time: MATMUL, then RESCALE and CLAMP."""
+"""Emission of products of two run-time matrices: MATMUL, RESCALE and CLAMP."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from arm_ext.ethosu.tosa.products import accumulators, requantized
 
 
 def matmul(graph: TosaGraph, operator: Operator, a: Value, b: Value) -> Value:
-    """A matrix product of two tensors of run time; what is broadcast is repeated, or multiplied by all rows at once."""
+    """Emit a product of two run-time tensors; a broadcast operand is repeated, or multiplied by all rows at once."""
     given = operator.attributes
     left, right = _batches(graph, operator.output.shape[:-2], a, b)
     zeros = [graph.scalar(given["a_zero_point"], a.dtype), graph.scalar(given["b_zero_point"], b.dtype)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move elements, or reduce them to their greatest or least."""
+"""Emission of operators that move elements, or reduce them to their maximum or minimum."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def concat(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
 
 
 def split(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """One part of a split: SLICE."""
+    """Emit one output of a split as SLICE."""
     attrs, index = operator.call.attrs, operator.attributes["index"]
     axis, start = int(attrs.axis) % len(data.shape), [0] * len(data.shape)
     sections = attrs.indices_or_sections
@@ -51,7 +51,7 @@ def split(graph: TosaGraph, operator: Operator, data: Value) -> Value:
 
 
 def begins_of(operator: Operator) -> dict[int, int]:
-    """Where a strided_slice begins, by axis."""
+    """Return the begin of a strided_slice, by axis."""
     data = operator.inputs[0]
     _, axes, begin, *_ = operator.call.args
     found = {}
@@ -63,7 +63,7 @@ def begins_of(operator: Operator) -> dict[int, int]:
 
 
 def steps_of(operator: Operator) -> list[int]:
-    """The steps of a strided_slice."""
+    """Return the strides of a strided_slice."""
     _, axes, _, _, *steps = operator.call.args
     return _numbers(steps[0]) if steps else [1] * len(axes.fields)
 

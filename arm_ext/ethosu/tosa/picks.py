@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that pick elements: the place of the greatest, rows by index, every n-th."""
+"""Emission of operators that select elements: argmax, rows by index, every n-th element."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ MAX_RUNS = 8
 
 
 def argmax(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """ARGMAX; the least of x is the greatest of -1 - x."""
+    """Emit ARGMAX, of -1 - x for an argmin."""
     axis = axis_of(operator)
     if operator.kind == "argmin":
         info = np.iinfo(data.dtype)
@@ -37,13 +37,13 @@ def argmax(graph: TosaGraph, operator: Operator, data: Value) -> Value:
 
 
 def axis_of(operator: Operator) -> int:
-    """The axis that an operator picks along; all of them are one axis if it names none."""
+    """Return the axis that an operator selects along; without one, all axes are flattened to one."""
     axis = operator.call.attrs.axis
     return 0 if axis is None else int(axis) % len(operator.call.args[0].ty.shape)
 
 
 def take(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
-    """SLICEs where the indices are constants in a few runs, else GATHER."""
+    """Emit SLICEs for constant indices in a few runs, else GATHER."""
     given = operator.call.args[0]
     values = graph.constant(given.value.numpy()) if isinstance(given, GenericConst) else data[0]
     axis = axis_of(operator)
@@ -69,7 +69,7 @@ def take(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
 
 
 def constant_indices(operator: Operator) -> Array | None:
-    """The indices of a take, counted from the front, in one row; None if they are computed at run time."""
+    """Return a take's constant indices, from the front, flat; None for run-time indices."""
     index = operator.call.args[1]
     if not isinstance(index, GenericConst):
         return None
@@ -78,13 +78,13 @@ def constant_indices(operator: Operator) -> Array | None:
 
 
 def runs(rows: Array) -> list[tuple[int, int]]:
-    """The stretches of consecutive indices: first, and one past the last."""
+    """Return the runs of consecutive indices: (first, one past the last)."""
     cuts = np.flatnonzero(np.diff(rows) != 1) + 1
     return [(int(run[0]), int(run[-1]) + 1) for run in np.split(rows, cuts) if run.size]
 
 
 def strided_slice(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """SLICE, then axis by axis every n-th element, backwards where the step is negative."""
+    """Emit SLICE, then every n-th element of each axis, reversed for a negative stride."""
     first, steps = begins_of(operator), steps_of(operator)
     start, size, strided = [0] * len(data.shape), list(data.shape), []
     for (axis, begin), step in zip(first.items(), steps, strict=True):
@@ -115,7 +115,7 @@ def _every(graph: TosaGraph, value: Value, axis: int, step: int, count: int) -> 
 
 
 def reversed_along(graph: TosaGraph, value: Value, axis: int) -> Value:
-    """REVERSE of columns, the axis that every Ethos-U reverses, whichever it is of the value."""
+    """Emit REVERSE along an axis as one along columns, which every Ethos-U supports."""
     shape: Sequence[int] = value.shape
     columns = (1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
     rows = reshaped(graph, value, columns)

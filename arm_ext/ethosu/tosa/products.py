@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of products and what follows them: CONV2D and its kind, REDUCE_SUM, then RESCALE and CLAMP."""
+"""Emission of sums of products: CONV2D and its relatives or REDUCE_SUM, then RESCALE and CLAMP."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ MAX_DILATION, MAX_STRIDE = 2, 3
 
 
 def conv2d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """A convolution; one of several groups as one for each, TOSA knowing none."""
+    """Emit a convolution; one with several groups as a convolution per group, because TOSA has no groups."""
     padding = operator.attributes["padding"]
     return over_images(graph, data, padding, lambda image: _conv2d(graph, operator, image))
 
@@ -122,7 +122,7 @@ def linear(graph: TosaGraph, operator: Operator, data: Value) -> Value:
 
 
 def reduce_sum(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """A sum over rows and columns as a depthwise convolution by ones; any other, or of 16 bits, axis by axis."""
+    """Emit a sum over rows and columns as a depthwise convolution by ones; other sums and 16 bits axis by axis."""
     given = operator.attributes
     window = data.shape[1:3]
     images = given["axes"] == (1, 2) and len(data.shape) == 4 and accumulators(data) == "int32"
@@ -176,7 +176,7 @@ def _convolved(
 def placed(
     graph: TosaGraph, data: Value, kernel: Sequence[int], given: Mapping[str, Any]
 ) -> tuple[Value, list[int], list[tuple[int, int]]]:
-    """What windows read of the data, how many there are along rows and columns, and how far they reach beyond it."""
+    """Return the data that windows read, the number of outputs along rows and columns, and the padding."""
     top, left, bottom, right = given["padding"]
     size, pads = [], []
     for axis, (before, after) in enumerate(((top, bottom), (left, right))):
@@ -214,7 +214,7 @@ def _cut(graph: TosaGraph, data: Value, pads: list[tuple[int, int]]) -> tuple[Va
 
 
 def operands(graph: TosaGraph, data: Value, weight: Array, bias: Array, zero_point: int) -> list[Value]:
-    """What TOSA's convolutions read: data, weights, biases and both zero points.
+    """Return the operands of TOSA's convolutions: data, weights, biases and both zero points.
 
     Weights are of int8, those of 4 bits as well: Vela 5.2 widens TOSA's int4, which has no -8, and compresses weights
     by their values. Of 64 x 3 x 3 x 64 weights from -7 to 7 it makes 19,744 bytes for an Ethos-U55-128 either way, of
@@ -225,24 +225,24 @@ def operands(graph: TosaGraph, data: Value, weight: Array, bias: Array, zero_poi
 
 
 def biases(graph: TosaGraph, bias: Array, dtype: str) -> Value:
-    """A constant of accumulators' dtype."""
+    """Add a constant of the accumulators' dtype."""
     return graph.constant(bias.astype(np.int64 if dtype == "int48" else np.int32), dtype)
 
 
 def accumulators(data: Value) -> str:
-    """The dtype of TOSA's sums of products of such data."""
+    """Return the dtype of TOSA's accumulators for data of this dtype."""
     return "int48" if data.dtype == "int16" else "int32"
 
 
 def requantized(
     graph: TosaGraph, acc: Value, given: Mapping[str, Any], dtype: str, multiplier: Array
 ) -> Value:
-    """RESCALE of accumulators, and CLAMP."""
+    """Emit RESCALE of accumulators, and CLAMP."""
     value = rescale(graph, acc, (multiplier, given["shift"]), dtype, zero_point=given["zero_point"])
     return clamped(graph, value, given)
 
 
 def of_channels(values: Array, channels: int) -> Array:
-    """One number a channel; one for all where they agree."""
+    """Broadcast one number, or one per channel, to [channels]."""
     flat = values.reshape(-1)
     return np.broadcast_to(flat, (channels,)) if flat.size == 1 else flat

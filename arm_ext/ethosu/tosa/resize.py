@@ -25,7 +25,7 @@ from schedules.numerics.tosa import Scale, scale_of
 
 
 def resize_bilinear(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """RESIZE and RESCALE, or convolutions where there is none or they are faster."""
+    """Emit RESIZE and RESCALE, or convolutions if the accelerator has no RESIZE or they are faster."""
     given = operator.attributes
     units = given["y_n"] * given["x_n"]
     scale, is_power = scale_of(1 / units), units & (units - 1) == 0

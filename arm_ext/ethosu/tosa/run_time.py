@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions whose weights are computed at run time, of which Vela makes products of matrices."""
+"""Emission of convolutions with run-time weights, which Vela compiles as matrix products."""
 
 import tosa_serializer as ts
 
@@ -10,7 +10,7 @@ from arm_ext.ethosu.tosa.products import accumulators, biases, of_channels, plac
 
 
 def run_time_conv2d(graph: TosaGraph, operator: Operator, data: Value, weight: Value) -> Value:
-    """A convolution of one group whose weights are computed at run time."""
+    """Emit a convolution of one group with run-time weights."""
     given = operator.attributes
 
     def windows(image: Value) -> Value:

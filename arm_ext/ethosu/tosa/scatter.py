@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that write rows, or single elements, into a tensor at indices that are constants."""
+"""Emission of operators that write rows or single elements at constant indices."""
 
 import math
 
@@ -33,7 +33,7 @@ def scatter(graph: TosaGraph, operator: Operator, *data: Value) -> Value:
 
 
 def written_rows(operator: Operator) -> Array | None:
-    """Which rows are written, in the order of what is written there; None if they are known at run time alone."""
+    """Return the rows that are written, in the order of the updates; None for run-time indices."""
     given, indices, _ = operator.call.args
     if not isinstance(indices, GenericConst):
         return None

@@ -22,7 +22,7 @@ _MAX_RANK = 4
 
 
 def softmax(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """The operators of the definition, one by one; `schedules.numerics.tosa.softmax` has the names."""
+    """Emit the operators of the definition one by one, with the names of `schedules.numerics.tosa.softmax`."""
     given, axis = operator.attributes, operator.attributes["axis"] % len(data.shape)
     if len(data.shape) > _MAX_RANK:
         inner = math.prod(data.shape[axis + 1 :])

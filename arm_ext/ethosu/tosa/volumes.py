@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of three dimensions."""
+"""Emission of convolutions with three spatial dimensions."""
 
 from dataclasses import replace
 
@@ -13,12 +13,12 @@ from arm_ext.ethosu.tosa.products import accumulators, conv2d, of_channels, oper
 
 
 def conv3d(graph: TosaGraph, operator: Operator, data: Value) -> Value:
-    """CONV2D of every image of a volume where windows are one image deep, else CONV3D; of one group."""
+    """Emit CONV2D for each image of a volume if windows are one image deep, else CONV3D; one group only."""
     return _of_images(graph, operator, data) if is_flat(operator) else _conv3d(graph, operator, data)
 
 
 def is_flat(operator: Operator) -> bool:
-    """Whether each image of a volume is convolved by itself."""
+    """Whether windows are one image deep, so that each image is convolved separately."""
     given = operator.attributes
     before, _, _, after, *_ = given["padding"]
     return given["weight"].shape[1] == 1 and given["strides"][0] == 1 and not (before or after)

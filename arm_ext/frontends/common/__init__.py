@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several front ends need."""
+"""Modules that several front ends share."""

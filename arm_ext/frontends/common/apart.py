@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reference runtime in a process of its own: onnxruntime and LiteRT end theirs at an integer division by 0 on x86."""
+"""Running of a reference runtime in a separate process: an integer division by 0 on x86 ends the process."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ Reference = Callable[[Sequence[npt.NDArray[Any]]], Outputs]
 
 
 def run_apart(reference: Reference, runtime: str, inputs: Sequence[npt.NDArray[Any]]) -> Outputs:
-    """Return what a reference gives, or no outputs and why there are none.
+    """Return a reference's outputs; if it fails, no outputs and the reason.
 
     Args:
         reference: It can be pickled.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Function scopes of TVM's BlockBuilder that an error leaves: their blocks are ended.
+"""Cleanup of TVM's BlockBuilder scopes that are left open by an error.
 
 TVM's leave them open, and each builder then prints "BlockBuilder destroyed with remaining blocks!" beside the message
 that the error becomes.
@@ -16,7 +16,7 @@ _MARK = "_ends_blocks"
 
 @contextmanager
 def ending_blocks_on_error() -> Iterator[None]:
-    """Within it, whoever builds: upstream's importers too.
+    """Open a scope in which function scopes that an error leaves are ended, those of upstream's importers too.
 
     Within another, it does nothing: blocks that are ended twice raise an error in the place of the one that is told.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that decide at run time, as functions: straight-line ones, and those that join them."""
+"""The functions of a model with control flow: straight-line ones, and those that branch and call."""
 
 from itertools import chain, count
 
@@ -10,7 +10,7 @@ from relay_passes.programs.merge_modules import MAIN, add_functions, merge_modul
 
 
 class Functions:
-    """The functions of a model so far.
+    """The functions of a model under import.
 
     Attributes:
         straight: Name → module, whose `main` is a function without decisions.
@@ -23,7 +23,7 @@ class Functions:
         self._symbols = {MAIN}
 
     def module(self) -> tvm.IRModule:
-        """All of them."""
+        """Return all functions as one module."""
         if not self._joining:
             return self.straight[MAIN]
         mod = merge_modules(self.straight, reserved=self._joining).mod
@@ -31,12 +31,12 @@ class Functions:
         return mod
 
     def symbol(self, node: str, role: str) -> str:
-        """A name for a function."""
+        """Return an unused name for a function."""
         base = f"{identifier(node)}_{role}"
         name = next(n for n in chain([base], (f"{base}_{k}" for k in count(2))) if n not in self._symbols)
         self._symbols.add(name)
         return name
 
     def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
-        """Take in a function that joins others, or what one calls beside."""
+        """Add a function that branches or calls others, or a kernel that it calls."""
         self._joining[symbol] = func

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every front end returns."""
+"""`ImportedModel`: the result of every front end."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class TensorSpec:
         return f"{self.name} {self.dtype}[{', '.join(map(str, sizes))}]"
 
     def check(self, value: npt.NDArray[Any]) -> str | None:
-        """Return what keeps `value` from being passed here, or None."""
+        """Return why `value` cannot be passed for this tensor, or None."""
         if str(value.dtype) != self.dtype:
             return f"dtype is {value.dtype}, the model takes {self.dtype}"
         if value.ndim != len(self.shape) or not all(map(self._fits, range(value.ndim), value.shape)):
@@ -55,7 +55,7 @@ class TensorSpec:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """An input whose value is an output of the run before.
+    """A state: an input whose value is an output of the previous run.
 
     Attributes:
         input: Its name.
@@ -74,7 +74,7 @@ Reference = Callable[[list[npt.NDArray[Any]]], tuple[list[npt.NDArray[Any]], str
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A model as Relax, with what a user knows it by.
+    """A model as Relax, with its inputs, outputs and states by name.
 
     Attributes:
         mod: `main` takes the inputs in the model's order and returns a tensor, or a tuple in the order of `outputs`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs for a model of which nothing but their types is known."""
+"""Random inputs for a model of which only the input types are known."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ _QUANTIZED_BYTES = 2  # of the widest integers that activations are quantised to
 
 
 def random_inputs(specs: Sequence[TensorSpec]) -> list[npt.NDArray[Any]]:
-    """Return one seeded input a spec.
+    """Return one seeded random input per spec.
 
     Floats are standard normal, quantised integers (8 and 16 bits) anywhere in their range; wider integers and
     booleans are 0 and 1, which are safe as indices.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of sizes and attributes, which each front end holds its nodes against before anything is built.
+"""Limits of sizes and attributes, which each front end checks before it builds anything.
 
 What libraries do beyond them is no error with a message: a stride of 0 ends the process in shape inference, 2^60
 repeats overflow an index, 2^40 elements are allocated. A front end has a table from its names for numbers (`strides`,
@@ -54,7 +54,7 @@ ELEMENT_TYPES = frozenset(
 
 @dataclass(frozen=True)
 class Limit:
-    """What each of some numbers must be.
+    """The range that a number must be in.
 
     Attributes:
         least: The smallest allowed.
@@ -67,7 +67,7 @@ class Limit:
     nonzero: bool = False
 
     def holds(self, number: float) -> bool:
-        """Whether a number keeps within it; no NaN does."""
+        """Whether a number is within the limit; NaN is not."""
         return self.least <= number <= self.most and not (self.nonzero and number == 0)
 
     def __str__(self) -> str:
@@ -93,13 +93,13 @@ FACTOR = Limit(2.0**-31, float(MOST))
 
 @dataclass(frozen=True)
 class Site:
-    """A node, as messages call it."""
+    """A node, with the text by which messages name it."""
 
     operator: str
     node: str
 
     def refuse(self, what: str, value: object, limit: object) -> ModelError:
-        """Return the error for a number that the node has."""
+        """Return the error for an attribute of the node that exceeds its limit."""
         return ModelError(f"{self} cannot be compiled: {what} is {value}, and must be {limit}")
 
     def __str__(self) -> str:
@@ -108,7 +108,7 @@ class Site:
 
 
 def check_numbers(site: Site, what: str, values: Iterable[float], limit: Limit) -> None:
-    """Refuse numbers of a node that do not keep within a limit.
+    """Raise ModelError if numbers of a node exceed a limit.
 
     Raises:
         ModelError: It names all of them.
@@ -119,7 +119,7 @@ def check_numbers(site: Site, what: str, values: Iterable[float], limit: Limit) 
 
 
 def check_axes(site: Site, what: str, axes: Sequence[int], rank: int) -> None:
-    """Refuse axes that a tensor of some rank lacks, and those named twice.
+    """Raise ModelError for axes out of range or named twice.
 
     Raises:
         ModelError: There are such.
@@ -130,7 +130,7 @@ def check_axes(site: Site, what: str, axes: Sequence[int], rank: int) -> None:
 
 
 def check_permutation(site: Site, what: str, order: Sequence[int], rank: int) -> None:
-    """Refuse what is no order of a tensor's axes.
+    """Raise ModelError if axes are no permutation.
 
     Raises:
         ModelError: It is none.
@@ -146,7 +146,7 @@ def check_window(
     dilations: Sequence[int],
     pads: Sequence[int],
 ) -> None:
-    """Refuse a window that is larger than the image that it moves over.
+    """Raise ModelError for a window that is larger than its padded image.
 
     Args:
         site: The node.
@@ -165,7 +165,7 @@ def check_window(
 
 
 def check_groups(site: Site, groups: int, **channels: int) -> None:
-    """Refuse a number of groups that does not divide channels, given by what they are.
+    """Raise ModelError if the number of groups does not divide the channels.
 
     Raises:
         ModelError: It does not.
@@ -177,12 +177,12 @@ def check_groups(site: Site, groups: int, **channels: int) -> None:
 
 
 def machine_bytes() -> int:
-    """Return the memory of this machine, which computes the self-test of what it compiles."""
+    """Return the memory of this machine in bytes, which bounds the tensors of a self-test."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float) -> None:
-    """Refuse a tensor that has no size, or one beyond memory.
+    """Raise ModelError for a tensor with an invalid size, or one larger than this machine's memory.
 
     Args:
         of: What messages begin with, such as a `Site`.
@@ -211,7 +211,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
 
 
 def size_text(count: float) -> str:
-    """Return a number of bytes in the unit that fits."""
+    """Return a number of bytes as text, in a suitable unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if count < 1024:
             return f"{count:.4g} {unit}"
@@ -220,7 +220,7 @@ def size_text(count: float) -> str:
 
 
 def check_inputs(specs: "Sequence[TensorSpec]") -> None:
-    """Refuse inputs that this machine cannot draw samples of.
+    """Raise ModelError for inputs too large for samples on this machine.
 
     Raises:
         ModelError: There is no memory for them.
@@ -238,7 +238,7 @@ def check_inputs(specs: "Sequence[TensorSpec]") -> None:
 
 
 def check_values(mod: tvm.IRModule, nodes: Mapping[str, str]) -> None:
-    """Refuse a model with values of a size or type that there is no code for.
+    """Raise ModelError for values whose size or dtype cannot be compiled.
 
     Args:
         mod: As a front end makes it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops: functions that end by calling themselves, compiled so that the stack does not grow.
+"""Loops: functions that end by calling themselves become while loops, so that the stack does not grow.
 
     def loop(go, x): return loop(*step(x)) if go else x    →    while go: go, x = step(x)
 
@@ -26,7 +26,7 @@ _SET = tvm.ir.Op.get("tirx.anylist_setitem_call_packed")
 
 
 def row_writer(rows: int, shape: Sequence[int], dtype: str) -> tirx.PrimFunc:
-    """Return a kernel that takes [rows, *shape], what it writes to, a row [*shape], and the row's int64 number []."""
+    """Return a kernel that writes a row [*shape] into a tensor [rows, *shape]; the row's number is an int64 scalar."""
     size = math.prod(shape)
     arguments = [((rows, *shape), dtype), (tuple(shape), dtype), ((), "int64")]
     with kernel_function("write_row", arguments) as function:
@@ -78,7 +78,7 @@ def _branch(bindings: list[relax.Binding]) -> relax.SeqExpr:
 
 
 def close_loops(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Make a while of each branch with a mark.
+    """Turn each branch with a marked tail call into a while loop.
 
     Args:
         func: A Relax function as TVM generates code for it: its parameters are the first of its registers, and all that

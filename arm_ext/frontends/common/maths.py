@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of formulas that several front ends write functions by."""
+"""Constant matrices that several front ends need."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1
 def waves(
     samples: int, size: int, bins: int, inverse: bool, dtype: np.dtype[Any]
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """[samples, bins] of cosines and of sines with the transform's sign, scaled."""
+    """Return [samples, bins] matrices of cosines and sines, with the transform's sign, scaled."""
     # The product of the indices is taken modulo the length while it is exact.
     turns = np.outer(np.arange(samples), np.arange(bins)) % size / size
     scale = 1 / size if inverse else 1.0

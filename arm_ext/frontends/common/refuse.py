@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every front end says of a model that it cannot take, and of shapes that do not fit one."""
+"""Messages for models that cannot be imported, and for shapes that do not fit a model."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -20,7 +20,7 @@ _SHOWN_NODES = 3
 def refuse_operators(
     missing: Mapping[str, list[str]], advice: Mapping[str, str] = _NONE, hint: str = ""
 ) -> None:
-    """Refuse a model for its operators, if there are any.
+    """Raise ModelError for a model's unsupported operators, if there are any.
 
     Args:
         missing: Operator → names of the nodes that cannot be compiled.
@@ -59,13 +59,13 @@ def not_imported(node: str, operators: Mapping[str, str], err: Exception) -> Mod
 
 
 def reason_of(err: Exception, line: int = -1) -> str:
-    """Return a line of what a library raised, its last by default, or the error's type where it says nothing."""
+    """Return a line of an exception's message, the last by default; the exception's type if it has no message."""
     lines = str(err).strip().splitlines()
     return lines[line] if lines else type(err).__name__
 
 
 def refuse_unknown_inputs(shapes: Mapping[str, tuple[int, ...]], inputs: Collection[str]) -> None:
-    """Refuse shapes of what is no input.
+    """Raise UsageError for shapes whose names are no inputs.
 
     Raises:
         UsageError: Lists them, and the inputs.
@@ -102,5 +102,5 @@ def _example(dims: Sequence[int | str]) -> tuple[int, ...]:
 
 
 def misfit(name: str, shape: Sequence[int], model: str) -> UsageError:
-    """Return the error for a shape that an input cannot have; `model` is what it has, such as "?,3"."""
+    """Return the error for a shape that does not fit an input, whose own shape is `model`, such as "?,3"."""
     return UsageError(f"--shape {name}={','.join(map(str, shape))} does not fit the model's [{model}]")

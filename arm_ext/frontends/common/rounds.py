@@ -21,7 +21,7 @@ SCALAR = {name: relax.TensorType((), name) for name in ("bool", "int64")}
 
 @dataclass(frozen=True)
 class Rounds:
-    """What a loop's function is made of.
+    """The parts of a loop's function.
 
     Attributes:
         symbol: Its name.
@@ -44,7 +44,7 @@ class Rounds:
     writers: tuple[str, ...]
 
     def check(self) -> None:
-        """Refuse states that do not stay what they are.
+        """Raise an error for states whose shape or dtype changes between iterations.
 
         Raises:
             ModelError: A round gives a state, or whether there is another one, of another type.
@@ -60,7 +60,7 @@ class Rounds:
                 )
 
     def function(self) -> relax.Function:
-        """The function."""
+        """Return the loop as a Relax function."""
         go, number = Var("go", SCALAR["bool"]), Var(self.number, SCALAR["int64"])
         states = {name: Var(name, ty) for name, ty in self.states.items()}
         fixed = {name: Var(name, ty) for name, ty in self.fixed.items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of a model that are outputs of the run before: last among its inputs, and last among its outputs."""
+"""States of a model: inputs and outputs that come last, in the same order."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 def with_states(
     model: ImportedModel, pairs: Mapping[str, str], initial: Mapping[str, Array] | None = None
 ) -> ImportedModel:
-    """Return a model with states: those that it has alone, and then those of `pairs`.
+    """Return a model with its own states, followed by those of `pairs`.
 
     Args:
         model: As imported.
@@ -56,7 +56,7 @@ def with_states(
 
 
 def read_initial(given: Mapping[str, Array] | Path | str | None) -> Mapping[str, Array]:
-    """Return arrays by their names, of a mapping or an .npz.
+    """Return the initial values by name, from a mapping or an .npz file.
 
     Raises:
         UsageError: The file is none.

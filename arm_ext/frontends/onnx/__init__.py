@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX, whole: operators, contributed operators, subgraphs, states."""
+"""The ONNX front end: standard and contributed operators, subgraphs, states."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to write in the place of ONNX operators that cannot be compiled, where there is something."""
+"""Advice for ONNX operators that cannot be compiled."""
 
 from onnx import defs
 

@@ -144,7 +144,7 @@ def attend(e: Expansion, heads: Heads, masks: list[str], size: int, cap: float =
 
 
 def lowest(e: Expansion, query: str) -> float:
-    """What is added to scores of a type to hide them; another mask can be added to it."""
+    """Return the score that masks a position; adding another mask to it does not overflow."""
     return float(np.finfo(e.dtype(query)).min) / 2
 
 

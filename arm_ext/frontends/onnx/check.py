@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an ONNX model must be before it is imported, and the messages where it is not."""
+"""Validation of ONNX models before the import."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph with decisions as a Relax function of calls: of its parts, of branches, of loops."""
+"""Relax functions for ONNX graphs with control flow: calls of straight-line parts, branches and loops."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,16 +28,16 @@ _BRANCHES = {"then": "then_branch", "else": "else_branch"}
 
 
 class Functions(Protocol):
-    """Where the parts of a graph become functions."""
+    """The interface through which parts of a graph are added as functions."""
 
     def name(self, graph: GraphProto, source: str | None) -> dict[str, str]:
-        """Name the nodes of a subgraph; returns new → source, if they come from a node."""
+        """Name the nodes of a subgraph; return new name → source name if they come from a node."""
 
     def symbol(self, node: str, role: str) -> str:
-        """A name for a function."""
+        """Return an unused name for a function."""
 
     def put(self, symbol: str, func: tvm.ir.BaseFunc) -> None:
-        """Take in a function."""
+        """Add a function."""
 
     def add(self, symbol: str, model: ModelProto, sources: Mapping[str, str]) -> Callee:
         """Import a model as a function."""
@@ -56,7 +56,7 @@ class _Decision:
 
 
 class Composition:
-    """Writes the function of a graph."""
+    """Builds the function of a graph with control flow."""
 
     def __init__(
         self, functions: Functions, symbol: str, model: ModelProto, sources: Mapping[str, str]
@@ -70,7 +70,7 @@ class Composition:
         self._types: dict[str, onnx.TypeProto] = {}
 
     def function(self, parts: Cut) -> relax.Function:
-        """The graph as a function, in parts as it was cut."""
+        """Return the graph as a function."""
         inputs = runtime_inputs(self._graph)
         params = [Var(value.name, _relax_type(value.type)) for value in inputs]
         for value, param in zip(inputs, params, strict=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of operators that onnxruntime's optimisers write; `quantized` has those in QDQ form."""
+"""Replacements of onnxruntime's contributed operators; `quantized` has those in QDQ form."""
 
 from functools import partial
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control flow that is decided when a model is compiled: If of a constant, Loop and Scan of known length, unrolled.
+"""Control flow that is known at compile time: a constant If, and unrolled Loop and Scan of constant length.
 
 What is decided at run time stays, and a long Scan becomes a Loop, which stays, too: see `compose`.
 """
@@ -24,7 +24,7 @@ _BATCHED_SCAN = 8
 
 
 def constant_if(e: Expansion) -> None:
-    """The branch that a constant condition takes; another If stays."""
+    """Replace an If with a constant condition by the branch taken; leave others."""
     (condition,) = e.inputs("cond")
     value = e.value(condition)
     if value is not None:
@@ -33,7 +33,7 @@ def constant_if(e: Expansion) -> None:
 
 
 def loop(e: Expansion) -> None:
-    """A Loop over a constant number of iterations, none of which ends it; another one stays."""
+    """Unroll a Loop with a constant number of iterations; leave others."""
     trips, condition, *states = [*e.node.input, "", ""][: max(len(e.node.input), 2)]
     body = body_of(e.node, "body")
     count = e.value(trips) if trips else None
@@ -83,7 +83,7 @@ class _Scan:
 
 
 def scan(e: Expansion) -> None:
-    """A Scan over axes of known length."""
+    """Unroll a Scan over axes of constant length."""
     if e.opset() <= _BATCHED_SCAN:
         raise ModelError(
             f"Scan of opset {_BATCHED_SCAN} is not supported; convert the model to opset 9 or newer"

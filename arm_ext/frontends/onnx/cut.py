@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX graphs cut where something is decided at run time, and their parts as models of their own.
+"""Division of ONNX graphs at run-time control flow into models of their own.
 
     a, If(a), b(If)    →    before: a;  decisions: If;  after: b
 
@@ -20,7 +20,7 @@ _DECISIONS = ("If", "Loop")
 
 @dataclass(frozen=True)
 class Cut:
-    """A graph in parts: nodes that depend on no decision, decisions that depend on no other, and what is left."""
+    """A graph in three parts: nodes before any control flow, the first control-flow nodes, and the rest."""
 
     before: list[NodeProto]
     decisions: list[NodeProto]
@@ -28,7 +28,7 @@ class Cut:
 
 
 def cut(graph: GraphProto) -> Cut:
-    """Cut a graph whose nodes are in the order of their values."""
+    """Divide a graph whose nodes are in topological order."""
     parts = Cut([], [], [])
     late: set[str] = set()
     for node in graph.node:
@@ -41,7 +41,7 @@ def cut(graph: GraphProto) -> Cut:
 
 
 def reads(nodes: Iterable[NodeProto]) -> list[str]:
-    """What nodes read that none of them computes, in subgraphs, too; each once."""
+    """Return the values that nodes read and none of them computes, subgraphs included, each once."""
     found: dict[str, None] = {}
     own: set[str] = set()
     for node in nodes:
@@ -53,7 +53,7 @@ def reads(nodes: Iterable[NodeProto]) -> list[str]:
 
 
 def captures(graph: GraphProto) -> list[str]:
-    """What a subgraph reads, or gives, of the graph around it."""
+    """Return the values of the enclosing graph that a subgraph reads or returns."""
     own = {value.name for value in (*graph.input, *graph.initializer)}
     computed = {name for node in graph.node for name in node.output}
     given = [value.name for value in graph.output if value.name not in computed]
@@ -61,12 +61,12 @@ def captures(graph: GraphProto) -> list[str]:
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs among a node's attributes."""
+    """Return the graphs among a node's attributes."""
     return (a.g for a in node.attribute if a.type == AttributeProto.GRAPH)
 
 
 class Surroundings:
-    """What the parts of a graph have in common."""
+    """The constants and dequantised constants that the parts of a graph share."""
 
     def __init__(self, model: ModelProto) -> None:
         """Read a model that its parts are of."""
@@ -85,7 +85,7 @@ class Surroundings:
         )
 
     def needed(self, names: Iterable[str]) -> list[str]:
-        """Of values that a part reads, those that are its inputs."""
+        """Return the values that a part needs as inputs, among those that it reads."""
         values = (self._dequantized[n].input[0] if n in self._dequantized else n for n in names)
         return [name for name in dict.fromkeys(values) if name not in self.constants]
 

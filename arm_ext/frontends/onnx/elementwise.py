@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise ONNX operators that upstream's importer or code generator lacks, by those that it has.
+"""Replacements of elementwise ONNX operators that upstream's importer or code generator lacks.
 
 Functions of angles and hyperbolas are computed in binary32, with an error of some 2^-22 of the result (asinh and
 acosh: 2^-22 of a number near 1, so of less precision near 0).
@@ -99,7 +99,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def function(e: Expansion) -> None:
-    """Replace one of FUNCTIONS; data of another type goes through binary32."""
+    """Replace a unary operator of FUNCTIONS; data that is not float32 is cast to it and back."""
     (x,) = e.inputs("X")
     kind = helper.np_dtype_to_tensor_dtype(e.dtype(x))
     single = x if kind == TensorProto.FLOAT else e.emit("Cast", [x], to=TensorProto.FLOAT)
@@ -107,7 +107,7 @@ def function(e: Expansion) -> None:
 
 
 def celu(e: Expansion) -> None:
-    """max(0, x) + min(0, alpha (exp(x / alpha) - 1)), in the type of the data."""
+    """Replace Celu by max(0, x) + min(0, alpha (exp(x / alpha) - 1)), in the data's dtype."""
     (x,) = e.inputs("X")
     alpha, zero = like(e, e.attribute("alpha", 1.0), x), like(e, 0, x)
     inner = e.emit("Sub", [e.emit("Exp", [e.emit("Div", [x, alpha])]), like(e, 1, x)])
@@ -116,14 +116,14 @@ def celu(e: Expansion) -> None:
 
 
 def cast_like(e: Expansion) -> None:
-    """A cast to a type that is known."""
+    """Replace CastLike by Cast."""
     x, like_name = e.inputs("input target_type")
     kind = e.declared(like_name).type.tensor_type.elem_type
     e.emit("Cast", [x], e.node.output[0], to=kind)
 
 
 def power(e: Expansion) -> None:
-    """A power of integers through binary64; an exponent of another type in that of the base."""
+    """Replace Pow of integers by one in float64; cast the exponent to the base's dtype."""
     base, exponent = e.inputs("X Y")
     kinds = e.dtype(base), e.dtype(exponent)
     kind = helper.np_dtype_to_tensor_dtype(kinds[0])
@@ -135,7 +135,7 @@ def power(e: Expansion) -> None:
 
 
 def is_infinite(e: Expansion) -> None:
-    """IsInf for one sign; for both it stays."""
+    """Replace IsInf for one sign by a comparison; leave it for both signs."""
     (x,) = e.inputs("X")
     signs = [s for s, name in ((1, "detect_positive"), (-1, "detect_negative")) if e.attribute(name, 1)]
     if len(signs) == 1:
@@ -143,7 +143,7 @@ def is_infinite(e: Expansion) -> None:
 
 
 def dropout(e: Expansion) -> None:
-    """In inference the data is kept, and so says the mask; before opset 12 onnxruntime leaves it all false."""
+    """Replace Dropout by its data and a constant mask; before opset 12 onnxruntime's mask is all false."""
     data, ratio, training = e.inputs("data ratio? training_mode?")
     drops, share = (e.value(name) if name else None for name in (training, ratio))
     if training and (drops is None or drops.any()) and (share is None or share.any()):
@@ -156,7 +156,7 @@ def dropout(e: Expansion) -> None:
 
 
 def batch_norm(e: Expansion) -> None:
-    """In inference it stays.
+    """Leave BatchNormalization, and refuse it in training mode.
 
     Raises:
         ModelError: It takes the batch's statistics in place of the model's.
@@ -168,7 +168,7 @@ def batch_norm(e: Expansion) -> None:
 
 
 def lp_normalization(e: Expansion) -> None:
-    """The data by its norm, and 0 where that is 0."""
+    """Replace LpNormalization by the data divided by its norm, 0 where the norm is 0."""
     (x,) = e.inputs("input")
     axis = int(e.attribute("axis", -1)) % e.rank(x)
     norm = reduce(e, "ReduceL1" if e.attribute("p", 2) == 1 else "ReduceL2", x, [axis])
@@ -177,7 +177,7 @@ def lp_normalization(e: Expansion) -> None:
 
 
 def empty_reduction(e: Expansion) -> None:
-    """A reduction of an empty tensor, of which there is one value; others stay."""
+    """Replace a reduction of an empty tensor by its constant; leave others."""
     data, axes = e.inputs("data axes?")
     if 0 not in e.dims(data):
         return
@@ -189,7 +189,7 @@ def empty_reduction(e: Expansion) -> None:
 
 
 def evaluate(e: Expansion) -> None:
-    """A node of constants as what it gives."""
+    """Replace a node of constants by its value."""
     feeds = {name: e.known(name) for name in e.node.input}
     results = evaluate_node(e.node, e.opset(), feeds)
     for name, result in zip(e.node.output, results, strict=True):

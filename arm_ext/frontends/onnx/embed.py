@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime's fused embeddings, and weights that it holds in blocks of a few bits.
+"""Replacements of onnxruntime's fused embeddings, and of weights quantised in blocks.
 
     MatMulNBits(x, packed W, s, z)    →    MatMul(x, (W - z) s), the weights unpacked to float at compile time
 
@@ -26,7 +26,7 @@ _BYTE_BITS = 8
 
 
 def embed(e: Expansion) -> None:
-    """The normalised sum of the embeddings of words, positions and segments."""
+    """Replace the fused embedding of words, positions and segments, with its normalisation."""
     ids, segments, words, places, segment_table, gamma, beta, mask, positions = e.inputs(
         "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?"
     )
@@ -34,7 +34,7 @@ def embed(e: Expansion) -> None:
 
 
 def quantized_embed(e: Expansion) -> None:
-    """The same with tables, and parameters of the normalisation, that are quantised."""
+    """Replace the fused embedding with quantised tables and normalisation parameters."""
     given = e.inputs(
         "input_ids segment_ids? word position segment? gamma beta mask? word_scale position_scale segment_scale? "
         "gamma_scale beta_scale word_zero position_zero segment_zero? gamma_zero beta_zero"
@@ -78,7 +78,7 @@ def _embed(
 
 
 def matmul_blocks(e: Expansion) -> None:
-    """A product with a constant matrix whose columns are quantised in blocks."""
+    """Replace a product with a constant matrix whose columns are quantised in blocks."""
     x, packed, scales, zeros, order, bias = e.inputs("A B scales zero_points? g_idx? bias?")
     if order:
         raise ModelError("its rows are reordered (its input g_idx); quantise without it")
@@ -115,7 +115,7 @@ def _unpacked(value: Array, bits: int) -> Array:
 
 
 def gather_blocks(e: Expansion) -> None:
-    """A gather from a constant table that is quantised in blocks."""
+    """Replace a gather from a constant table that is quantised in blocks."""
     table, indices, scales, zeros = e.inputs("data indices scales zero_points?")
     bits, block = int(e.attribute("bits", 4)), int(e.attribute("block_size", 128))
     value, steps = e.known(table), e.known(scales)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The message for a model that fails because an input has no elements."""
+"""The message for a model whose import fails because an input has no elements."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from arm_ext.frontends.common.imported import TensorSpec
 
 @contextmanager
 def telling_of_empty(inputs: Callable[[], Sequence[TensorSpec]]) -> Iterator[None]:
-    """Around the import of a model: TVM takes a size of 0 for one that is not known, and says so of other values.
+    """Open a scope around an import: TVM treats a size of 0 as unknown, so its error is replaced by a clear one.
 
     Raises:
         ModelError: As the import; names the inputs that have no elements, if there are any.

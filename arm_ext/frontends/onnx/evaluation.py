@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one ONNX node gives for constants, by onnx's reference."""
+"""Evaluation of one ONNX node on constants by onnx's reference implementation."""
 
 from collections.abc import Mapping
 from typing import Any

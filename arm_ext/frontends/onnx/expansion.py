@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacing nodes of an ONNX graph by several each, which remember the node they came from."""
+"""Replacement of ONNX nodes by several others, which keep the name of the original node."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
@@ -35,7 +35,7 @@ def opset_of(model: onnx.ModelProto) -> int:
 
 
 class Expansion:
-    """Goes through a graph in its order; at each node, what an `Expand` needs to write its replacement.
+    """Walks over a graph; at each node, provides an `Expand` function with operands and emits its replacement.
 
     Attributes:
         node: The node that is being replaced.
@@ -60,7 +60,7 @@ class Expansion:
         self.refused: dict[str, str] = {}
 
     def run(self, table: Mapping[tuple[str, str], Expand]) -> None:
-        """Replace each node whose (domain, operator) is in `table`, unless what stands there writes nothing."""
+        """Apply `table`, (domain, operator) → function; a node stays if its function emits nothing."""
         for node in self._model.graph.node:
             if node.op_type == "Constant":
                 self._constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
@@ -145,7 +145,7 @@ class Expansion:
         return output or name
 
     def adopt(self, node: onnx.NodeProto) -> None:
-        """Add a node whose values have names of the graph, and give it a name."""
+        """Add a node whose values are named already, and give it a name."""
         node.name = self.fresh(node.op_type)
         self.nodes.append(node)
 
@@ -158,12 +158,12 @@ class Expansion:
         return name
 
     def value(self, name: str) -> npt.NDArray[Any] | None:
-        """Return what `name` is, if it is constant."""
+        """Return the constant of that name, or None."""
         tensor = self._constants.get(name)
         return None if tensor is None else numpy_helper.to_array(tensor)
 
     def known(self, name: str) -> npt.NDArray[Any]:
-        """Return the constant that `name` is.
+        """Return the constant of that name.
 
         Raises:
             ModelError: It is none.
@@ -223,7 +223,7 @@ class Expansion:
         return self._types[name]
 
     def declared(self, name: str) -> onnx.ValueInfoProto:
-        """Return a value with its type.
+        """Return a value's type information.
 
         Raises:
             ModelError: It cannot be inferred.
@@ -231,7 +231,7 @@ class Expansion:
         return onnx.ValueInfoProto(name=name, type=onnx.TypeProto(tensor_type=self._type(name)))
 
     def fresh(self, step: str) -> str:
-        """Return a name that is free, from the node's and that of a step."""
+        """Return an unused name, made from the node's name and an operator."""
         base = name = f"{self.node.name}/{step}"
         numbers = count(2)
         while name in self._taken:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model around one node of an ONNX model, small enough for a bug report.
+"""Extraction of one ONNX node with its surroundings as a small model for a bug report.
 
     … → DequantizeLinear → Conv → Relu → QuantizeLinear → …    →    these four, the weights, and an input of x's shape
 
@@ -38,7 +38,7 @@ _MARK = "arm_ext.saved_node"
 
 @dataclass(frozen=True)
 class SavedNode:
-    """What was written.
+    """The extracted model.
 
     Attributes:
         path: The file.
@@ -120,14 +120,14 @@ class _Graph:
                 self._constants.update(node.output)
 
     def before(self, value: str) -> NodeProto | None:
-        """The node that gives a value, if it belongs to what reads it: it gives a constant, or dequantises."""
+        """Return the node that computes a value, if it is a constant or a DequantizeLinear."""
         node = self.producers.get(value)
         if node is None or (node.op_type != "DequantizeLinear" and value not in self._constants):
             return None
         return node
 
     def after(self, node: NodeProto) -> list[NodeProto]:
-        """The quantisation of a node's one output, and an activation before it."""
+        """Return the QuantizeLinear of a node's one output, and an activation before it."""
         chain: list[NodeProto] = []
         while len(node.output) == 1 and len(users := self.consumers.get(node.output[0], [])) == 1:
             (node,) = users

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of which expansions are made, in the form that the model's opset has for them."""
+"""Helpers of expansions, in the form that the model's opset requires."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,17 +16,17 @@ _REDUCE_BY_INPUTS = 18
 
 
 def ints(e: Expansion, *values: int) -> str:
-    """A constant int64 vector."""
+    """Add a constant int64 vector."""
     return e.constant(np.array(values, np.int64))
 
 
 def like(e: Expansion, value: float, other: str) -> str:
-    """A constant scalar of another value's type."""
+    """Add a constant scalar of another value's dtype."""
     return e.constant(np.array(value, e.dtype(other)))
 
 
 def up_to(e: Expansion, value: str, most: int) -> str:
-    """The value, whose integers are from 0 to `most`: others are indices out of bounds, which a package reports.
+    """Return integers that are at most `most`; at run time, others are reported as indices out of bounds.
 
     Raises:
         ModelError: It is constant, and out of these.
@@ -46,17 +46,17 @@ def up_to(e: Expansion, value: str, most: int) -> str:
 
 
 def reshape(e: Expansion, value: str, *dims: int, output: str = "") -> str:
-    """The value in another shape."""
+    """Add a Reshape."""
     return e.emit("Reshape", [value, ints(e, *dims)], output)
 
 
 def at(e: Expansion, value: str, index: int, axis: int = 0) -> str:
-    """One element along an axis, which falls away."""
+    """Add a selection of one element along an axis, which is removed."""
     return e.emit("Gather", [value, e.constant(np.array(index, np.int64))], axis=axis)
 
 
 def part(e: Expansion, value: str, start: int, end: int, axis: int = -1, output: str = "") -> str:
-    """Elements from `start` to before `end` along an axis."""
+    """Add a slice along an axis, from `start` to before `end`."""
     if e.opset() < _SLICE_BY_INPUTS:
         axis = axis if axis >= 0 else axis + e.rank(value)
         return e.emit("Slice", [value], output, axes=[axis], starts=[start], ends=[end])
@@ -64,7 +64,7 @@ def part(e: Expansion, value: str, start: int, end: int, axis: int = -1, output:
 
 
 def stack(e: Expansion, values: Iterable[str], axis: int = 0, output: str = "") -> str:
-    """Values along a new axis."""
+    """Add a concatenation of values along a new axis."""
     if e.opset() < _AXES_BY_INPUTS:
         rows = [e.emit("Unsqueeze", [value], axes=[axis]) for value in values]
     else:
@@ -75,7 +75,7 @@ def stack(e: Expansion, values: Iterable[str], axis: int = 0, output: str = "") 
 def reduce(
     e: Expansion, kind: str, value: str, axes: Sequence[int], *, keepdims: bool = True, output: str = ""
 ) -> str:
-    """A reduction of one of the Reduce… operators."""
+    """Add one of the Reduce… operators."""
     by_inputs = _AXES_BY_INPUTS if kind == "ReduceSum" else _REDUCE_BY_INPUTS
     if e.opset() < by_inputs:
         return e.emit(kind, [value], output, axes=list(axes), keepdims=int(keepdims))
@@ -83,7 +83,7 @@ def reduce(
 
 
 def add(e: Expansion, *values: str) -> str:
-    """The sum of those that are there."""
+    """Add the sum of those values that are given; an empty name stands for an absent one."""
     total, *others = [value for value in values if value]
     for value in others:
         total = e.emit("Add", [total, value])
@@ -91,7 +91,7 @@ def add(e: Expansion, *values: str) -> str:
 
 
 def standard(e: Expansion) -> None:
-    """The operator of the same name in the standard domain.
+    """Replace a node by the operator of the same name in the standard domain.
 
     Raises:
         ModelError: The model's opset has none.

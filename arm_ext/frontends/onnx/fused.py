@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that onnxruntime's optimisers write (com.microsoft), by the standard ones that they stand for.
+"""Replacements of onnxruntime's fused operators (com.microsoft) by standard operators.
 
     FusedConv(X, W, B, Z), activation Relu    →    Relu(Conv(X, W, B) + Z)
 
@@ -28,7 +28,7 @@ _ACTIVATION = ("activation", "activation_params", "activation_alpha", "activatio
 
 
 def conv(e: Expansion, *, channels_last: bool = False) -> None:
-    """Conv, a sum and an activation."""
+    """Replace a fused convolution by Conv, Add and an activation."""
     x, w, bias, z = e.inputs("X W B? Z?")
     last = e.rank(x) - 1 if channels_last else 0
     if channels_last:
@@ -49,7 +49,7 @@ def max_pool_channels_last(e: Expansion) -> None:
 
 
 def gemm(e: Expansion) -> None:
-    """Gemm and an activation."""
+    """Replace a fused Gemm by Gemm and an activation."""
     _activate(e, e.emit("Gemm", e.node.input, copied=e.attributes(*_ACTIVATION)))
 
 
@@ -68,7 +68,7 @@ def _activate(e: Expansion, value: str) -> None:
 
 
 def matmul(e: Expansion) -> None:
-    """MatMul of transposed operands, scaled."""
+    """Replace a fused product by a MatMul of transposed operands, and a scale."""
     a, b = e.inputs("A B")
     operands = [_operand(e, value, side) for value, side in ((a, "A"), (b, "B"))]
     alpha, output = e.attribute("alpha", 1.0), e.node.output[0]
@@ -182,7 +182,7 @@ def rms_norm(e: Expansion, x: str, gamma: str, epsilon: float) -> None:
 
 
 def pad(e: Expansion) -> None:
-    """Pad by widths that are an input in every opset."""
+    """Replace a Pad of the contributed domain, whose widths are an input, by the standard one."""
     data, pads, value = e.inputs("data pads value?")
     widths = e.known(pads).reshape(-1)
     mode = {"mode": e.text("mode", "constant")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers of 4 bits, as ONNX has them for weights, as integers of 8 bits with the same values.
+"""Conversion of 4-bit integer constants to 8 bits.
 
     DequantizeLinear(int4[…] W, s, int4 z)    →    DequantizeLinear(int8[…] W, s, int8 z)
 

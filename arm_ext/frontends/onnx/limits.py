@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of ONNX's attributes, and of inputs that are constants; and tensors whose bytes are not their dims'."""
+"""Limits of ONNX attributes and constant inputs, and checks that constants hold as many bytes as their shape says."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

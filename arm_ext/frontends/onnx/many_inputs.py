@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sum, Max, Min and Mean of many inputs: of groups, and then of these.
+"""Sum, Max, Min and Mean of many inputs, as a tree of smaller ones.
 
 Upstream's converters make a chain, as deep as there are inputs, which the expressions of one kernel then are.
 """
@@ -11,7 +11,7 @@ _GROUP = 16
 
 
 def grouped(e: Expansion) -> None:
-    """Replace a node of more inputs than a group; others stay."""
+    """Replace a node of many inputs by a tree of groups; leave others."""
     values = list(e.node.input)
     if len(values) <= _GROUP:
         return

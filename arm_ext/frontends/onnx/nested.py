@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of a graph together with those of the branches and loops in it."""
+"""Traversal of a graph's nodes, those of its branches and loops included."""
 
 from collections.abc import Iterator
 

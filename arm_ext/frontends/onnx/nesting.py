@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How deep an ONNX model nests branches and loops, and what its functions call: onnx follows both by recursion."""
+"""Checks of nesting depth and of recursive functions, which onnx would follow by recursion."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ _Key = tuple[str, str]
 
 
 def check_nesting(model: ModelProto) -> None:
-    """Refuse functions that call themselves, and what is nested too deep or is too much once it is written out.
+    """Raise ModelError for functions that call themselves, for deep nesting, and for too large expansions.
 
     Raises:
         ModelError: It names the function, or how deep or large the model is.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forms that operators had in older opsets, and that upstream's importer or onnx's checker do not know."""
+"""Replacements of operators in forms of older opsets that upstream's importer or onnx's checker does not know."""
 
 import numpy as np
 from onnx import NodeProto, helper

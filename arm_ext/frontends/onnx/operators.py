@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standard ONNX operators that are replaced by others before the import: what upstream's importer lacks.
+"""The table of standard ONNX operators that are replaced before the import because upstream's importer lacks them.
 
 A node is replaced when the shapes around it are known, and what replaces it may be replaced again.
 """
@@ -93,7 +93,7 @@ EXPANSIONS: dict[tuple[str, str], Expand] = {
 
 
 def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Expand nodes, and give the model the shapes of all its values.
+    """Replace nodes by the table, and infer the shapes of all values.
 
     Args:
         model: Its inputs have static shapes, its nodes unique names. It is changed.

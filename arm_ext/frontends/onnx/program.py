@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX models as Relax, with what is decided at run time as functions that call each other.
+"""Import of an ONNX model as Relax functions, one per straight-line part of its control flow.
 
     y = Conv(x); z = If(Less(y, 1)) {Relu(y)} {Exp(y)}
         →    main(x): y, c = main_before(x); z = z_then(y) if c else z_else(y)
@@ -30,7 +30,7 @@ from relay_passes.programs.merge_modules import MAIN
 
 @dataclass(frozen=True)
 class Program:
-    """A model as Relax.
+    """An imported model with its source names.
 
     Attributes:
         mod: Its functions; `main` is the one to call.

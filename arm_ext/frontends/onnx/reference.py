@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnxruntime as the foreign reference for an ONNX model."""
+"""onnxruntime as the independent reference for an ONNX model."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -91,7 +91,7 @@ Shown = tuple[str, tuple[int, ...]] | None
 
 
 class OneOutput:
-    """Runs models in a process of its own, which a wrong one may end."""
+    """Runs models in a separate process, which an invalid model may end."""
 
     def __call__(self, job: Job, /) -> Shown:
         """Return what a model gives."""
@@ -102,7 +102,7 @@ class OneOutput:
         return array.dtype.name, array.shape
 
     def close(self) -> None:
-        """It started nothing."""
+        """Do nothing: no process was started."""
 
 
 def _has_vnni() -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Resize, axis by axis, as a weighted sum of gathered rows, which is right for every mode.
+"""ONNX Resize of any mode, axis by axis, as a weighted sum of gathered rows.
 
     nearest          →    x[index]
     linear, cubic    →    Σ w_k x[index_k], two or four taps, more with antialias
@@ -39,7 +39,7 @@ class _Axis:
         self.size, self.outputs, self.scale, self.roi = size, outputs, scale, roi
 
     def coordinates(self, mode: str) -> Array:
-        """Where each output lies on the input's axis."""
+        """Return the position of each output on the input's axis."""
         x, size, scale = np.arange(self.outputs, dtype=np.float64), self.size, self.scale
         start, end = self.roi
         span = scale * size if self.outputs != scale * size else float(self.outputs)
@@ -83,7 +83,7 @@ class _Mode:
 
     @classmethod
     def of(cls, e: Expansion) -> "_Mode":
-        """Those of a Resize node."""
+        """Read the mode of a Resize node."""
         return cls(
             e.text("mode", "nearest"),
             e.text("coordinate_transformation_mode", "half_pixel"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants in place of what follows from shapes.
+"""Folding of values that follow from shapes into constants.
 
     Shape(x), x of static shape    →    its dimensions
     f(constants), all integer      →    its value, as are floats on the way from a shape to a size

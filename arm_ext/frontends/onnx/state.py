@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of an ONNX model that have a default value, an initializer of their name, and are states: it is the first."""
+"""States of an ONNX model whose inputs have initializers of the same name: these are the initial values."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,7 +40,7 @@ def import_onnx_states(
 
 
 def take_defaults(proto: onnx.ModelProto, states: Mapping[str, str]) -> dict[str, npt.NDArray[Any]]:
-    """Take the defaults of those inputs that are states out of a model; return them by the input's name."""
+    """Remove the initializers of inputs that are states, and return them by name."""
     named = {value.name for value in proto.graph.input} & set(states)
     defaults = [tensor for tensor in proto.graph.initializer if tensor.name in named]
     initial = {tensor.name: numpy_helper.to_array(tensor) for tensor in defaults}

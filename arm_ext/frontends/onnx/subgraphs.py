@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of a graph within the graph, under names that are free there."""
+"""Inlining of a subgraph's nodes into the graph, with unused names."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from arm_ext.frontends.onnx.expansion import Expansion
 
 
 def adopt_graph(e: Expansion, graph: GraphProto, inputs: Sequence[str]) -> list[str]:
-    """Add a subgraph's nodes, its inputs being values of the graph, and return its outputs' names."""
+    """Add a subgraph's nodes, with its inputs bound to values of the graph; return the names of its outputs."""
     names = {value.name: given for value, given in zip(graph.input, inputs, strict=True)}
     for tensor in graph.initializer:
         names[tensor.name] = e.constant(numpy_helper.to_array(tensor))
@@ -19,7 +19,7 @@ def adopt_graph(e: Expansion, graph: GraphProto, inputs: Sequence[str]) -> list[
 
 
 def renamed(node: NodeProto, e: Expansion, names: dict[str, str]) -> NodeProto:
-    """Return a node with other names for its values, of which `names` is told the new ones."""
+    """Return a copy of a node with its values renamed by `names`, to which new names of outputs are added."""
     new = NodeProto()
     new.CopyFrom(node)
     del new.input[:], new.output[:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What onnxruntime runs although onnx's checker refuses it, brought into the form that the checker wants.
+"""Repair of models that onnxruntime runs although onnx's checker rejects them.
 
     b = Relu(a); a = Conv(x)           →    a = Conv(x); b = Relu(a)
     ir_version 3                       →    ir_version 4
@@ -26,7 +26,7 @@ _OPSET = 17
 
 
 def make_valid(model: ModelProto) -> None:
-    """Bring a model into the form that onnx's checker wants, as far as onnxruntime does without it."""
+    """Repair, in place, what onnx's checker rejects and onnxruntime tolerates."""
     graph = model.graph
     graph.name = graph.name or "model"
     model.ir_version = max(model.ir_version, _FREE_INITIALISERS)

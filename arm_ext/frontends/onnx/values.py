@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of the values inside an ONNX model, also of one that cannot be imported."""
+"""Types of the values inside an ONNX model, also of one that cannot be imported."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX models without the data of their weights.
+"""Handling of ONNX models without the data of their weights.
 
 onnx checks, inlines and infers on a serialised copy of the model, and onnxruntime reads one: protobuf writes none above
 2 GiB, and the copies take time. None of onnx's steps reads a large weight, and onnxruntime takes them as arrays.
@@ -35,7 +35,7 @@ _REACH_BYTES = 2**32 - 2**24
 
 @dataclass(frozen=True)
 class Serialised:
-    """A model as onnxruntime reads it.
+    """A model's bytes, with large weights beside them.
 
     Attributes:
         model: The model's bytes.
@@ -113,7 +113,7 @@ def without_weights(model: ModelProto) -> ModelProto:
 
 
 def change_without_weights(model: ModelProto, change: Callable[[ModelProto], ModelProto]) -> None:
-    """Put into a model what a change makes of a copy without weights; the change keeps inputs and initialisers."""
+    """Apply a change to a copy of a model without weights; the change must keep inputs and initialisers."""
     changed = change(without_weights(model))
     for target, source, names in (
         (model.graph, changed.graph, ("node", "value_info", "output")),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX's Loop as a while: whether there is another round is computed in the round before.
+"""ONNX's Loop as a while loop: each iteration computes whether there is another.
 
 Loop(M, cond, s)    →    n = 0; go = 0 < M and cond; while go: s, cond = body(n, s); n += 1; go = n < M and cond
 """
@@ -16,7 +16,7 @@ from arm_ext.frontends.onnx.control import body_of
 
 @dataclass(frozen=True)
 class While:
-    """A Loop taken apart.
+    """The parts of a Loop.
 
     Attributes:
         setup: Nodes beside the Loop that compute `go`.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps before and after a model in the same package: `--preprocess`."""
+"""Pre- and post-processing in the package of a model: `--preprocess`."""

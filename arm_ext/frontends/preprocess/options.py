@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes before and after a model in the same package: `--preprocess FILE.yaml`, and the same from Python.
+"""The options of pre- and post-processing: `--preprocess FILE.yaml`, and the same from Python.
 
 inputs:
   image:                               # an input of the model

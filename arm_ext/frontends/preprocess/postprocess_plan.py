@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operations the steps of a `Preprocess` behind a given model are, or why they do not fit it."""
+"""Translation of a `Preprocess`'s post-processing steps into operations, with errors if they do not fit the model."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ from arm_ext.frontends.preprocess.steps import TopK as TopKOf
 
 
 def plan_output(spec: TensorSpec, steps: list[OutputStep]) -> list[Chain]:
-    """Return what becomes of the model's output: one chain, or with top_k two.
+    """Return the operations for a model's output: one chain, or two for top_k.
 
     Raises:
         UsageError: A step does not fit what is there.

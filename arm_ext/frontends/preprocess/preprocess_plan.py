@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operations the steps of a `Preprocess` are on a given model, or why they do not fit it.
+"""Translation of the pre-processing steps of a `Preprocess` into operations, with errors if they do not fit the model.
 
 A frame keeps its channels last until the first step that computes; there it takes the model's layout, so that
 arithmetic stands beside the convolution that may take it in.
@@ -43,7 +43,7 @@ _FRAME_TYPE = "uint8"
 
 @dataclass(frozen=True)
 class Chain:
-    """Operations one after the other, from one tensor to another."""
+    """A sequence of operations on one tensor."""
 
     source: TensorSpec
     operations: tuple[Operation, ...]
@@ -51,7 +51,7 @@ class Chain:
 
 
 def plan_input(spec: TensorSpec, given: Input, *, quantized: bool) -> Chain:
-    """Return how the frame becomes the model's input.
+    """Return the operations from a frame to the model's input.
 
     Args:
         spec: The model's input.

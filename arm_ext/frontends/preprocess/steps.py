@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step before or after a model computes: once in Relax, and beside it in numpy for the reference."""
+"""Operations of pre- and post-processing: each in Relax, and in numpy for the reference."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -14,88 +14,88 @@ Array = npt.NDArray[Any]
 
 
 class Operation(Protocol):
-    """A function of one tensor."""
+    """An operation on one tensor."""
 
     def emit(self, x: Expr) -> Expr:
-        """Return it in Relax."""
+        """Return the operation on `x` as a Relax expression."""
 
     def compute(self, x: Array) -> Array:
-        """Return its value."""
+        """Compute the operation in numpy."""
 
 
 @dataclass(frozen=True)
 class Reshape:
-    """To another shape of as many elements."""
+    """Reshape to a shape with as many elements."""
 
     shape: tuple[int, ...]
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.reshape(x, self.shape)
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         return x.reshape(self.shape)
 
 
 @dataclass(frozen=True)
 class Permute:
-    """Axis i of the result is axis `axes[i]`."""
+    """Transpose: axis i of the result is axis `axes[i]` of the operand."""
 
     axes: tuple[int, ...]
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.permute_dims(x, self.axes)
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         return x.transpose(self.axes)
 
 
 @dataclass(frozen=True)
 class Cut:
-    """`size` elements of an axis from `begin` on."""
+    """Slice of `size` elements of an axis, starting at `begin`."""
 
     axis: int
     begin: int
     size: int
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.strided_slice(x, [self.axis], [self.begin], [self.begin + self.size])
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         return x.take(range(self.begin, self.begin + self.size), self.axis)
 
 
 @dataclass(frozen=True)
 class Gather:
-    """The elements of an axis at constant places."""
+    """Selection of the elements of an axis at constant indices."""
 
     axis: int
     index: tuple[int, ...]
 
     @classmethod
     def nearest(cls, axis: int, size: int, outputs: int) -> Self:
-        """Resize an axis as ONNX's Resize does: half_pixel, round_prefer_floor."""
+        """Return the nearest resize of an axis, as ONNX's Resize with half_pixel and round_prefer_floor."""
         at = np.ceil(_half_pixel(size, outputs) - 0.5)
         return cls(axis, tuple(int(place) for place in np.clip(at, 0, size - 1)))
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         # In "fast" mode TVM warns the user that indices may be out of bounds. These are not.
         return R.take(x, relax.const(np.array(self.index, np.int64)), self.axis, mode="clip")
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         return x.take(self.index, self.axis)
 
 
 @dataclass(frozen=True)
 class Interpolate:
-    """An axis resized as ONNX's Resize does: linear, half_pixel, without antialias. Its result is binary32.
+    """Linear resize of an axis, as ONNX's Resize with half_pixel and no antialias, in float32.
 
     The weights are constants, for coordinates computed at run time in binary32 are off by 1e-4 of a pixel in a row of
     a thousand.
@@ -106,13 +106,13 @@ class Interpolate:
     outputs: int
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         low, high, share = self._taps(len(x.ty.shape.values))
         first, second = (R.astype(taps.emit(x), "float32") for taps in (low, high))
         return R.add(R.multiply(first, relax.const(1 - share)), R.multiply(second, relax.const(share)))
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         low, high, share = self._taps(x.ndim)
         first, second = (taps.compute(x).astype(np.float32) for taps in (low, high))
         value: Array = first * (1 - share) + second * share
@@ -135,32 +135,32 @@ def _half_pixel(size: int, outputs: int) -> npt.NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Cast:
-    """To another type."""
+    """Cast to a dtype."""
 
     dtype: str
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.astype(x, self.dtype)
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         return x.astype(self.dtype)
 
 
 @dataclass(frozen=True)
 class Affine:
-    """(x - shift) * factor in binary32, each broadcast to x."""
+    """(x - shift) * factor in float32; shift and factor broadcast to x."""
 
     shift: Array
     factor: Array
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.multiply(R.subtract(x, relax.const(self.shift)), relax.const(self.factor))
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         value: Array = (x - self.shift) * self.factor
         return value
 
@@ -174,12 +174,12 @@ class Quantize:
     dtype: str
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         zero_point = relax.const(np.array(self.zero_point, self.dtype))
         return R.quantize(x, relax.const(np.float32(self.scale)), zero_point, -1, self.dtype)
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         limits = np.iinfo(self.dtype)
         rounded: Array = np.rint(x / np.float32(self.scale)) + self.zero_point
         return np.clip(rounded, limits.min, limits.max).astype(self.dtype)
@@ -193,27 +193,27 @@ class Dequantize:
     zero_point: int
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         zero_point = relax.const(np.array(self.zero_point, str(x.ty.dtype)))
         return R.dequantize(x, relax.const(np.float32(self.scale)), zero_point, -1)
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         return (x.astype(np.int32) - self.zero_point).astype(np.float32) * np.float32(self.scale)
 
 
 @dataclass(frozen=True)
 class Softmax:
-    """Along an axis."""
+    """Softmax along an axis."""
 
     axis: int
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.nn.softmax(x, self.axis)
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         powers = np.exp(x - x.max(self.axis, keepdims=True))
         value: Array = powers / powers.sum(self.axis, keepdims=True)
         return value
@@ -221,32 +221,32 @@ class Softmax:
 
 @dataclass(frozen=True)
 class ArgMax:
-    """The place of the greatest along an axis, the first of equal ones."""
+    """Index of the maximum along an axis, the first of equal ones."""
 
     axis: int
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.argmax(x, self.axis)
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         return np.asarray(x.argmax(self.axis), np.int64)
 
 
 @dataclass(frozen=True)
 class TopK:
-    """The `k` greatest along an axis, sorted, the first of equal ones first: their values or their places."""
+    """Values or indices of the `k` greatest elements along an axis, sorted, the first of equal ones first."""
 
     axis: int
     k: int
     what: str  # "values" or "indices", as Relax says
 
     def emit(self, x: Expr) -> Expr:
-        """In Relax."""
+        """Return the operation on `x` as a Relax expression."""
         return R.topk(x, self.k, self.axis, self.what, True, "int64")
 
     def compute(self, x: Array) -> Array:
-        """In numpy."""
+        """Compute the operation in numpy."""
         places = np.argsort(-x, self.axis, kind="stable").take(range(self.k), self.axis)
         return places if self.what == "indices" else np.take_along_axis(x, places, self.axis)

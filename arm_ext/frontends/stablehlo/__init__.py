@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StableHLO, as text or bytecode."""
+"""The StableHLO front end, for text and bytecode."""
 
 import os
 

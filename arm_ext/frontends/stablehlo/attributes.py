@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types and attributes of MLIR as Python's and numpy's."""
+"""Conversion of MLIR types and attributes to Python and numpy."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _CARRIED = ("composite_attributes", "mhlo.attributes")
 
 @dataclass(frozen=True)
 class Uniform:
-    """How integers stand for real numbers.
+    """A uniform quantised type: real = (stored - zero_point) * scale.
 
     Attributes:
         stored: dtype of the integers.
@@ -57,7 +57,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor's type.
+    """A tensor type.
 
     Attributes:
         shape: -1 for a dimension that is not static.
@@ -76,12 +76,12 @@ class Tensor:
 
     @property
     def stored(self) -> str:
-        """The dtype of the elements as they are in memory."""
+        """Dtype of the elements in memory."""
         return self.uniform.stored if self.uniform else self.dtype
 
 
 def tensor_of(ty: Any) -> Tensor | None:
-    """Return a type as a tensor's, or None for one that has no counterpart here."""
+    """Return a tensor type; None for a type that has no counterpart here."""
     return _tensor(str(ty)) if isinstance(ty, ir.RankedTensorType) else None
 
 
@@ -127,7 +127,7 @@ def attribute(op: Any, name: str) -> Any:
 
 
 def ints(op: Any, name: str, default: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Return an attribute's integers in one row: of an array, of elements, or a single one."""
+    """Return an attribute's integers as a list: of an array, dense elements, or a single integer."""
     value = attribute(op, name)
     if value is None:
         return default
@@ -145,7 +145,7 @@ def flag(op: Any, name: str) -> bool:
 
 
 def word(op: Any, name: str) -> str:
-    """Return an attribute that is one word: a symbol, a string or a value of an enumeration."""
+    """Return an attribute that is a symbol, a string or an enumeration value."""
     value = attribute(op, name)
     text = str(value)
     found = re.fullmatch(r"#stablehlo<\w+ (\w+)>", text)
@@ -225,7 +225,7 @@ def outline_of(module: Any) -> str:
 
 
 def resources_of(module: Any) -> dict[str, bytes]:
-    """Return the blobs of a module by name: MLIR gives them as text alone, after an alignment of four bytes."""
+    """Return the resource blobs of a module by name, as read from its text."""
     if "dense_resource" not in outline_of(module):
         return {}
     text = str(module)

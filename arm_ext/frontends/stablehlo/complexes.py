@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Complex values as two real ones, and Fourier transforms as products with cosines and sines.
+"""Complex values as pairs of real ones, and Fourier transforms as products with cosines and sines.
 
 A transform of N elements takes N² products a row, which suits the frames of speech features (400 or 512).
 """
@@ -44,7 +44,7 @@ Both = Held | Complex
 
 
 def by_parts(convert: Convert) -> Convert:
-    """Return what converts an operator by converting its real and imaginary part."""
+    """Return a converter that converts an operator's real and imaginary part separately."""
 
     def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
         if not any(isinstance(x, Complex) for x in operands):
@@ -57,7 +57,7 @@ def by_parts(convert: Convert) -> Convert:
 
 
 def either(on_reals: Convert, on_complexes: Callable[..., Any]) -> Convert:
-    """Return what converts an operator that is another one for complex values."""
+    """Return a converter that uses `on_complexes` if an operand is complex, else `on_reals`."""
 
     def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
         if not any(isinstance(x, Complex) for x in operands):
@@ -79,14 +79,14 @@ class _Terms:
 
 
 def multiply(t: Translator, x: Complex, y: Complex) -> Complex:
-    """The product."""
+    """Convert a complex multiplication."""
     of = _Terms(t)
     real = of(R.subtract, of(R.multiply, x.real, y.real), of(R.multiply, x.imag, y.imag))
     return Complex(real, of(R.add, of(R.multiply, x.real, y.imag), of(R.multiply, x.imag, y.real)))
 
 
 def divide(t: Translator, x: Complex, y: Complex) -> Complex:
-    """The product with the conjugate, by the square of the size."""
+    """Convert a complex division, as the product with the conjugate divided by the squared absolute value."""
     of = _Terms(t)
     square = of(R.add, of(R.multiply, y.real, y.real), of(R.multiply, y.imag, y.imag))
     over = multiply(t, x, Complex(y.real, of(R.negative, y.imag)))
@@ -94,13 +94,13 @@ def divide(t: Translator, x: Complex, y: Complex) -> Complex:
 
 
 def size(t: Translator, x: Complex) -> Held:
-    """The absolute value."""
+    """Convert the absolute value of a complex number."""
     of = _Terms(t)
     return of(R.sqrt, of(R.add, of(R.multiply, x.real, x.real), of(R.multiply, x.imag, x.imag)))
 
 
 def exponential(t: Translator, x: Complex) -> Complex:
-    """The size is the real part's, the angle the imaginary part."""
+    """Convert the exponential of a complex number."""
     of = _Terms(t)
     grown = of(R.exp, x.real)
     return Complex(*(of(R.multiply, grown, of(function, x.imag)) for function in (R.cos, R.sin)))
@@ -121,7 +121,7 @@ def _imag(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
 
 
 def convert(on_reals: Convert) -> Convert:
-    """Return what converts to a complex type, or from one, or else as `on_reals` does."""
+    """Return a converter for `convert` to or from complex types; real ones go to `on_reals`."""
 
     def converted(t: Translator, op: Any, operands: list[Any]) -> list[Any]:
         tensor, (x,) = tensor_of(op.results[0].type), operands
@@ -184,7 +184,7 @@ CONVERTERS: dict[str, Convert] = {
 
 
 def with_complexes(converters: dict[str, Convert]) -> dict[str, Convert]:
-    """Return the converters, those that can take complex values too."""
+    """Return the converters, extended to complex values for operators that take them."""
     special: Sequence[tuple[str, Callable[..., Any]]] = (
         ("stablehlo.abs", size),
         ("stablehlo.divide", divide),

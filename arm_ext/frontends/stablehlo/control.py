@@ -46,7 +46,7 @@ def _call(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def composite(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
-    """An operator by the function that it is made of."""
+    """Convert a composite by its decomposition."""
     return t.call(word(op, "decomposition"), operands)
 
 

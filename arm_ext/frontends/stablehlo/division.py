@@ -13,7 +13,7 @@ R = relax.op
 
 
 def quotient(t: Values, a: Expr, b: Expr) -> Expr:
-    """A / b."""
+    """Return a / b; for integers, all bits are set where b is 0."""
     divided = t.emit(R.divide(a, b))
     if "int" not in str(a.ty.dtype):
         return divided

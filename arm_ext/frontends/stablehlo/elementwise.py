@@ -35,7 +35,7 @@ _BOOLEAN: dict[str, Function] = {
 
 
 def elementwise(function: Function) -> Convert:
-    """Return what converts an operator that is one call of Relax's."""
+    """Return a converter for an operator that is one Relax call."""
 
     def convert(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
         exprs, kept = t.together(operands)
@@ -45,7 +45,7 @@ def elementwise(function: Function) -> Convert:
 
 
 def composed(function: Callable[..., Expr]) -> Convert:
-    """Return what converts an operator that `function` makes of others: of a translator and the operands."""
+    """Return a converter for an operator that `function`, of translator and operands, composes from others."""
 
     def convert(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
         exprs, kept = t.together(operands)
@@ -55,7 +55,7 @@ def composed(function: Callable[..., Expr]) -> Convert:
 
 
 def logical(on_bools: Function, on_integers: Function) -> Convert:
-    """Return what converts an operator that is another one for Booleans."""
+    """Return a converter that uses `on_bools` for booleans and `on_integers` for integers."""
 
     def function(t: Translator, *operands: Expr) -> Expr:
         return (on_bools if str(operands[0].ty.dtype) == "bool" else on_integers)(*operands)
@@ -64,7 +64,7 @@ def logical(on_bools: Function, on_integers: Function) -> Convert:
 
 
 def same(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
-    """What changes no value: a sharding, a barrier; quantising and its inverse, which the types say."""
+    """Convert an operator that changes no value, such as a sharding, a barrier or uniform_quantize."""
     return operands
 
 
@@ -148,7 +148,7 @@ def _mean(t: Translator, x: Held, factor: float) -> Held | None:
 
 
 def negated(t: Translator, x: Expr) -> Expr:
-    """-x, where x is itself a negation, or a product with one, without it."""
+    """Return -x, without a double negation."""
     call = t.builder.lookup_binding(x) if isinstance(x, Var) and x in t.names else x
     if isinstance(call, Call):
         if call.op.name == "relax.negative":

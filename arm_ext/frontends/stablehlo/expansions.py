@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that were taken apart into arithmetic, as jax.export does it with CHLO's: erf is some seventy operators.
+"""Recognition of functions that were decomposed into arithmetic, as jax.export does with CHLO: erf is 70 operators.
 
 What one operator was taken apart into has one location. Such a group of one argument and one result is known by its
 values, since the arithmetic changes with the version of what wrote it.
@@ -26,7 +26,7 @@ _TOLERANCE = 1e-6
 
 
 def known_functions(operators: Sequence[Any]) -> tuple[dict[Any, tuple[str, Any]], set[Any]]:
-    """Find functions among the operators of a block.
+    """Find decomposed functions among the operators of a block.
 
     Returns:
         The operation that gives a function's result → the function's name and its argument; and the other operations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a file holds a StableHLO program; jaxlib, which reads it, is not needed to tell."""
+"""Detection of StableHLO files without jaxlib, which reads them."""
 
 import struct
 from pathlib import Path
@@ -15,7 +15,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def is_stablehlo(path: Path) -> bool:
-    """Whether a file that is there is MLIR, in bytecode or as text."""
+    """Whether a file is MLIR bytecode or text."""
     with path.open("rb") as file:
         if file.read(len(BYTECODE)) == BYTECODE:
             return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of numbers by those that TVM generates code for, of a translator and operands that broadcast.
+"""Math functions composed from those that TVM generates code for.
 
 Functions of angles have an error of some 2^-22 of the result in binary32.
 """
@@ -41,7 +41,7 @@ def log1p(t: Values, x: Expr) -> Expr:
 
 
 def half_away(t: Values, x: Expr) -> Expr:
-    """Round halves away from 0."""
+    """Round half away from zero."""
     cut = t.emit(R.trunc(x))
     rest = t.emit(R.abs(t.emit(R.subtract(x, cut))))
     step = t.emit(R.where(t.emit(R.less(rest, t.number(0.5, x))), t.number(0, x), t.emit(R.sign(x))))
@@ -49,13 +49,13 @@ def half_away(t: Values, x: Expr) -> Expr:
 
 
 def cube_root(t: Values, x: Expr) -> Expr:
-    """The root with the sign of x."""
+    """Return the cube root, with the sign of x."""
     root = t.emit(R.power(t.emit(R.abs(x)), t.number(1 / 3, x)))
     return R.multiply(t.emit(R.sign(x)), root)
 
 
 def power(t: Values, x: Expr, y: Expr) -> Expr:
-    """A power; of integers through binary64."""
+    """Return x**y; integers are computed in float64."""
     if str(x.ty.dtype).startswith(("float", "bfloat")):
         return R.power(x, y)
     wide = [t.emit(R.astype(v, "float64")) for v in (x, y)]
@@ -154,7 +154,7 @@ def atanh(t: Values, x: Expr) -> Expr:
 
 
 def count_ones(t: Values, x: Expr) -> Expr:
-    """How many bits are set."""
+    """Return the number of set bits."""
     total, one = t.emit(R.bitwise_and(x, t.number(1, x))), t.number(1, x)
     for k in range(1, _bits(t, x)):
         bit = t.emit(R.bitwise_and(t.emit(R.right_shift(x, t.number(k, x))), one))
@@ -163,7 +163,7 @@ def count_ones(t: Values, x: Expr) -> Expr:
 
 
 def count_leading_zeros(t: Values, x: Expr) -> Expr:
-    """How many bits above the highest that is set."""
+    """Return the number of leading zero bits."""
     width, shift = _bits(t, x), 1
     while shift < width:
         x = t.emit(R.bitwise_or(x, t.emit(R.right_shift(x, t.number(shift, x)))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StableHLO's gather and scatter: windows of a tensor at computed places.
+"""StableHLO's gather and scatter: windows of a tensor at run-time indices.
 
 A window's last axes that are whole make up rows; all axes before are counted as one, so that a row has one number: the
 form of an embedding.
@@ -56,7 +56,7 @@ class _Windows:
 
     @property
     def head(self) -> int:
-        """How many axes are counted as one; those behind are whole in every window, and make up its rows."""
+        """Number of leading axes that row numbers count; later axes are whole in every window and form a row."""
         fixed = {*self.indexed, *self.gone}
         head = len(self.shape)
         while head and self.sizes[head - 1] == self.shape[head - 1] and head - 1 not in fixed:
@@ -65,21 +65,21 @@ class _Windows:
 
     @property
     def kept(self) -> list[int]:
-        """The window's axes."""
+        """The tensor axes that the window has."""
         return [axis for axis in range(len(self.shape)) if axis not in self.gone]
 
     @property
     def rows(self) -> tuple[int, int]:
-        """How many rows the tensor has, and elements a row."""
+        """Number of rows of the tensor, and elements per row."""
         return math.prod(self.shape[: self.head]), math.prod(self.shape[self.head :])
 
     @property
     def places(self) -> list[int]:
-        """Shape of the rows' numbers: the batch, and a window's axes before the rows."""
+        """Shape of the row numbers: the batch, then the window's axes before the rows."""
         return [*self.batch, *(self.sizes[axis] for axis in self.kept if axis < self.head)]
 
     def numbers(self, t: Translator, starts: Sequence[Expr]) -> Expr:
-        """The rows' numbers; `starts` are of the batch's shape, one an indexed axis."""
+        """Return the row numbers; `starts` holds an index tensor of the batch's shape per indexed axis."""
         rank = len(self.places)
         total: Expr = relax.const(0, "int32")
         inner = [axis for axis in self.kept if axis < self.head]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""StableHLO: programs of JAX and PyTorch/XLA, as MLIR's text or as the bytecode that jax.export writes.
+"""Import of StableHLO: programs of JAX and PyTorch/XLA, as MLIR text or as the bytecode that jax.export writes.
 
 Upstream's importer is no base to build on: it takes 20 operators, of which it knows one form (a convolution is NHWC
 and without padding to one side, a broadcast has no dimensions, a dot_general is a matmul, a pool is padded by 1), one

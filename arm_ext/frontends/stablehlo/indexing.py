@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slices of StableHLO that begin at computed places."""
+"""StableHLO's slices with run-time start indices."""
 
 from collections.abc import Sequence
 from typing import Any

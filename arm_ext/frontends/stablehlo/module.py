@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading StableHLO by jaxlib's MLIR: text, or the portable bytecode that jax.export writes; fixing its shapes.
+"""Reading of StableHLO by jaxlib's MLIR, and refinement of its shapes.
 
 MLIR's reader of bytecode trusts what it reads: of files with a few bytes changed, one in a hundred ends the process,
 and others have it write beyond its memory, of which the process ends later, at another model. So only a process of its
@@ -48,7 +48,7 @@ class UnreadableError(Exception):
 
 
 def read_module(data: bytes) -> Any:
-    """Return the module in a file's bytes, verified.
+    """Parse and verify the module in a file's bytes.
 
     Raises:
         UnreadableError: It is damaged, or no MLIR.
@@ -109,7 +109,7 @@ def _read(data: bytes) -> Any:
 
 
 def fix_shapes(module: Any, types: Sequence[str]) -> None:
-    """Give the arguments of `main` static types, and what follows from them too.
+    """Give the arguments of `main` static types, and refine all other types.
 
     Args:
         module: Changed in place.
@@ -123,7 +123,7 @@ def fix_shapes(module: Any, types: Sequence[str]) -> None:
 
 
 def take_apart(module: Any) -> None:
-    """Make arithmetic of CHLO's operators, as jax.export does.
+    """Decompose CHLO's operators into arithmetic, as jax.export does.
 
     Raises:
         UnreadableError: One of them has a form that MLIR's pass does not take.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of StableHLO that can be compiled, and those of a model that cannot."""
+"""The table of supported StableHLO operators, and the check of a model against it."""
 
 import re
 from collections import Counter
@@ -75,7 +75,7 @@ _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
 
 
 def converter_of(op: Any) -> Convert | None:
-    """Return what converts an operator, or None."""
+    """Return the converter of an operator, or None."""
     name = str(op.operation.name)
     if name == "stablehlo.composite":
         return next((f for key, f in CONVERTERS.items() if key == word(op, "name")), control.composite)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""reduce_precision of StableHLO: a rounding to fewer bits that keeps the dtype.
+"""StableHLO's reduce_precision: rounding to a narrower float format in the same dtype.
 
 With float32's exponent it is done on the bits: TVM computes bfloat16 in float32, and a cast there and back rounds
 nothing.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of StableHLO: dot_general and convolution, any order of axes, in the forms that kernels are for."""
+"""StableHLO's dot_general and convolution with any order of axes, in the layouts that kernels support."""
 
 import math
 from collections.abc import Sequence
@@ -70,7 +70,7 @@ class _Side:
 
     @property
     def free(self) -> list[int]:
-        """Its other axes."""
+        """The axes that are neither batch nor summed axes."""
         return [axis for axis in range(len(self.held.shape)) if axis not in (*self.batch, *self.summed)]
 
     @property
@@ -78,7 +78,7 @@ class _Side:
         return self.held.constant() is not None
 
     def moves(self, right: "_Side") -> tuple[bool, bool]:
-        """Whether this, as the left operand, and the right one have to be permuted."""
+        """Whether this operand, as the left one, and the right one need a transpose."""
         orders = [*self.batch, *self.free, *self.summed], [*right.batch, *right.summed, *right.free]
         return orders[0] != sorted(orders[0]), orders[1] != sorted(orders[1])
 

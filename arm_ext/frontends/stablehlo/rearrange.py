@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of StableHLO that move elements, and those that make them."""
+"""StableHLO operators that move or create elements."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ R = relax.op
 
 
 def result_shape(op: Any) -> Shape:
-    """Shape of an operator's first result."""
+    """Return the shape of an operator's first result."""
     tensor = tensor_of(op.results[0].type)
     assert tensor is not None  # operators with other types are refused before
     return tensor.shape
@@ -62,7 +62,7 @@ def sliced(
     limit: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Expr:
-    """The elements from `start` to `limit` of each axis, without the axes that are whole."""
+    """Return the slice from `start` to `limit`; axes that are whole are not sliced."""
     sizes = [int(n) for n in x.ty.shape]
     steps = strides or [1] * len(sizes)
     cut = [a for a, n in enumerate(sizes) if (start[a], limit[a], steps[a]) != (0, n, 1)]
@@ -88,7 +88,7 @@ def _reverse(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def flipped(t: Translator, x: Expr, axes: Sequence[int]) -> Expr:
-    """Turn axes round."""
+    """Reverse axes."""
     for axis in axes:
         if int(x.ty.shape[axis]) > 1:
             x = t.emit(R.flip(x, axis))
@@ -125,7 +125,7 @@ def padded(
     high: Sequence[int],
     inner: Sequence[int] | None = None,
 ) -> Expr:
-    """Put a number before, behind and between the elements of each axis; negative sizes cut elements off."""
+    """Insert a number before, after and between the elements of each axis; negative widths crop."""
     for axis, gap in enumerate(inner or ()):
         if gap:
             x = _spread(t, x, number, axis, gap)

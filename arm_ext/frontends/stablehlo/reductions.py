@@ -24,7 +24,7 @@ R = relax.op
 
 @dataclass(frozen=True)
 class Reducer:
-    """What joins two elements.
+    """The operator of a reduction.
 
     Attributes:
         whole: Joins all along axes.
@@ -71,7 +71,7 @@ _LOGICAL = {
 
 
 def reducer_for(op: Any, dtype: str) -> Reducer:
-    """Return what joins two elements.
+    """Return the operator of a reduction.
 
     Raises:
         ModelError: It is not known.
@@ -84,7 +84,7 @@ def reducer_for(op: Any, dtype: str) -> Reducer:
 
 
 def is_neutral(initial: Held, reducer: Reducer) -> bool:
-    """Whether a reduction starts from what changes nothing."""
+    """Whether a reduction's initial value is the neutral element."""
     dtype = np.dtype(initial.dtype)
     return initial.scalar() == reducer.neutral(dtype)
 
@@ -107,7 +107,7 @@ def _reduce(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 
 def joined(t: Translator, x: Expr, join: Callable[[Expr], Expr]) -> Expr:
-    """Apply a reduction, to Booleans by way of integers."""
+    """Apply a reduction; booleans are reduced as int8."""
     if str(x.ty.dtype) != "bool":
         return t.emit(join(x))
     return t.emit(R.astype(t.emit(join(t.emit(R.astype(x, "int8")))), "bool"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of StableHLO as functions of their own: what is decided at run time."""
+"""Run-time control flow of StableHLO: regions become functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -39,7 +39,7 @@ class _Inputs:
 
 
 def captures(block: Any) -> Iterator[Any]:
-    """What a block, with those inside of it, reads from outside."""
+    """Return the outside values that a block reads, nested blocks included."""
     inside = set(block.arguments)
     for op in block.operations:
         yield from (value for value in op.operands if value not in inside)
@@ -63,7 +63,7 @@ def _function(
 
 
 def run_time_loop(t: Translator, op: Any, operands: list[Held], more: Held) -> list[Held]:
-    """A loop that ends when a value says so.
+    """Convert a loop whose condition is computed at run time.
 
     Args:
         t: The translator.
@@ -105,7 +105,7 @@ def run_time_loop(t: Translator, op: Any, operands: list[Held], more: Held) -> l
 def run_time_choice(
     t: Translator, conditions: Sequence[Held], blocks: Sequence[Any], count: int
 ) -> list[Held]:
-    """What the first block gives whose condition holds, or else the last; no other one is computed.
+    """Convert a case: the first block whose condition holds is run, or else the last.
 
     Args:
         t: The translator.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators compute, in numpy: to fold loop counters, and to recognise what regions of operators do.
+"""Evaluation of StableHLO operators in numpy: to fold loop counters, and to recognise what regions compute.
 
 A region (a comparator, a reducer) is known by what it gives for a few numbers, not by its form, which changes with
 the version of what wrote it.
@@ -62,12 +62,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def computable(op: Any) -> bool:
-    """Whether `compute` can."""
+    """Whether `compute` supports an operator."""
     return op.operation.name in FUNCTIONS or op.operation.name in ("stablehlo.compare", "stablehlo.convert")
 
 
 def compute(op: Any, operands: Sequence[Array]) -> Array:
-    """Return the value of an elementwise operator, in the dtype of its result."""
+    """Compute an elementwise operator, in the dtype of its result."""
     name, tensor = op.operation.name, tensor_of(op.results[0].type)
     assert tensor is not None  # operators with other types are refused before
     with np.errstate(all="ignore"):
@@ -81,7 +81,7 @@ def compute(op: Any, operands: Sequence[Array]) -> Array:
 
 
 def evaluate(block: Any, arguments: Sequence[Array]) -> list[Array] | None:
-    """Return what a region's block gives for arguments, or None if it holds an operator that is not known here."""
+    """Compute the results of a region's block for arguments; None if it contains an unsupported operator."""
     *operators, last = block.operations
     values = evaluate_operators(operators, dict(zip(block.arguments, arguments, strict=True)))
     if values is None:
@@ -92,7 +92,7 @@ def evaluate(block: Any, arguments: Sequence[Array]) -> list[Array] | None:
 
 
 def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most: int) -> int | None:
-    """Return how many turns a loop has, where constants alone say so; None beyond `most`.
+    """Return the constant number of iterations of a loop; None if it is unknown or above `most`.
 
     Args:
         condition: Block that gives whether there is another turn.
@@ -144,7 +144,7 @@ def _given(
 
 
 def evaluate_operators(operators: Sequence[Any], values: dict[Any, Array]) -> dict[Any, Array] | None:
-    """Return the values of elementwise operators, those given among them; None if one is not known here."""
+    """Return the values of elementwise operators and the given ones; None if an operator is unsupported."""
     values = dict(values)
     for op in operators:
         if op.operation.name == "stablehlo.constant":
@@ -179,7 +179,7 @@ def reducer_of(block: Any) -> str | None:
 
 
 def behaves(block: Any, dtypes: Sequence[str], wanted: Callable[..., Iterable[Any]]) -> bool:
-    """Whether a block gives what a function gives, for all choices of a few numbers as arguments.
+    """Whether a block computes the same as a function, tested for all combinations of a few numbers.
 
     Args:
         block: Of a region.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sorting in StableHLO. What comes first is a region, which is tried out with a few numbers."""
+"""StableHLO's sort, whose comparison is a region that is recognised by evaluating it for a few numbers."""
 
 from collections.abc import Sequence
 from typing import Any

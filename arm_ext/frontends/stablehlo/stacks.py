@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that a loop fills piece by piece: one concatenation once the loop is unrolled, instead of one a turn."""
+"""Tensors that an unrolled loop fills piece by piece: one concatenation in the end instead of one per iteration."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class _Piece:
 
 
 class Stack(Held):
-    """A value in pieces along an axis; it is put together when something asks for all of it."""
+    """A value as pieces along an axis, which are concatenated when the whole is needed."""
 
     def __init__(self, values: Values, shape: Shape, axis: int, pieces: Sequence[_Piece]) -> None:
         """Hold the pieces; `values` emits what puts them together."""
@@ -45,22 +45,22 @@ class Stack(Held):
 
     @cached_property
     def expr(self) -> Expr:
-        """The whole."""
+        """The concatenation of the pieces."""
         parts = [self._cut(piece) for piece in self.pieces]
         return parts[0] if len(parts) == 1 else self._values.emit(relax.op.concat(parts, axis=self.axis))
 
     @property
     def dtype(self) -> str:
-        """Of the elements."""
+        """Dtype of the elements."""
         return str(self.pieces[0].expr.ty.dtype)
 
     @property
     def small(self) -> Shape:
-        """The shape: nothing is broadcast."""
+        """Shape of the value."""
         return self.shape
 
     def replaced(self, start: int, update: Expr) -> "Stack":
-        """The stack with other elements from `start` on."""
+        """Return the stack with the elements from `start` on replaced by `update`."""
         stop = start + int(update.ty.shape[self.axis])
         pieces = [
             *self._between(0, start),
@@ -70,7 +70,7 @@ class Stack(Held):
         return Stack(self._values, self.shape, self.axis, pieces)
 
     def part(self, start: int, stop: int) -> Expr | None:
-        """Elements that are in one piece, or None."""
+        """Return a slice that lies in one piece, or None."""
         pieces = list(self._between(start, stop))
         return self._cut(pieces[0]) if len(pieces) == 1 else None
 

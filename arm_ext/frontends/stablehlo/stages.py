@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that decide at run time, as calls: of their straight lines, and of what decides.
+"""Functions with control flow as calls of their straight-line parts, of branches and of loops.
 
 main(x): y = f(x); z = loop(y); w = g(z, x)    →    main(x): y = main_part(x); z = loop(y); w = main_part_2(z, x)
 """
@@ -23,7 +23,7 @@ _Kernels = Mapping[GlobalVar, tirx.PrimFunc]
 
 
 class Stages(Functions):
-    """The functions of a program so far."""
+    """The functions of a program under import."""
 
     def add(self, symbol: str, mod: tvm.IRModule) -> Callee:
         """Take in a function of one dataflow block, in which calls of functions by name are what decides.

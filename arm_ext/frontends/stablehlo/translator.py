@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the operators of a StableHLO function to Relax, one after the other; functions that are called are inlined."""
+"""Translation of a StableHLO function to Relax, operator by operator; called functions are inlined."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

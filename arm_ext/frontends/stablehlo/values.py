@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a StableHLO program on their way to Relax.
+"""Values of a StableHLO program during translation, with lazy broadcasting.
 
 StableHLO broadcasts by an operator of its own, to tensors of full size; a reduction never keeps the axis that it
 sums over. Relax's kernels and rules know `x + scalar`, `x + row` and `keepdims`. So a value is held as small as it
@@ -22,7 +22,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Held:
-    """A value.
+    """A value that is broadcast, by numpy's rules, from a smaller expression.
 
     Attributes:
         expr: A variable or constant: what the value is broadcast from, as numpy broadcasts.
@@ -37,7 +37,7 @@ class Held:
 
     @property
     def dtype(self) -> str:
-        """Of the elements."""
+        """Dtype of the elements."""
         return str(self.expr.ty.dtype)
 
     @property
@@ -46,32 +46,32 @@ class Held:
         return tuple(int(size) for size in self.expr.ty.shape)
 
     def constant(self) -> Array | None:
-        """The value of a constant, of shape `small`; None for what is computed at run time."""
+        """Return the array of a constant, of shape `small`; None for a run-time value."""
         if not isinstance(self.expr, Constant):
             return None
         return np.asarray(self.expr.value.numpy())
 
     def scalar(self) -> float | int | bool | None:
-        """The number that all elements are, where it is known."""
+        """Return the number that all elements equal, if it is known; else None."""
         value = self.constant()
         return value.reshape(-1)[0].item() if value is not None and value.size == 1 else None
 
 
 @dataclass(frozen=True)
 class Complex:
-    """A complex value: its two parts."""
+    """A complex value as real and imaginary part."""
 
     real: Held
     imag: Held
 
     @property
     def shape(self) -> Shape:
-        """Of the value."""
+        """Shape of the value."""
         return self.real.shape
 
 
 class Values:
-    """Emits calls, and brings values to the form that they are needed in.
+    """Emits Relax calls, and broadcasts, reshapes and transposes values.
 
     Attributes:
         builder: Of the function, in a dataflow block.
@@ -85,7 +85,7 @@ class Values:
         self.node = ""
 
     def emit(self, expr: Expr) -> Expr:
-        """Bind a call to a variable; a constant, or a variable, is what it is."""
+        """Bind a call to a variable; return a constant or variable unchanged."""
         expr = self.builder.normalize(expr)
         if isinstance(expr, Constant | Var):
             return expr
@@ -94,18 +94,18 @@ class Values:
         return variable
 
     def emit_kernel(self, name: str, compute: Callable[..., te.Tensor], *args: Expr) -> Expr:
-        """Bind a call of a kernel of its own, for what is no operator of Relax's."""
+        """Bind a call of a TE kernel, for operators that Relax lacks."""
         variable = self.builder.emit_te(compute, *args, primfunc_name_hint=name)
         self.names[variable] = self.node
         return variable
 
     def hold(self, expr: Expr, shape: Sequence[int] | None = None) -> Held:
-        """Bind a call whose result is the value, or what it is broadcast from."""
+        """Bind a call, whose result is the value or is broadcast to `shape`."""
         value = self.emit(expr)
         return Held(value, tuple(shape) if shape is not None else tuple(int(n) for n in value.ty.shape))
 
     def keep(self, value: Array, shape: Sequence[int] | None = None) -> Held:
-        """Hold a constant; one number if all elements are alike."""
+        """Return a constant as a value; as a scalar if all elements are equal."""
         value = np.asarray(value)
         whole = tuple(shape) if shape is not None else value.shape
         if value.size > 1 and not any(value.strides):  # a splat, which takes no memory
@@ -119,18 +119,18 @@ class Values:
         return Held(relax.const(np.array(value, order="C"), str(value.dtype)), whole)
 
     def bound(self, held: Held) -> Expr:
-        """The call that a value is bound to."""
+        """Return the call that a value is bound to, or the expression itself."""
         is_variable = isinstance(held.expr, Var) and held.expr in self.names
         return self.builder.lookup_binding(held.expr) if is_variable else held.expr
 
     def aligned(self, held: Held) -> Expr:
-        """What the value is broadcast from by numpy's rules."""
+        """Return the expression that broadcasts to the value by numpy's rules."""
         if held.kept is None:
             return held.expr
         return self.reshaped(held.expr, held.shape)
 
     def full(self, held: Held) -> Expr:
-        """The value, of its whole shape."""
+        """Return the value, broadcast to its shape."""
         expr = self.aligned(held)
         if tuple(int(n) for n in expr.ty.shape) == held.shape:
             return expr
@@ -139,7 +139,7 @@ class Values:
         return self.emit(relax.op.broadcast_to(expr, held.shape))
 
     def reshaped(self, expr: Expr, shape: Sequence[int]) -> Expr:
-        """Reshape what has another shape."""
+        """Reshape, unless the shape is the same."""
         if tuple(int(n) for n in expr.ty.shape) == tuple(shape):
             return expr
         if isinstance(expr, Constant):
@@ -147,17 +147,17 @@ class Values:
         return self.emit(relax.op.reshape(expr, list(shape)))
 
     def permuted(self, expr: Expr, axes: Sequence[int]) -> Expr:
-        """Permute axes that are in another order."""
+        """Permute axes, unless they are in order."""
         if list(axes) == sorted(axes):
             return expr
         return self.emit(relax.op.permute_dims(expr, list(axes)))
 
     def number(self, value: float, like: Expr | Held) -> Expr:
-        """A constant of another value's dtype."""
+        """Return a constant scalar of another value's dtype."""
         return relax.const(value, like.dtype if isinstance(like, Held) else str(like.ty.dtype))
 
     def together(self, operands: Sequence[Held]) -> tuple[list[Expr], tuple[int, ...] | None]:
-        """Operands of an elementwise operator, each as small as it can be, and which axes all of them keep."""
+        """Return an elementwise operator's operands, not yet broadcast, and the axes that all of them keep, or None."""
         kept = {(held.kept, len(held.small)) for held in operands if held.small}
         if len(kept) == 1 and (only := kept.pop()[0]) is not None:
             return [held.expr for held in operands], only
@@ -187,7 +187,7 @@ class Values:
         return Held(self.reshaped(expr, whole[first:]), shape)
 
     def as_shape(self, held: Held, shape: Shape) -> Held:
-        """Reshape."""
+        """Return the value reshaped."""
         if not held.small:
             return Held(held.expr, shape)
         if held.small == shape and held.kept is not None:

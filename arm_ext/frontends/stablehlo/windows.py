@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of StableHLO in windows: pools, cumulative sums, and whatever else moves over a tensor."""
+"""StableHLO's windowed reductions: pools, cumulative sums, and others."""
 
 import itertools
 import math
@@ -54,7 +54,7 @@ class _Window:
 
     @property
     def moving(self) -> list[int]:
-        """Axes along which the window does anything."""
+        """The axes along which the window is not trivial."""
         plain = (1, 1, 1, 0, 0)
         numbers = zip(self.sizes, self.strides, self.gaps, self.low, self.high, strict=True)
         return [axis for axis, values in enumerate(numbers) if values != plain]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite: full-integer, float, hybrid and dynamic-range models."""
+"""The TFLite front end: full-integer, float, hybrid and dynamic-range models."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a converter knows of a model's tensors, and what upstream's converters are shown instead of them."""
+"""The tensors of a TFLite graph, as our converters and upstream's see them."""
 
 import math
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ _QUANTIZED_TYPES = (tflite.TensorType.INT8, tflite.TensorType.UINT8, tflite.Tens
 
 @dataclass
 class Whole:
-    """What the graphs of a model have in common while it is converted.
+    """State that the converters of a model's graphs share.
 
     Attributes:
         model: As in the file.
@@ -51,7 +51,7 @@ class Whole:
 
 
 class Access(OperatorConverter):  # type: ignore[misc]
-    """A graph's tensors: constants, and the values that operators gave so far.
+    """The tensors of one graph: constants, and the values computed so far.
 
     Attributes:
         whole: What it shares with the converters of the model's other graphs.
@@ -67,36 +67,36 @@ class Access(OperatorConverter):  # type: ignore[misc]
         self._computes_in_integers = False
 
     def value(self, tensor: int) -> relax.Expr:
-        """The value of a tensor, which may be a constant."""
+        """Return a tensor's value, in its own dtype; a constant if it is one."""
         if tensor not in self.values:
             (wrapper,) = self._tensors([tensor])
             self.values[tensor] = constant(self.integers(wrapper))
         return self.values[tensor]
 
     def known(self, tensor: int) -> npt.NDArray[Any] | None:
-        """The elements of a tensor that is not quantised and no data of run time."""
+        """Return the elements of a constant tensor that is not quantised; None for others."""
         if tensor < 0 or (found := self.tensor(tensor)).qnn_params or not self._is_constant(found):
             return None
         return np.asarray(self.get_tensor_value(found))
 
     def shape(self, tensor: int) -> tuple[int, ...]:
-        """The shape of a tensor: that of its value as soon as it has one."""
+        """Return a tensor's shape: that of its value once it has one."""
         return shape_of(self.tensor(tensor))
 
     def is_known(self, tensor: int) -> bool:
-        """Whether a tensor has a value."""
+        """Whether a tensor is constant or already computed."""
         return tensor in self.values or self._is_constant(self.tensor(tensor))
 
     def show(self, tensor: int, value: relax.Expr) -> None:
-        """Let the operator at hand see a value in place of a tensor's."""
+        """Show the current operator's converter another value in place of a tensor's."""
         self._shown[tensor] = self.bb.emit(value)
 
     def tensor(self, number: int) -> Any:
-        """A tensor as it is in the file, but of the shape that its value has."""
+        """Return a tensor of the file, with the shape of its value."""
         return self._tensors([number])[0]
 
     def integers(self, tensor: Any) -> npt.NDArray[Any]:
-        """A constant's elements as they are, those of 4 bits in 8."""
+        """Return a constant's elements as stored, 4-bit ones as int8."""
         held = self.values.get(tensor.tensor_idx)
         if isinstance(held, Constant):
             return np.asarray(held.value.numpy())
@@ -115,11 +115,11 @@ class Access(OperatorConverter):  # type: ignore[misc]
     # What upstream's converters ask for.
 
     def get_op_code_str(self, op: Any) -> str:
-        """The name of an operator, which upstream has for few custom ones."""
+        """Return an operator's name; upstream lacks those of most custom operators."""
         return operator_name(self.whole.model, op)
 
     def get_tensors(self, tensors_idx_list: Any) -> list[Any]:
-        """Tensors, quantised ones as float ones."""
+        """Return tensors, with quantised ones shown as float."""
         return [
             TensorWrapper(t.tensor_idx, ShownTensor(t.tensor, tflite.TensorType.FLOAT32), t.buffer)
             if t.qnn_params
@@ -128,14 +128,14 @@ class Access(OperatorConverter):  # type: ignore[misc]
         ]
 
     def get_input_tensors(self, op: Any) -> list[Any]:
-        """The inputs of an operator, without a bias that is absent."""
+        """Return an operator's inputs, without an absent bias."""
         tensors = self.get_tensors(op.InputsAsNumpy())
         if self.get_op_code_str(op) in BIASED and tensors[-1].tensor_idx < 0:
             tensors.pop()
         return tensors
 
     def has_expr(self, input_tensor_idx: int) -> bool:
-        """Whether a tensor is more than a plain constant."""
+        """Whether a tensor is not a plain constant."""
         if input_tensor_idx < 0:
             return False
         (tensor,) = self._tensors([input_tensor_idx])
@@ -143,7 +143,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return known or tensor.qnn_params is not None
 
     def get_expr(self, input_tensor_idx: int) -> relax.Expr:
-        """The float value of a tensor, or the value of one that is not quantised."""
+        """Return a tensor's value, dequantised if it is quantised."""
         if input_tensor_idx in self._shown:
             return self._shown[input_tensor_idx]
         (tensor,) = self._tensors([input_tensor_idx])
@@ -154,7 +154,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         return self.bb.emit(self.dequantize(self.value(input_tensor_idx), tensor))
 
     def get_tensor_value(self, tensor_wrapper: Any, is_sparse: bool = False) -> npt.NDArray[Any]:
-        """A constant's elements as they are; a quantised one's as float32."""
+        """Return a constant's elements; those of a quantised one as float32."""
         (tensor,) = self._tensors([tensor_wrapper.tensor_idx])
         if not self._is_constant(tensor):
             raise ModelError(f"'{_name(tensor)}' is computed at run time, where a constant is taken")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operators of a TFLite file are called."""
+"""Names of the operators in a TFLite file."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's TFLite converters, made to write QDQ form.
+"""TVM's TFLite converters, extended to emit QDQ form.
 
     CONV_2D of int8 with RELU6  →  quantize(clip(conv2d(dequantize(x), dequantize(w)) + dequantize(b), 0, 6))
 
@@ -40,7 +40,7 @@ class QdqConverter(Access):
         self._operators = whole.operators[graph]
 
     def run(self, graph: int, inputs: Sequence[relax.Expr]) -> list[relax.Expr]:
-        """Write out a graph of the model for values of its inputs, and return those of its outputs."""
+        """Inline another graph of the model for input values; return its output values."""
         caller = self.whole.node
         other = QdqConverter(self.whole, self.bb, graph)
         outputs = other.results(inputs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite_Detection_PostProcess, the end of TensorFlow's object detectors: boxes from anchors, then the best of them.
+"""TFLite_Detection_PostProcess: boxes decoded from anchors, then non-maximum suppression.
 
     y = dy / y_scale * ah + ay, h = exp(dh / h_scale) * ah, and so on    each anchor's box, by centre and size
 
@@ -27,7 +27,7 @@ _CENTRE = 2
 
 
 def detection_postprocess(c: Any, op: Any) -> relax.Expr:
-    """Boxes [1, k, 4] as top, left, bottom, right, classes [1, k], scores [1, k], and how many there are [1]."""
+    """Return boxes [1, k, 4] (top, left, bottom, right), classes [1, k], scores [1, k], and their count [1]."""
     options = FlexBufferDecoder(op.CustomOptionsAsNumpy().tobytes()).decode()
     if missing := [name for name in _NEEDED if name not in options]:
         raise ModelError(f"its options lack {', '.join(missing)}")

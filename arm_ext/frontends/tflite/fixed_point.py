@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What LiteRT's kernels of 16 bits compute with, made when a model is imported: multipliers and tables.
+"""Multipliers and tables of LiteRT's 16-bit kernels, computed when a model is imported.
 
     multiplier_of(0.3)       0.3 = m / 2^31 * 2^shift, m of 31 bits
     fixed_logistic()         gemmlowp's fixed-point logistic of the 65,536 values of 3 integer bits
@@ -37,7 +37,7 @@ _EXP_OF_EIGHTH, _THIRD, _48_OVER_17, _32_OVER_17 = 1895147668, 715827883, 151587
 
 
 def multiplier_of(real: float) -> tuple[int, int]:
-    """A scale as a 31-bit multiplier and an exponent of 2."""
+    """Return a scale as a 31-bit multiplier and a power of 2."""
     if real == 0:
         return 0, 0
     fraction, shift = math.frexp(real)
@@ -50,7 +50,7 @@ def multiplier_of(real: float) -> tuple[int, int]:
 
 
 def scale_of(first: float, second: float, by: float) -> float:
-    """A product of scales divided by another, rounded to binary32 at each step."""
+    """Return a product of scales divided by another, rounded to float32 at each step."""
     return float(np.float32(first) * np.float32(second) / np.float32(by))
 
 
@@ -61,7 +61,7 @@ def every_value() -> Integers:
 
 @cache
 def fixed_logistic() -> npt.NDArray[np.int16]:
-    """Logistic of each value in turn: 3 integer bits in, none out."""
+    """Return the logistic of each int16 value with 3 integer bits; the result has none."""
     x = every_value()
     reciprocal = _saturated(_reciprocal(_exp(-np.abs(x), 3)) << 1)
     result = np.where(x > 0, reciprocal, MOST - reciprocal)
@@ -70,7 +70,7 @@ def fixed_logistic() -> npt.NDArray[np.int16]:
 
 @cache
 def fixed_tanh(integer_bits: int) -> npt.NDArray[np.int16]:
-    """Tanh of each value in turn, of which so many bits are integer: none of the result's are."""
+    """Return the tanh of each int16 value with that many integer bits; the result has none."""
     x = every_value()
     # tanh(x) = (1 - e) / (1 + e), e = exp(-2x): a bit more is integer.
     reciprocal = _reciprocal(_exp(-np.abs(x), integer_bits + 1))
@@ -79,7 +79,10 @@ def fixed_tanh(integer_bits: int) -> npt.NDArray[np.int16]:
 
 
 def sigmoid_table() -> Integers:
-    """Logistic of k / 24 for k = 0 ... 255, 16 fractional bits: where a straight line errs the least; 1 ends it."""
+    """Return the logistic of k / 24 for k from 0 to 255, with 16 fractional bits, and a final 1.
+
+    The entries minimise the error of linear interpolation.
+    """
     x = np.arange(257) / SIGMOID_STEPS_A_UNIT
     exact, middle = (2**16 / (1 + np.exp(-at)) for at in (x, x + 0.5 / SIGMOID_STEPS_A_UNIT))
     line = (exact[:-1] + exact[1:]) / 2
@@ -94,7 +97,7 @@ def table_of(
     high: float,
     scale: float,
 ) -> npt.NDArray[np.int16]:
-    """513 values of a function between two arguments, in units of a scale.
+    """Return 513 values of a function between two arguments, in units of a scale.
 
     Each is moved by half of what a straight line to the next is off in the middle.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of constants, computed when the model is imported: sizes from shapes, and the counters of loops.
+"""Constant folding of TFLite operators at import: sizes computed from shapes, and loop counters.
 
 SHAPE(x) → STRIDED_SLICE → PACK → RESHAPE(x, ·)    the sizes are constants, whatever the model says they are
 """
@@ -31,7 +31,7 @@ _ACTIVATED = {
 
 
 def folded(c: Any, op: Any, code: str) -> _Array | None:
-    """The result of an operator whose inputs are known, if it is one that sizes are computed by.
+    """Return the result of an operator with known inputs, if it is one that computes sizes; else None.
 
     Args:
         c: A `QdqConverter`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What converters of TFLite operators share."""
+"""Helpers of the TFLite converters."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,21 +11,21 @@ Convert = Callable[[Any, Any], relax.Expr]
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:
-    """The shape that the model declares for a tensor."""
+    """Return the shape that the model declares for a tensor."""
     return tuple(int(size) for size in tensor.tensor.ShapeAsNumpy()) if tensor.tensor.ShapeLength() else ()
 
 
 def data_of(c: Any, tensor: Any) -> relax.Expr:
-    """The value of a tensor, constant or not."""
+    """Return a tensor's value, constant or not."""
     return c.bb.normalize(c.get_tensor_expr(tensor))
 
 
 def take(x: relax.Expr, places: relax.Expr, axis: int) -> relax.Expr:
-    """Elements along an axis; places of run time that lie beyond an end are those at that end."""
+    """Return the elements at indices along an axis; run-time indices out of bounds are clamped."""
     return relax.op.take(x, places, axis, "clip")
 
 
 def parts(c: Any, value: relax.Expr, count: int) -> relax.Expr:
-    """What a split gives, as an operator's result: a tuple, or its only field."""
+    """Return the result of a split: a tuple, or its only field."""
     value = c.bb.emit(value)
     return value if count > 1 else relax.TupleGetItem(value, 0)

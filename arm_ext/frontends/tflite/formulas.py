@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators whose values follow from constants in part, where TVM's converters want all of them constant."""
+"""TFLite operators with some constant operands, for which TVM's converters require all to be constant."""
 
 from typing import Any
 

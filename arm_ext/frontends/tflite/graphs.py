@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that run other graphs of the model: these are written out where they are called.
+"""Operators that run other graphs of the model, which are inlined.
 
 WHILE(x)                 a loop whose end is known is unrolled
 IF(c, x)                 both branches are computed, of which c chooses: they have no effects
@@ -21,7 +21,7 @@ MOST_TURNS = 4096
 
 
 def called(op: Any, code: str) -> tuple[int, ...]:
-    """The graphs that an operator runs."""
+    """Return the numbers of the graphs that an operator runs."""
     if code not in _OPTIONS:
         return ()
     table, fields = _OPTIONS[code]
@@ -34,7 +34,7 @@ def called(op: Any, code: str) -> tuple[int, ...]:
 
 
 def graphs_of(model: Any, name_of: Callable[[Any, Any], str]) -> list[int]:
-    """Numbers of the graphs that a run of the model may come to, its own first.
+    """Return the numbers of the graphs that a run may reach, the main graph first.
 
     Args:
         model: As in the file.

@@ -28,7 +28,7 @@ _WEIGHT_TYPES = (tflite.TensorType.INT8, tflite.TensorType.INT4)
 
 
 def product(c: Any, op: Any, numbers: tuple[int, int, int]) -> relax.Expr | None:
-    """A matrix product of float data by constant weights of 8 bits or less, by integers.
+    """Return the product of float data by constant weights of 8 bits or less, computed in integers, or None.
 
     Args:
         c: A `QdqConverter`.
@@ -79,7 +79,7 @@ def _is_hybrid(data: Any, weight: Any) -> bool:
 
 
 def round_data(c: Any, op: Any, data: Any, weight: Any) -> relax.Expr | None:
-    """What a float product with constant 8-bit weights computes with instead of its data.
+    """Return the quantised and dequantised data of a float product with constant 8-bit weights, or None.
 
     Args:
         c: A `QdqConverter`.

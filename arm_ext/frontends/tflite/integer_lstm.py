@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's LSTM of 8-bit data and a 16-bit cell, in LiteRT's integers.
+"""TFLite's LSTM with 8-bit data and a 16-bit cell, in LiteRT's integer arithmetic.
 
     gate    logistic or tanh of  sat16(sat16(scaled(x W + b)) + scaled(h R))    3 integer bits, by fixed-point tables
     cell    sat16((forget * cell) >> 15 + (input * new) >> s)                   s by the cell's power of two
@@ -48,7 +48,7 @@ _TANH_BITS = range(7)
 
 
 def integer_lstm(c: Any, op: Any, options: Any) -> relax.Expr:
-    """All steps of an operator; its result is int8.
+    """Convert all steps of an LSTM; the result is int8.
 
     Raises:
         ModelError: It has a form that is not computed here.
@@ -99,7 +99,7 @@ class _Lstm:
         )
 
     def product(self, x: relax.Expr, first: int, data: tuple[float, int], *, biased: bool) -> relax.Expr:
-        """What gates get of their data, in 16 bits not yet saturated: weights are inputs `first` and those after it."""
+        """Return the gates' products with their data, before saturation to int16; inputs from `first` are weights."""
         places = [first + gate for gate in self.gates]
         scales = [scale_of(data[0], self.o.quantization(at)[0], _GATE_SCALE) for at in places]
         weights = [self.o.integers(at) for at in places]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed-point arithmetic of LiteRT's kernels as Relax, in int32 and int64."""
+"""The fixed-point arithmetic of LiteRT's kernels, as Relax calls in int32 and int64."""
 
 from typing import Any
 
@@ -19,12 +19,12 @@ _INTERPOLATED = 7
 
 
 def whole(value: int | npt.NDArray[Any], dtype: str = "int32") -> relax.Expr:
-    """Integers as a constant."""
+    """Return integers as a constant."""
     return relax.const(np.asarray(value, dtype), dtype)
 
 
 def saturated(x: relax.Expr, dtype: str) -> relax.Expr:
-    """Values within the range of a narrower type, as such."""
+    """Saturate values to a narrower dtype."""
     limits = np.iinfo(dtype)
     wide = str(x.ty.dtype) if x.ty is not None else "int32"
     held = _R.minimum(_R.maximum(x, whole(limits.min, wide)), whole(limits.max, wide))
@@ -34,14 +34,17 @@ def saturated(x: relax.Expr, dtype: str) -> relax.Expr:
 def product(
     x: relax.Expr, zero_point: int, weights: npt.NDArray[Any], bias: npt.NDArray[Any] | None = None
 ) -> relax.Expr:
-    """int8 data by the transposed weights, as int32; the zero point is taken off with the bias."""
+    """Return int8 data times the transposed weights as int32, with the zero point subtracted and the bias added."""
     total = _R.matmul(x, relax.const(np.ascontiguousarray(weights.T)), out_dtype="int32")
     shift = (0 if bias is None else bias) - zero_point * weights.sum(-1, dtype=np.int64)
     return _R.add(total, whole(shift)) if shift.any() else total
 
 
 def scaled(x: relax.Expr, scale: float | npt.NDArray[np.float64]) -> relax.Expr:
-    """int32 values times one scale, or one each of the last axis: rounded by 31 bits half up, then half away from 0."""
+    """Multiply int32 values by a scale, or one per element of the last axis, with LiteRT's rounding.
+
+    The multiplication by 31 bits rounds half up, a further shift half away from 0.
+    """
     found = np.array([fixed_point.multiplier_of(float(one)) for one in np.atleast_1d(scale)])
     multiplier, shift = found.T
     left, right = np.maximum(shift, 0), np.maximum(-shift, 0)
@@ -58,24 +61,24 @@ def scaled(x: relax.Expr, scale: float | npt.NDArray[np.float64]) -> relax.Expr:
 
 
 def shifted(x: relax.Expr, bits: int, dtype: str = "int32") -> relax.Expr:
-    """Values by 2^bits, half away from zero."""
+    """Divide values by 2^bits, rounding half away from zero."""
     sign = _R.right_shift(x, whole(np.iinfo(dtype).bits - 1, dtype))
     return _R.right_shift(_R.add(_R.add(x, whole(1 << (bits - 1), dtype)), sign), whole(bits, dtype))
 
 
 def look_up(table: npt.NDArray[Any], places: relax.Expr) -> relax.Expr:
-    """Entries of a table as int32; no place lies beyond it."""
+    """Return table entries as int32; indices must be in bounds."""
     return _R.astype(take(relax.const(table), places, 0), "int32")
 
 
 def of_each(table: npt.NDArray[np.int16], x: relax.Expr) -> relax.Expr:
-    """The entry of each int16 value, from a table of all 65,536."""
+    """Return the entry of each int16 value in a table of 65,536 entries."""
     places = _R.subtract(_R.astype(x, "int32"), whole(fixed_point.LEAST))
     return take(relax.const(table), places, 0)
 
 
 def interpolated(c: Any, table: npt.NDArray[np.int16], x: relax.Expr) -> relax.Expr:
-    """Between the entries of a table of 513, at int32 values of 16 bits."""
+    """Interpolate in a table of 513 entries at 16-bit values, given as int32."""
     x = c.bb.emit(x)
     place = c.bb.emit(_R.add(_R.right_shift(x, whole(_INTERPOLATED)), whole(fixed_point.STEPS // 2)))
     slope = look_up(np.diff(table.astype(np.int32)), place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators that put elements elsewhere, where TVM has no converter or one that does not take every form.
+"""TFLite operators that move elements, in forms for which TVM has no converter.
 
 They see float tensors only; see `converter`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite operators that TVM's converters take for something else, or write in a way that TVM has no loops for.
+"""TFLite operators that TVM's converters misinterpret, or write in a form that cannot be lowered.
 
 They see float tensors only; see `converter`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's LSTM and RNN over sequences, as their equations, step by step; float data.
+"""TFLite's float LSTM and RNN over sequences, unrolled into the equations of each step.
 
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators

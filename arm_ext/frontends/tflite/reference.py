@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LiteRT as the foreign reference for a TFLite model. It is not needed to compile one."""
+"""LiteRT as the independent reference for a TFLite model; compiling does not need it."""
 
 import importlib.metadata
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def _has_narrow_svdf(model: bytes) -> bool:
 
 
 def unreachable(_: Sequence[npt.NDArray[Any]]) -> tuple[list[npt.NDArray[Any]], str]:
-    """What a model with named variables has for a reference: none."""
+    """Return no outputs, and why there is no reference for a model with named variables."""
     return [], "LiteRT lets nobody set the variables that a model assigns by name"
 
 

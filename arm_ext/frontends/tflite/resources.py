@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variables that a model reads and assigns by name: those that a run changes are states, the others constants.
+"""Named variables of a TFLite model: those that a run changes become states, the others constants.
 
 VAR_HANDLE "s" → READ_VARIABLE; ASSIGN_VARIABLE    main(x, s) -> (y, s.next)
 CALL_ONCE                                          what a state begins with
@@ -26,7 +26,7 @@ Operators = Mapping[int, Mapping[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """A variable that a run changes.
+    """A named variable that a run changes.
 
     Attributes:
         name: The model's for it.
@@ -40,19 +40,19 @@ class Resource:
 
     @property
     def next(self) -> TensorSpec:
-        """Its next value."""
+        """Spec of the output with the variable's next value."""
         return TensorSpec(f"{self.spec.name}.next", self.spec.shape, self.spec.dtype)
 
     @property
     def state(self) -> State:
-        """The state that it is."""
+        """The variable as a state."""
         return State(self.spec.name, self.next.name, self.initial)
 
 
 def resources_of(
     model: Any, operators: Operators, initial: Mapping[str, npt.NDArray[Any]], taken: Collection[str]
 ) -> tuple[Resource, ...]:
-    """The variables that a run changes.
+    """Return the variables that a run changes.
 
     Args:
         model: As in the file.
@@ -70,7 +70,7 @@ def resources_of(
 
 
 def initial_values(c: Any, operators: Operators) -> dict[str, npt.NDArray[Any]]:
-    """What the graphs that are run once assign to variables.
+    """Return what the graphs that run once assign to variables.
 
     Args:
         c: A `QdqConverter` for this alone.

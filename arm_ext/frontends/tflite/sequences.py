@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What TFLite's operators over sequences share: their operands, the states that they keep, and the walk over steps."""
+"""Helpers of TFLite's operators over sequences: operands, states, and the loop over steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,35 +32,35 @@ Step = Callable[[relax.Expr, State], State]
 
 @dataclass(frozen=True)
 class Operands:
-    """The inputs of an operator, and what is done with them."""
+    """The inputs of an operator over sequences."""
 
     c: Any
     numbers: Sequence[int]
 
     def has(self, at: int) -> bool:
-        """Whether an input is given."""
+        """Whether an input is present."""
         return at < len(self.numbers) and self.numbers[at] >= 0
 
     def tensor(self, at: int) -> Any:
-        """An input as it is in the file."""
+        """Return an input as a tensor of the file."""
         return self.c.tensor(self.numbers[at])
 
     def value(self, at: int) -> relax.Expr:
-        """An input as a float value."""
+        """Return the float value of an input."""
         return self.c.bb.normalize(self.c.get_expr(self.numbers[at]))
 
     def integers(self, at: int) -> npt.NDArray[Any]:
-        """A constant's elements as they are in the file."""
+        """Return a constant input's elements as stored."""
         self._check_constant(at)
         value: npt.NDArray[Any] = self.c.integers(self.tensor(at))
         return value
 
     def quantization(self, at: int) -> tuple[float, int]:
-        """Scale and zero point of a tensor that is quantised as one."""
+        """Return scale and zero point of a per-tensor quantised input."""
         return quantization_of(self.tensor(at))
 
     def state(self, at: int) -> relax.Expr:
-        """What a state holds before the operator, of its own type."""
+        """Return the value of a state before the operator, in its own dtype."""
         tensor = self.tensor(at)
         if not self.c.is_known(self.numbers[at]):
             name = self.c.get_tensor_type_str(tensor.tensor.Type())
@@ -68,19 +68,19 @@ class Operands:
         return self.c.bb.normalize(self.c.value(self.numbers[at]))
 
     def keep(self, at: int, value: relax.Expr) -> None:
-        """Let a state hold a value after the operator."""
+        """Set the value of a state after the operator."""
         value = self.c.bb.normalize(value)
         shape = shape_of(self.tensor(at))
         self.c.values[self.numbers[at]] = self.c.bb.emit(_R.reshape(value, shape))
 
     def joined(self, places: Sequence[int]) -> relax.Expr:
-        """Constants side by side along their first axis."""
+        """Return constant inputs, concatenated along their first axis."""
         for at in places:
             self._check_constant(at)
         return relax.const(np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places]))
 
     def product(self, x: relax.Expr, places: Sequence[int]) -> relax.Expr:
-        """X times the transposed weights, rounded first where they have 8 bits."""
+        """Return x times the transposed weights; x is quantised first if these have 8 bits."""
         weights = np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places])
         if self.tensor(places[0]).qnn_params:
             x = rounded(x)
@@ -92,7 +92,7 @@ class Operands:
 
 
 def quantization_of(tensor: Any) -> tuple[float, int]:
-    """Scale and zero point of a tensor.
+    """Return scale and zero point of a per-tensor quantised tensor.
 
     Raises:
         ModelError: It is quantised per channel, or not at all.
@@ -106,12 +106,12 @@ def quantization_of(tensor: Any) -> tuple[float, int]:
 
 
 def operands_of(c: Any, op: Any) -> Operands:
-    """The inputs of an operator of a converter's."""
+    """Return the inputs of an operator."""
     return Operands(c, [int(number) for number in op.InputsAsNumpy()])
 
 
 def rounded(x: relax.Expr) -> relax.Expr:
-    """Each row to the nearest of 255 steps between its largest |x| and the negative of that, half away from 0."""
+    """Round each row to 255 symmetric steps of its largest |x|, half away from 0."""
     most = _R.max(_R.abs(x), [-1], keepdims=True)
     one, steps, half = (relax.const(v, "float32") for v in (1.0, _ROUNDED_TO, 0.5))
     most = _R.where(_R.equal(most, relax.const(0.0, "float32")), one, most)
@@ -121,7 +121,7 @@ def rounded(x: relax.Expr) -> relax.Expr:
 
 
 def activation_of(number: int) -> Callable[[relax.Expr], relax.Expr]:
-    """The function of a number in TFLite's schema.
+    """Return the function for an activation's number in TFLite's schema.
 
     Raises:
         ModelError: There is none here.
@@ -134,7 +134,7 @@ def activation_of(number: int) -> Callable[[relax.Expr], relax.Expr]:
 def run_steps(
     o: Operands, x: relax.Expr, states: Sequence[int], step: Step, *, time_major: bool, backward: bool = False
 ) -> relax.Expr:
-    """All steps, between what the states hold before and what they will then.
+    """Unroll all steps, and update the states.
 
     Args:
         o: Of the operator.
@@ -157,5 +157,5 @@ def run_steps(
 
 
 def steps_first(c: Any, x: relax.Expr, *, time_major: bool) -> relax.Expr:
-    """[steps, batch, ...] of what an operator takes."""
+    """Return an operator's data as [steps, batch, ...]."""
     return x if time_major else c.bb.emit(_R.permute_dims(x, [1, 0, 2]))

@@ -82,7 +82,7 @@ def check_shapes(
 
 
 def as_computed(mod: tvm.IRModule, outputs: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """The outputs as specs of the shapes that they have."""
+    """Return the output specs with the shapes that were computed."""
     found = mod["main"].ret_ty
     types = found.fields if isinstance(found, TupleType) else [found]
     return tuple(

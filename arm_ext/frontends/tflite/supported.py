@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operators of a TFLite model, by name, and those that cannot be compiled."""
+"""The operators of a TFLite model by unique names, and the check for unsupported ones."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -36,7 +36,7 @@ _ADVICE = {
 
 
 def named_operators(model: Any) -> dict[int, dict[str, Any]]:
-    """The operators of all graphs that a run comes to, by names of which there is one each: graph → name → operator."""
+    """Return the operators of all graphs that a run reaches: graph → unique name → operator."""
     taken: Counter[str] = Counter()
     found: dict[int, dict[str, Any]] = {}
     for number in graphs_of(model, operator_name):

@@ -27,7 +27,7 @@ STATE = 4
 
 
 def svdf(c: Any, op: Any) -> relax.Expr:
-    """An operator's result: float, or int8.
+    """Convert an SVDF operator; the result is float or int8.
 
     Raises:
         ModelError: It has a form that is not computed here.

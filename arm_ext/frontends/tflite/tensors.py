@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of a TFLite file as converters see them: of another type or size than the file says, and their elements."""
+"""Tensors of a TFLite file, with adjusted dtype or shape for converters, and their elements."""
 
 import math
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def signature_of(tensor: Any) -> tuple[int, ...]:
 
 
 def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tuple[int, ...]:
-    """The shape of an output of so many elements.
+    """Return the shape of an output with `count` elements.
 
     Args:
         tensor: As in the file.
@@ -84,7 +84,7 @@ def resolved(tensor: Any, count: int, wanted: Sequence[int] | None = None) -> tu
 
 
 def unpacked(tensor: Any) -> npt.NDArray[np.int8]:
-    """A constant of 4 bits, whose bytes hold two elements each, the first in the low bits: in 8 bits."""
+    """Return a 4-bit constant, stored two elements per byte with the first in the low bits, as int8."""
     pairs = np.asarray(tensor.buffer.DataAsNumpy()).view(np.int8)
     both = np.stack([pairs << 4 >> 4, pairs >> 4], axis=-1).reshape(-1)
     return np.asarray(both[: math.prod(shape_of(tensor))].reshape(shape_of(tensor)), np.int8)

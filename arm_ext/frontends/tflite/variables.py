@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that a TFLite model keeps from run to run: inputs and outputs of what is imported, and its states."""
+"""Variable tensors of a TFLite model, which become states."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ class Variable:
 
     @property
     def next(self) -> TensorSpec:
-        """Its next value."""
+        """Spec of the output with the variable's next value."""
         return TensorSpec(f"{self.spec.name}.next", self.spec.shape, self.spec.dtype)
 
     @property
     def state(self) -> State:
-        """The state that it is."""
+        """The variable as a state."""
         initial = np.full(self.spec.shape, self.zero_point, self.spec.dtype)
         return State(self.spec.name, self.next.name, initial)
 
 
 def variables_of(graph: Any, specs: Sequence[TensorSpec], taken: Collection[str]) -> tuple[Variable, ...]:
-    """The variables that operators read, in the order in which they do.
+    """Return the variables that operators read, in the order of reading.
 
     Args:
         graph: Of the model.
@@ -60,7 +60,7 @@ def variables_of(graph: Any, specs: Sequence[TensorSpec], taken: Collection[str]
 
 
 def numbers_of(graph: Any) -> list[int]:
-    """The numbers of such variables."""
+    """Return the tensor numbers of the variables that operators read."""
     given = {int(k) for k in graph.InputsAsNumpy()}
     read = [int(k) for i in range(graph.OperatorsLength()) for k in graph.Operators(i).InputsAsNumpy()]
     variable = (k for k in dict.fromkeys(read) if k >= 0 and graph.Tensors(k).IsVariable())

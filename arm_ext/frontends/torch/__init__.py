@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of torch.export, float and quantised."""
+"""The PyTorch front end: programs of torch.export, float and quantised."""

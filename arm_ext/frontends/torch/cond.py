@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.cond and while_loop: a module whose functions compute and decide becomes one that `control` takes apart.
+"""torch.cond and while_loop: a module with branches is brought into the form that `control_flow` splits.
 
     y = f(x); z = then(y, W, V) if c else other(y, W, V)    →    y, c = main_0(x); z = then(y) if c else other(y)
 
@@ -24,7 +24,7 @@ _Functions = dict[str, relax.Function]
 
 
 def with_branches(mod: tvm.IRModule, deciding: Sequence[str]) -> tvm.IRModule:
-    """Bring a module into that form.
+    """Rewrite a module so that control flow calls straight-line functions.
 
     Args:
         mod: Its `main` is in A-normal form. A branch is one call, and every function is called in one place, except

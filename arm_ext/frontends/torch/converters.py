@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch operators for which upstream's importer has nothing, or more than is needed."""
+"""The table of converters for torch operators that upstream's importer lacks, or converts inefficiently."""
 
 import math
 from collections.abc import Callable

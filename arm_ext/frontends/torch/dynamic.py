@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PT2E's dynamic quantisation: data get scale and zero point at run time, from their own range.
+"""PT2E's dynamic quantisation: scale and zero point from the data's range at run time.
 
 A linear layer of such data with quantised weights becomes a product of integers, in the form in which other front ends
 give it (`relay_passes.integerize.dynamic_products`); elsewhere data are floats again, cut to 8 bits.
@@ -30,7 +30,7 @@ def quantizes_at_run_time(program: ExportedProgram) -> bool:
 
 
 def choose(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> list[relax.Expr]:
-    """Scale and zero point of data, scalars: the range, widened to hold 0, over all steps."""
+    """Return scale and zero point, scalars, for the data's range widened to contain 0."""
     emit = importer.block_builder.emit
     low, high = (
         emit(widened(emit(extremum(a["input"])), _float(0)))
@@ -45,21 +45,21 @@ def choose(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str
 
 
 def quantize(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Data as integers."""
+    """Convert a quantisation with run-time scale and zero point."""
     dtype = str(a["dtype"]).removeprefix("torch.")
     zero = importer.block_builder.emit(R.astype(a["zero_point"], dtype))
     return importer.block_builder.emit(R.quantize(a["input"], a["scale"], zero, out_dtype=dtype))
 
 
 def dequantize(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Integers as data."""
+    """Convert a dequantisation with run-time scale and zero point."""
     emit = importer.block_builder.emit
     centred = _centred(emit, a["input"], a["zero_point"])
     return emit(R.multiply(emit(R.astype(centred, "float32")), a["scale"]))
 
 
 def linear(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """A product of integers, if both were quantised."""
+    """Convert a linear layer; with both operands quantised, as an integer product."""
     emit = importer.block_builder.emit
     data, weight = (arg for arg in node.args[:2] if isinstance(arg, torch.fx.Node))
     if data.target is not _ops.dequantize_per_tensor.tensor or weight.target not in _WEIGHTS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element by element: what upstream's importer has no converter for."""
+"""Elementwise torch operators that upstream's importer lacks."""
 
 from typing import TYPE_CHECKING, Any
 

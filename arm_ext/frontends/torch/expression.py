@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which texts are arithmetic of sizes; torch hands them to sympy, which evaluates them as Python."""
+"""A check that the text of a size is arithmetic, because sympy evaluates it as Python."""
 
 import ast
 import re

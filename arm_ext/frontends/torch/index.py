@@ -11,7 +11,7 @@ from arm_ext.frontends.torch.index_put import positive
 
 
 def index(emit: Any, data: relax.Expr, indices: Sequence[relax.Expr | None]) -> relax.Expr:
-    """Return what stands at the places of the indices.
+    """Return the elements at the indices.
 
     Args:
         emit: Binds a call.

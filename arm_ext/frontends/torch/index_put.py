@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""aten.index_put: data[i, j, …] = values, in which an index may be a whole axis; as a KV cache is written."""
+"""aten.index_put: data[i, j, …] = values, where an index may be a whole axis, as in writes to a KV cache."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Emit = Any  # of a BlockBuilder
 def index_put(
     emit: Emit, data: relax.Expr, indices: Sequence[relax.Expr | None], values: relax.Expr, accumulate: bool
 ) -> relax.Expr:
-    """Return data with values at the places of the indices.
+    """Return the data with the values written at the indices.
 
     Args:
         emit: Binds a call.
@@ -88,7 +88,7 @@ def _masked(
 
 
 def positive(emit: Emit, index: relax.Expr, size: int) -> relax.Expr:
-    """An index of which -1 is the last place."""
+    """Return an index with negative values counted from the end."""
     dtype = str(index.ty.dtype)
     from_end = emit(R.add(index, relax.const(size, dtype)))
     return emit(R.where(emit(R.less(index, relax.const(0, dtype))), from_end, index))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a torch program takes out of a tensor, `at.item()`, as the place of a slice: `cache[:, at : at + 1]`.
+"""Run-time scalars of a torch program (`at.item()`) as the start of a slice: `cache[:, at : at + 1]`.
 
 Upstream makes a size of such a number, and then knows no shape of what follows. Here it stays a tensor: a slice whose
 length is known begins at it.
@@ -31,13 +31,13 @@ _COMPARISONS = {
 
 
 def item(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    """A tensor with one element, as a scalar."""
+    """Convert `item`: a tensor with one element becomes a scalar tensor."""
     x = importer.env[node.args[0]]
     return x if len(x.ty.shape) == 0 else importer.block_builder.emit(R.reshape(x, []))
 
 
 def compared(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    """Two numbers, either of which may be out of a tensor."""
+    """Convert a comparison of two numbers, either of which may be a run-time scalar."""
     assert callable(node.target)
     name = node.target.__name__
     values = importer.retrieve_args(node)
@@ -48,7 +48,7 @@ def compared(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.
 
 
 def selected(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
-    """select.int. Upstream takes -1 as the place in front of the first."""
+    """Convert select.int; upstream takes the index -1 for the place before the first."""
     if _is_tensor(a["index"]):
         return _taken(importer, a, a["index"])
     emit, x, place = importer.block_builder.emit, a["self"], a["index"]
@@ -63,14 +63,14 @@ def selected(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Argume
 
 
 def sliced(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
-    """slice.Tensor."""
+    """Convert slice.Tensor."""
     if not _is_tensor(a["start"]) and not _is_tensor(a["end"]):
         return importer._slice(node)
     return _taken(importer, a, _places(importer, node.meta["val"].shape[a["dim"]], a))
 
 
 def slice_scattered(importer: "ExportedProgramImporter", node: torch.fx.Node, a: Arguments) -> relax.Expr:
-    """slice_scatter.default."""
+    """Convert slice_scatter.default."""
     if not _is_tensor(a["start"]) and not _is_tensor(a["end"]):
         return importer._slice_scatter(node)
     axis = int(a["dim"]) % len(a["self"].ty.shape)

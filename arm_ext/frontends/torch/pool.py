@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling whose maxima alone are read: where they stand is not computed."""
+"""Max pooling with indices of which only the maxima are read."""
 
 import operator
 from typing import TYPE_CHECKING, Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts that torch's operators do by themselves: operands of several types, integers where a float comes out.
+"""Torch's implicit type promotion, written as explicit casts.
 
 mul(int64, 0.5)    →    mul(_to_copy(int64, float32), 0.5)
 """
@@ -65,7 +65,7 @@ _OF_BOOLEANS = {"mul": torch.ops.aten.logical_and.default, "add": torch.ops.aten
 
 
 def promote(program: torch.fx.GraphModule) -> None:
-    """Write the casts into a graph, and into the graphs in it."""
+    """Insert the casts of type promotion into a graph and its subgraphs."""
     for module in program.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in list(module.graph.nodes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions for which upstream's importer has no converter."""
+"""Torch reductions that upstream's importer lacks."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ _Convert = Callable[["ExportedProgramImporter", torch.fx.Node, _Arguments], Any]
 
 
 def extremum(reduce: Callable[..., relax.Expr]) -> _Convert:
-    """Return what converts amax or amin, over some axes or all."""
+    """Return a converter of amax or amin."""
 
     def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
         axes = list(a["dim"]) or None
@@ -26,7 +26,7 @@ def extremum(reduce: Callable[..., relax.Expr]) -> _Convert:
 
 
 def extremum_and_place(reduce: Callable[..., relax.Expr], place: Callable[..., relax.Expr]) -> _Convert:
-    """Return what converts max.dim or min.dim: values, and where they stand."""
+    """Return a converter of max.dim or min.dim, which return values and indices."""
 
     def convert(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> list[relax.Expr]:
         emit = importer.block_builder.emit
@@ -36,6 +36,6 @@ def extremum_and_place(reduce: Callable[..., relax.Expr], place: Callable[..., r
 
 
 def any_of_all(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """Convert any.default, of booleans."""
+    """Convert any.default of booleans."""
     emit = importer.block_builder.emit
     return emit(R.astype(emit(R.max(emit(R.astype(a["self"], "int8")))), "bool"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch itself computes of an exported program."""
+"""torch itself as the reference for an exported program."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -22,7 +22,7 @@ def reference(
     inputs: Sequence[npt.NDArray[Any]],
     buffers: Sequence[Buffer] = (),
 ) -> tuple[list[npt.NDArray[Any]], str]:
-    """Return what a program computes, and torch's name and version.
+    """Return a program's outputs, and torch's name and version.
 
     Args:
         program: As exported.

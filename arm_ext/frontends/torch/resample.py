@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resizing whose weights are known with the sizes, axis by axis: a product with a matrix each.
+"""Resizing with static sizes, axis by axis, as a product with a constant matrix.
 
 y = R_h · x · R_w^T    with    R_h = resize(identity)
 """
@@ -24,7 +24,7 @@ ANTIALIASED = {
 
 
 def resampled(importer: "ExportedProgramImporter", node: torch.fx.Node, a: dict[str, Any]) -> relax.Expr:
-    """Convert one of them, of [batch, channels, height, width]."""
+    """Convert a resize of [batch, channels, height, width]."""
     emit, x = importer.block_builder.emit, a["self"] if "self" in a else a["input"]
     assert callable(node.target)
     kind, dtype = ANTIALIASED[node.target.__name__], str(x.ty.dtype)

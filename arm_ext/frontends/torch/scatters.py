@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to places of a tensor, windows of one, and samples of one at computed points."""
+"""Scatters, sliding windows and grid sampling."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,12 @@ _METHODS, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "r
 
 
 def scatter_add(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """scatter_add.default."""
+    """Convert scatter_add.default."""
     return _scattered(importer, a, "sum")
 
 
 def scatter_reduce(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """scatter_reduce.two.
+    """Convert scatter_reduce.two.
 
     Raises:
         ValueError: The values that are written to are left out of the reduction, or it is a mean.
@@ -42,7 +42,7 @@ def _scattered(importer: "ExportedProgramImporter", a: _Arguments, reduction: st
 
 
 def select_scatter(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """select_scatter.default: data[:, index] = src."""
+    """Convert select_scatter.default: data[:, index] = src."""
     emit, data = importer.block_builder.emit, a["self"]
     axis = int(a["dim"]) % len(data.ty.shape)
     place = relax.const(np.array([a["index"]], np.int64), "int64")
@@ -51,7 +51,7 @@ def select_scatter(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Ar
 
 
 def unfold(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """unfold.default: windows along an axis, whose elements are the last axis."""
+    """Convert unfold.default: windows along an axis, whose elements become the last axis."""
     emit, data = importer.block_builder.emit, a["self"]
     rank = len(data.ty.shape)
     axis, size, step = int(a["dimension"]) % rank, int(a["size"]), int(a["step"])
@@ -63,7 +63,7 @@ def unfold(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments)
 
 
 def grid_sample(importer: "ExportedProgramImporter", _: torch.fx.Node, a: _Arguments) -> relax.Expr:
-    """grid_sampler_2d.default; torch has a point's coordinates last, TVM before its place."""
+    """Convert grid_sampler_2d.default; coordinates are the last axis in torch, and the second in TVM."""
     emit = importer.block_builder.emit
     grid = emit(R.permute_dims(a["grid"], [0, 3, 1, 2]))
     method, padding = _METHODS[a["interpolation_mode"]], _PADDINGS[a["padding_mode"]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers that an exported program changes: inputs and outputs of what is imported, and so states of the model."""
+"""Buffers that an exported program changes, which become states."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class Buffer:
 
 
 def drop_numbers(program: ExportedProgram) -> None:
-    """Take inputs and outputs that are no tensors, such as None and numbers, out of a program.
+    """Remove inputs and outputs that are no tensors, such as None and numbers, from a program.
 
     An input's value is a part of the program since it was exported.
     """
@@ -46,7 +46,7 @@ def drop_numbers(program: ExportedProgram) -> None:
 
 
 def take_buffers(program: ExportedProgram) -> list[Buffer]:
-    """Make the buffers that a program changes inputs like those of its caller, and their next values outputs.
+    """Turn the buffers that a program changes into inputs, and their next values into outputs.
 
     The next values are the program's first outputs, in the order of what is returned.
 
@@ -78,7 +78,7 @@ def take_buffers(program: ExportedProgram) -> list[Buffer]:
 
 
 def put_buffers(module: torch.nn.Module, values: Mapping[str, torch.Tensor]) -> None:
-    """Give buffers of a module new tensors: theirs may be the program's own."""
+    """Replace buffers of a module, because the exported program may share their tensors."""
     for name, value in values.items():
         owner, _, last = name.rpartition(".")
         setattr(module.get_submodule(owner), last, value)

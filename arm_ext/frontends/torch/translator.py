@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream's importer of programs, which also notes where each source node's bindings end, and all that it fails at."""
+"""Upstream's importer of exported programs, extended to record source names and all failing nodes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -124,7 +124,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     @staticmethod
     def has_loop(program: torch.fx.GraphModule) -> bool:
-        """Whether a graph or one in it repeats."""
+        """Whether a graph or one of its subgraphs contains a while_loop."""
         return any(operator_of(node) == while_loop.NAME for node in _all_calls(program))
 
     @classmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.while_loop: a function that ends by calling itself, of which `loops` makes a while.
+"""torch.while_loop as a function that ends by calling itself, which `loops` turns into a while loop.
 
 y = while_loop(more, body, (x,), (w,))    →    y = loop(more(x, w), x, w)
 round(x, w): x = body(x, w); return x, more(x, w)
@@ -22,17 +22,17 @@ _GO = relax.TensorType((), "bool")
 
 
 class Importer(Protocol):
-    """What converting a loop asks of the importer; `loops` is how many there were until now."""
+    """The importer's interface that the conversion of a loop uses; `loops` counts the loops so far."""
 
     block_builder: relax.BlockBuilder
     env: dict[torch.fx.Node, relax.Expr]
     loops: int
 
     def retrieve_args(self, node: torch.fx.Node) -> Any:
-        """Return a node's arguments, values as those of the graph."""
+        """Return a node's arguments, with nodes replaced by their values."""
 
     def has_loop(self, graph: torch.fx.GraphModule) -> bool:
-        """Whether a graph has a loop."""
+        """Whether a graph contains a loop."""
 
     def _translate_fx_graph(
         self, graph: torch.fx.GraphModule, nodes: Any, inputs: Any
@@ -40,7 +40,7 @@ class Importer(Protocol):
 
 
 def while_loop(importer: Importer, node: torch.fx.Node) -> list[relax.Expr]:
-    """Convert a loop; returns its states after the last round."""
+    """Convert a while_loop; return its states after the last iteration."""
     more, body, states, fixed = importer.retrieve_args(node)
     emit = importer.block_builder.emit
     # A number that is carried is a tensor here.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are linear in constant weights: convolutions, transposed convolutions and matmul.
+"""Calls that are linear in constant weights: convolutions, transposed convolutions and matmuls.
 
 Where the channels of such a call are, in data, output and weights, so that rules can move a scale or a shift of
 channels into the weights and the bias.
@@ -29,7 +29,7 @@ _MATRIX = 2
 
 @dataclass(frozen=True)
 class Channels:
-    """Where the channels of one anchor are.
+    """The axes of an anchor's channels, in data, weights and output.
 
     Attributes:
         data_axis: Axis of the input channels in operand 0.
@@ -58,7 +58,7 @@ def anchor(data: DFPattern, weight: DFPattern) -> DFPattern:
 
 
 def channels_of(call: Call) -> Channels:
-    """Where the channels of an anchor with static shapes are."""
+    """Return the channel axes of an anchor with static shapes."""
     data, result, weight = (shape_of(expr) for expr in (call.args[0], call, call.args[1]))
     if call.op.name == "relax.matmul":
         last, ndim = len(data) - 1, len(result)
@@ -108,7 +108,7 @@ def along(values: Array, axis: int, ndim: int) -> Array:
 
 
 def factors(match: Match, scaled: str, scale: str) -> Array:
-    """What a multiplication or division by the constant `scale` multiplies by, in float64."""
+    """Return the factor of a multiplication or division by the constant `scale`, in float64."""
     value = match.constant(scale).astype(np.float64)
     if match.values[scaled].op.name == "relax.multiply":
         return value
@@ -133,7 +133,7 @@ def scale_inputs(call: Call, weight: Array, scale: Array) -> Array:
 
 
 def response(call: Call, weight: Array, shift: Array) -> Array:
-    """Output channels, in float64, of a convolution or matmul where every input is its channel's `shift`."""
+    """Return the output channels, float64, of a convolution or matmul whose inputs are `shift` of their channel."""
     at = channels_of(call)
     shifts = _grouped(shift, weight, at.weight_out, at.weight_in, at.groups)
     others = tuple(a for a in range(weight.ndim) if a != at.weight_out)
@@ -146,7 +146,7 @@ def with_weight(call: Call, data: Expr, weight: Array) -> Call:
 
 
 def not_foldable(match: Match) -> Rejection | None:
-    """Why nothing can be folded into the part `weight` of the part `anchor`, if so."""
+    """Return why nothing can be folded into the weights of an anchor, or None."""
     if not match.is_constant("weight"):
         return match.reject("weight is not a constant")
     value = match.constant("weight")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the decomposed forms of layer norm and RMS norm share."""
+"""Patterns and checks that the rules for decomposed layer norm and RMS norm share."""
 
 from dataclasses import dataclass
 

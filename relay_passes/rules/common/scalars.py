@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask of constants that stand for one number, of bounds, and of the shapes that constants give."""
+"""Checks of constants that stand for one number, of clamp bounds, and of broadcast shapes."""
 
 import math
 from typing import Any
@@ -44,7 +44,7 @@ def has_bounds(call: Call) -> bool:
 
 
 def bounds(call: Call) -> tuple[float, float]:
-    """What a `relax.clip` or `relax.nn.relu` that `has_bounds` clips to."""
+    """Return the limits of a `relax.clip` or `relax.nn.relu` that `has_bounds`."""
     if str(call.op.name) == "relax.nn.relu":
         return 0.0, math.inf
     low, high = call.args[1:]
@@ -52,7 +52,7 @@ def bounds(call: Call) -> tuple[float, float]:
 
 
 def enlarged(match: Match) -> Rejection | None:
-    """Why the part "root" is no elementwise function of the part "x", or None: a constant has a larger shape."""
+    """Return a rejection if broadcasting a constant makes "root" larger than "x", else None."""
     x, root = match.operands["x"], match.values["root"]
     if x.ty == root.ty:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention in binary32 without a score matrix: a tile of rows at a time, from the scores to the result.
+"""Attention in binary32 without a score matrix in memory: one tile of queries at a time, from scores to result.
 
     y = softmax(q · k * scale + mask) · v
 
@@ -40,7 +40,7 @@ TILES = ((5, 4), (4, 4), (3, 4), (7, 3), (6, 3), (9, 2), (8, 2), (2, 8), (1, 8))
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         rows: Rows of a register tile.
@@ -74,12 +74,12 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
 
 
 def default(workload: Workload, core: Core) -> Params:
-    """The candidate with the lowest estimate."""
+    """Return the candidate with the lowest estimate."""
     return min(candidates(workload, core), key=lambda params: estimate(workload, params, core))
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Every tile; threads are woken twice, to pack and to multiply."""
+    """Return every tile size; calls that are long enough, with packing, are parallel."""
     options = [Params(*tile, sve=sve.pays(core)) for tile in TILES]
     least = 2 * threads.PARALLEL_CYCLES
     return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
@@ -106,7 +106,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """Scale, to the base 2 where there is no mask, and constants in vectors; then the mask if it is constant."""
+    """Return the scale (for powers of 2 if there is no mask) and constants, each in four lanes, and a constant mask."""
     scale, mask = workload.step("scale"), workload.step("mask")
     value = np.float32(1.0)
     if scale is not None and scale.operand is not None:

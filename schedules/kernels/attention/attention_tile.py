@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of an attention kernel: packing of a head, and a tile of its queries from scores to result, in binary32."""
+"""Emission of float attention: packing of a head's keys and values, and a tile of queries from scores to result."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from schedules.tir.emit import converted, i64, load, store, take
 
 
 class Emitter:
-    """Emits part of a head, from the outside inwards."""
+    """Emits the packing and the computation of attention heads."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class Emitter:
         self.panels = [T.alloc_buffer((places * size,), "float32", layout=None) for size in self.sizes]
 
     def pack(self, index: ir.Expr, place: ir.Expr) -> None:
-        """Packs keys and values of head `index`."""
+        """Emit the packing of keys and values of head `index`."""
         offsets = heads_f32.offsets(index, self.heads, len(self.tensors))[1:3]
         matrices, to = (self.heads.keys, self.heads.values), [place * size for size in self.sizes]
         for at, (b, offset) in enumerate(zip(matrices, offsets, strict=True)):
             self.packed(self.tensors[1 + at], T.Bind(offset), b, (self.panels[at], T.Bind(to[at])))
 
     def work(self, index: ir.Expr, place: ir.Expr, part: ir.Expr) -> None:
-        """Goes through a part of the queries of head `index`."""
+        """Emit the computation for one part of the queries of head `index`."""
         heads, rows = self.heads, self.rows
         offsets = [T.Bind(offset) for offset in heads_f32.offsets(index, heads, len(self.tensors))]
         self.keys, self.values = (T.Bind(place * size) for size in self.sizes)
@@ -75,7 +75,7 @@ class Emitter:
     def packed(
         self, source: tirx.Buffer, start: ir.Expr, b: Matrix, place: tuple[tirx.Buffer, ir.Expr]
     ) -> None:
-        """All panels of a matrix: each as far from the last as its columns times the depth."""
+        """Emit the packing of all panels of a matrix."""
         panels, to = place
 
         def one(first: ir.Expr, columns: int, width: int) -> None:
@@ -86,7 +86,7 @@ class Emitter:
         self.over(b.columns, one)
 
     def over(self, columns: int, body: Callable[[ir.Expr, int, int], None]) -> None:
-        """Emits `body` for each panel: (first column, columns that are real, width)."""
+        """Emit `body` for each panel: (first column, number of real columns, width)."""
         width = self.width
         full, rest = divmod(columns, width)
         if full:
@@ -96,7 +96,7 @@ class Emitter:
             body(i64(full * width), rest, -(-rest // LANES) * LANES)
 
     def tile(self, offsets: Sequence[ir.Expr], output: ir.Expr, row: ir.Expr, count: int) -> None:
-        """`count` queries from `row`, from scores to the result."""
+        """Emit the computation of `count` queries from `row`, from scores to result."""
         heads = self.heads
         pitch = self.vectors * LANES
         scores = T.alloc_buffer((count * pitch,), "float32", layout=None)
@@ -154,7 +154,7 @@ class Emitter:
         self.over(heads.values.columns, result)
 
     def masked(self, start: ir.Expr, row: ir.Expr, column: ir.Expr, lanes: int) -> ir.Expr:
-        """The mask of four keys, of which the first `lanes` are real, for one query."""
+        """Load the mask of four keys, of which the first `lanes` are real, for one query."""
         assert self.heads.mask is not None
         query, key = self.heads.mask
         at = start + row * query + column * key

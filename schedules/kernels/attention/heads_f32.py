@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention of floats as a batch of heads that lie where they lie: permuted and broadcast axes are but strides."""
+"""The operands of float attention as a batch of heads, with permuted and broadcast axes as strides."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ COMPOSITE = "arm.attention"
 
 @dataclass(frozen=True)
 class Heads:
-    """A batch of attentions.
+    """A batch of attention heads: sizes and strides.
 
     Attributes:
         lead: Leading axes of the result; their product is the number of heads.
@@ -39,7 +39,7 @@ class Heads:
 
 
 def offsets(index: ir.Expr, heads: Heads, tensors: int) -> list[ir.Expr]:
-    """Where each tensor's part of head `index` begins."""
+    """Return the offset of each tensor for head `index`."""
     found: list[ir.Expr] = [i64(0)] * tensors
     for size, steps in zip(reversed(heads.lead), reversed(heads.steps), strict=True):
         at, index = tirx.floormod(index, size), tirx.floordiv(index, size)
@@ -48,13 +48,13 @@ def offsets(index: ir.Expr, heads: Heads, tensors: int) -> list[ir.Expr]:
 
 
 def operands(workload: Workload) -> list[Operand]:
-    """q, k, v and the mask if there is one."""
+    """Return the operands q, k, v, and the mask if there is one."""
     steps = [workload.step(name) for name in ("values", "mask")]
     return [*workload.operands, *(step.operand for step in steps if step is not None and step.operand)]
 
 
 def heads_of(workload: Workload, kernel: str) -> Heads | Rejection:
-    """Reads a workload of `COMPOSITE`.
+    """Parse a workload of `COMPOSITE`.
 
     Args:
         workload: Any.

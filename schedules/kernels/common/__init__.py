@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all kernel families share: the contract of a kernel, cost model, tiling, threads, copies."""
+"""Modules that kernel families share: the kernel interface, cost model, tiling, threads, copies."""

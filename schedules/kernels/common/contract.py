@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract between a kernel and `select`: what each file under `schedules/kernels` provides."""
+"""The interface between a kernel and `select`, which each kernel module under `schedules/kernels` implements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Match:
-    """A kernel takes the workload.
+    """The answer that a kernel takes a workload.
 
     Attributes:
         reason: What it was recognised as.
@@ -28,7 +28,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Rejection:
-    """A kernel does not take the workload, with the constraint that failed.
+    """The answer that a kernel does not take a workload, with the constraint that failed.
 
     Attributes:
         kernel: The kernel, or "any" where no kernel could take it.
@@ -44,7 +44,7 @@ class Rejection:
 
     @property
     def of_other_composites(self) -> bool:
-        """Whether the kernel computes something else altogether, which says nothing about this workload."""
+        """Whether the workload's composite is of another kind than the kernel computes."""
         return self.reason.startswith("composite is no ")
 
 
@@ -52,7 +52,7 @@ Answer = TypeVar("Answer")
 
 
 def taken(answer: Answer | Rejection, workload: "Workload") -> Answer:
-    """What a kernel read of a workload that it takes.
+    """Return what a kernel parsed from a workload that it takes.
 
     Raises:
         ValueError: It does not; callers ask `matches` first.
@@ -63,25 +63,25 @@ def taken(answer: Answer | Rejection, workload: "Workload") -> Answer:
 
 
 class Kernel(Protocol):
-    """One kernel; a module of `schedules.kernels` is one. `params` are instances of the module's frozen `Params`."""
+    """The interface of a kernel, which is a module; `params` are instances of its frozen dataclass `Params`."""
 
     NAME: str
     Params: type[Any]
 
     def matches(self, workload: "Workload", core: "Core") -> Match | Rejection:
-        """Whether the kernel computes this workload on this core."""
+        """Return whether the kernel computes this workload on this core, with the reason."""
 
     def default(self, workload: "Workload", core: "Core") -> Any:
-        """The parameters that are good without tuning."""
+        """Return the parameters that are used without tuning."""
 
     def candidates(self, workload: "Workload", core: "Core") -> tuple[Any, ...]:
-        """The parameters worth trying."""
+        """Return the parameters that tuning may try."""
 
     def estimate(self, workload: "Workload", params: Any, core: "Core") -> float:
-        """Cycles of one call on one core."""
+        """Return the modelled cycles of one call on one core."""
 
     def pack(self, workload: "Workload", params: Any, constants: Sequence[Array]) -> tuple[Array, ...]:
-        """The constants in the layout that `build` reads, packed at compile time."""
+        """Pack the workload's constants, at compile time, into the layout that `build` reads."""
 
     def build(self, workload: "Workload", params: Any) -> tirx.PrimFunc:
-        """The kernel: arguments are the workload's inputs, the packed constants, then the output."""
+        """Build the PrimFunc: its arguments are the workload's inputs, the packed constants, then the output."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies inside of kernels: contiguous runs, and tensors with their borders padded."""
+"""Copies inside kernels: contiguous runs, and tensors with padded borders."""
 
 from collections.abc import Callable, Sequence
 
@@ -17,7 +17,7 @@ UNROLL = 4
 
 
 def pieces(count: int, largest: int) -> list[tuple[int, int]]:
-    """Cuts `count` elements into vectors of `largest`, a power of two, then of halves: (first element, lanes)."""
+    """Split `count` elements into vectors of `largest` lanes, then of halves: (first element, lanes) of each."""
     found, at, lanes = [], 0, largest
     while at < count:
         while count - at < lanes:
@@ -28,13 +28,13 @@ def pieces(count: int, largest: int) -> list[tuple[int, int]]:
 
 
 def copy(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, to: ir.Expr, count: int) -> None:
-    """Copies `count` contiguous elements between flat buffers, converted to the dtype of the target."""
+    """Emit a copy of `count` contiguous elements between flat buffers, cast to the dtype of the target."""
     dtype = str(target.dtype)
     _run(target, to, count, lambda at, lanes: converted(load(source, start + at, lanes), dtype))
 
 
 def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float) -> None:
-    """Sets `count` contiguous elements of a flat buffer to `value`."""
+    """Emit stores of `value` to `count` contiguous elements of a flat buffer."""
     scalar = tirx.const(value, str(target.dtype))
     _run(target, to, count, lambda _, lanes: scalar if lanes == 1 else tirx.Broadcast(scalar, lanes))
 
@@ -42,7 +42,7 @@ def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float) -> None:
 def padded(
     source: tirx.Buffer, shape: Sequence[int], widths: Sequence[tuple[int, int]], value: float
 ) -> tirx.Buffer:
-    """Emits a copy of a tensor with `value` around it, in the workspace.
+    """Emit a padded copy of a tensor into the workspace.
 
     Args:
         source: Flat.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What straight code of vector instructions costs: the slower of dispatch and vector pipes."""
+"""Cost model of straight-line vector code: the slower of instruction dispatch and vector pipes, plus cache misses."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ L2_BYTES_PER_CYCLE = 32.0
 
 @dataclass(frozen=True)
 class Cost:
-    """Instructions of a piece of code.
+    """Instruction counts of a piece of code, and its cycles of waiting for L2.
 
     Attributes:
         instructions: All.
@@ -52,12 +52,12 @@ class Cost:
         return Cost(self.instructions * count, self.vector * count, self.fetching * count)
 
     def cycles(self, core: Core) -> float:
-        """With no chain of latencies, and in L1 what was not fetched again."""
+        """Return the cycles on a core, without latencies and with all other loads in L1."""
         return max(self.instructions / core.issue_width, self.vector / core.vector_pipes) + self.fetching
 
 
 def chained(loop: Cost, accumulators: int, latency: int, core: Core) -> Cost:
-    """A loop of few accumulators, each a chain of instructions that no other work shortens.
+    """Raise the cost of a loop whose accumulators are too few to hide the latency of their instructions.
 
     Args:
         loop: With its vector instructions on full pipes.
@@ -70,17 +70,17 @@ def chained(loop: Cost, accumulators: int, latency: int, core: Core) -> Cost:
 
 
 def arithmetic(instructions: float) -> Cost:
-    """Vector arithmetic, and stores, whose data pass a vector pipe (same guides)."""
+    """Return the cost of vector arithmetic or stores, which occupy a vector pipe."""
     return Cost(instructions, instructions)
 
 
 def scalar(instructions: float) -> Cost:
-    """Loads, and everything on general registers."""
+    """Return the cost of loads and of instructions on general registers, which occupy no vector pipe."""
     return Cost(instructions, 0.0)
 
 
 def waiting(instructions: float, cycles: float, core: Core) -> Cost:
-    """Instructions that the vector pipes wait for, for so many cycles.
+    """Return the cost of instructions for which the vector pipes stall that many cycles.
 
     One pipe, which the same code fills for twice as long as two, waits for none: by LLVM's model of Cortex-A55, tiles
     of SDOT with 24 accumulators and stack accesses take three quarters of the cycles of tiles with 8 and none.
@@ -89,7 +89,7 @@ def waiting(instructions: float, cycles: float, core: Core) -> Cost:
 
 
 def reloading(instructions: float, core: Core) -> Cost:
-    """Loads whose values are used at once, which cores of one pipe wait for, as they issue in order.
+    """Return the cost of loads whose values are used at once, for which in-order cores with one vector pipe stall.
 
     With them hidden behind that pipe, ResNet-8 would have its residuals added by its kernels on Cortex-A53, and take
     0.6 % more cycles.
@@ -98,14 +98,14 @@ def reloading(instructions: float, core: Core) -> Cost:
 
 
 def requantization(outputs: float, form: Form, to: Requantization) -> Cost:
-    """`requantize16` of that many outputs, without stores."""
+    """Return the cost of requantising that many outputs by `requantize16`, without stores."""
     least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
     clamps = ((to.low > least) + (to.high < most)) / VECTOR
     return arithmetic(outputs * (INSTRUCTIONS[form] + clamps))
 
 
 def again(size: float, times: int, kept: float, core: Core) -> float:
-    """Cycles of waiting for what was read once and comes from L2 again, as L1 did not hold it in between.
+    """Return the cycles of waiting for L2 when data that was read before is no longer in L1.
 
     All of it is still there where what is read in between takes `KEPT` of L1, and nothing where it takes `LOST`; in
     between as much as is proportional.
@@ -126,7 +126,7 @@ Option = TypeVar("Option")
 def cheapest(
     options: Sequence[Option], cost: Callable[[Option], Cost], core: Core, tie: float = TIE
 ) -> Option:
-    """The option with the fewest instructions among those whose cycles tie with the lowest; then the first."""
+    """Return the option with the fewest instructions among those within `tie` of the lowest cycles; then the first."""
     costs = {option: cost(option) for option in options}
     return cheapest_by(
         options, lambda option: costs[option].cycles(core), lambda option: costs[option].instructions, tie
@@ -139,7 +139,7 @@ def cheapest_by(
     instructions: Callable[[Option], float],
     tie: float,
 ) -> Option:
-    """As `cheapest`, by any measure of cycles and instructions."""
+    """As `cheapest`, with functions for cycles and instructions."""
     found = {option: cycles(option) for option in options}
     limit = (1 + tie) * min(found.values())
     return min((option for option in options if found[option] <= limit), key=instructions)

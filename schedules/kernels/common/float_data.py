@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data of kernels that compute in binary32 whatever they read and write.
+"""Dtypes of kernels that compute in binary32: float32 or float16 data and results.
 
 float16 is widened, which is exact, and rounded once at the end: what a graph computes between casts is computed to the
 bit as it says.
@@ -18,18 +18,18 @@ CONVERTED = arithmetic(1)
 
 
 def converts(workload: Workload) -> bool:
-    """Whether data or result are not float32."""
+    """Whether the data or the result is not float32."""
     return {workload.operands[0].dtype, workload.output_dtype} != {"float32"}
 
 
 def around(workload: Workload, *, copied: bool) -> Cost:
-    """What a vector of four of a row costs beside its work: its conversions, and a copy if it is `copied`."""
+    """Return the cost of converting four elements of a row, and of copying them if the row is `copied`."""
     dtypes = (workload.operands[0].dtype, workload.output_dtype)
     cost = CONVERTED * sum(dtype != "float32" for dtype in dtypes)
     return cost + COPIED if copied else cost
 
 
 def named(what: str, workload: Workload) -> str:
-    """What is computed, with the dtype of data and result, or of each."""
+    """Return a description of the computation with its dtypes, such as "float16 to float32 softmax"."""
     dtypes = dict.fromkeys((workload.operands[0].dtype, workload.output_dtype))
     return f"{' to '.join(dtypes)} {what}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a call is spread over the runtime's threads, into how many tasks, and how threads share these."""
+"""Multithreading of kernels: when a call is parallel, into how many tasks it is split, and how threads share them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ SPREADS = {2: 0.1, 4: 0.1, 8: 0.3}
 
 @contextmanager
 def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
-    """A loop over `count` tasks; threads get runs of them, whose workspace is taken once a run."""
+    """Open a loop over `count` tasks; if parallel, each thread gets runs of consecutive tasks."""
     if not parallel:
         with T.serial(i64(0), i64(count)) as index:
             yield index
@@ -46,13 +46,13 @@ def each_of(count: int, parallel: bool) -> Iterator[ir.Expr]:
 
 
 def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
-    """Emits `each_of`, with what `task` emits in it."""
+    """Emit a loop over `count` tasks, as `each_of`, with the body that `task` emits."""
     with each_of(count, parallel) as index:
         task(index)
 
 
 def each_part(count: int, parts: int, parallel: bool, task: Callable[[ir.Expr, ir.Expr], None]) -> None:
-    """As `each`, of `count` things in equal parts: emits the work on (which of them, which part)."""
+    """Emit a loop over `count` items, each in `parts` equal parts; `task` gets the indices of item and part."""
 
     def one(index: ir.Expr) -> None:
         if parts == 1:
@@ -72,7 +72,7 @@ def each_packed(
     pack: Callable[[ir.Expr, ir.Expr], None],
     work: Callable[[ir.Expr, ir.Expr, ir.Expr], None],
 ) -> None:
-    """Emits packing and work of `count` things; threads share the work on one in equal parts, packed once for all.
+    """Emit packing and computation of `count` items; if parallel, threads share the parts of an item, packed once.
 
     Args:
         count: How many things.
@@ -91,14 +91,14 @@ def each_packed(
 
 
 def part(index: ir.Expr, count: int, parts: int) -> tuple[ir.Expr, ir.Expr]:
-    """From and to of one of equal parts of `count`."""
+    """Return the start and end of one of `parts` equal parts of `count`."""
     if count == parts:
         return index, index + 1
     return tirx.floordiv(index * count, parts), tirx.floordiv((index + 1) * count, parts)
 
 
 def part_sizes(size: int, step: int, parts: int) -> list[int]:
-    """Sizes of parts of an axis of whole steps; what is left after these goes with the last part."""
+    """Return the sizes of `parts` parts of an axis, in whole steps; the remainder goes to the last part."""
     steps, rest = divmod(size, step)
     sizes = [((index + 1) * steps // parts - index * steps // parts) * step for index in range(parts)]
     sizes[-1] += rest
@@ -106,7 +106,7 @@ def part_sizes(size: int, step: int, parts: int) -> list[int]:
 
 
 def spread(sizes: npt.ArrayLike, threads: int) -> float:
-    """How much less than the busiest thread the least busy one has, as a share of that; of tasks of these sizes."""
+    """Return the load imbalance of tasks of these sizes: 1 - (least loaded thread) / (most loaded thread)."""
     return _spread(np.concatenate([[0.0], np.cumsum(sizes)]), threads)
 
 
@@ -122,7 +122,7 @@ def _spread(total: npt.NDArray[Any], threads: int) -> float:
 
 
 def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int:
-    """The first way to make tasks of which threads get even shares, or else the most even one.
+    """Return the first option whose tasks balance within `SPREADS`, or else the best balanced one.
 
     Args:
         options: The ways, fewest tasks first.
@@ -140,7 +140,7 @@ def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int
 
 
 def parts_of(things: Sequence[float], steps: int) -> int:
-    """Into how many parts an axis of `steps` is cut, that tasks, each a part of one of the things, make even shares.
+    """Return the number of parts of an axis of `steps` that balances tasks, each a part of one of `things`.
 
     Args:
         things: Size of each. All of one part follow each other, so that few things, or uneven ones, matter little.
@@ -150,7 +150,7 @@ def parts_of(things: Sequence[float], steps: int) -> int:
 
 
 def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int:
-    """How many tiles of rows a task multiplies by one panel, where each task is a block of rows by one panel.
+    """Return the number of row tiles per task that balances threads, where a task is a block of rows by one panel.
 
     Args:
         rows: Of the matrix; what is left of them after the last full tile goes with the last block.

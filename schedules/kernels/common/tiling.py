@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the int8 kernels cut a product: tasks of a tile of rows by a block of columns, and the tails of both."""
+"""Tiling of int8 products: tasks of a row tile by a block of columns, and the tails of both."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ Option = TypeVar("Option", bound=Any)
 
 
 def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_tile: RowTile) -> None:
-    """Emits a loop over tasks, each one tile of rows by one block of columns of one group.
+    """Emit a loop over tasks, each a row tile by a block of columns of one group.
 
     Args:
         product: What is cut.
@@ -66,7 +66,7 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
 
 
 def shares(product: Product, rows: int, columns: int) -> tuple[int, bool]:
-    """Column blocks for tiles of `rows` by `columns`, and whether there is more than one task to share."""
+    """Return the number of column blocks for tiles of `rows` by `columns`, and whether there are several tasks."""
     return _shares(product.rows.count, product.columns, product.groups, rows, columns)
 
 
@@ -83,7 +83,7 @@ def _shares(total: int, width: int, groups: int, rows: int, columns: int) -> tup
 
 
 def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, depth: int, core: Core) -> float:
-    """Cycles of reading again, for each tile of rows, the weights of a block, and for each block the data.
+    """Return the cycles of re-reading a block's weights for each row tile, and the data for each block.
 
     Args:
         product: Of 8-bit data.
@@ -100,7 +100,7 @@ def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, dept
 
 
 def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> Option:
-    """In more blocks of columns, if that is clearly faster.
+    """Return the parameters with more column blocks, if those are clearly faster.
 
     Args:
         params: With as many `column_blocks` as threads need.
@@ -116,7 +116,7 @@ def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> O
 def column_tiles(
     columns: int, width: int, block: tuple[ir.Expr, int], tile: Callable[[ir.Expr, int], None]
 ) -> None:
-    """Emits a loop over the tiles of a block of columns: `tile` takes an index and how many columns are real.
+    """Emit a loop over a block's column tiles; `tile` gets an index and the number of real columns.
 
     Args:
         columns: Of a group.
@@ -140,7 +140,7 @@ def column_tiles(
 def staged(
     source: tirx.Buffer, starts: Sequence[ir.Expr], length: int, pitch: int, dtype: str = ""
 ) -> tuple[tirx.Buffer, list[ir.Expr]]:
-    """Copies `length` elements of each row to where a vector may read past their end, or to another dtype.
+    """Emit copies of `length` elements of rows, to where a vector may read past their end, or to another dtype.
 
     Returns:
         The copy, `pitch` elements a row, and where each row begins in it.
@@ -154,7 +154,7 @@ def staged(
 def store_part(
     output: tirx.Buffer, value: ir.Expr, offset: ir.Expr, count: int, *, by_sve: bool = False
 ) -> None:
-    """Stores the first `count` lanes of a vector, converted to the dtype of the output.
+    """Emit the store of a vector's first `count` lanes, cast to the dtype of the output.
 
     Args:
         output: Flat.
@@ -178,7 +178,7 @@ def store_part(
 
 
 def by_group(values: Array, product: Product, width: int) -> Array:
-    """One value a column, [groups * columns], with each group padded with zeros to `width`."""
+    """Reshape one value per column, [groups * columns], to [groups, width], padded with zeros, flat."""
     padded = np.zeros((product.groups, width), values.dtype)
     padded[:, : product.columns] = values.reshape(product.groups, product.columns)
     return padded.ravel()

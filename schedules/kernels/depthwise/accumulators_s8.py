@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How int8 depthwise kernels begin and end eight channels of an output."""
+"""Initial accumulators and requantisation of int8 depthwise kernels, for eight channels of an output."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ LANES = CHANNELS // HALVES
 
 
 def by_channel(buffer: tirx.Buffer, block: ir.Expr) -> list[ir.Expr]:
-    """Loads what has one value of 32 bits a channel."""
+    """Load a 32-bit value for each of a block's eight channels, as two vectors."""
     return [load(buffer, block * CHANNELS + LANES * v, LANES) for v in range(HALVES)]
 
 
 def anew(buffer: tirx.Buffer, block: ir.Expr) -> list[ir.Expr]:
-    """The same of int32, in one instruction where it is emitted: for what is overwritten."""
+    """Load int32 values of eight channels in one instruction at this place, for accumulators that are overwritten."""
     pair = T.Bind(reloaded(buffer, block * CHANNELS))
     return [low(pair), high(pair)]
 
@@ -35,7 +35,7 @@ def finish(
     output: tirx.Buffer,
     places: Sequence[ir.Expr],
 ) -> None:
-    """Requantises and stores outputs, two at a time.
+    """Requantise and store outputs, two at a time.
 
     Args:
         product: Says how.

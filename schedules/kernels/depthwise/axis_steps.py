@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The axes of a convolution, cut into steps of some outputs, and which inputs of each step are data and not border."""
+"""Division of a convolution's axes into steps of several outputs, with the inputs of each step that are not border."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +9,7 @@ from tvm import ir, tirx
 
 @dataclass(frozen=True)
 class Span:
-    """Equal steps along one axis, each of some outputs, that follow each other.
+    """Consecutive steps along one axis that have equal outputs and inputs.
 
     Attributes:
         first: Index of the first.
@@ -26,7 +26,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a convolution.
+    """One axis of a convolution, with the number of outputs per step.
 
     Attributes:
         size: Inputs.
@@ -50,28 +50,28 @@ class Axis:
 
     @property
     def outputs(self) -> int:
-        """How many there are."""
+        """Number of outputs along the axis."""
         return (self.size + self.before + self.after - self.reach) // self.stride + 1
 
     @property
     def reach(self) -> int:
-        """Inputs from the first tap to the last."""
+        """Extent of the dilated kernel, in inputs."""
         return (self.kernel - 1) * self.dilation + 1
 
     def met(self, outputs: int) -> list[int]:
-        """The inputs that taps of that many outputs meet."""
+        """Return the inputs that the taps of that many outputs read, relative to the first."""
         return sorted(
             {o * self.stride + tap * self.dilation for o in range(outputs) for tap in range(self.kernel)}
         )
 
     @property
     def overlaps(self) -> bool:
-        """Whether the last step computes again what the one before it did: where no border makes it another."""
+        """Whether the last step may overlap the one before it, instead of having fewer outputs."""
         return not (self.before or self.after) and self.outputs >= self.step
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
-        """All steps; those of one kind that follow each other are one span."""
+        """All steps, those that are alike and consecutive as one span."""
         steps = -(-self.outputs // self.step)
         if self.overlaps or self.late:
             return (Span(0, steps, self.step, tuple(self.met(self.step))),)
@@ -88,21 +88,21 @@ class Axis:
         return tuple(found)
 
     def start(self, index: ir.Expr) -> ir.Expr:
-        """The first output of a step."""
+        """Return the first output of a step."""
         first = index * self.step
         if self.overlaps and self.outputs % self.step:
             return tirx.min(first, tirx.IntImm("int64", self.outputs - self.step))
         return first
 
     def taps(self, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """From and to of the taps of one output that meet data."""
+        """Return the range of taps of one output that read data and not border."""
         first = index * self.stride - self.before
         start = tirx.max(tirx.IntImm("int64", 0), tirx.floordiv(self.dilation - 1 - first, self.dilation))
         stop = tirx.floordiv(self.size + self.dilation - 1 - first, self.dilation)
         return start, tirx.min(tirx.IntImm("int64", self.kernel), stop)
 
     def products(self, span: Span) -> int:
-        """Products of one step, over all of its outputs; those with the border are none."""
+        """Count the products of one step, those with border inputs left out."""
         return sum(
             output * self.stride + tap * self.dilation in span.inputs
             for output in range(span.outputs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks a small int8 depthwise convolution in bands of output rows, eight channels after eight, columns innermost.
+"""Loops of a small int8 depthwise convolution: bands of output rows, eight channels at a time, columns innermost.
 
 What neighbouring columns share is carried in registers. Borders are code with constants where the data would be: there
 is no padded copy.
@@ -58,12 +58,12 @@ def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | 
 
 
 def product_of(workload: Workload, name: str) -> IntegerProduct:
-    """Of a workload that the kernel of that name takes."""
+    """Return the product of a workload that the kernel `name` takes."""
     return taken(product_s8.product_of(workload, name), workload)
 
 
 def window_of(workload: Workload, product: IntegerProduct, band: int | None = None) -> Window:
-    """How a workload that `matches` walks its data; `band` output rows at a time if given."""
+    """Return the convolution of a workload that `matches` accepts; `band` is the number of rows per band."""
     images, height, width, channels = workload.operands[0].shape
     (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
     tall, wide = workload.operands[1].shape[1:3]
@@ -72,7 +72,7 @@ def window_of(workload: Workload, product: IntegerProduct, band: int | None = No
 
 
 def starts_of(window: Window) -> list[int]:
-    """First channel of each block of eight; the last eight overlap those before them."""
+    """Return the first channel of each block of eight; the last block overlaps the one before it."""
     channels = window.data[3]
     return [min(start, channels - CHANNELS) for start in range(0, channels, CHANNELS)]
 
@@ -82,7 +82,7 @@ Emit = Callable[[ir.Expr, ir.Expr, int, tuple[bool, ...]], None]
 
 
 def bands(window: Window, parallel: bool, block: Callable[..., "Block"]) -> None:
-    """Emits all bands; those at the borders are code of their own.
+    """Emit the loops over all bands; bands at the borders have separate code.
 
     Args:
         window: What is walked.
@@ -133,7 +133,7 @@ def _by_kind(
 
 
 class Block(ABC):
-    """Eight channels of one band.
+    """Emits eight channels of one band.
 
     Attributes:
         parts: Vectors of an input column.
@@ -173,14 +173,14 @@ class Block(ABC):
 
     @abstractmethod
     def column(self, place: ir.Expr | None) -> list[ir.Expr]:
-        """One input column; None is a column of the border."""
+        """Load one input column; None is a column of the border."""
 
     @abstractmethod
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """The accumulators of each row, from the input columns that they meet; these are loaded as they are taken."""
+        """Emit the accumulators of each row, from an iterator that loads the input columns as they are taken."""
 
     def row(self, place: ir.Expr | None, row: int) -> ir.Expr:
-        """Eight channels of an input column in one row."""
+        """Load eight channels of an input column in one row, or the border's value."""
         channels, pad = self.window.data[3], self.product.pad
         if place is None or not self.valid[row]:
             border = tirx.IntImm(str(self.x.dtype), int(pad.value) if pad else 0)
@@ -188,13 +188,13 @@ class Block(ABC):
         return load(self.x, self.source + (place + row * self.window.data[2]) * channels, CHANNELS)
 
     def outputs(self, x: ir.Expr, columns: Iterator[Sequence[ir.Expr]]) -> None:
-        """One output column of the band, from the input columns that it meets."""
+        """Emit one output column of the band, from the input columns that it reads."""
         _, width = self.window.output
         places = [self.target + (x + row * width) * self.window.data[3] for row in range(self.rows)]
         finish(self.product, self.sums(columns), self.m, self.output, places)
 
     def columns(self) -> None:
-        """Border columns unrolled, the others in a loop that carries what neighbours share."""
+        """Emit all columns: border columns unrolled, inner ones in a loop that carries shared input columns."""
         first, last = self.window.inner_columns()
         trips = (last - first) // self.unroll
         loop_end = first + trips * self.unroll if trips > 1 else first

@@ -62,7 +62,7 @@ WIDENING = {"float32": 0, "float16": 1, "bfloat16": 1}
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         rows: Rows of a patch.

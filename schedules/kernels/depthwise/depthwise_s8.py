@@ -43,7 +43,7 @@ KEPT_COLUMNS = 3
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         unroll: Output columns of one loop iteration.
@@ -70,7 +70,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """One to four columns; calls that are worth it in tasks for the threads."""
+    """Return one to four columns; long calls are split into tasks for the threads."""
     options = [Params(unroll, reorders(core)) for unroll in range(1, 5)]
     return tuple(
         replace(params, parallel=estimate(workload, params, core) >= threads.PARALLEL_CYCLES)
@@ -158,7 +158,7 @@ class _Block(Block):
         return found
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `depthwise_bands.Block`."""
+        """See `band_loops.Block`."""
         totals = [anew(self.offset, self.block) if self.anew else list(self.start) for _ in range(self.rows)]
         for column, values in enumerate(columns):
             for row in range(self.rows):

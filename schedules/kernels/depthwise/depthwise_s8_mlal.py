@@ -45,7 +45,7 @@ KEPT_COLUMNS = 2
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         unroll: Output columns of one loop iteration.
@@ -71,7 +71,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """One to three columns; calls that are worth it in tasks for the threads."""
+    """Return one to three columns; long calls are split into tasks for the threads."""
     chain = chain_of(workload)
     parallel = cost(workload, Params(1, chain)).cycles(core) >= threads.PARALLEL_CYCLES
     return tuple(Params(unroll, chain, parallel) for unroll in range(1, UNROLL + 1))
@@ -147,7 +147,7 @@ class _Block(Block):
         return [T.Bind(flip(value, self.product.flipped)) for value in rows]
 
     def sums(self, columns: Iterator[Sequence[ir.Expr]]) -> list[list[ir.Expr]]:
-        """See `depthwise_bands.Block`."""
+        """See `band_loops.Block`."""
         (height, width), chain = self.window.kernel, self.engine.group
         totals, data = [list(self.start) for _ in range(self.rows)], []
         for column, values in enumerate(columns):

@@ -49,7 +49,7 @@ PATCH_OVERHEAD = 8
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         down: Outputs of a patch along the axis that groups are cut of.
@@ -204,7 +204,7 @@ class _Emitter:
         finish(self.product, list(acc.values()), by_channel(self.m, place.block), self.output, places)
 
     def group(self, at: ir.Expr, first: int, rows: int) -> Sequence[ir.Expr]:
-        """One column of one group, as the engine takes it."""
+        """Emit one column of a group of rows, in the form that the engine multiplies."""
         # Rows that no tap meets are any rows.
         inside = [min(first + row, rows - 1) * self.field.down.dilation for row in range(self.engine.group)]
         loaded = {row: load(self.x, at + row * self.field.source[1], CHANNELS) for row in set(inside)}

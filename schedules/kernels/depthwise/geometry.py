@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A depthwise convolution as kernels walk it: channels in vectors, and the two axes of a patch of outputs.
+"""Loop structure of depthwise convolutions: channels in vectors, and two axes in patches of outputs.
 
 Borders are left out of small kernels and copied around the data of larger ones, whose code would be long. Where an
 output channel shares its input with others, the copy repeats each element. Where a pixel has fewer channels than a
@@ -25,7 +25,7 @@ Quad = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class Depthwise:
-    """What is to be computed.
+    """Shapes and parameters of a depthwise convolution.
 
     Attributes:
         data: [N, H, W, C].
@@ -45,7 +45,7 @@ class Depthwise:
 
     @property
     def axes(self) -> tuple[Axis, Axis]:
-        """Rows and columns, in steps of one output."""
+        """The row axis and the column axis, in steps of one output."""
         _, height, width, _ = self.data
         top, left, bottom, right = self.pads
         rows, columns = (
@@ -57,7 +57,7 @@ class Depthwise:
 
 @dataclass(frozen=True)
 class Field:
-    """How it is walked.
+    """The loop structure of a depthwise convolution: axes, strides, and whether its data is copied first.
 
     Attributes:
         of: What it is.
@@ -78,28 +78,28 @@ class Field:
     padded: bool
 
     def cut(self, down: int, across: int) -> "Field":
-        """With patches of that size."""
+        """Return the structure with patches of `down` by `across` outputs."""
         return replace(self, down=replace(self.down, step=down), across=replace(self.across, step=across))
 
     def blocks(self, lanes: int) -> list[int]:
-        """First channel of each vector; the last one overlaps the one before it."""
+        """Return the first channel of each vector; the last vector overlaps the one before it."""
         return [min(start, self.channels - lanes) for start in range(0, self.channels, lanes)]
 
     def lanes_of(self, lanes: int) -> Array:
-        """The output channel of each lane of each block."""
+        """Return the output channel of each lane of each vector, [vectors, lanes]."""
         outputs = self.of.data[3] * self.of.multiplier
         return np.asarray((np.array(self.blocks(lanes))[:, None] + np.arange(lanes)) % outputs)
 
     @property
     def shape(self) -> Quad:
-        """Of the data as it is read, without repeated channels."""
+        """Shape of the data as it is read, padded if `padded`, before channels are repeated."""
         images, height, width, channels = self.of.data
         top, left, bottom, right = self.of.pads if self.padded else (0, 0, 0, 0)
         return images, top + height + bottom, left + width + right, channels
 
     @property
     def copied(self) -> int:
-        """Elements that are written before the first product."""
+        """Number of elements that padding and channel repetition write before the first product."""
         elements = int(np.prod(self.shape))
         repeated = elements * self.of.multiplier if self.of.multiplier > 1 else 0
         return repeated + (elements if self.padded else 0)
@@ -108,7 +108,7 @@ class Field:
 def field_of(
     of: Depthwise, lanes: int, *, turned: bool = False, border: int = 0
 ) -> Field | tuple[str, str, str]:
-    """How to walk it with vectors of some lanes; or why not: reason, limit and actual value.
+    """Return the loop structure for vectors of `lanes`, or why there is none: reason, limit and actual value.
 
     Args:
         of: What it is.
@@ -143,7 +143,7 @@ def field_of(
 
 
 def prepared(x: tirx.Buffer, field: Field, border: float) -> tirx.Buffer:
-    """Emits the copy that the field asks for; `x` itself where it asks for none."""
+    """Emit the padded or repeated copy of the data that the structure needs; return `x` if it needs none."""
     if field.padded:
         top, left, bottom, right = field.of.pads
         widths = ((0, 0), (top, bottom), (left, right), (0, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How depthwise kernels take input rows: in bands, and in groups that one instruction sums over."""
+"""Input rows of int8 depthwise kernels: bands of output rows, and groups of rows that one instruction sums over."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Taps = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class Groups:
-    """How the input rows of a band of output rows are taken in groups.
+    """The groups of input rows that a band of output rows reads.
 
     Attributes:
         height: Rows of the kernel.
@@ -30,12 +30,12 @@ class Groups:
 
     @property
     def rows(self) -> int:
-        """Input rows of the band."""
+        """Number of input rows of the band."""
         return (self.band - 1) * self.stride + self.height
 
     @cached_property
     def firsts(self) -> tuple[int, ...]:
-        """First input row of each group, from the band's first."""
+        """First input row of each group, relative to the band's first."""
         if self.height > self.size:
             return tuple(range(0, self.rows, self.size))
         starts: list[int] = []
@@ -46,7 +46,7 @@ class Groups:
         return tuple(starts)
 
     def cover(self, row: int) -> list[tuple[int, Taps]]:
-        """The groups that output row `row` of a band needs, and the kernel rows that meet theirs."""
+        """Return the groups that output row `row` of a band reads, each with the kernel row for each of its rows."""
         first = row * self.stride
         inside = list(range(len(self.firsts)))
         if self.height <= self.size:
@@ -60,7 +60,7 @@ class Groups:
         return found
 
     def products(self, width: int) -> list[tuple[int, int, int, Taps]]:
-        """(row of the band, kernel column, group, taps) for kernels of `width` columns, group by group."""
+        """Return (row of the band, kernel column, group, taps) of each product, ordered by group."""
         cover = [(row, group, taps) for row in range(self.band) for group, taps in self.cover(row)]
         return [
             (row, column, group, taps)
@@ -76,7 +76,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Window:
-    """A depthwise convolution of one multiplier and no dilation.
+    """A depthwise convolution with one output per channel and no dilation.
 
     Attributes:
         data: [N, H, W, C].
@@ -104,31 +104,31 @@ class Window:
 
     @property
     def band(self) -> int:
-        """Output rows that are computed together."""
+        """Number of output rows that are computed together."""
         spare = -(-self.kernel[0] // GROUP) * GROUP - self.kernel[0]
         return self.rows or max(2, spare // self.strides[0] + 1)
 
     @cached_property
     def groups(self) -> Groups:
-        """Of the input rows of a band."""
+        """Groups of a band's input rows."""
         return Groups(self.kernel[0], self.strides[0], self.band)
 
     def products(self) -> Iterator[tuple[int, int, int, Taps]]:
-        """(output row of the band, kernel column, group, taps) of each SDOT; the order in which weights are packed."""
+        """Yield (row of the band, kernel column, group, taps) of each product, in the order of the packed weights."""
         for column in range(self.kernel[1]):
             for row in range(self.band):
                 for group, taps in self.groups.cover(row):
                     yield row, column, group, taps
 
     def valid(self, band: int) -> tuple[int, tuple[bool, ...]]:
-        """How many output rows a band has, and which of its input rows are data and not border."""
+        """Return the number of output rows of a band, and which of its input rows are data and not border."""
         rows = min(self.band, self.output[0] - band * self.band)
         first = band * self.band * self.strides[0] - self.pads[0]
         needed = (rows - 1) * self.strides[0] + self.kernel[0]
         return rows, tuple(0 <= first + i < self.data[1] for i in range(needed))
 
     def runs(self) -> list[tuple[int, int, tuple[int, tuple[bool, ...]]]]:
-        """Bands of one kind that follow each other: (first, how many, `valid` of each)."""
+        """Return runs of bands that are alike: (first, number of bands, `valid` of each)."""
         found: list[tuple[int, int, tuple[int, tuple[bool, ...]]]] = []
         for band in range(-(-self.output[0] // self.band)):
             kind = self.valid(band)
@@ -140,7 +140,7 @@ class Window:
         return found
 
     def inner_columns(self) -> tuple[int, int]:
-        """The output columns, from and to, whose kernel lies inside of the data."""
+        """Return the range of output columns whose kernel lies inside the data."""
         left, stride, width = self.pads[1], self.strides[1], self.data[2]
         columns = self.output[1]
         first = min(columns, -(-left // stride))

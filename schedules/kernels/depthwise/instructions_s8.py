@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sums up the products of eight channels of int8: SDOT over four rows, or SMULL and SMLAL over two or one."""
+"""Instructions for int8 depthwise sums of eight channels: SDOT over four rows, or SMULL and SMLAL over two or one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ IN_ORDER_WIDTH = 3
 
 
 def reorders(core: Core) -> bool:
-    """Whether a core with dotprod finds itself what need not wait; what LLVM would move may then stay as written."""
+    """Whether a core with dotprod executes out of order, so that the code may be pinned in the order it is written."""
     return core.issue_width > IN_ORDER_WIDTH
 
 
 class Engine(ABC):
-    """One way to sum up.
+    """Emission and cost of one way to sum int8 products of eight channels.
 
     Attributes:
         group: Rows of which products are summed at once.
@@ -51,34 +51,34 @@ class Engine(ABC):
 
     @abstractmethod
     def loading(self, flipped: bool) -> Cost:
-        """Instructions of `column`, its loads included."""
+        """Return the cost of `column`, its loads included."""
 
     @abstractmethod
     def adding(self, taps: Taps) -> Cost:
-        """Instructions of `add`."""
+        """Return the cost of `add`."""
 
     @abstractmethod
     def pack(self, w: Array, taps: Taps) -> Array:
-        """The weights of one product, [block, 8 * group], of [block, 8 channels, rows of the kernel]."""
+        """Pack the weights of one product, [block, 8 channels, kernel rows], to [block, 8 * group]."""
 
     @abstractmethod
     def column(self, rows: Sequence[ir.Expr], flipped: bool) -> list[ir.Expr]:
-        """One column of a group, from 8 channels of each of its rows."""
+        """Emit one column of a group of rows in the instruction's form, from eight channels of each row."""
 
     @abstractmethod
     def weights(self, w: tirx.Buffer, at: ir.Expr) -> list[ir.Expr]:
-        """The weights of one product."""
+        """Load the weights of one product."""
 
     @abstractmethod
     def add(
         self, total: Sequence[ir.Expr], weights: Sequence[ir.Expr], column: Sequence[ir.Expr], taps: Taps
     ) -> list[ir.Expr]:
-        """The accumulators of eight channels with one product more."""
+        """Add one product to the accumulators of eight channels."""
 
 
 @dataclass(frozen=True)
 class Sdot(Engine):
-    """Four rows of four channels by one SDOT."""
+    """Sums over four rows by SDOT."""
 
     group: int = GROUP
     registers: int = HALVES
@@ -118,7 +118,10 @@ class Sdot(Engine):
 
 @dataclass(frozen=True)
 class Mlal(Engine):
-    """A row, or two whose products are summed in 16 bits: exact unless two weights of -128 meet."""
+    """Sums over one row, or two whose products are added in 16 bits, by SMULL and SMLAL.
+
+    Two rows are exact unless two weights of -128 meet.
+    """
 
     group: int
     overwrites: bool = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks a depthwise convolution patch by patch; all channels of a patch before the next.
+"""Loops over the patches of a depthwise convolution, with all channels of a patch before the next.
 
 Patches at borders that are not copied are code of their own. Channels are the innermost loop, so that nothing in it
 stays the same, and no register is held across it.
@@ -19,7 +19,7 @@ from schedules.tir.emit import i64
 
 @dataclass(frozen=True)
 class Place:
-    """Where a patch of one vector of channels lies.
+    """The position of a patch of one vector of channels.
 
     Attributes:
         block: Index of the vector.
@@ -39,7 +39,7 @@ Patch = Callable[[Span, Span, Place], None]
 
 
 def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
-    """Emits all patches; a task is a band of them.
+    """Emit the loops over all patches; a task is a band of them.
 
     Args:
         field: Cut into patches.
@@ -79,7 +79,7 @@ def patches(field: Field, lanes: int, parallel: bool, patch: Patch) -> None:
 
 
 def by_span(spans: Sequence[Span], index: ir.Expr, emit: Callable[[Span], None]) -> None:
-    """Emits the code of each span, and the choice between them."""
+    """Emit the code of each span, and the branches that select it by `index`."""
     span = spans[0]
     if len(spans) == 1:
         emit(span)

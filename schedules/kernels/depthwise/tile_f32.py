@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A patch of a depthwise convolution in binary32: four channels, one row of input after the other."""
+"""Emission of a patch of a float depthwise convolution: four channels, one row of input after the other."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ from schedules.tir.emit import i64, load, store
 
 
 class Emitter:
-    """Emits patches."""
+    """Emits patches of a float depthwise convolution."""
 
     def __init__(self, workload: Workload, field: Field, buffers: Sequence[tirx.Buffer]) -> None:
         residual = workload.step("residual")
@@ -28,7 +28,7 @@ class Emitter:
         self.residual = buffers[residual.operand.index] if residual and residual.operand else None
 
     def patch(self, rows: Span, columns: Span, place: Place) -> None:
-        """Four channels of one patch."""
+        """Emit four channels of one patch."""
         field, down = self.field, self.field.down
         acc = T.alloc_buffer((rows.outputs * columns.outputs * LANES,), "float32", layout=None)
         bias = load(self.bias, place.block * LANES, LANES)
@@ -53,7 +53,7 @@ class Emitter:
         self.finish(acc, rows.outputs, columns.outputs, place.target)
 
     def finish(self, acc: tirx.Buffer, rows: int, columns: int, target: ir.Expr) -> None:
-        """The epilogue of a patch."""
+        """Emit the epilogue and stores of a patch."""
         full = self.workload.operands[0].dtype == "float32"
         finish = epilogue_f32.finish if full else epilogue_half.finish
         _, down, across = self.field.target
@@ -64,7 +64,7 @@ class Emitter:
                 finish(self.workload.epilogue, acc, place, LANES, self.output, offset, self.residual)
 
     def row(self, acc: tirx.Buffer, first: int, count: int, inputs: "_Row", taps: ir.Expr) -> None:
-        """One row of the kernel on one row of input, for one row of the patch: accumulators `first` and on."""
+        """Emit the products of one kernel row by one input row, into the accumulators from `first`."""
         across = self.field.across
         for tap in range(across.kernel):
             weight = load(self.w, taps + tap * LANES, LANES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function of two 8-bit values where one of them stays: for each of its values an affine function of the other.
+"""Functions of two 8-bit operands, one of which is broadcast or constant, as affine functions of the other.
 
     q = saturate((a * 2**lift * m[b] + k[b]) >> shift)
 
@@ -38,7 +38,7 @@ CHUNK = 4096
 
 @dataclass(frozen=True)
 class Stay:
-    """A function of a tensor and of what stays.
+    """A function of a tensor and a broadcast operand, whose elements stay the same for a run of the tensor's.
 
     Attributes:
         op: The function.
@@ -56,34 +56,34 @@ class Stay:
 
     @property
     def dtype(self) -> str:
-        """Of what stays."""
+        """Dtype of the broadcast operand's numbers."""
         return "float32"
 
     def every(self, b: Per) -> Array:
-        """What stands for each value of a tensor of 8 bits that stays, ascending."""
+        """Return the number for each of the 256 values of an 8-bit broadcast operand, in ascending order."""
         return dequantize(every_value(b.dtype), b)
 
     def real(self, stays: Array) -> Reals:
-        """What the operator takes of them."""
+        """Return the real numbers that the operator is applied to."""
         return stays.astype(np.float64).ravel()
 
     def pair(self, b: Per) -> Binary:
-        """The function of two tensors of run time."""
+        """Return the function as one of two run-time tensors."""
         return Binary(self.op, *self.ordered(self.x, b), self.y, *self.limits)
 
     def ordered(self, own: Any, other: Any) -> tuple[Any, Any]:
-        """What belongs to the tensor and to what stays as first and second operand."""
+        """Order a pair (the tensor's, the broadcast operand's) as first and second operand."""
         return (own, other) if self.first else (other, own)
 
     def values(self, stays: Array) -> Ints:
-        """The results for each number that stays, [numbers, 256], in ascending order of the tensor's values."""
+        """Return the results [numbers, 256] for each broadcast number and each value of the tensor, ascending."""
         x, other = dequantize(every_value(self.x.dtype), self.x)[None, :], stays.reshape(-1, 1)
         with np.errstate(over="ignore"):  # what overflows saturates
             q = binary(self.op, *self.ordered(x, other), self.y)
         return np.clip(q.astype(np.int64), *self.limits)
 
     def ratios(self, stays: Array) -> Reals:
-        """By how much the result grows with the tensor's value, in steps of both, for each number that stays."""
+        """Return, for each broadcast number, by how many steps of y the result grows with a step of the tensor."""
         real = self.real(stays)
         sign = -1 if self.op == "subtract" and not self.first else 1
         slope = real if self.op == "multiply" else np.full(real.shape, float(sign))
@@ -92,7 +92,7 @@ class Stay:
 
 @dataclass(frozen=True)
 class RescaledStay(Stay):
-    """A function of the numerics `tosa`, whose scales are as in `Rescaled`; what stays are integers.
+    """As `Stay`, for a function of the numerics `tosa`, whose broadcast numbers are integers.
 
     Attributes:
         own: The RESCALE of the tensor.
@@ -106,25 +106,25 @@ class RescaledStay(Stay):
 
     @property
     def dtype(self) -> str:
-        """Of what stays."""
+        """Dtype of the broadcast operand's numbers."""
         return "int32"
 
     def every(self, b: Per) -> Array:
-        """The values of a tensor of 8 bits that stays, ascending."""
+        """Return the 256 values of an 8-bit broadcast operand, in ascending order."""
         return every_value(b.dtype)
 
     def real(self, stays: Array) -> Reals:
-        """What the operator takes of them, rescaled."""
+        """Return the rescaled integers that the operator is applied to."""
         whole = stays.astype(np.int64).ravel() - self.term.zero_point
         return rescale(whole, self.term.scale.multiplier, self.term.scale.shift).astype(np.float64)
 
     def pair(self, b: Per) -> Binary:
-        """The function of two tensors of run time."""
+        """Return the function as one of two run-time tensors."""
         scales = (*self.ordered(self.own, self.term.scale), self.result)
         return Rescaled(self.op, *self.ordered(self.x, b), self.y, *self.limits, scales)
 
     def values(self, stays: Array) -> Ints:
-        """The results for each number that stays, [numbers, 256], in ascending order of the tensor's values."""
+        """Return the results [numbers, 256] for each broadcast number and each value of the tensor, ascending."""
         values = self.ordered(every_value(self.x.dtype)[None, :], stays.reshape(-1, 1))
         terms = Terms(*self.ordered(Term(self.x.zero_point, self.own), self.term), self.result)
         return of_terms(self.op, values, terms, self.y, self.limits).astype(np.int64)
@@ -132,7 +132,7 @@ class RescaledStay(Stay):
 
 @dataclass(frozen=True)
 class Affine:
-    """See the module.
+    """The constants of an affine form, as defined above.
 
     Attributes:
         shift: What is shifted out, 17 to 24.
@@ -148,12 +148,12 @@ class Affine:
 
 
 def of_constant(stay: Stay, constant: Array) -> Affine | None:
-    """The form of each number of a constant; None where some have none."""
+    """Return the affine form for each element of a constant; None if some element has none."""
     return _of_bytes(stay, np.asarray(constant, stay.dtype).tobytes())
 
 
 def of_values(stay: Stay, b: Per) -> Affine | None:
-    """The form of each value, ascending, of a tensor of 8 bits; None where some have none."""
+    """Return the affine form for each of an 8-bit operand's 256 values; None if some value has none."""
     return of_constant(stay, stay.every(b))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two 8-bit tensors are added, subtracted or multiplied: the cheapest form that is equal for all pairs of values.
+"""Forms of the sum, difference or product of two 8-bit tensors; the cheapest that is proven equal for all values.
 
 The definition has five roundings and a division,
 
@@ -56,7 +56,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Per:
-    """How a tensor is quantised.
+    """The quantisation of a tensor, the same for all its elements.
 
     Attributes:
         scale: Real size of a step; exact in binary32.
@@ -71,7 +71,7 @@ class Per:
 
 @dataclass(frozen=True)
 class Binary:
-    """What is computed: y = a op b, limited to [low, high]."""
+    """A quantised function y = a op b, clamped to [low, high]."""
 
     op: Op
     a: Per
@@ -81,7 +81,7 @@ class Binary:
     high: int
 
     def definition(self) -> Ints:
-        """The value for every pair, [256, 256]."""
+        """Compute the result for every pair of values, int64 [256, 256]."""
         a, b = dequantize(every_value(self.a.dtype), self.a), dequantize(every_value(self.b.dtype), self.b)
         with np.errstate(over="ignore"):  # what overflows saturates
             q = binary(self.op, a[:, None], b[None, :], self.y)
@@ -90,7 +90,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Rescaled(Binary):
-    """A function of the numerics `tosa`; the scales of a and b, real, are in steps of y.
+    """A function of the numerics `tosa`; the scales of a and b are relative to y's.
 
     Attributes:
         scales: Of the RESCALEs of a, of b and of the result.
@@ -99,7 +99,7 @@ class Rescaled(Binary):
     scales: tuple[Scale, Scale, Scale]
 
     def definition(self) -> Ints:
-        """The value for every pair, [256, 256]."""
+        """Compute the result for every pair of values, int64 [256, 256]."""
         pairs = every_value(self.a.dtype)[:, None], every_value(self.b.dtype)[None, :]
         a, b, y = self.scales
         found = Terms(Term(self.a.zero_point, a), Term(self.b.zero_point, b), y)
@@ -120,7 +120,7 @@ class Rescaled(Binary):
 
 @dataclass(frozen=True)
 class Linear:
-    """See the module; the constants are int32 as stored."""
+    """Constants of the form `Linear`, as described above; int32 as stored."""
 
     shift: int
     k: int
@@ -128,13 +128,13 @@ class Linear:
     mb: int
 
     def constants(self) -> npt.NDArray[Any]:
-        """As the emitter reads them."""
+        """Return (k, ma, mb) as int32, as the emitter reads them."""
         return np.array([self.k, self.ma, self.mb], np.int64).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """See the module.
+    """Constants of the form `Scaled`, as described above.
 
     Attributes:
         base: What the products are added to, int32.
@@ -149,19 +149,19 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Exact:
-    """The definition; `reciprocal` is what is multiplied by instead of a division by y's scale, or None."""
+    """The form `Exact`; `reciprocal` multiplies in place of the division by y's scale, or is None."""
 
     reciprocal: float | None
 
 
 @dataclass(frozen=True)
 class Steps:
-    """See the module; of `Rescaled`."""
+    """The form `Steps` of a `Rescaled`, as described above."""
 
 
 @dataclass(frozen=True)
 class Product(Steps):
-    """See the module; of `Rescaled`."""
+    """The form `Product` of a `Rescaled`, as described above."""
 
 
 Form = Linear | Scaled | Exact | Steps
@@ -169,7 +169,7 @@ Form = Linear | Scaled | Exact | Steps
 
 @lru_cache(maxsize=1024)
 def form_of(what: Binary) -> Form:
-    """The cheapest form that is proven equal; see the module."""
+    """Return the cheapest form that is proven equal to the definition."""
     q = what.definition()
     if isinstance(what, Rescaled):
         return Product() if what.op == "multiply" else _linear(what, q) or Steps()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sixteen values of two 8-bit tensors added, subtracted or multiplied in vector registers, in a form of `binary_forms`.
+"""Emission of the sum, difference or product of 16 values of two 8-bit tensors, in a form of `binary_forms`.
 
 Vector instructions for 16 outputs: 24 `Linear`; 24 `Scaled`; 48 `Exact`, of which 4 divide where there is no
 reciprocal; 44 `Steps`, 20 `Product`. Narrower limits than the dtype's take one each. Where one of the two stays for
@@ -45,7 +45,7 @@ HALF_WORD = 16
 
 
 def constants16(form: Form, buffer: tirx.Buffer) -> tuple[ir.Expr, ...]:
-    """Loads what `binary16` computes with, once before its loop; `buffer` holds `Linear.constants()`.
+    """Load the constants of `binary16`, before its loop; `buffer` holds `Linear.constants()`.
 
     Loaded, not immediate: LLVM would multiply out (a + k) * ma, and add k * ma by one more instruction.
     """
@@ -55,7 +55,7 @@ def constants16(form: Form, buffer: tirx.Buffer) -> tuple[ir.Expr, ...]:
 
 
 def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequence[ir.Expr]) -> ir.Expr:
-    """The 16 values of `what.y.dtype`.
+    """Emit 16 results of `what.y.dtype`.
 
     Args:
         what: The function.
@@ -88,7 +88,7 @@ def _linear(
 def affine16(
     form: tuple[int, int], a: ir.Expr, m: Sequence[ir.Expr], k: Sequence[ir.Expr], to: Requantization
 ) -> ir.Expr:
-    """The 16 values of a form of `schedules.kernels.elementwise.affine_forms`.
+    """Emit 16 results of an affine form (`schedules.kernels.elementwise.affine_forms`).
 
     Args:
         form: Its shift and lift.
@@ -147,7 +147,7 @@ def _exact(what: Binary, form: Exact, a: ir.Expr, b: ir.Expr, to: Requantization
 
 
 def real_words(q: ir.Expr, per: Per) -> list[ir.Expr]:
-    """16 bytes as four float32x4, dequantised."""
+    """Dequantise 16 bytes to four float32x4."""
     return [fmulx(tirx.Cast("float32x4", word), _splat(per.scale)) for word in _words(q, per.zero_point)]
 
 
@@ -158,7 +158,7 @@ def real16(
     reciprocal: float | None,
     to: Requantization,
 ) -> ir.Expr:
-    """The 16 values of a function of real numbers.
+    """Emit 16 results of a function that is computed in float32.
 
     Args:
         op: The function.

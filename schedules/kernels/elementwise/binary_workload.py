@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two 8-bit tensors as workloads give them: of which composites, of which numerics, by which scales."""
+"""Parsing of workloads of elementwise functions of two 8-bit tensors, of either numerics."""
 
 import math
 
@@ -11,18 +11,18 @@ BINARY: dict[str, Op] = {f"arm.{prefix}{op}_s8": op for prefix in ("", "tosa_") 
 
 
 def is_rescaled(workload: Workload) -> bool:
-    """Whether a workload of `BINARY` is of the numerics `tosa`."""
+    """Whether a workload of `BINARY` belongs to the numerics `tosa`."""
     return "y_shift" in dict(workload.attributes)
 
 
 def scale_of(workload: Workload, name: str) -> Scale:
-    """The RESCALE of "a", "b" or the result "y", of the numerics `tosa`."""
+    """Return the RESCALE of "a", "b" or the result "y", in the numerics `tosa`."""
     attributes = dict(workload.attributes)
     return Scale(int(attributes[f"{name}_multiplier"]), int(attributes[f"{name}_shift"]))
 
 
 def per_of(workload: Workload, name: str, dtype: str) -> Per:
-    """How "a", "b" or "y" is quantised; of the numerics `tosa` its scale is in steps of y."""
+    """Return the quantisation of "a", "b" or "y"; in the numerics `tosa`, the scales of a and b are relative to y's."""
     attributes = dict(workload.attributes)
     zero_point = int(attributes[f"{name}_zero_point"])
     if not is_rescaled(workload):
@@ -32,7 +32,7 @@ def per_of(workload: Workload, name: str, dtype: str) -> Per:
 
 
 def binary_of(workload: Workload) -> Binary:
-    """What a workload of `BINARY` computes of two tensors of run time."""
+    """Return the function of two run-time tensors that a workload of `BINARY` computes."""
     attributes, op = dict(workload.attributes), BINARY[workload.composite]
     a, b = (per_of(workload, *each) for each in zip("ab", (x.dtype for x in workload.operands), strict=True))
     y = per_of(workload, "y", workload.output_dtype)
@@ -44,6 +44,6 @@ def binary_of(workload: Workload) -> Binary:
 
 
 def overflow(what: Rescaled) -> tuple[str, str, str]:
-    """Why a function is not computed RESCALE by RESCALE: reason, limit and actual value."""
+    """Return why a `tosa` function is not computed step by step: reason, limit and actual value."""
     shifts = ", ".join(str(scale.shift) for scale in what.scales)
     return "a RESCALE of that shift may overflow", "as many bits as its operand", shifts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two 8-bit tensors, one of which is broadcast or a constant: which of its elements stays for how long."""
+"""Parsing of functions of two 8-bit tensors one of which is broadcast or constant: operands, loops, affine form."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +39,9 @@ FEW = 4
 
 @dataclass(frozen=True)
 class Plan:
-    """What is read where. The broadcast operand stays for `repeats` runs of `inner` elements.
+    """A function with a broadcast or constant operand.
+
+    A run of `inner` elements of that operand is used for `repeats` runs of the tensor.
 
     Attributes:
         stay: The function.
@@ -61,7 +63,7 @@ class Plan:
 
     @property
     def copies(self) -> int:
-        """How often a run stands in what is read along with the operand of the output's shape."""
+        """Number of copies of a run that are stored one after the other, so that vectors divide them."""
         if self.inner >= LONG:
             return 1
         whole = VECTOR // math.gcd(self.inner, VECTOR)
@@ -69,28 +71,28 @@ class Plan:
 
     @property
     def period(self) -> int:
-        """Elements of these runs."""
+        """Number of elements in these copies."""
         return self.inner * self.copies
 
     @property
     def to(self) -> Requantization:
-        """The output."""
+        """Requantisation to the output."""
         return Requantization(self.stay.y.zero_point, *self.stay.limits, self.stay.y.dtype)
 
     @property
     def what(self) -> Binary:
-        """The function of two tensors of run time."""
+        """The function of two run-time tensors; ValueError if an operand is constant."""
         if self.other is None:
             raise ValueError("one of the two is a constant")
         return self.stay.pair(self.other)
 
     def affine(self, constants: Sequence[Array]) -> Affine | None:
-        """M and k of each value of the other operand, or of each element of it if it is constant."""
+        """Return the affine form for each value of the broadcast operand, or each element of the constant."""
         return of_values(self.stay, self.other) if self.other else of_constant(self.stay, constants[0])
 
 
 def read(workload: Workload) -> Plan | Rejection:
-    """What a workload computes."""
+    """Parse a workload of `BINARY`."""
     if workload.composite not in BINARY:
         return _no("composite is no function of two tensors", ", ".join(BINARY), workload.composite)
     dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
@@ -131,7 +133,7 @@ def _without_form(plan: Plan) -> Plan | Rejection:
 
 
 def affine_form(workload: Workload, constants: Sequence[Array]) -> tuple[int, int] | None:
-    """Shift and lift of the affine form of a function of a tensor and a constant, where it is one and has one."""
+    """Return (shift, lift) of the affine form of a function of a tensor and a constant; None if there is none."""
     kinds = [operand.kind for operand in workload.operands]
     if workload.composite not in BINARY or kinds.count("constant") != 1:
         return None

@@ -31,7 +31,7 @@ from schedules.tir.emit import i64, kernel_function, load, store
 def tables_of(
     plan: Plan, other: tirx.Buffer | None, constants: Sequence[tirx.Buffer], at: ir.Expr
 ) -> tuple[Sequence[tirx.Buffer], ir.Expr]:
-    """What is read along with the runs, and from where: of a constant all of it, else of the run at `at`.
+    """Return the buffers that are read along with the tensor, repeated copies of a run, and their offset.
 
     Args:
         plan: What is computed.
@@ -87,7 +87,7 @@ AFFINE = {7: 17 / VECTOR, 0: 20 / VECTOR}
 
 @dataclass(frozen=True)
 class Params:
-    """How the work is spread.
+    """Parameters of the kernel.
 
     Attributes:
         parallel: Whether the runtime's threads share it.

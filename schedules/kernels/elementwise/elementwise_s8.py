@@ -41,7 +41,7 @@ LOOP_OVERHEAD = 4
 
 @dataclass(frozen=True)
 class Params:
-    """How the run of bytes is cut.
+    """Parameters of the kernel.
 
     Attributes:
         unroll: Vectors of a loop iteration.
@@ -90,7 +90,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """One, two and four vectors an iteration."""
+    """Return one, two and four vectors per iteration."""
     big = estimate(workload, Params(UNROLLS[0]), core) >= PARALLEL_CYCLES
     return tuple(Params(unroll, big) for unroll in UNROLLS)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What follows the sum of a kernel in registers: bias, activation, requantisation, residuals."""
+"""Epilogues: bias, activation, requantisation and residual, computed on the sums in registers."""

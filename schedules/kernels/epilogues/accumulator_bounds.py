@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accumulators of an integer product stay below, proven from its weights or from its dtypes alone."""
+"""Accumulator bounds of integer products, proven from their weights or from their dtypes alone."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 def magnitude(
     weights: Array, column_axis: int, data_dtype: str, offset: Array | None, multiplier: Array
 ) -> Magnitude:
-    """The bounds of |sum w x + offset| and of its product with the multiplier, over all data.
+    """Bound |sum w x + offset|, and its product with the multiplier, over all data.
 
     Args:
         weights: Integers; each column sums over all axes but `column_axis`.
@@ -65,7 +65,7 @@ def _magnitude(
 def magnitude_of(
     anchor: ir.Call, operands: Sequence[Operand], steps: Sequence[Step], constants: Sequence[Array]
 ) -> Magnitude | None:
-    """`magnitude` of a composite.
+    """Return the accumulator bounds of a composite.
 
     Returns:
         None where the anchor is no product of 8-bit data by constant weights, requantised by column.
@@ -126,7 +126,7 @@ def magnitude_of_transposed(
     steps: Sequence[Step],
     constants: Sequence[Array],
 ) -> Magnitude | None:
-    """The bounds of a transposed convolution with the data's zero point taken off: of the phase that has the greatest.
+    """Return the accumulator bounds of a transposed convolution: those of its largest phase.
 
     Args:
         operands: Data and weights.
@@ -158,7 +158,7 @@ def magnitude_of_transposed(
 def magnitude_of_run_time(
     operands: Sequence[Operand], zero_points: Sequence[int], steps: Sequence[Step], constants: Sequence[Array]
 ) -> Magnitude | None:
-    """The bounds of |sum (a - za) (b - zb)| and of its product with the multiplier, over all values of a and b.
+    """Bound |sum (a - za) (b - zb)|, and its product with the multiplier, over all values of a and b.
 
     Returns:
         None where the product is not requantised.
@@ -175,7 +175,7 @@ def magnitude_of_run_time(
 
 
 def magnitude_of_dynamic(weights: Array) -> Magnitude:
-    """The bounds of |sum (q - z) w| over all data and zero points, which are of run time; weights are [K, N]."""
+    """Bound |sum (q - z) w| over all data and run-time zero points; weights are [K, N]."""
     sums = np.abs(weights.astype(np.int64)).sum(0)
     most = int(np.abs(weights.astype(np.int64)).max(initial=0))
     return Magnitude(_power_above(float(REACH * sums.max(initial=0))), 0, most)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From int32 accumulators to 8-bit values in vector registers: the requantisation of either numerics.
+"""Requantisation of int32 accumulators to 8-bit values in vector registers, of either numerics.
 
 Of `qdq`, that is
 
@@ -66,7 +66,7 @@ INSTRUCTIONS: dict[Form, float] = {
 
 @dataclass(frozen=True)
 class Requantization:
-    """What follows the accumulators.
+    """Parameters of a requantisation.
 
     Attributes:
         zero_point: Of the output.
@@ -88,7 +88,7 @@ NOT_REQUANTIZED = Requantization(0, -128, 127, "int8")
 
 
 def form_of(accumulator: float, scaled: float, zero_point: int) -> Form:
-    """The cheapest form of `qdq` that is exact.
+    """Return the cheapest form of `qdq` that is exact for these bounds.
 
     Args:
         accumulator: Bound of |acc|, bias included.
@@ -107,7 +107,7 @@ def requantize16(
     to: Requantization,
     addend: Sequence[ir.Expr] = (),
 ) -> ir.Expr:
-    """Four accumulators as 16 values of `to.dtype` in the same order.
+    """Emit the requantisation of 16 accumulators to 16 values of `to.dtype`, in the same order.
 
     Args:
         form: How.
@@ -138,7 +138,7 @@ def requantize16(
 
 
 def clamp(value: ir.Expr, to: Requantization) -> ir.Expr:
-    """16 values limited to [low, high], where these are not the dtype's own."""
+    """Emit the clamp of 16 values to [low, high], unless these are the dtype's limits."""
     least, most = (-128, 127) if to.dtype == "int8" else (0, 255)
     if to.low > least:
         value = tirx.max(value, tirx.Broadcast(tirx.IntImm(to.dtype, to.low), 16))
@@ -153,7 +153,9 @@ def _magic(form: Form, acc: ir.Expr, m: ir.Expr, zero_point: int) -> ir.Expr:
 
 
 def addend_of(zero_point: int) -> int:
-    """What is added to round and to leave a value with the zero point in it; even, so that ties go to even values.
+    """Return the constant that rounds a float and leaves its value plus the zero point in the low bits of the sum.
+
+    It is even, so that ties go to even values.
 
     Returns:
         A binary32 integer. Of an even zero point the lower 16 bits of a sum are the value, of an odd one those and the

@@ -57,7 +57,7 @@ class Fused:
 
 
 def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, high: int) -> Fused:
-    """Finds and proves the fused form of each channel.
+    """Find and prove the fused form of each channel.
 
     Args:
         m: float32 [channels].
@@ -103,7 +103,7 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
 def constants_of(
     significand: int, exponent: int, window: tuple[int, int], bound: int, zero_point: int
 ) -> tuple[int, float, float] | None:
-    """What accumulators start from besides their bias, m' and C, for an error within a window.
+    """Return the addition to the initial accumulator, m' and C, for an error within a window.
 
     Args:
         significand: M of m' = M * 2**-e; negative for a falling function.
@@ -130,7 +130,7 @@ def _bits(base: int) -> int:
 
 
 def decompose(m: npt.NDArray[np.float32]) -> tuple[Ints, Ints]:
-    """M of 24 bits and e with m = M * 2**-e."""
+    """Return the 24-bit significand M and the exponent e of m = M * 2**-e."""
     fraction, exponent = np.frexp(m.astype(np.float64))
     finite = np.where(np.isfinite(fraction), fraction, 0.0)
     return np.ldexp(finite, MANTISSA).astype(np.int64), MANTISSA - exponent.astype(np.int64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The step that requantises accumulators, of either numerics, as kernels read it from a workload."""
+"""Parsing of the epilogue step that requantises accumulators, of either numerics."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ MULTIPLIER = {"qdq": "float32", "tosa": "int32"}
 
 
 def misfit(workload: Workload) -> tuple[str, str, str] | None:
-    """Why accumulators are not requantised, or by no form that there is: reason, limit and actual value."""
+    """Return why no form requantises a workload's accumulators (reason, limit and actual value), or None."""
     step = workload.step("requantize")
     if step is None or step.operand is None:
         return "accumulators are not requantised", "requantize", workload.output_dtype
@@ -30,7 +30,7 @@ def misfit(workload: Workload) -> tuple[str, str, str] | None:
 
 
 def quantization(workload: Workload) -> tuple[Requantization, Form]:
-    """The output's quantisation, and the cheapest form that is exact for the workload's accumulators."""
+    """Return the output's quantisation, and the cheapest form that is exact for the accumulator bounds."""
     step = _step(workload)
     zero_point, low, high = (int(step.parameter(p)) for p in ("zero_point", "low", "high"))
     shift, limit = _shift(step), workload.magnitude
@@ -42,7 +42,7 @@ def quantization(workload: Workload) -> tuple[Requantization, Form]:
 
 
 def multipliers(workload: Workload, constants: Sequence[Array]) -> Array:
-    """The multipliers, flat, as float32; integers as the bits of one, for both to lie where one of them does."""
+    """Return the multipliers, flat, as float32; integer multipliers are reinterpreted bit by bit."""
     step = _step(workload)
     assert step.operand is not None
     return np.ascontiguousarray(constants[step.operand.index]).ravel().view(np.float32)

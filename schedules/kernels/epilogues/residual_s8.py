@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tensor of 8 bits that is added to a product of 8 bits: what a residual network does behind a convolution.
+"""Addition of an 8-bit tensor to a requantised product, as residual networks have behind a convolution.
 
 What is added is the product requantised, as if it had been stored: the definition has both roundings. `binary_tile`
 adds, in the form that is proven for the pair of quantisations.
@@ -35,7 +35,7 @@ TOSA = "y_shift"
 
 @dataclass(frozen=True)
 class Residual:
-    """The sum, y = product + tensor.
+    """The addition of a tensor to a product, y = product + tensor.
 
     Attributes:
         index: Of the tensor among the composite's parameters.
@@ -48,11 +48,11 @@ class Residual:
     form: Form
 
     def constants(self) -> tuple[Array, ...]:
-        """What a kernel reads to add: nothing, or one array."""
+        """Return the constants of the addition: none, or one array."""
         return (self.form.constants(),) if isinstance(self.form, Linear) else ()
 
     def add(self, values: ir.Expr, others: Sequence[ir.Expr], constants: Sequence[tirx.Buffer]) -> ir.Expr:
-        """16 sums.
+        """Emit 16 sums.
 
         Args:
             values: 16 values of the product.
@@ -64,14 +64,14 @@ class Residual:
         return binary_tile.binary16(self.what, self.form, values, other, loaded)
 
     def cost(self, outputs: float, lanes: int, core: Core) -> Cost:
-        """Instructions for outputs whose tensor is loaded so many bytes at a time, halves into whole vectors."""
+        """Return the cost of the addition, with the tensor loaded `lanes` bytes at a time."""
         halves = 0 if lanes == VECTOR else outputs / VECTOR
         each = binary_tile.INSTRUCTIONS[type(self.form)]
         return arithmetic(outputs * each + halves) + scalar(outputs / lanes) + reloading(SPILLS, core)
 
 
 def separate(workload: Workload) -> tuple[Workload, Workload] | None:
-    """A product without its residual, and the sum as a composite of its own; None if there is none."""
+    """Return the product without its residual, and the addition as a workload; None if there is no residual."""
     step, requantize = workload.step(STEP), workload.step("requantize")
     if step is None or step.operand is None or requantize is None:
         return None
@@ -89,7 +89,7 @@ def separate(workload: Workload) -> tuple[Workload, Workload] | None:
 
 
 def residual_of(workload: Workload, total: Workload) -> Residual | tuple[str, str, str]:
-    """The sum behind a product, or why there is none: reason, limit and actual value.
+    """Return the addition behind a product, or why there is none: reason, limit and actual value.
 
     Args:
         workload: With its residual.

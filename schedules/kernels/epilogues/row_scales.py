@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer accumulators of data that were quantised at run time: to float32 by a scale a row and a scale a column.
+"""Dequantisation of products of dynamically quantised data: int32 sums to float32 by row and column scales.
 
     y[m, n] = fma(float(acc[m, n] - z[m] * sum over k of w[k, n]) * s[m], scale[n], bias[n]), then the float epilogue
 
@@ -40,7 +40,7 @@ Offset = Callable[[int], ir.Expr]
 
 @dataclass(frozen=True)
 class RowScales:
-    """What follows the accumulators.
+    """The epilogue of a product of dynamically quantised data.
 
     Attributes:
         zero_point: Of the data, int32, one a row or one.
@@ -56,18 +56,18 @@ class RowScales:
 
     @property
     def residual(self) -> Operand | None:
-        """What is added, if there is something."""
+        """The tensor that is added; None if there is none."""
         return next((step.operand for step in self.steps if step.name == "residual"), None)
 
     def cost(self, rows: int, columns: int) -> Cost:
-        """Of one tile: with its stores, and with the row's and the columns' constants."""
+        """Return the cost of one tile's epilogue, its stores and loads of constants included."""
         vectors = rows * columns / LANES
         work = INSTRUCTIONS + epilogue_f32.instructions(self.steps)
         return arithmetic(vectors * work) + scalar(2 * rows + 3 * columns / LANES)
 
 
 def misfit(workload: Workload) -> tuple[str, str, str] | None:
-    """Why a workload of `DYNAMIC` is none that is taken: reason, limit and actual value."""
+    """Return why a workload of `DYNAMIC` is not supported (reason, limit and actual value), or None."""
     x, zero_point, weight = workload.operands
     scale = workload.step(ROW_SCALE)
     rows = math.prod(x.shape[:-1])
@@ -85,7 +85,7 @@ def misfit(workload: Workload) -> tuple[str, str, str] | None:
 
 
 def read(workload: Workload, flip: int) -> RowScales:
-    """Of a workload that has no misfit."""
+    """Return the epilogue of a workload that has no misfit."""
     scale = workload.step(ROW_SCALE)
     assert scale is not None
     assert scale.operand is not None
@@ -94,7 +94,7 @@ def read(workload: Workload, flip: int) -> RowScales:
 
 
 def columns_of(workload: Workload, constants: Sequence[Array], weights: Array) -> tuple[Array, Array, Array]:
-    """Sums of weights, int32, scales and biases, float32; each one a column.
+    """Return each column's weight sum (int32), scale and bias (float32).
 
     Args:
         workload: Of `DYNAMIC`.
@@ -112,7 +112,7 @@ def columns_of(workload: Workload, constants: Sequence[Array], weights: Array) -
 
 @dataclass(frozen=True)
 class Finish:
-    """Emits the end of tiles.
+    """Emits the epilogue of tiles.
 
     Attributes:
         scales: What to emit.
@@ -132,7 +132,7 @@ class Finish:
         target: Offset,
         columns: int,
     ) -> None:
-        """One tile.
+        """Emit the epilogue of one tile.
 
         Args:
             rows: For each row its accumulators, int32x4 by vector.
@@ -163,7 +163,7 @@ class Finish:
 
 
 def in_rows(acc: Accumulator, count: int, lines: int) -> list[Callable[[int], ir.Expr]]:
-    """Accumulators by row and vector of four columns.
+    """Return, for each row, a function from a vector of four columns to its accumulators, int32x4.
 
     Args:
         acc: Of a tile.

@@ -24,7 +24,7 @@ VECTOR = 16
 
 
 def pack(entries: Array, dtype: str) -> Array:
-    """A table in ascending order of the values, as it is indexed: in ascending order of their bits.
+    """Reorder a table from ascending values to ascending bit patterns, by which it is indexed.
 
     Args:
         entries: int8 or uint8 [256].
@@ -34,12 +34,12 @@ def pack(entries: Array, dtype: str) -> Array:
 
 
 def registers(buffer: tirx.Buffer) -> list[ir.Expr]:
-    """Loads a table that `pack` made."""
+    """Load a packed table into registers."""
     return [load(buffer, i64(at), VECTOR) for at in range(0, SIZE, VECTOR)]
 
 
 def look_up16(table: Sequence[ir.Expr], q: ir.Expr) -> ir.Expr:
-    """The entries of 16 values, int8x16 or uint8x16."""
+    """Emit the look-up of 16 values, int8x16 or uint8x16."""
     per_table = ENTRIES // VECTOR
     index = tirx.reinterpret("uint8x16", q)
     value = tbl4(table[:per_table], index)

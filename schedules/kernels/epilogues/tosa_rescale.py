@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RESCALE of the numerics `tosa` in vector registers, exact, without products of 64 bits.
+"""RESCALE of the numerics `tosa` in vector registers, exact, without 64-bit products.
 
     rescale(acc) = (acc * m + 2**(shift - 1)) >> shift
 
@@ -31,12 +31,12 @@ NARROWING = range(1, 17)
 
 
 def exact(shift: int, accumulator: int | None) -> bool:
-    """Whether `rescale16` is the definition for |acc| < 2**accumulator; None for every accumulator of 32 bits."""
+    """Whether `rescale16` is exact for |acc| < 2**accumulator; None stands for any 32-bit accumulator."""
     return shift > PRODUCT_SHIFT or (accumulator is not None and accumulator <= shift)
 
 
 def rescale16(acc: Sequence[ir.Expr], m: Sequence[ir.Expr], shift: int) -> list[ir.Expr]:
-    """Four int32x4 accumulators, rescaled, as two int16x8 that are saturated.
+    """Emit RESCALE of 16 accumulators to two saturated int16x8.
 
     Args:
         acc: Four int32x4.
@@ -48,7 +48,7 @@ def rescale16(acc: Sequence[ir.Expr], m: Sequence[ir.Expr], shift: int) -> list[
 
 
 def rescale32(x: ir.Expr, m: ir.Expr, shift: int) -> ir.Expr:
-    """An int32x4 rescaled by another, of multipliers, not narrowed; what exceeds 32 bits is undefined."""
+    """Emit RESCALE of an int32x4 to int32x4; a result beyond 32 bits is undefined."""
     rest = shift - PRODUCT_SHIFT
     if rest > 0:
         return srshr(sqdmulh(x, m), rest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop order of instructions that take rows by lane, as they lie: blocks of rows by panels of columns.
+"""GEMM loop order for instructions that take A's elements by lane, unpacked: blocks of rows by panels of columns.
 
 A tile loads a vector of k of each of its rows and takes them by lane. Data is copied only to give a convolution its
 border. B is packed at compile time into panels of one tile's width, [group][N / width][K][width], and a group's last
@@ -33,7 +33,7 @@ Segments = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class PanelParams:
-    """How the result is cut.
+    """Tiling parameters of the kernels in this loop order.
 
     Attributes:
         rows: Rows of a register tile.
@@ -64,7 +64,7 @@ BeginTask = Callable[[ir.Expr, int], Multiply]
 
 
 class RegisterTile(NamedTuple):
-    """One kind of register tile.
+    """A size of register tile, with the contiguous segments of a row.
 
     Attributes:
         rows: Rows.
@@ -78,7 +78,7 @@ class RegisterTile(NamedTuple):
 
 
 class PanelUnit(Unit[P, Product]):
-    """An instruction in this loop order.
+    """The instruction-specific part of a kernel in this loop order.
 
     Attributes:
         dtype: Of the data.
@@ -93,48 +93,48 @@ class PanelUnit(Unit[P, Product]):
     tie = panel_selection.MODEL_ERROR
 
     def tile_of(self, params: P) -> PanelParams:
-        """What cuts the result."""
+        """Return the tiling parameters within a kernel's parameters."""
         return params
 
     def params_of(self, tile: Any) -> P:
-        """The parameters that cut the result so."""
+        """Return the kernel parameters for tiling parameters; the inverse of `tile_of`."""
         return tile  # type: ignore[no-any-return] # a subclass whose parameters are other ones overrides both
 
     @abstractmethod
     def order(self, product: Product) -> Array:
-        """For each row of a panel of B which k it holds."""
+        """Return the k index of each row of a packed panel of B."""
 
     @abstractmethod
     def cycles(self, tile: RegisterTile, params: P, after: float, core: Core) -> float:
-        """Cycles of one tile with all loads in L1, and of the instructions `after` its sum."""
+        """Return the cycles of one tile with all loads in L1, `after` instructions behind its sum included."""
 
     @abstractmethod
     def instructions(self, tile: RegisterTile, params: P) -> float:
-        """Instructions of the sum of one tile."""
+        """Count the instructions of one tile's sum over k."""
 
     def epilogue_instructions(self, workload: Workload) -> float:
-        """Of a vector of four outputs."""
+        """Count the epilogue's instructions for a vector of four outputs."""
         return epilogue_half.instructions(workload.epilogue, workload.output_dtype)
 
     @abstractmethod
     def begin(self, call: Call[P, Product], cut: Cut) -> BeginTask:
-        """Emits what all tasks of a product share, and says what each of them begins with."""
+        """Emit the code that all tasks of a product share; return the function that emits the start of a task."""
 
     def cut(self, product: Product, params: P) -> Cut:
-        """A product, cut."""
+        """Return the tiling of a product."""
         tile = self.tile_of(params)
         return Cut(product, tile.rows, tile.vectors * self.lanes, tile.row_block, self.lanes)
 
     def symbol(self, workload: Workload) -> str:
-        """Of the function."""
+        """Return the name of the PrimFunc."""
         return "_".join((workload.composite.replace(".", "_"), *(step.name for step in workload.epilogue)))
 
     def takes_sve(self, params: P) -> bool:
-        """Whether steps take instructions of SVE."""
+        """Whether epilogue steps use SVE instructions."""
         return False
 
     def widening(self, workload: Workload, cut: Cut) -> float:
-        """Instructions that widen int8 weights, once a task."""
+        """Count the instructions that convert int8 weights to floats, which each task does once."""
         if workload.composite != WEIGHT_ONLY:
             return 0.0
         weights = cut.padded_columns * cut.product.rows.depth
@@ -142,12 +142,12 @@ class PanelUnit(Unit[P, Product]):
 
 
 class ByPanels(Gemm[P, Product], Generic[P]):
-    """A kernel in this loop order."""
+    """A GEMM kernel in this loop order."""
 
     unit: PanelUnit[P]
 
     def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
-        """Every tile, in blocks of rows for caches and threads; see `panel_selection.blocked`."""
+        """Return each register tile, with blocks of rows for caches and threads; see `panel_selection.blocked`."""
         product = max(self.products(workload), key=lambda product: product.rows.count * product.rows.depth)
         return tuple(
             self.unit.params_of(
@@ -163,7 +163,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         )
 
     def estimate(self, workload: Workload, params: P, core: Core) -> float:
-        """Cycles of one call on one core: those of the register tiles, and what L1 does not keep for the next."""
+        """Return the cycles of one call on one core: register tiles, widening, and loads that miss L1."""
         cuts = self.cuts(workload, params)
         data = math.prod(workload.operands[0].shape)
         fetched = cuts if self.unit.counts_fetching else ()
@@ -176,7 +176,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         return fetching + cycles + widening / core.issue_width
 
     def instructions(self, workload: Workload, params: P, core: Core) -> float:
-        """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
+        """Count the instructions of one call inside register tiles; others are a few percent in small calls."""
         cuts = self.cuts(workload, params)
         widened = cuts if self.unit.ranks_widening else ()
         return sum(self.unit.widening(workload, cut) for cut in widened) + sum(
@@ -185,11 +185,11 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         )
 
     def cuts(self, workload: Workload, params: P) -> list[Cut]:
-        """The products, cut."""
+        """Return the tiling of each product."""
         return [self.unit.cut(product, params) for product in self.products(workload)]
 
     def emit(self, call: Call[P, Product]) -> None:
-        """Emits the loop over tasks."""
+        """Emit the loop over tasks."""
         cut = self.unit.cut(call.product, call.params)
         begin_task = self.unit.begin(call, cut)
 
@@ -212,7 +212,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
         columns: int,
         acc: tirx.Buffer,
     ) -> None:
-        """Emits the epilogue of a tile: `columns` of the panel's `width` are part of the result."""
+        """Emit the epilogue and stores of a tile, of whose `width` columns the first `columns` are real."""
         left = place.group * call.product.columns + place.column
         for r in range(rows):
             epilogue_half.finish(
@@ -238,7 +238,7 @@ class ByPanels(Gemm[P, Product], Generic[P]):
 
 
 def panels(workload: Workload, constants: Sequence[Array], product: Product, order: Array) -> Array:
-    """The weights [groups, k in that order, columns]."""
+    """Return the weights [groups, k in that order, columns]."""
     return reordered(weights_by_column(workload, constants, product), order).transpose(0, 2, 1)
 
 
@@ -250,7 +250,7 @@ def scaled(
     rows: int,
     width: int,
 ) -> tirx.Buffer:
-    """Emits each column's sums times its scale, plus its bias.
+    """Emit the multiplication of each column's sums by its scale, and the addition of its bias.
 
     Args:
         columns: float32: all scales, and `distance` behind them all biases.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop order of instructions that want rows packed, or that requantise: tiles of rows by blocks of columns.
+"""GEMM loop order for instructions that want packed rows, or that requantise: row tiles by blocks of columns.
 
 A task makes one tile of rows ready for the instruction, and multiplies it by every panel of a block of columns.
 """
@@ -40,11 +40,11 @@ class Tile(NamedTuple):
 
 
 class RowParams(Protocol):
-    """What the parameters of all these kernels have."""
+    """The tiling parameters that kernels in this loop order have in common."""
 
     @property
     def column_blocks(self) -> int:
-        """How many tasks share the columns of one tile of rows."""
+        """Number of tasks that share the columns of one tile of rows."""
 
     @property
     def parallel(self) -> bool:
@@ -52,7 +52,7 @@ class RowParams(Protocol):
 
     @property
     def tile(self) -> Tile:
-        """The register tile."""
+        """Size of the register tile."""
 
 
 R = TypeVar("R", bound=RowParams)
@@ -62,7 +62,7 @@ Ready = tuple[tirx.Buffer, Sequence[ir.Expr]]
 
 
 class Place(NamedTuple):
-    """Where a register tile is.
+    """The position of a register tile in the result.
 
     Attributes:
         row: Its first row.
@@ -82,27 +82,27 @@ EmitTile = Callable[[Ready, ir.Expr, Place], None]
 
 
 class RowUnit(Unit[R, Q]):
-    """An instruction in this loop order."""
+    """The instruction-specific part of a kernel in this loop order."""
 
     @abstractmethod
     def ready_cost(self, product: Q, rows: int) -> Cost:
-        """Of making the rows of a tile ready."""
+        """Return the cost of packing or staging the rows of a tile."""
 
     @abstractmethod
     def tile_cost(self, workload: Workload, product: Q, params: R, rows: int, core: Core) -> Cost:
-        """Of one tile: the sum over k, what follows it, and its stores."""
+        """Return the cost of one tile: the sum over k, the epilogue, and the stores."""
 
     def padding_cost(self, product: Q) -> Cost:
-        """Of the padded copy of the data, where there is one; left out here."""
+        """Return the cost of the padded copy of the data; 0 by default."""
         return Cost()
 
     def fetching(self, product: Q, params: R, core: Core) -> float:
-        """Cycles of reading again what L1 did not keep."""
+        """Return the cycles of waiting for data and weights that L1 did not keep; 0 by default."""
         return 0.0
 
     @abstractmethod
     def ready(self, call: Call[R, Q], starts: Sequence[ir.Expr], count: int) -> Ready:
-        """Emits what is done once for all columns of a tile of rows.
+        """Emit the packing or staging of a tile's rows, done once for all columns of a task.
 
         Args:
             call: Whose rows.
@@ -112,20 +112,20 @@ class RowUnit(Unit[R, Q]):
 
     @abstractmethod
     def begin(self, call: Call[R, Q]) -> EmitTile:
-        """Emits what all tiles of a product share, and says how a tile is emitted."""
+        """Emit the code that all tiles of a product share; return the function that emits a tile."""
 
     def column_tiles(self, product: Q, params: R) -> int:
-        """Tiles of the columns of one group."""
+        """Return the number of column tiles in a group."""
         return -(-product.columns // params.tile.columns)
 
 
 class ByRows(Gemm[R, Q], Generic[R, Q]):
-    """A kernel in this loop order."""
+    """A GEMM kernel in this loop order."""
 
     unit: RowUnit[R, Q]
 
     def candidates(self, workload: Workload, core: Core) -> tuple[R, ...]:
-        """Every tile; calls that are worth it in tasks for the threads, and for L1."""
+        """Return each register tile; long calls are split into tasks for threads and L1."""
         product = max(self.products(workload), key=lambda product: product.macs)
         found = []
         for tile in self.unit.tiles(workload, core):
@@ -142,16 +142,16 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
         return tuple(found)
 
     def estimate(self, workload: Workload, params: R, core: Core) -> float:
-        """Cycles of one call on one core, with what it reads in L1 at first."""
+        """Return the cycles of one call on one core, with its inputs in L1 at the start."""
         fetching = sum(self.unit.fetching(product, params, core) for product in self.products(workload))
         return (self.cost(workload, params, core) + Cost(fetching=fetching)).cycles(core)
 
     def instructions(self, workload: Workload, params: R, core: Core) -> float:
-        """Those of `cost`."""
+        """Count the instructions of one call; see `cost`."""
         return self.cost(workload, params, core).instructions
 
     def cost(self, workload: Workload, params: R, core: Core) -> Cost:
-        """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
+        """Return the cost of one call inside row tiles; other code is a few percent in small calls."""
         products = self.products(workload)
         total = sum((self._product_cost(workload, product, params, core) for product in products), Cost())
         return total + self.unit.padding_cost(products[0])
@@ -167,7 +167,7 @@ class ByRows(Gemm[R, Q], Generic[R, Q]):
         return total * product.groups
 
     def emit(self, call: Call[R, Q]) -> None:
-        """Emits the loop over tasks."""
+        """Emit the loop over tasks."""
         product, params, tile = call.product, call.params, call.params.tile
         emit_tile = self.unit.begin(call)
 

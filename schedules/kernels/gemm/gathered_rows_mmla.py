@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of short segments, as of three channels, in SMMLA's panel of A: a step is a permutation of vectors.
+"""Packing of rows with short segments, as of three channels, into SMMLA's panel of A by vector permutations.
 
 One vector holds a segment of a row and that of its neighbour. As many steps as can be are from one segment, the others
 from what is left of all of them.
@@ -24,13 +24,13 @@ Byte = tuple[int, int]
 
 
 def k_order(rows: Rows) -> Array:
-    """For each byte of a packed row which k it holds, or `NOTHING`."""
+    """Return the k index of each byte of a packed row, or `NOTHING`."""
     taken = [k for step in _gathered(rows) for k in step]
     return np.array([NOTHING if k is None else _index(rows, k) for k in taken])
 
 
 def cost(rows: Rows) -> Cost:
-    """Instructions to pack one pair of rows: loads, permutations, stores."""
+    """Return the cost of packing one pair of rows: loads, permutations, stores."""
     steps = _gathered(rows)
     return scalar(len(rows.segments)) + arithmetic(
         len(steps) + sum(max(1, len(_sources(step)) - 1) for step in steps)
@@ -38,7 +38,7 @@ def cost(rows: Rows) -> Cost:
 
 
 def gather(rows: Rows, data: tuple[tirx.Buffer, bool], panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
-    """Emits the packing of a tile: data whose top bit may have to be flipped; the rest as `packed_rows_mmla` does."""
+    """Emit the packing of a tile; `data` is a buffer and whether it is uint8, to be flipped to int8."""
     (x, flipped), pairs, pixel = data, len(starts) // BLOCK, rows.strides[2]
     for pair in range(pairs):
         vectors = [

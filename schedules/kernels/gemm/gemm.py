@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one skeleton of kernels that multiply by constant weights: candidates, packing, cost, and the function around it.
+"""The common structure of GEMM kernels with constant weights: candidates, packing, cost, and the enclosing PrimFunc.
 
 A kernel is an instruction's `Unit` in one of two loop orders. `by_panels` takes rows where they lie: a task multiplies
 a block of rows by one panel of columns. `by_rows` first makes a tile of rows ready, as packed, for all columns of a
@@ -42,7 +42,7 @@ Q = TypeVar("Q", bound=Product)
 
 
 class Unit(ABC, Generic[P, Q]):
-    """An instruction of products: what it computes, on what tiles, and how operands are packed for it.
+    """The instruction-specific part of a GEMM kernel: products, register tiles, packing and cost.
 
     Attributes:
         name: The kernel's.
@@ -58,40 +58,40 @@ class Unit(ABC, Generic[P, Q]):
 
     @abstractmethod
     def products(self, workload: Workload) -> tuple[Q, ...] | Rejection:
-        """What the workload computes, one product a phase of a transposed convolution."""
+        """Return the matrix products of a workload, one per phase of a transposed convolution, or a rejection."""
 
     @abstractmethod
     def describe(self, workload: Workload) -> str:
-        """What the products are, such as "int8 product"."""
+        """Return a description of the products for reports, such as "int8 product"."""
 
     @abstractmethod
     def symbol(self, workload: Workload) -> str:
-        """Of the function."""
+        """Return the name of the PrimFunc."""
 
     @abstractmethod
     def tiles(self, workload: Workload, core: Core) -> Sequence[P]:
-        """The register tiles worth considering, all of a call one task."""
+        """Return parameters for each register tile worth considering, with the whole call as one task."""
 
     @abstractmethod
     def constants(self, workload: Workload, product: Q, params: P) -> Sequence[tuple[int, str]]:
-        """Number of elements and dtype of each array of `pack`."""
+        """Return the number of elements and the dtype of each array that `pack` returns."""
 
     @abstractmethod
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: Q, params: P
     ) -> tuple[Array, ...]:
-        """Weights in panels, and what else belongs to columns, each flat."""
+        """Pack the weights into panels, and the per-column constants; each array is flat."""
 
     def more_constants(self, product: Q) -> tuple[Array, ...]:
-        """Constants of the function that all products share."""
+        """Return constants of the PrimFunc that all products share."""
         return ()
 
     def reads_past_the_data(self, product: Q) -> bool:
-        """Whether vectors may end up to a register behind the data."""
+        """Whether vector loads may end up to a register behind the data, so that it has to be copied."""
         return False
 
     def scope(self, params: P) -> AbstractContextManager[Any]:
-        """What all code of a product stands in."""
+        """Return the context in which all code of a product is emitted."""
         return nullcontext()
 
     def has(self, core: Core) -> bool:
@@ -101,7 +101,7 @@ class Unit(ABC, Generic[P, Q]):
 
 @dataclass(frozen=True)
 class Call(Generic[P, Q]):
-    """The code of one product: what it computes, and the flat buffers that it reads and writes.
+    """The inputs of the code for one product: the product, its parameters, and flat buffers.
 
     Attributes:
         workload: Of the whole function.
@@ -125,27 +125,27 @@ class Call(Generic[P, Q]):
 
     @property
     def residual(self) -> tirx.Buffer | None:
-        """What a step "residual" adds."""
+        """The tensor that a step "residual" adds; None if there is no such step."""
         step = self.workload.step("residual")
         return self.inputs[step.operand.index] if step and step.operand else None
 
     def row(self, group: ir.Expr, row: ir.Expr) -> ir.Expr:
-        """Where a row of A begins."""
+        """Return the offset of the start of a row of A."""
         return self.product.rows.offset(row) + group * self.product.group_step
 
     def target(self, row: ir.Expr, column: ir.Expr) -> ir.Expr:
-        """Where an element of the result lies; columns count through all groups."""
+        """Return the offset of an element of the result; columns count through all groups."""
         return self.product.target(row) + column
 
 
 class Gemm(ABC, Generic[P, Q]):
-    """A kernel on a unit; its public functions are those of `schedules.kernels.common.contract.Kernel`."""
+    """A GEMM kernel for a unit; its public methods are those of `schedules.kernels.common.contract.Kernel`."""
 
     def __init__(self, unit: Unit[P, Q]) -> None:
         self.unit = unit
 
     def matches(self, workload: Workload, core: Core) -> Match | Rejection:
-        """Takes products with constant weights, of the unit's dtypes, on cores with the instruction."""
+        """Accept products with constant weights, of the unit's dtypes, on cores with its instruction."""
         products = self.unit.products(workload)
         if isinstance(products, Rejection):
             return products
@@ -154,7 +154,7 @@ class Gemm(ABC, Generic[P, Q]):
         return Match(f"{self.unit.describe(workload)} {', '.join(str(product) for product in products)}")
 
     def default(self, workload: Workload, core: Core) -> P:
-        """The candidate with the fewest instructions among those whose estimate is next to the lowest."""
+        """Return the candidate with the fewest instructions among those within `tie` of the lowest estimate."""
         return cheapest_by(
             self.candidates(workload, core),
             lambda params: self.estimate(workload, params, core),
@@ -164,28 +164,28 @@ class Gemm(ABC, Generic[P, Q]):
 
     @abstractmethod
     def candidates(self, workload: Workload, core: Core) -> tuple[P, ...]:
-        """Every tile; calls that are worth it in tasks for threads and caches."""
+        """Return each register tile; long calls are split into tasks for threads and caches."""
 
     @abstractmethod
     def estimate(self, workload: Workload, params: P, core: Core) -> float:
-        """Cycles of one call on one core, with what it reads in L1 at first."""
+        """Return the cycles of one call on one core, with its inputs in L1 at the start."""
 
     @abstractmethod
     def instructions(self, workload: Workload, params: P, core: Core) -> float:
-        """Instructions of one call; what lies outside the tiles, a few percent of small calls, is left out."""
+        """Count the instructions of one call inside tiles; others are a few percent in small calls."""
 
     @abstractmethod
     def emit(self, call: Call[P, Q]) -> None:
-        """Emits the tasks of one product."""
+        """Emit the tasks of one product."""
 
     def pack(self, workload: Workload, params: P, constants: Sequence[Array]) -> tuple[Array, ...]:
-        """Weights in panels, and what else belongs to columns."""
+        """Pack the weights into panels, and the per-column constants, of all products."""
         products = self.products(workload)
         packed = [self.unit.pack(workload, constants, product, params) for product in products]
         return (*map(np.concatenate, zip(*packed, strict=True)), *self.unit.more_constants(products[0]))
 
     def build(self, workload: Workload, params: P) -> tirx.PrimFunc:
-        """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+        """Build the PrimFunc; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
         products = self.products(workload)
         constants = [self.unit.constants(workload, product, params) for product in products]
         sizes = [[size for size, _ in each] for each in constants]
@@ -207,7 +207,7 @@ class Gemm(ABC, Generic[P, Q]):
         return function.prim_func
 
     def products(self, workload: Workload) -> tuple[Q, ...]:
-        """Those of a workload that it takes."""
+        """Return the products of a workload that the kernel takes."""
         return taken(self.unit.products(workload), workload)
 
     def _data(self, workload: Workload, products: Sequence[Q], x: tirx.Buffer) -> tirx.Buffer:

@@ -47,7 +47,7 @@ TILES = ((6, 4), (4, 6), (3, 8), (5, 4), (4, 4), (3, 4), (2, 8), (2, 4), (1, 8),
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         row_pairs: Row pairs of a register tile.

@@ -66,7 +66,7 @@ TILES = (
 
 @dataclass(frozen=True)
 class Params(PanelParams):
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         widening: Whether FMLAL adds binary16 sums to binary32.

@@ -62,7 +62,7 @@ TILES = (
 
 @dataclass(frozen=True)
 class Params(PanelParams):
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         sve: Whether activations take instructions of SVE.
@@ -78,20 +78,20 @@ class Params(PanelParams):
 
 
 class FmlaUnit(PanelUnit[P]):
-    """FMLA on four lanes of binary32, whatever the weights are in memory."""
+    """The unit of FMLA on four float32 lanes, for weights of any dtype in memory."""
 
     dtype, lanes = "float32", LANES
 
     def order(self, product: Product) -> Array:
-        """That of the tile's loops."""
+        """Return the k order of `fmla_tile`."""
         return np.array(fmla_tile.order(product.rows.segments))
 
     def cycles(self, tile: RegisterTile, params: P, after: float, core: Core) -> float:
-        """Those of `fmla_tile`."""
+        """Return the cycles of `fmla_tile`."""
         return fmla_tile.cycles(*tile, after, core)
 
     def instructions(self, tile: RegisterTile, params: P) -> float:
-        """Those of `fmla_tile`."""
+        """Count the instructions of `fmla_tile`."""
         return fmla_tile.instructions(*tile)
 
 
@@ -177,7 +177,7 @@ class _Gemm(ByPanels[Params]):
         return reading + k_blocking.overhead(cut, params.depth_blocks, params.panels, core)
 
     def space(self, workload: Workload, core: Core) -> tuple[Params, ...]:
-        """For tuning: the candidates, and where L1 does not keep a panel, each also in blocks of k."""
+        """Return what tuning may try: the candidates, each also with K blocking where L1 does not hold a panel."""
         found, (product, *others) = self.candidates(workload, core), self.products(workload)
         blocked = (
             replace(tile, row_block=rows, depth_blocks=blocks, panels=panels)

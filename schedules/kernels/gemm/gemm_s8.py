@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the units of int8 products share: panels with headers, and sums that are requantised and stored from registers.
+"""The common part of int8 GEMM units: weight panels with headers, and requantisation of the sums in registers.
 
 Weights are packed at compile time. Integer sums have no order: the result depends neither on tiles nor on threads.
 """
@@ -38,7 +38,7 @@ to 4 % by theirs, for 17 % more instructions."""
 
 @dataclass(frozen=True, kw_only=True)
 class Cut(ABC):
-    """How the result is cut: what the parameters of all these kernels have.
+    """The tiling parameters that all int8 GEMM kernels have in common.
 
     Attributes:
         column_blocks: How many tasks share the columns of one tile of rows.
@@ -53,7 +53,7 @@ class Cut(ABC):
     @property
     @abstractmethod
     def tile(self) -> Tile:
-        """The register tile."""
+        """Size of the register tile."""
 
 
 C = TypeVar("C", bound=Cut)
@@ -63,7 +63,7 @@ Finish = Callable[[Accumulator, int, int, Requantize, Put], None]
 
 
 class IntegerUnit(RowUnit[C, IntegerProduct]):
-    """An instruction of int8 products.
+    """The instruction-specific part of an int8 GEMM kernel.
 
     Attributes:
         suffix: Of the function's symbol.
@@ -78,19 +78,19 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
 
     @abstractmethod
     def register_tiles(self, workload: Workload) -> Sequence[C]:
-        """The register tiles worth considering."""
+        """Return parameters for each register tile worth considering."""
 
     @abstractmethod
     def order(self, product: IntegerProduct) -> Array:
-        """For each byte of a packed row which k it holds; see `k_chunks_s8`."""
+        """Return the k index of each byte of a packed row; see `k_chunks_s8`."""
 
     @abstractmethod
     def pack_columns(self, columns: Array, product: IntegerProduct, params: C) -> Array:
-        """Weights int8 [columns, packed depth], whole tiles of columns, as panels."""
+        """Pack weights, int8 [columns, packed depth] in whole tiles of columns, into panels."""
 
     @abstractmethod
     def loop_cost(self, product: IntegerProduct, params: C, rows: int, core: Core) -> Cost:
-        """Of the sum over k of one tile, of its requantisation and of its stores."""
+        """Return the cost of one tile's sum over k, requantisation and stores."""
 
     @abstractmethod
     def multiply(
@@ -101,30 +101,30 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         b: tuple[tirx.Buffer, ir.Expr],
         header: Starts,
     ) -> Accumulator:
-        """Emits the sum over k of one tile: of rows `a` by the panel of columns at an offset of `b`."""
+        """Emit one tile's sum over k: rows `a` by the panel of columns at an offset of `b`."""
 
     def in_lanes(self, values: Array) -> Array:
-        """One value a column in the order of the accumulators' lanes."""
+        """Reorder one value per column into the order of the accumulators' lanes."""
         return values
 
     def registers(self) -> AbstractContextManager[None]:
-        """A scope in which instructions hold LLVM to an order of registers."""
+        """Return the scope of intrinsics that constrain LLVM's instruction order and registers."""
         return nullcontext()
 
     def products(self, workload: Workload) -> tuple[IntegerProduct, ...] | Rejection:
-        """Integer convolutions and linear layers."""
+        """Return the integer products of a convolution or linear layer, or why there are none."""
         return product_s8.products_of(workload, self.name)
 
     def describe(self, workload: Workload) -> str:
-        """What they are."""
+        """Return "int8 product"."""
         return "int8 product"
 
     def symbol(self, workload: Workload) -> str:
-        """Of the function."""
+        """Return the name of the PrimFunc."""
         return f"{workload.composite.replace('.', '_')}_{self.suffix}"
 
     def tiles(self, workload: Workload, core: Core) -> Sequence[C]:
-        """The register tiles; what is left of the columns is stored by SVE where NEON needs several stores."""
+        """Return the register tiles; SVE stores a tail of columns that would take NEON several stores."""
         products = self.products(workload)
         assert not isinstance(products, Rejection)
         product = max(products, key=lambda product: product.macs)
@@ -138,19 +138,19 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         ]
 
     def panels(self, product: IntegerProduct, params: C) -> Panels:
-        """The product's columns, cut."""
+        """Return the panels of a product's columns."""
         columns, vectors = params.tile.columns, params.tile.vectors
         headed = columns // LANES if product.dynamic else vectors
         return Panels(product, columns, headed, len(self.order(product)))
 
     def constants(self, workload: Workload, product: IntegerProduct, params: C) -> Sequence[tuple[int, str]]:
-        """Panels of weights, and their headers."""
+        """Return the sizes of the weight panels and of their headers, int8."""
         return [(size, "int8") for size in self.panels(product, params).sizes]
 
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: IntegerProduct, params: C
     ) -> tuple[Array, ...]:
-        """Panels of weights, and their headers."""
+        """Pack the weight panels and their headers."""
         return self.panels(product, params).pack(
             workload,
             constants,
@@ -160,21 +160,21 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         )
 
     def more_constants(self, product: IntegerProduct) -> tuple[Array, ...]:
-        """Those of the residual."""
+        """Return the constants of the residual addition, if there is one."""
         return product.residual.constants() if product.residual else ()
 
     @contextmanager
     def scope(self, params: C) -> Iterator[None]:
-        """That of the instruction, and of SVE."""
+        """Open the scopes of the instruction and of SVE."""
         with self.registers(), sve.functions(params.sve):
             yield
 
     def padding_cost(self, product: IntegerProduct) -> Cost:
-        """A load and a store a vector."""
+        """Return the cost of the padded copy of the data: a load and a store per vector."""
         return product_s8.padding_cost(product)
 
     def fetching(self, product: IntegerProduct, params: C, core: Core) -> float:
-        """Of weights, for each tile of rows, and of data, for each block of columns."""
+        """Return the cycles of re-reading weights for each row tile, and data for each column block."""
         panels = self.panels(product, params)
         weights = panels.tiles * panels.weight_bytes
         cut = params.tile.rows, params.column_blocks
@@ -183,7 +183,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
     def tile_cost(
         self, workload: Workload, product: IntegerProduct, params: C, rows: int, core: Core
     ) -> Cost:
-        """With the loads of the header, and what follows the requantisation."""
+        """Return the cost of one tile: the loop, the loads of the header, and the residual or dynamic epilogue."""
         cost = self.loop_cost(product, params, rows, core)
         cost += scalar(HEADER * params.tile.vectors / 2 + TILE_OVERHEAD)
         if product.dynamic:
@@ -194,7 +194,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return cost
 
     def begin(self, call: Call[C, IntegerProduct]) -> EmitTile:
-        """Nothing is shared: each panel has its header."""
+        """Return the function that emits a tile; tiles share no code, as each panel has its own header."""
         product, params, panels = call.product, call.params, self.panels(call.product, call.params)
         b, headers, *_ = call.packed
 
@@ -247,7 +247,7 @@ def _put(call: Call[C, IntegerProduct], place: Place) -> Put:
 
 
 class InPlace(IntegerUnit[C]):
-    """An instruction that takes rows as they lie, or staged.
+    """An int8 unit whose instruction reads rows unpacked, or staged side by side if they are short.
 
     Attributes:
         step: Bytes of k that a lane of it sums over.
@@ -256,18 +256,18 @@ class InPlace(IntegerUnit[C]):
     step: int
 
     def reading(self, product: IntegerProduct) -> Reading:
-        """How rows are read."""
+        """Return the plan by which rows are loaded."""
         return Reading.in_vectors(product.rows, self.step)
 
     def order(self, product: IntegerProduct) -> Array:
-        """As they are used."""
+        """Return the k index of each byte of a row, in the order in which it is loaded."""
         return self.reading(product).order()
 
     def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
-        """Of staging, and of finding them."""
+        """Return the cost of staging rows and of computing their offsets."""
         staging = self.reading(product).staging()
         return (arithmetic(staging) + scalar(staging + ROW_OVERHEAD)) * rows
 
     def ready(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
-        """Emits the staging, where it is needed."""
+        """Emit the staging of rows, if they need it."""
         return self.reading(call.product).source(call.x, starts[:count])

@@ -35,7 +35,7 @@ COLUMNS = 8
 
 @dataclass(frozen=True)
 class Params(Cut):
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         rows: Rows of a register tile.

@@ -61,7 +61,7 @@ HALF_ROWS = 4
 
 @dataclass(frozen=True)
 class Params(Cut):
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         row_pairs: Row pairs of a register tile.
@@ -142,7 +142,7 @@ class _Smmla(IntegerUnit[Params]):
 
 
 def space(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """For tuning: the candidates, with every unrolling that makes other code."""
+    """Return the parameters that tuning may try: the candidates, with every unrolling that changes the code."""
     products = taken(product_s8.products_of(workload, NAME), workload)
     steps = max(packed_rows_mmla.steps_of(product) for product in products)
     others = [u for u in UNROLLINGS if steps > UNROLLED_STEPS and u != _unroll(steps, 0)]

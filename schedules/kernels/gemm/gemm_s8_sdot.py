@@ -37,7 +37,7 @@ LATENCY = 3
 
 @dataclass(frozen=True)
 class Params(Cut):
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         rows: Rows of a register tile.

@@ -40,7 +40,7 @@ NAME = "gemm_w8"
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         tile: As that of the float32 product.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the rows of an implicit matrix lie: a convolution or a linear layer as a matrix product that copies nothing.
+"""The implicit matrix A of a convolution or linear layer: where its rows lie in the data, without im2col.
 
 Row p of A is an output pixel (or a row of a linear layer's input) and its k run over a few segments of contiguous
 bytes: of a k x k convolution in NHWC one a kernel row, since the kernel's columns times the channels are contiguous.
@@ -29,16 +29,16 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """Rows of A."""
+        """Number of rows of A."""
         return math.prod(self.shape)
 
     @property
     def depth(self) -> int:
-        """Columns of A."""
+        """Number of columns of A, the k of the product."""
         return sum(length for _, length in self.segments)
 
     def offset(self, row: ir.Expr) -> ir.Expr:
-        """Where row `row` (int64) begins."""
+        """Return the offset of the start of row `row` (int64)."""
         (_, height, width), (image, line, pixel) = self.shape, self.strides
         if line == width * pixel and (image == height * line or self.shape[0] == 1):
             return row * pixel + self.start
@@ -49,7 +49,7 @@ class Rows:
         return tirx.floordiv(rest, height) * image + inside + self.start
 
     def offsets(self, first: ir.Expr, count: int, tile: int) -> list[ir.Expr]:
-        """Where the `count` rows from `first`, a multiple of `tile`, begin; for an odd number the last one twice."""
+        """Return the offsets of `count` rows from `first`, a multiple of `tile`; an odd last row is repeated."""
         rows = [min(row, count - 1) for row in range(count + count % 2)]
         if self.shape[2] % tile == 0:
             start = self.offset(first)
@@ -58,7 +58,7 @@ class Rows:
 
 
 def linear(rows: int, depth: int) -> Rows:
-    """A dense matrix."""
+    """Return the rows of a dense matrix."""
     return Rows((1, 1, rows), (0, 0, depth), ((0, depth),))
 
 
@@ -69,7 +69,7 @@ def convolution(
     dilation: tuple[int, int],
     groups: int,
 ) -> Rows:
-    """A convolution of data [N, H, W, C] that is already padded."""
+    """Return the implicit rows of a convolution of data [N, H, W, C] that is already padded."""
     images, height, width, channels = data
     depth = channels // groups
     out_h = (height - (kernel[0] - 1) * dilation[0] - 1) // strides[0] + 1

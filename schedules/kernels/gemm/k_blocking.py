@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fp32 products of long k, summed over blocks of k: what a block reads of A and B stays in caches until it is used up.
+"""K blocking of fp32 products of long k, so that a block of A and B stays in the caches while it is used.
 
 Without blocks a panel of B is read anew for each tile of rows. Where it is larger than L1 (12 columns, k of 680 for
 32 KB) it comes from L2 for each, and where a tile's rows of A do not leave L2 room for it, from memory. Here a task
@@ -28,7 +28,7 @@ Segments = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Depth:
-    """A k of segments of one length at equal distances, in blocks of iterations of their loops.
+    """The division of k into blocks of loop iterations; k has segments of one length at equal distances.
 
     Attributes:
         segments: As of `fmla_tile.multiply`.
@@ -44,36 +44,36 @@ class Depth:
 
     @property
     def run(self) -> tuple[int, int, int, int]:
-        """The segments: first offset, distance, how many, length."""
+        """The segments: (first offset, distance, number of segments, length)."""
         return fmla_tile.runs(self.segments)[0]
 
     @property
     def each(self) -> int:
-        """Blocks of a segment."""
+        """Number of blocks in a segment."""
         return self.blocks // self.run[2]
 
     @property
     def parts(self) -> int:
-        """Vectors of an iteration."""
+        """Number of vectors in a loop iteration."""
         return fmla_tile.unrolled(self.run[3])[0]
 
     @property
     def trips(self) -> int:
-        """Iterations of a block."""
+        """Number of loop iterations in a block, but for a longer last one."""
         return fmla_tile.unrolled(self.run[3])[1] // self.each
 
     def trips_of(self, block: ir.Expr | int) -> int:
-        """Of that block: the last one of a single segment may have more. Its index is a number."""
+        """Return the number of iterations in a block; the last one of a single segment may have more."""
         left = fmla_tile.unrolled(self.run[3])[1] - self.trips * (self.each - 1)
         return left if isinstance(block, int) and block == self.blocks - 1 else self.trips
 
     @property
     def longest(self) -> int:
-        """How many k the longest block has."""
+        """Extent of the longest block along k."""
         return self.trips_of(self.blocks - 1) * self.parts * LANES
 
     def begin(self, block: ir.Expr | int) -> tuple[ir.Expr, ir.Expr]:
-        """Of a block: the offset of its segment in a row, and its first iteration there."""
+        """Return the offset of a block's segment in a row, and the block's first iteration in the segment."""
         first, step, count, _ = self.run
         at = i64(block) if isinstance(block, int) else block
         if count == 1:
@@ -82,7 +82,7 @@ class Depth:
 
 
 def fits(segments: Segments, blocks: int) -> bool:
-    """Whether a k can be cut into so many blocks."""
+    """Whether k can be divided into that many blocks."""
     (_, _, count, length), *others = fmla_tile.runs(segments)
     parts, trips = fmla_tile.unrolled(length)
     if others or blocks < 2 or blocks % count or blocks // count > trips:
@@ -91,7 +91,7 @@ def fits(segments: Segments, blocks: int) -> bool:
 
 
 def fewest(segments: Segments, most: int) -> int | None:
-    """The smallest number of blocks of which none has more k; None if no number does."""
+    """Return the smallest number of blocks of at most `most` k each; None if there is none."""
     _, _, count, length = fmla_tile.runs(segments)[0]
     numbers = range(count, count * fmla_tile.unrolled(length)[1] + 1, count)
     fitting = (blocks for blocks in numbers if fits(segments, blocks))
@@ -100,7 +100,7 @@ def fewest(segments: Segments, most: int) -> int | None:
 
 @dataclass(frozen=True)
 class Emit:
-    """What a kernel emits around the sum of a tile.
+    """Callbacks with which a kernel emits the code around the sum of a tile.
 
     Attributes:
         a: A, flat float32.
@@ -118,7 +118,7 @@ class Emit:
 
 
 def tasks(cut: Cut, depth: Depth, panels: int, parallel: bool, emit: Emit) -> None:
-    """Emits a loop over all tasks, each a block of rows by so many panels, shared by threads if `parallel`."""
+    """Emit a loop over all tasks, each a block of rows by `panels` panels, shared by threads if `parallel`."""
 
     def task(group: ir.Expr, block: ir.Expr, index: ir.Expr) -> None:
         first = T.Bind(index * panels)
@@ -153,7 +153,7 @@ class _Task:
         self.data = T.alloc_buffer((held * depth.longest,), "float32", layout=None)
 
     def all(self) -> None:
-        """All blocks of k; those in the middle are one loop."""
+        """Emit all blocks of k; those between the first and the last are one loop."""
         self.block_of_k(0)
         if self.depth.blocks > 2:
             with T.serial(i64(1), i64(self.depth.blocks - 1)) as k:
@@ -161,7 +161,7 @@ class _Task:
         self.block_of_k(self.depth.blocks - 1)
 
     def block_of_k(self, k: ir.Expr | int) -> None:
-        """One block of k: the data, then panel by panel."""
+        """Emit one block of k: the copy of its rows, then panel by panel."""
         self.copy(k)
         with T.serial(i64(0), self.count) as own:
             panel = T.Bind(self.first + own)
@@ -235,7 +235,7 @@ _TILE = 20
 
 
 def variants(cut: Cut, core: Core) -> Iterator[tuple[int, int, int]]:
-    """Blocks of k, rows of a block and panels of a task.
+    """Yield the (blocks of k, rows of a block, panels of a task) that tuning may try.
 
     Args:
         cut: Without blocks of k.
@@ -255,7 +255,7 @@ def variants(cut: Cut, core: Core) -> Iterator[tuple[int, int, int]]:
 
 
 def rereading(cut: Cut, k: int, core: Core) -> float:
-    """Cycles of waiting for panels that each tile of rows reads anew, in blocks of so many k.
+    """Return the cycles of waiting for panels that each row tile reads again, with blocks of `k`.
 
     Estimates without blocks leave that out: it is a part of the cycles of good tiles that differs little.
     """
@@ -265,7 +265,7 @@ def rereading(cut: Cut, k: int, core: Core) -> float:
 
 
 def overhead(cut: Cut, blocks: int, panels: int, core: Core) -> float:
-    """Cycles of what blocks of k add: sums that wait, and copies of rows; `panels` are those of a task."""
+    """Return the cycles that blocks of k add: partial sums in memory, and copies of rows."""
     tiles, vectors = -(-cut.rows // cut.tile_rows), cut.padded_columns / LANES
     waiting = (blocks - 1) * (cut.rows * vectors + tiles * cut.panels * _TILE)
     copied = -(-cut.panels // panels) * cut.rows * cut.product.rows.depth / LANES

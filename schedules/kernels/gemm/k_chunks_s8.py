@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How vectors read the rows of an implicit int8 matrix: chunks of up to 16 bytes, k in units of what a lane sums over.
+"""How vectors load the rows of an implicit int8 matrix: chunks of up to 16 bytes, in multiples of a lane's bytes of k.
 
 k may come in any order that the weights are packed in; what is read twice meets weights of zero, and nothing outside
 of the data is read. The last chunk of a segment reaches back instead of past its end. Segments that are too short for
@@ -24,7 +24,7 @@ from schedules.tir.emit import i64
 
 @dataclass(frozen=True)
 class Chunk:
-    """A load of one row.
+    """One vector load of a row, and the bytes of it that are used.
 
     Attributes:
         offset: From the row's start.
@@ -40,13 +40,13 @@ class Chunk:
 
     @property
     def used(self) -> int:
-        """Bytes that are used."""
+        """Number of bytes that are used."""
         return self.size - self.first
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How the rows of a matrix are read.
+    """The plan by which the rows of a matrix are loaded.
 
     Attributes:
         rows: The matrix.
@@ -66,24 +66,24 @@ class Reading:
 
     @property
     def depth(self) -> int:
-        """Bytes of a packed row: those that are used."""
+        """Bytes of a row that are used, in the packed order."""
         return len(self.order())
 
     def chunks(self) -> tuple[tuple[Chunk, ...], ...]:
-        """The loads of each segment, or of a staged row."""
+        """Return the loads of each segment of a row, or of a staged row."""
         return _chunks_of(self._segments(), self.unit)
 
     def order(self) -> Array:
-        """For each byte that is used which k it holds, or `NOTHING`."""
+        """Return the k index of each byte that is used, or `NOTHING`."""
         return _order(self._segments(), self.unit, self.rows.depth)
 
     def staging(self) -> int:
-        """Loads, and as many stores, that stage one row."""
+        """Count the loads that stage one row; there are as many stores."""
         segments = self.rows.segments if self.is_staged else ()
         return sum(len(copies.pieces(length, VECTOR)) for _, length in segments)
 
     def source(self, x: tirx.Buffer, starts: Sequence[ir.Expr]) -> tuple[tirx.Buffer, Sequence[ir.Expr]]:
-        """What rows are read from, and where each begins: the data, or a copy that this emits."""
+        """Return the buffer that rows are loaded from and each row's offset, emitting the staging copy if needed."""
         if not self.is_staged:
             return x, starts
         pitch = self._aligned()
@@ -103,7 +103,7 @@ class Reading:
 
 
 def whole(chunks: Sequence[Chunk]) -> int:
-    """How many chunks of a segment are vectors one behind the other: the last may reach back."""
+    """Count the chunks of a segment that are whole vectors one behind the other; the last may reach back."""
     return sum(
         (chunk.used, chunk.offset) == (VECTOR, chunks[0].offset + VECTOR * i)
         for i, chunk in enumerate(chunks)

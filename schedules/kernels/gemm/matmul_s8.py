@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 matrix products of two tensors of run time, on SMMLA, SDOT or SMLSL, requantised in registers.
+"""int8 matrix products of two run-time tensors on SMMLA, SDOT or SMLSL, requantised in registers.
 
     q[i, j] = requantize(sum over k of (a[i, k] - za) * (b[k, j] - zb))
 
@@ -48,7 +48,7 @@ TILES = {
 
 @dataclass(frozen=True)
 class Params:
-    """How the result is cut.
+    """Tiling parameters of the kernel.
 
     Attributes:
         unit: "smmla", "sdot" or "smlsl".
@@ -69,17 +69,17 @@ class Params:
 
     @property
     def rows(self) -> int:
-        """Rows of a tile."""
+        """Number of rows of a register tile."""
         return self.row_vectors * UNITS[self.unit].lines
 
     @property
     def columns(self) -> int:
-        """Columns of a tile."""
+        """Number of columns of a register tile."""
         return self.column_vectors * UNITS[self.unit].lines
 
 
 def matches(workload: Workload, core: Core) -> Match | Rejection:
-    """Takes products of two 8-bit tensors of run time, on cores with NEON."""
+    """Accept products of two 8-bit run-time tensors, on cores with NEON."""
     product = run_time_product_s8.product_of(workload, NAME)
     if isinstance(product, Rejection):
         return product
@@ -98,7 +98,7 @@ def default(workload: Workload, core: Core) -> Params:
 
 
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
-    """Every tile of every instruction that the core has; threads are woken twice, to pack and to multiply."""
+    """Return every tile of the core's instructions; calls that are long enough, with packing, are parallel."""
     options = [Params(unit.name, *tile) for unit in units_of(core) for tile in TILES[unit.name]]
     least = 2 * threads.PARALLEL_CYCLES
     return tuple(replace(each, parallel=estimate(workload, each, core) >= least) for each in options)
@@ -126,7 +126,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 
 def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
-    """The multiplier, in every lane of a vector, and a 0."""
+    """Return the multiplier in every lane of a vector, followed by a 0."""
     m = requantize_step.multipliers(workload, constants)
     return (np.concatenate([np.repeat(m, LANES), np.zeros(1, np.float32)]),)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of an int8 product in panels: weights, and beside them what their accumulators begin and end with.
+"""Weight panels of int8 products, and their headers: initial accumulators and requantisation constants per column.
 
 A panel's header has an offset, a multiplier and an addend for each column. Where all columns of a panel have a fused
 form (see `requantize_fused`), it holds that one's constants, and otherwise those of the form "biased" and `NOT_FUSED`
@@ -42,7 +42,7 @@ NOT_FUSED = 0x7FC00000
 
 @dataclass(frozen=True)
 class Panels:
-    """How the columns of a product are cut.
+    """The division of a product's columns into panels.
 
     Attributes:
         product: What is cut.
@@ -58,17 +58,17 @@ class Panels:
 
     @property
     def tiles(self) -> int:
-        """Panels of one group; the last may have fewer columns, and zeros for the others."""
+        """Number of panels in a group; the last is padded with zero columns."""
         return -(-self.product.columns // self.columns)
 
     @property
     def weight_bytes(self) -> int:
-        """Of one panel."""
+        """Bytes of one panel's weights."""
         return self.columns * self.depth
 
     @property
     def header_bytes(self) -> int:
-        """Of one panel."""
+        """Bytes of one panel's header."""
         return self.vectors * VECTOR * HEADER
 
     @property
@@ -85,7 +85,7 @@ class Panels:
         in_panels: Callable[[Array], Array],
         in_lanes: Callable[[Array], Array] = np.asarray,
     ) -> tuple[Array, Array]:
-        """Weights and headers.
+        """Pack the weights and the headers.
 
         Args:
             workload: The product's.
@@ -137,47 +137,47 @@ class Panels:
 
 
 class Starts(Protocol):
-    """What accumulators begin with."""
+    """The initial values of a tile's accumulators."""
 
     def offsets(self) -> list[ir.Expr]:
-        """A vector of int32x4 for each vector of columns."""
+        """Return an int32x4 for each vector of columns."""
 
     def starts(self) -> list[ir.Expr]:
-        """The same, made where this is called."""
+        """Return the same vectors, loaded at the place of the call."""
 
 
 @dataclass(frozen=True)
 class Zeros:
-    """Nothing, for so many vectors of columns."""
+    """Initial accumulators of 0."""
 
     vectors: int
 
     def offsets(self) -> list[ir.Expr]:
-        """As in `Starts`."""
+        """Return `vectors` zero vectors."""
         return [tirx.Broadcast(tirx.IntImm("int32", 0), LANES)] * self.vectors
 
     starts = offsets
 
 
 class Header:
-    """Emits the loads of one panel's header, and what depends on it."""
+    """Emits the loads of one panel's header, and the branch between its requantisation forms."""
 
     def __init__(self, panels: Panels, buffer: tirx.Buffer, panel: ir.Expr, before: int) -> None:
         self.panels, self.buffer = panels, buffer
         self.start = T.Bind(panel * panels.header_bytes + before)
 
     def offsets(self) -> list[ir.Expr]:
-        """What accumulators begin with, int32x4."""
+        """Return the initial accumulators, int32x4."""
         return self._vectors(OFFSETS, "int32x4")
 
     def starts(self) -> list[ir.Expr]:
-        """The same, loaded where this is called; inside of `reloads`."""
+        """Return the initial accumulators, loaded at the place of the call, inside the scope `reloads`."""
         vectors = self.panels.vectors
         found = T.Bind(reloaded(self.buffer, self._at(OFFSETS), vectors))
         return [take(found, LANES * v, LANES) for v in range(vectors)]
 
     def of_columns(self, v: int) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-        """Of four columns of a dynamic product: sums of weights, int32x4, scales and biases, float32x4."""
+        """Return the weight sums (int32x4), scales and biases (float32x4) of four columns of a dynamic product."""
         sums, scale, bias = (
             T.Bind(tirx.reinterpret(dtype, load(self.buffer, self._at(number) + VECTOR * v, VECTOR)))
             for number, dtype in ((OFFSETS, "int32x4"), (MULTIPLIERS, "float32x4"), (ADDENDS, "float32x4"))
@@ -185,7 +185,7 @@ class Header:
         return sums, scale, bias
 
     def requantized(self, emit: Callable[[Form, list[ir.Expr], list[ir.Expr]], None]) -> None:
-        """Emits the end of a tile: `emit` takes a form, its multipliers and its addends, float32x4."""
+        """Emit the end of a tile: `emit` gets the requantisation form, its multipliers and addends (float32x4)."""
         form, m = self.panels.product.form, self._vectors(MULTIPLIERS, "float32x4")
         if not self.panels.product.fused:
             emit(form, m, [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing matrices of run time, float32 or float16, into panels for `fmla_tile`: float32 [k, in its order][width]."""
+"""Packing of float32 or float16 run-time matrices into panels for `fmla_tile`, float32 [k, in its order][width]."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Matrix:
 def pack(
     source: tirx.Buffer, start: ir.Expr, b: Matrix, columns: int, width: int, panels: tirx.Buffer, to: ir.Expr
 ) -> None:
-    """Emits the packing of one panel.
+    """Emit the packing of one panel.
 
     Args:
         source: Flat, float32 or float16.

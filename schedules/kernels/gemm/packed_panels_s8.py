@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing 8-bit matrices of run time into the panels that a unit reads, and summing their lines on the way.
+"""Packing of 8-bit run-time matrices into panels, with the sums of their lines.
 
 A vector of a panel holds 16 / step lines by step k, and a panel is [k / step][vectors][16]. The same form serves the
 rows of A and the columns of B. A matrix lies with its k contiguous, or with its lines contiguous; what the last step
@@ -47,7 +47,7 @@ class Lines:
 
 
 class Packer:
-    """Packs the lines of one tile."""
+    """Emits the packing of one tile's lines."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Packer:
         """Whether there are sums."""
 
     def pack(self, start: ir.Expr, count: int, to: ir.Expr) -> tirx.Buffer:
-        """Emits the packing of `count` lines.
+        """Emit the packing of `count` lines.
 
         Args:
             start: Offset of the first in the source.

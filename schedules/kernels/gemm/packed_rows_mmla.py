@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the rows of an implicit matrix to SMMLA's panel of A: 8 k of two rows beside each other.
+"""Packing of rows of an implicit matrix into SMMLA's panel of A: blocks of two rows by eight k.
 
 A panel is [k step][row pair][2 rows][8 k], and k may come in any order that the weights are packed in. What a step
 reads beside its own k, or twice, meets weights of zero; nothing outside of the data is read. Three ways:
@@ -29,7 +29,7 @@ Way = Literal["direct", "gather", "staged"]
 
 
 def way_of(product: IntegerProduct) -> Way:
-    """How the product's rows are packed."""
+    """Return how a product's rows are packed: "gather", "direct" or "staged"."""
     rows = product.rows
     lengths = [length for _, length in rows.segments]
     # Both rows of a pair in one vector: neighbours on one line, which pairs are where lines are even.
@@ -40,24 +40,24 @@ def way_of(product: IntegerProduct) -> Way:
 
 
 def k_order(product: IntegerProduct) -> Array:
-    """For each byte of a packed row which k it holds, or `NOTHING`; a multiple of eight long."""
+    """Return the k index of each byte of a packed row, or `NOTHING`; the length is a multiple of eight."""
     return (
         gathered_rows_mmla.k_order(product.rows) if way_of(product) == "gather" else _reading(product).order()
     )
 
 
 def steps_of(product: IntegerProduct) -> int:
-    """How many k steps a packed row has."""
+    """Return the number of k steps in a packed row."""
     return len(k_order(product)) // K_STEP
 
 
 def reads_past_the_data(product: IntegerProduct) -> bool:
-    """Whether vectors may begin inside of the data and end up to a register behind it."""
+    """Whether vector loads may end up to a register behind the data."""
     return way_of(product) == "gather"
 
 
 def cost(product: IntegerProduct) -> Cost:
-    """Instructions to pack one pair of rows."""
+    """Return the cost of packing one pair of rows."""
     if way_of(product) == "gather":
         return gathered_rows_mmla.cost(product.rows)
     reading = _reading(product)
@@ -69,7 +69,7 @@ def cost(product: IntegerProduct) -> Cost:
 
 
 def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, starts: Sequence[ir.Expr]) -> None:
-    """Emits the packing of a tile.
+    """Emit the packing of a tile's rows.
 
     Args:
         product: Whose rows.
@@ -107,7 +107,7 @@ def pack_rows(product: IntegerProduct, x: tirx.Buffer, panel: tirx.Buffer, start
 def interleave(
     panel: tirx.Buffer, at: ir.Expr, row_pairs: int, pair: int, first: ir.Expr, second: ir.Expr
 ) -> None:
-    """Stores one or two k steps of a row pair into a panel.
+    """Emit the stores of one or two k steps of a row pair.
 
     Args:
         panel: Flat int8.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choosing tile and block of rows for products whose A stays where it lies."""
+"""Selection of register tile and row block for products with unpacked A."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +33,7 @@ def blocked(
     dtype: str,
     core: Core,
 ) -> Option:
-    """Parameters of a tile with its `row_block` and whether it is `parallel`.
+    """Return a tile's parameters with `row_block` and `parallel` chosen.
 
     A block's rows take half of L2 at most, and are fewer where threads need more tasks, or L1 gains.
 
@@ -55,7 +55,7 @@ def blocked(
 
 
 def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
-    """Cycles of reading again, for each panel, the rows of a block, and for each block the panels.
+    """Return the cycles of re-reading the rows of a block for each panel, and the panels for each block.
 
     Args:
         cut: With its block of rows.
@@ -73,14 +73,14 @@ def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
 
 
 def rows_in_l2(product: Product, tile_rows: int, dtype: str, core: Core) -> int:
-    """Rows of the largest block, in whole tiles, that takes half of L2 at most."""
+    """Return the number of rows, in whole tiles, of the largest block that takes half of L2 at most."""
     row_bytes = product.rows.depth * np.dtype(dtype).itemsize
     tiles = min(core.l2.size // 2 // row_bytes // tile_rows, -(-product.rows.count // tile_rows))
     return max(1, tiles) * tile_rows
 
 
 def rows_for_threads(cut: Cut, cycles: float) -> int | None:
-    """Rows of the blocks that give threads even shares; none if a call of so many cycles is for one thread.
+    """Return the number of rows in a block that balances threads; None if the call is for one thread.
 
     Args:
         cut: With the largest block.
@@ -94,6 +94,6 @@ def rows_for_threads(cut: Cut, cycles: float) -> int | None:
 
 
 def finding(product: Product) -> int:
-    """Instructions that find a row of a tile."""
+    """Count the instructions that compute the offset of a row of a tile."""
     (_, _, pixels), (_, line, pixel) = product.rows.shape, product.rows.strides
     return 0 if product.rows.shape[:2] == (1, 1) or line == pixels * pixel else ROW_OVERHEAD

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register tile of two packed panels, on a unit of `run_time_instructions_s8`, and its requantised rows.
+"""The int8 register tile of two packed panels, for the instructions of `run_time_instructions_s8`.
 
 Accumulator (row vector i, which, column vector j) has four lanes: of SMMLA the 2 x 2 block r0c0 r0c1 r1c0 r1c1, of
 SDOT row `which` of the vector by its four columns, of SMLSL four partial sums of one output.
@@ -40,14 +40,14 @@ def check_registers(unit: Instruction, rows: int, columns: int) -> None:
 
 
 def cycles(unit: Instruction, rows: int, columns: int, steps: int, core: Core) -> float:
-    """Cycles of the k loop with all loads in L1: the slower of dispatch and product pipes."""
+    """Return the cycles of the k loop with all loads in L1: the slower of dispatch and vector pipes."""
     products = rows * unit.accumulators * columns * unit.instructions
     instructions = steps * (products + (rows + columns) / 2 + LOOP_OVERHEAD / UNROLL)
     return max(instructions / core.issue_width, steps * products / core.vector_pipes)
 
 
 def in_accumulator(unit: Instruction, total: int) -> ir.Expr:
-    """int32x4: what an accumulator holds so that each of its outputs is that total."""
+    """Return an int32x4 initial accumulator whose outputs each start from `total`."""
     own = tirx.IntImm("int32", total)
     if not unit.partial:
         return tirx.Broadcast(own, LANES)
@@ -64,7 +64,7 @@ def multiply(
     start: Callable[[int, int, int], ir.Expr],
     none: ir.Expr,
 ) -> tirx.Buffer:
-    """Emits the sum over k of one tile.
+    """Emit one tile's sum over k.
 
     Args:
         unit: The instruction.
@@ -119,7 +119,7 @@ def multiply(
 def put_rows(
     unit: Instruction, acc: tirx.Buffer, vectors: tuple[int, int], requantize: Requantize, put: Put
 ) -> None:
-    """Requantises a tile and hands its rows over; `acc` and `vectors` are those of `multiply`."""
+    """Emit the requantisation of a tile, and pass its rows to `put`; `acc` and `vectors` as of `multiply`."""
     rows, columns = vectors
 
     def accumulator(row: int, column: int) -> ir.Expr:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How products whose A stays where it lies are cut: panels of columns by blocks of rows, and the tails of both.
+"""Tiling of products with unpacked A: panels of columns by blocks of rows, and the tails of both.
 
 A group's last panel is as narrow as its columns allow; the rows left over at the end of A go with the last block.
 """
@@ -25,7 +25,7 @@ Begin = Callable[[ir.Expr, int], Tile]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tile is.
+    """The position of a register tile.
 
     Attributes:
         group: Of the product.
@@ -40,7 +40,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Cut:
-    """A product and its tiles.
+    """The tiling of a product.
 
     Attributes:
         product: What is cut.
@@ -58,57 +58,57 @@ class Cut:
 
     @property
     def rows(self) -> int:
-        """Rows of A."""
+        """Number of rows of A."""
         return self.product.rows.count
 
     @property
     def columns(self) -> int:
-        """Columns of a group."""
+        """Number of columns in a group."""
         return self.product.columns
 
     @property
     def full_panels(self) -> int:
-        """Of a group."""
+        """Number of full panels in a group."""
         return self.columns // self.width
 
     @property
     def tail_width(self) -> int:
-        """Columns of a group's last panel, 0 if all are full."""
+        """Width of a group's last panel in columns, padding included; 0 if all panels are full."""
         return -(-(self.columns % self.width) // self.lanes) * self.lanes
 
     @property
     def panels(self) -> int:
-        """Of a group."""
+        """Number of panels in a group."""
         return self.full_panels + (self.tail_width > 0)
 
     @property
     def padded_columns(self) -> int:
-        """Columns of a group's panels."""
+        """Number of columns in a group's panels, padding included."""
         return self.full_panels * self.width + self.tail_width
 
     @property
     def tiles(self) -> int:
-        """Full tiles of rows in all of A; `rows % tile_rows` rows follow them."""
+        """Number of full row tiles in A; `rows % tile_rows` rows follow them."""
         return self.rows // self.tile_rows
 
     @property
     def blocks(self) -> int:
-        """Blocks of rows."""
+        """Number of blocks of rows."""
         return max(1, -(-self.tiles // (self.row_block // self.tile_rows)))
 
     def panel_widths(self) -> list[int]:
-        """Columns of each panel of a group."""
+        """Return the width in columns of each panel of a group."""
         return [self.width] * self.full_panels + [self.tail_width] * (self.tail_width > 0)
 
     def register_tiles(self) -> Iterator[tuple[int, int, int]]:
-        """The kinds of register tile: (rows, width, how many)."""
+        """Yield each size of register tile: (rows, width, number of tiles)."""
         for rows, tiles in ((self.tile_rows, self.tiles), (self.rows % self.tile_rows, 1)):
             for width, panels in ((self.width, self.full_panels), (self.tail_width, 1)):
                 if rows and width and tiles and panels:
                     yield rows, width, tiles * panels * self.product.groups
 
     def packed(self, b: Array) -> Array:
-        """B [groups, rows of a panel, columns] as panels [group][N / width][rows of a panel][width], flat."""
+        """Pack B [groups, rows of a panel, columns] as [group][N / width][rows of a panel][width], flat."""
         groups, depth, _ = b.shape
         full = self.full_panels * self.width
         padded = np.zeros((groups, depth, self.padded_columns), b.dtype)
@@ -120,23 +120,23 @@ class Cut:
         return np.asarray(np.concatenate(parts, axis=1).ravel())
 
     def by_column(self, values: Array) -> Array:
-        """One value a column, [groups, columns] or what has as many elements, in the order of the panels."""
+        """Reorder one value per column, [groups, columns], into the order of the panels, padded with zeros."""
         padded = np.zeros((self.product.groups, self.padded_columns), values.dtype)
         padded[:, : self.columns] = values.reshape(self.product.groups, self.columns)
         return padded.ravel()
 
     def place_of(self, place: Place) -> ir.Expr:
-        """A tile's first column, counted through the padded columns of all groups."""
+        """Return a tile's first column, counted through the padded columns of all groups."""
         return place.group * self.padded_columns + place.column
 
     def tasks(self, *, parallel: bool, begin: Begin) -> None:
-        """Emits a loop over all tasks, each one panel by one block of rows."""
+        """Emit a loop over all tasks, each of which is one panel by one block of rows."""
         self.by_block(
             self.panels, parallel, lambda group, block, panel: self.panel(group, block, panel, begin)
         )
 
     def by_block(self, parts: int, parallel: bool, part: Callable[[ir.Expr, ir.Expr, ir.Expr], None]) -> None:
-        """Emits a loop over so many parts of each block of rows: `part` takes group, block and index."""
+        """Emit a loop over `parts` parts of each block of rows; `part` gets group, block and index."""
 
         def one(task: ir.Expr) -> None:
             row, index = T.Bind(tirx.floordiv(task, parts)), T.Bind(tirx.floormod(task, parts))
@@ -152,7 +152,7 @@ class Cut:
         each(self.product.groups * self.blocks * parts, parallel, one)
 
     def panel(self, group: ir.Expr, block: ir.Expr, panel: ir.Expr, begin: Begin) -> None:
-        """Emits the tiles of a block of rows by a panel; a group's last is code of its own where it is narrower."""
+        """Emit the tiles of a block of rows by a panel, with separate code for a narrower last panel."""
         kinds = [(self.width, self.width)] if self.full_panels else []
         kinds += [(self.tail_width, self.columns % self.width)] if self.tail_width else []
         column = T.Bind(panel * self.width)

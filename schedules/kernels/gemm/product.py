@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution or linear layer with constant weights as a matrix product a group, whatever its arithmetic.
+"""Convolutions and linear layers with constant weights as matrix products, one per group, of any dtype.
 
 `product_float` and `product_s8` say which workloads are products, and what follows the sums.
 """
@@ -29,7 +29,7 @@ Misfit = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Product:
-    """One matrix product a group.
+    """A matrix product for each group of a convolution or linear layer.
 
     Attributes:
         rows: The matrix A of the first group.
@@ -54,24 +54,24 @@ class Product:
         return f"{groups}{self.rows.count} x {self.rows.depth} x {self.columns}"
 
     def target(self, row: ir.Expr) -> ir.Expr:
-        """Where row `row` of the result begins."""
+        """Return the offset of the start of row `row` of the result."""
         return self.output.offset(row) if self.output else row * (self.groups * self.columns)
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of all groups."""
+        """Number of multiply-accumulates in all groups."""
         return self.rows.count * self.columns * self.rows.depth * self.groups
 
 
 def linear(workload: Workload) -> Product:
-    """The product of a linear layer: all leading dimensions of the data are rows."""
+    """Return the product of a linear layer, whose rows are all leading dimensions of the data."""
     depth, columns = workload.operands[-1].shape
     rows = math.prod(workload.operands[0].shape) // depth
     return Product(implicit.linear(rows, depth), columns, 1, 0, None)
 
 
 def convolution(workload: Workload, pad: Pad | None) -> Product:
-    """The products of a convolution of data with that border, one a group."""
+    """Return the products of a convolution of data with a border `pad`, one per group."""
     x, w = workload.operands
     window = Convolution.of(workload)
     images, height, width, channels = pad.padded(x.shape) if pad else x.shape
@@ -86,7 +86,7 @@ def convolution(workload: Workload, pad: Pad | None) -> Product:
 
 
 def transposed_convolution(workload: Workload, zero: int) -> tuple[Product, ...] | Misfit:
-    """The products of a transposed convolution, one a phase of its outputs; what is no data counts as `zero`."""
+    """Return the products of a transposed convolution, one per phase; the border's value is `zero`."""
     x, w = workload.operands
     geometry = Geometry.read(x.shape, w.shape, dict(workload.attributes))
     problem = transposed_phases.problem(geometry)
@@ -100,7 +100,7 @@ def transposed_convolution(workload: Workload, zero: int) -> tuple[Product, ...]
 
 
 def layout_misfit(workload: Workload) -> Misfit | None:
-    """Why a convolution's layout is no product."""
+    """Return why a convolution's layouts are not supported, or None for NHWC and OHWI."""
     layouts = Convolution.of(workload).layouts
     if layouts not in (("NHWC", "OHWI", "NHWC"), ("NHWC", "OHWI", "")):
         return "layout is not channels-last", "NHWC, OHWI", ", ".join(layouts)
@@ -108,7 +108,7 @@ def layout_misfit(workload: Workload) -> Misfit | None:
 
 
 def weights_by_column(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
-    """The weights [groups, columns, depth], k in the order of the rows' segments."""
+    """Return the weights as [groups, columns, depth], with k in the order of the rows' segments."""
     w = constants[workload.operands[-1].index]
     if w.ndim == 2:  # of a linear layer, [depth, columns]
         return np.ascontiguousarray(w.T)[None]
@@ -118,6 +118,6 @@ def weights_by_column(workload: Workload, constants: Sequence[Array], product: P
 
 
 def reordered(weights: Array, order: Array) -> Array:
-    """Weights [groups, columns, depth] as [groups, columns, packed depth], k in that order."""
+    """Return weights [groups, columns, depth] with k in the order given, zero where it is `NOTHING`."""
     zero = np.zeros((), weights.dtype)
     return np.where(order == NOTHING, zero, weights[..., np.maximum(order, 0)])

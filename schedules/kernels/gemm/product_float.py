@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which float workloads are products: operands of one float dtype, or int8 weights and float data, and float steps.
+"""Parsing of float workloads as matrix products: operands of one float dtype, or float data and int8 weights.
 
 Sums and steps are float32 whatever the operands: a workload of 16-bit floats, or of int8 weights, is read as the
 float32 product that it is but for its dtypes.
@@ -45,7 +45,7 @@ SCALE = "scale"
 
 
 def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Rejection:
-    """Reads a float32 workload of `COMPOSITES`, or a transposed convolution, which is several products.
+    """Parse a float32 workload of `COMPOSITES`, or a transposed convolution, which is several products.
 
     Args:
         workload: Any.
@@ -62,7 +62,7 @@ def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Reject
 
 
 def product_of(workload: Workload, kernel: str) -> Product | Rejection:
-    """Reads a float32 workload of `COMPOSITES`.
+    """Parse a float32 workload of `COMPOSITES`.
 
     Args:
         workload: Any.
@@ -85,7 +85,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
 
 
 def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Rejection:
-    """Reads a linear layer or convolution with constant weights, of operands of one 16-bit dtype.
+    """Parse a linear layer or convolution with constant weights, whose operands have one 16-bit dtype.
 
     Args:
         workload: Any.
@@ -110,7 +110,7 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Rej
 
 
 def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Product | Rejection:
-    """Reads a linear layer of int8 weights and data of the given dtype."""
+    """Parse a linear layer of int8 weights and data of the given dtype."""
     if workload.composite != WEIGHT_ONLY:
         return Rejection(kernel, "composite is no product of int8 weights", WEIGHT_ONLY, workload.composite)
     dtypes = [operand.dtype for operand in workload.operands]
@@ -122,7 +122,7 @@ def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Produc
 
 
 def in_full(workload: Workload) -> Workload:
-    """The same in float32, without the steps that rounding and scales need; itself if it is float32."""
+    """Return the same workload in float32, without steps for casts and weight scales."""
     if workload.composite in (*COMPOSITES, TRANSPOSED):
         return workload
     return replace(
@@ -135,12 +135,12 @@ def in_full(workload: Workload) -> Workload:
 
 
 def weights_by_group(workload: Workload, constants: Sequence[Array], product: Product) -> Array:
-    """The weights [groups, depth, columns], k in the order of the rows' segments."""
+    """Return the weights as [groups, depth, columns], with k in the order of the rows' segments."""
     return weights_by_column(workload, constants, product).transpose(0, 2, 1)
 
 
 def bias_of(workload: Workload, constants: Sequence[Array], columns: int) -> Array:
-    """The bias [columns], once again for each run of output channels; zeros if there is none."""
+    """Return the bias [columns], repeated for each run of output channels; zeros if there is none."""
     step = workload.step("bias")
     if step is None or step.operand is None:
         return np.zeros(columns, np.float32)
@@ -149,7 +149,7 @@ def bias_of(workload: Workload, constants: Sequence[Array], columns: int) -> Arr
 
 
 def scales_of(workload: Workload, constants: Sequence[Array], columns: int) -> Array:
-    """The scale of each column's int8 weights, float32 [columns]."""
+    """Return the scale of each column's int8 weights, float32 [columns]."""
     step = workload.step(SCALE)
     if step is None or step.operand is None:
         raise ValueError(f"{workload.composite} has no step {SCALE!r}")

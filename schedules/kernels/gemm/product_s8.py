@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the int8 kernels share: a convolution or linear layer as a matrix product, and what follows it.
+"""Parsing of integer workloads as matrix products, and the constants of what follows their sums.
 
 A workload's integers are the graph's own: accumulators of int8 weights and 8-bit data, plus an offset a column (bias
 and zero points), requantised. uint8 data is read as int8 with its top bit flipped, data - 128, and the difference
@@ -38,7 +38,7 @@ TRANSPOSED = "arm.conv2d_transpose_s8"
 
 
 def misfit_of(workload: Workload) -> Misfit | None:
-    """Why a workload is no integer product."""
+    """Return why a workload is no supported integer product, or None."""
     x, w = workload.operands
     requantize, offset = workload.step("requantize"), workload.step("offset")
     misfit = requantize_step.misfit(workload)
@@ -77,7 +77,7 @@ FLIP = 128
 
 @dataclass(frozen=True, kw_only=True)
 class IntegerProduct(Product):
-    """A product of 8-bit data by int8 weights, and what becomes of its sums.
+    """A product of 8-bit data by int8 weights, with its requantisation.
 
     Attributes:
         data: Shape of the data, padded where `pad` says so.
@@ -100,7 +100,7 @@ class IntegerProduct(Product):
 
 @lru_cache(1024)  # each tile's estimate reads its workload
 def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] | Rejection:
-    """Reads a workload of `COMPOSITES`, or a transposed convolution, which is several products; with its residual.
+    """Parse a workload of `COMPOSITES`, with its residual; a transposed convolution is several products.
 
     Args:
         workload: Any.
@@ -135,7 +135,7 @@ def _with_residual(
 
 
 def product_of(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
-    """Reads a workload of `COMPOSITES`.
+    """Parse a workload of `COMPOSITES`.
 
     Args:
         workload: Any.
@@ -192,7 +192,7 @@ def _of_data(
 def offsets_and_multipliers(
     workload: Workload, constants: Sequence[Array], product: IntegerProduct
 ) -> tuple[Array, Array]:
-    """What accumulators start from, int32, and their multipliers, as float32; both [groups * columns]."""
+    """Return the initial accumulators (int32) and the multipliers (as float32), [groups * columns]."""
     total = product.groups * product.columns
     offset = np.zeros(total, np.int64)
     step = workload.step("offset")
@@ -214,7 +214,7 @@ def _by_column(values: Array, columns: int) -> Array:
 
 
 def padding_cost(product: IntegerProduct) -> Cost:
-    """Instructions of the padded copy, if there is one: a load and a store a vector."""
+    """Return the cost of the padded copy of the data, if there is one: a load and a store per vector."""
     if product.pad is None:
         return Cost()
     vectors = math.prod(product.data) / VECTOR
@@ -222,7 +222,7 @@ def padding_cost(product: IntegerProduct) -> Cost:
 
 
 def flip(value: ir.Expr, flipped: bool) -> ir.Expr:
-    """A vector of data as int8: uint8 with its top bit flipped."""
+    """Reinterpret a vector of data as int8; of uint8 data, with the top bit flipped."""
     if not flipped:
         return value
     lanes = str(value.ty.dtype).rpartition("x")[2]

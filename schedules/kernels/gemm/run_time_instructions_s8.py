@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instructions that multiply packed vectors of two int8 matrices of run time: SMMLA, SDOT, or SMULL and SMLSL.
+"""Instructions for products of two packed int8 run-time matrices: SMMLA, SDOT, or SMULL and SMLSL.
 
 A vector holds 16 / step lines by step k. On cores without dotprod it is 16 k of one line, and accumulators hold four
 partial sums of one output. Two products of any int8 fit 16 bits where one is subtracted, and not where both are added:
@@ -42,7 +42,7 @@ def _as_it_is(value: ir.Expr) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction that multiplies packed lines.
+    """An instruction that multiplies packed lines (rows of A by columns of B).
 
     Attributes:
         name: Its mnemonic.
@@ -75,12 +75,12 @@ class Instruction:
 
     @property
     def lines(self) -> int:
-        """Lines of a vector."""
+        """Number of lines in a packed vector."""
         return VECTOR // self.step
 
     @property
     def partial(self) -> bool:
-        """Whether an accumulator is the four partial sums of one output."""
+        """Whether an accumulator holds four partial sums of one output."""
         return self.lines == 1
 
 
@@ -137,6 +137,6 @@ SMLSL = Instruction(
 
 
 def units_of(core: Core) -> tuple[Instruction, ...]:
-    """Those worth considering on a core."""
+    """Return the instructions worth considering on a core."""
     found = tuple(unit for unit in (SMMLA, SDOT) if unit.feature in core.features)
     return found or ((SMLSL,) if core.neon else ())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A product of two 8-bit tensors of run time, as a batch of matrices that lie where they lie.
+"""Batched int8 matmul of two run-time tensors over strided operands.
 
 Axes may be permuted before the product, and leading axes broadcast: both are but strides. uint8 data has its top bit
 flipped, and its zero point 128 less.
@@ -50,7 +50,7 @@ class Product:
 
 
 def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
-    """Where matrices A and B of result `index` begin."""
+    """Return the offsets of matrices A and B for result `index` of the batch."""
     found: list[ir.Expr] = [i64(0), i64(0)]
     for size, steps in zip(reversed(product.lead), reversed(product.steps), strict=True):
         at = tirx.floormod(index, size)
@@ -60,7 +60,7 @@ def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
 
 
 def product_of(workload: Workload, kernel: str) -> Product | Rejection:
-    """Reads a workload of `COMPOSITE`.
+    """Parse a workload of `COMPOSITE`.
 
     Args:
         workload: Any.

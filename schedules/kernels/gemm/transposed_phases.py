@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transposed convolution as ordinary ones, each with its own share of the kernel and its own share of the outputs.
+"""Decomposition of a transposed convolution into ordinary ones, each with some kernel taps and some outputs.
 
 Nothing is computed that is not needed, and no zeros are put between the inputs. Phases of columns that meet the same
 inputs, as all do where the kernel is as wide as the stride, are neighbours in the output and become one product.
@@ -25,7 +25,7 @@ MOST = 16
 
 @dataclass(frozen=True)
 class Part:
-    """One ordinary convolution.
+    """One ordinary convolution of the decomposition.
 
     Attributes:
         rows: The matrix A, in data that is padded.
@@ -39,7 +39,7 @@ class Part:
 
 
 def problem(geometry: Geometry) -> tuple[str, str, str] | None:
-    """Why there are no parts: reason, limit and actual value."""
+    """Return why a transposed convolution is not decomposed (reason, limit and actual value), or None."""
     if geometry.groups > 1:
         return "channels are in groups", "1 group", str(geometry.groups)
     if not all(phase.taps for axis in geometry.axes for phase in axis.phases()):
@@ -49,14 +49,14 @@ def problem(geometry: Geometry) -> tuple[str, str, str] | None:
 
 
 def pad_of(geometry: Geometry, value: float) -> Pad | None:
-    """The border of the data that some output meets."""
+    """Return the border that the ordinary convolutions read around the data; None if they read none."""
     (top, bottom), (left, right) = (axis.border() for axis in geometry.axes)
     border = (top, left, bottom, right)
     return Pad.spatial(border, value) if any(border) else None
 
 
 def parts(geometry: Geometry) -> tuple[Part, ...]:
-    """All of them; together they make the output."""
+    """Return the ordinary convolutions, which together compute all outputs."""
     rows, columns = geometry.axes
     images, _, _, channels = geometry.data
     pad = pad_of(geometry, 0)
@@ -81,7 +81,7 @@ def parts(geometry: Geometry) -> tuple[Part, ...]:
 
 
 def weights_of(w: Array, kernels: Kernels) -> Array:
-    """The weights of a part, [columns, depth], from those of `Geometry`."""
+    """Return the weights of a part, [columns, depth], from weights of the shape that `Geometry` describes."""
     chosen = [w[:, list(down)][:, :, list(across)].reshape(len(w), -1) for down, across in kernels]
     return np.concatenate(chosen)
 

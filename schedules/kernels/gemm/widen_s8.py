@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""int8 weights to floats: a panel of them goes to scratch memory, where the tiles of a task read it."""
+"""Conversion of a panel of int8 weights to floats in scratch memory, where the tiles of a task read it."""
 
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
@@ -21,7 +21,7 @@ float16: two SSHLL, two SCVTF, an STP; and their share of the loop of two regist
 
 
 def widen(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, count: int) -> None:
-    """Emits the conversion of `count` elements, a multiple of four, or eight for float16.
+    """Emit the conversion of `count` elements: a multiple of four, or of eight for float16.
 
     Args:
         source: Flat int8.

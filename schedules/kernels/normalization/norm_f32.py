@@ -45,7 +45,7 @@ BETWEEN = 40
 
 @dataclass(frozen=True)
 class Params:
-    """How the work is spread.
+    """Parameters of the kernel.
 
     Attributes:
         parallel: Whether rows are spread over the runtime's threads.
@@ -56,7 +56,7 @@ class Params:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that are normalised.
+    """The rows that are normalised, and epsilon.
 
     Attributes:
         count: How many.

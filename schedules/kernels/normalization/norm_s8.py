@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer norm and RMS norm of 8-bit rows, to the bit as the numerics `qdq` defines them.
+"""Layer norm and RMS norm of 8-bit rows, bit-exact to the numerics `qdq`.
 
 A row is read twice from L1: once for the sums of its values and of their squares, in integers; once to be normalised,
 four values a vector, and requantised by conversion, which is exact for any value. The few scalars between are in
@@ -32,7 +32,7 @@ LANES = 4
 
 
 def sums_of(source: tirx.Buffer, start: ir.Expr, length: int, *, dot: bool) -> tuple[ir.Expr, ir.Expr]:
-    """Sums of the values, less 128 if they are uint8, and of their squares: int32."""
+    """Emit the sums of a row's values (less 128 for uint8) and of their squares, int32."""
     sums = T.alloc_buffer((2 * LANES,), "int32", layout=None)
     for part in range(2):
         store(sums, tirx.Broadcast(tirx.IntImm("int32", 0), LANES), i64(part * LANES), LANES)
@@ -91,7 +91,7 @@ BETWEEN = 30
 
 @dataclass(frozen=True)
 class Params:
-    """How the work is done.
+    """Parameters of the kernel.
 
     Attributes:
         dot: Whether sums are taken by SDOT.
@@ -104,7 +104,7 @@ class Params:
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that are normalised.
+    """The rows that are normalised, and the norm's parameters.
 
     Attributes:
         count: How many.

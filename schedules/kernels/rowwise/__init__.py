@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels share that compute row by row: normalization and softmax."""
+"""Modules that the row-by-row kernels share: normalization and softmax."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kernels that go row by row have in common of their contract: what they take, and when threads pay."""
+"""The kernel interface of row-by-row kernels: which workloads they take, and when threads pay."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -18,15 +18,15 @@ class Rows(Protocol):
 
     @property
     def count(self) -> int:
-        """How many."""
+        """Number of rows."""
 
     @property
     def length(self) -> int:
-        """Of each."""
+        """Elements of a row."""
 
 
 def matched(kernel: str, core: Core, rows: Rows | Rejection, what: str) -> Match | Rejection:
-    """What `matches` answers, of rows that were read, or of why there are none.
+    """Return a kernel's answer for rows that were parsed, or for the rejection in their place.
 
     Args:
         kernel: Who is asked.
@@ -44,7 +44,7 @@ def matched(kernel: str, core: Core, rows: Rows | Rejection, what: str) -> Match
 def refused(
     workload: Workload, kernel: str, what: str, composites: Collection[str], dtypes: Collection[str]
 ) -> Rejection | None:
-    """Why a workload has no rows for a kernel, if so.
+    """Return why a row-by-row kernel does not take a workload, or None.
 
     Args:
         workload: Any.
@@ -65,5 +65,5 @@ def refused(
 
 
 def spread(params: Params, rows: Rows, cycles: float) -> Params:
-    """The parameters of a call of so many cycles, with threads where it is long enough and has rows to share."""
+    """Return the parameters with `parallel` set if the call is long enough and has several rows."""
     return replace(params, parallel=rows.count > 1 and cycles >= threads.PARALLEL_CYCLES)

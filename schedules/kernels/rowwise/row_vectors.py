@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of any length as whole vectors: the last one overlaps the one before it where the lanes do not divide a row.
+"""Vector loops over rows of any length; the last vector overlaps the one before it where lanes do not divide the row.
 
 What is summed up counts the lanes of the overlap once; what is stored is stored twice, the same. A row that is shorter
 than a vector goes through a copy.
@@ -21,7 +21,7 @@ PARTS = 4
 
 
 def starts(length: int, lanes: int) -> tuple[int, ...]:
-    """First element of each vector of a row."""
+    """Return the first element of each vector of a row."""
     last = (max(0, length - lanes),) if length % lanes else ()
     return (*range(0, length - lanes + 1, lanes), *last)
 
@@ -29,7 +29,7 @@ def starts(length: int, lanes: int) -> tuple[int, ...]:
 def staged(
     data: tirx.Buffer, at: ir.Expr, length: int, lanes: int, rest: float, dtype: str = ""
 ) -> tuple[tirx.Buffer, ir.Expr]:
-    """Where a row lies from which whole vectors can be read: (buffer, offset); filled up with `rest` if it is short.
+    """Return a buffer and offset from which whole vectors of a row can be read; a short row is filled with `rest`.
 
     It is copied if it is short, or if `dtype` is another than the data's.
     """
@@ -43,7 +43,7 @@ def staged(
 
 
 def fresh(vector: ir.Expr, count: int, rest: float) -> ir.Expr:
-    """The vector with `rest` in all lanes but the last `count`, which no vector before it had."""
+    """Replace all lanes by `rest`, except the last `count`, which no earlier vector contained."""
     lanes = lanes_of(vector)
     if count == lanes:
         return vector
@@ -60,7 +60,7 @@ def each(
     *,
     apart: int = 0,
 ) -> None:
-    """Emits `step` for every vector of a row: (first element, index, lanes that no vector before it had).
+    """Emit `step` for every vector of a row: (first element, index, lanes that no earlier vector contained).
 
     Args:
         length: Of the row.
@@ -94,7 +94,7 @@ def reduced(
     *,
     apart: int = 0,
 ) -> ir.Expr:
-    """Emits a reduction of a row of float32 by `PARTS` partial results, and their join: float32x4.
+    """Emit a float32 reduction of a row in `PARTS` partial results, and their combination: float32x4.
 
     The order is the same on every machine and thread count: lane l of part u takes elements 16 i + 4 u + l.
 
@@ -126,6 +126,6 @@ def reduced(
 
 
 def total(vector: ir.Expr) -> ir.Expr:
-    """(v0 + v1) + (v2 + v3)."""
+    """Emit (v0 + v1) + (v2 + v3)."""
     lanes = [tirx.Shuffle([vector], [lane]) for lane in range(LANES)]
     return T.Bind((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]))

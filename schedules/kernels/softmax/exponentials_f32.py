@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row of a softmax in binary32: its greatest value, then the powers of two and their sum.
+"""Exponentials of one softmax row in binary32: the row's maximum, then the powers and their sum.
 
 Both go through the row as `row_vectors.reduced` does, in an order that no machine or thread count changes.
 """
@@ -22,7 +22,7 @@ PAIR = 2
 
 
 def greatest(source: tirx.Buffer, at: ir.Expr, vectors: int) -> ir.Expr:
-    """Emits the greatest of `4 * vectors` elements from `at`: float32, NaN if one is."""
+    """Emit the maximum of `4 * vectors` elements from `at`: float32, NaN if an element is NaN."""
 
     def step(part: ir.Expr, first: ir.Expr, _fresh: int) -> ir.Expr:
         return _greater(part, load(source, at + first, LANES))
@@ -42,7 +42,7 @@ def powers(
     base_e: bool,
     v: Vector | None = None,
 ) -> ir.Expr:
-    """Emits target = b**(source - top), and the sum of what is stored; inside of `pin.pins`.
+    """Emit target = b**(source - top), and return the sum of the stored values; to be called inside `pin.pins`.
 
     LLVM would unroll the loop for cores that issue in order, and bring so much forward that it is on the stack.
 

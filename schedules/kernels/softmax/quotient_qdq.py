@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a softmax of 8-bit rows as the numerics `qdq` defines it: shares of a sum by division.
+"""Final division of an 8-bit softmax, as the numerics `qdq` defines it.
 
     y = saturate(rne(fl(e[d] / fl(fl(S) * ys))) + zy)
 
@@ -30,7 +30,7 @@ SCALES = (2.0**-40, 2.0**40)
 def sixteen(
     total: ir.Expr, scale: float, zero_point: int, dtype: str
 ) -> Callable[[Sequence[ir.Expr]], ir.Expr]:
-    """Emits what a row has in common, and returns what makes 16 results of four int32x4 exponentials.
+    """Emit the per-row code; return the function that emits 16 results from four int32x4 exponentials.
 
     Args:
         total: Their sum, int64.
@@ -53,7 +53,7 @@ def sixteen(
 
 
 def division(by: ir.Expr, *, exact: bool) -> Callable[[ir.Expr], ir.Expr]:
-    """X / by of float32x4 x: by FDIV if `exact`, else by what equals it where nothing underflows or overflows."""
+    """Return a function that emits x / by: with FDIV if `exact`, else an equal form without over- or underflow."""
     divisor = tirx.Broadcast(by, LANES)
     if exact:
         return lambda x: tirx.Div(x, divisor)

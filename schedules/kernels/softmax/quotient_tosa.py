@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a softmax of 8-bit rows as the numerics `tosa` defines it: shares of a sum by its reciprocal.
+"""Final division of an 8-bit softmax, as the numerics `tosa` defines it: a multiplication by the sum's reciprocal.
 
 The reciprocal is found once a row, in general registers; a share of four is a product, a shift by the row's amount,
 and a RESCALE.
@@ -25,7 +25,7 @@ BITS = SHARE_BITS + 2
 def sixteen(
     total: ir.Expr, reciprocals: tirx.Buffer, scale: Scale, to: Requantization
 ) -> Callable[[Sequence[ir.Expr]], ir.Expr]:
-    """Emits what a row has in common, and returns what makes 16 results of four int32x4 exponentials.
+    """Emit the per-row code; return the function that emits 16 results from four int32x4 exponentials.
 
     Args:
         total: Their sum, int64, below 2**31.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of float32 or float16 rows: the greatest value, the powers of distances from it, their sum, one division.
+"""Softmax of float32 or float16 rows: maximum, exponentials of the distances from it, their sum, one division.
 
 A row whose length 4 does not divide, or of float16, goes through a copy in float32, filled up with what has no share;
 a float16 result is rounded once, 2**-11 of it or, below 2**-14, 2**-25. With eps = 2**-24 and d the
@@ -45,7 +45,7 @@ BETWEEN = 40
 
 @dataclass(frozen=True)
 class Params:
-    """How the work is spread.
+    """Parameters of the kernel.
 
     Attributes:
         parallel: Whether rows are spread over the runtime's threads.

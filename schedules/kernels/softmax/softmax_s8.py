@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of 8-bit rows, to the bit as a numerics defines it.
+"""Softmax of 8-bit rows, bit-exact to either numerics.
 
     d = max - q;  S = sum of e[d];  y = e[d] / S in units of the result
 
@@ -52,7 +52,7 @@ def _vectors(data: tirx.Buffer, at: ir.Expr, length: int, step, rest: float) -> 
 
 
 def greatest(data: tirx.Buffer, at: ir.Expr, length: int) -> ir.Expr:
-    """The greatest value of a row."""
+    """Emit the maximum of a row."""
     dtype = str(data.dtype)
     least = int(np.iinfo(dtype).min)
     top = T.alloc_buffer((VECTOR,), dtype, layout=None)
@@ -68,7 +68,7 @@ def greatest(data: tirx.Buffer, at: ir.Expr, length: int) -> ir.Expr:
 
 
 def distances(data: tirx.Buffer, at: ir.Expr, length: int, top: ir.Expr) -> tirx.Buffer:
-    """Each value's distance from the greatest, uint8, filled up to whole vectors."""
+    """Emit each value's distance from the maximum, uint8, padded to whole vectors."""
     found = T.alloc_buffer((-(-length // VECTOR) * VECTOR,), "uint8", layout=None)
     highest = tirx.Broadcast(tirx.reinterpret("uint8", top), VECTOR)
 
@@ -82,7 +82,7 @@ def distances(data: tirx.Buffer, at: ir.Expr, length: int, top: ir.Expr) -> tirx
 def entries(
     distances: tirx.Buffer, length: int, table: tirx.Buffer, total: tirx.Buffer, *, gather: bool
 ) -> tirx.Buffer:
-    """The table entry of each value, int32, filled up to whole vectors; adds S to `total`, int64 [1]."""
+    """Emit each value's table entry, int32, padded to whole vectors; add their sum S to `total`, int64 [1]."""
     kept = T.alloc_buffer((-(-length // VECTOR) * VECTOR,), "int32", layout=None)
 
     def add(first: ir.Expr, count: int) -> None:
@@ -155,7 +155,7 @@ store of 16."""
 
 @dataclass(frozen=True)
 class Params:
-    """How the work is spread.
+    """Parameters of the kernel.
 
     Attributes:
         parallel: Whether rows are spread over the runtime's threads.
@@ -168,7 +168,7 @@ class Params:
 
 @dataclass(frozen=True)
 class Rows:
-    """A softmax along the last axis.
+    """The rows of a softmax along the last axis, and its output quantisation.
 
     Attributes:
         count: How many.

@@ -40,7 +40,7 @@ def is_staged(segments: Segments) -> bool:
 
 
 def order(segments: Segments) -> Array:
-    """For each k of a packed row which it is, counted through the segments, or `NOTHING`; a multiple of eight long."""
+    """Return the k index of each element of a packed row, or `NOTHING`; the length is a multiple of eight."""
     if is_staged(segments):
         depth = sum(length for _, length in segments)
         return np.concatenate([np.arange(depth), np.full(-depth % LANES, NOTHING)])

@@ -61,12 +61,12 @@ def check_registers(rows: int, vectors: int) -> None:
 
 
 def steps_of(length: int) -> int:
-    """Vectors of a row of A that a segment takes; the last reaches back. Of less than a vector each k is its own."""
+    """Return the vectors of a segment, the last of which may overlap; a segment below a vector takes single k."""
     return -(-length // LANES) if length >= LANES else length
 
 
 def order(segments: Sequence[tuple[int, int]]) -> Array:
-    """For each row of a panel of B which k it holds, counted through the segments, or `NOTHING`."""
+    """Return the k index of each row of a panel of B, counted through the segments, or `NOTHING`."""
     found, first = [], 0
     for _, length in segments:
         k = np.arange(first, first + length)

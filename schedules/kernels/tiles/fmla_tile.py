@@ -33,12 +33,12 @@ guides, ASIMD FP multiply accumulate)."""
 
 
 def registers(rows: int, vectors: int) -> int:
-    """Those of a tile: its accumulators, its vectors of A and those of B."""
+    """Count a tile's vector registers: accumulators, vectors of A, and vectors of B."""
     return rows * vectors + rows + STREAMING_REGISTERS
 
 
 def fits(rows: int, vectors: int, core: Core) -> bool:
-    """Whether what LLVM makes of a tile for a core keeps off the stack."""
+    """Whether LLVM compiles the tile for a core without spills."""
     return registers(rows, vectors) + BROUGHT_FORWARD.get(core.llvm_cpu, 0) <= REGISTERS
 
 
@@ -60,7 +60,7 @@ def instructions(rows: int, vectors: int, segments: Sequence[tuple[int, int]]) -
 
 
 def unrolled(length: int) -> tuple[int, int]:
-    """How the vectors of a segment form a loop: vectors an iteration, iterations, 0 for no loop.
+    """Return the loop over a segment's vectors: vectors per iteration, and iterations (0 for no loop).
 
     The sum's order follows from it: iteration i takes vectors i, i + iterations, i + 2 * iterations, ...
     """
@@ -70,7 +70,7 @@ def unrolled(length: int) -> tuple[int, int]:
 
 
 def order(segments: Sequence[tuple[int, int]]) -> list[int]:
-    """k, counted through the segments, in the order of the sum: that of the rows of a panel of B."""
+    """Return k, counted through the segments, in the order of the sum, which is that of a panel's rows."""
     found: list[int] = []
     first = 0
     for _, length in segments:
@@ -108,7 +108,7 @@ def multiply(
     b_panel: ir.Expr,
     start: Sequence[ir.Expr],
 ) -> tirx.Buffer:
-    """Emits the sum over k of one tile.
+    """Emit one tile's sum over k.
 
     The accumulators are touched only by whole vectors at constant offsets, so that LLVM keeps them in registers.
 
@@ -143,7 +143,7 @@ def multiply(
 
 
 def runs(segments: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Segments of one length at equal distances, as one loop: (first offset, distance, how many, length)."""
+    """Return runs of equally long, equally spaced segments: (first offset, distance, number, length)."""
     found: list[tuple[int, int, int, int]] = []
     for offset, length in segments:
         if found:
@@ -156,7 +156,7 @@ def runs(segments: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]
 
 
 def pieces(length: int, done: int) -> list[tuple[int, range]]:
-    """Vectors of a row that cover its k from `done` on, in order: (first k, lanes that are new).
+    """Return the vectors that cover a row's k from `done` on: (first k, lanes not covered before).
 
     Nothing is read past the row's end: where vectors do not fill the rest, one before the last overlaps its neighbours.
     """
@@ -181,7 +181,7 @@ class Tile:
     vectors: int
 
     def segment(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
-        """The sum over one contiguous piece of each row's k."""
+        """Emit the sum over one contiguous segment of each row's k."""
         parts, trips = unrolled(length)
         if trips:
             with T.serial(i64(0), i64(trips)) as trip:
@@ -191,13 +191,13 @@ class Tile:
     def iteration(
         self, rows: Sequence[ir.Expr], distance: int, panel: ir.Expr, parts: int, trip: ir.Expr
     ) -> None:
-        """One iteration of a loop, of so many vectors of each row, which are `distance` vectors apart."""
+        """Emit one loop iteration, of `parts` vectors of each row that are `distance` vectors apart."""
         for part in range(parts):
             at = (trip + part * distance) * LANES
             self.vector(rows, at, panel + (trip * parts + part) * (LANES * self.width), range(LANES))
 
     def rest(self, rows: Sequence[ir.Expr], panel: ir.Expr, length: int) -> None:
-        """What a segment's loop leaves over."""
+        """Emit the sum over the remainder of a segment behind its loop."""
         parts, trips = unrolled(length)
         done = parts * trips * LANES
         if length < LANES:
@@ -209,17 +209,17 @@ class Tile:
 
     @property
     def width(self) -> int:
-        """Columns."""
+        """Width in columns."""
         return self.vectors * LANES
 
     def vector(self, rows: Sequence[ir.Expr], at: ir.Expr, panel: ir.Expr, lanes: Iterable[int]) -> None:
-        """The k steps of some lanes of the vector at `at` of each row; the first meets row `panel` of B."""
+        """Emit the k steps of some lanes of each row's vector at `at`; the first reads B at `panel`."""
         values = [load(self.a, row + at, LANES) for row in rows]
         for index, lane in enumerate(lanes):
             self.step(values, lane, panel + index * self.width)
 
     def step(self, values: Sequence[ir.Expr], lane: int, panel: ir.Expr) -> None:
-        """One k of all rows."""
+        """Emit one k step of all rows."""
         for column in range(self.vectors):
             vector = load(self.b, panel + column * LANES, LANES)
             for row, value in enumerate(values):

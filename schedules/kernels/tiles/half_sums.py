@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The binary32 sums of a tile of binary16 products, in L1: two copies, of which each addition reads one and writes one.
+"""binary32 sums of a tile of binary16 products in L1, double-buffered: an addition reads one copy and writes the other.
 
 Of one copy LLVM would make registers, which there are not.
 """
@@ -16,7 +16,7 @@ PART = 128
 
 
 class Sums:
-    """The sums of one tile."""
+    """The double-buffered binary32 sums of one tile."""
 
     def __init__(self, size: int) -> None:
         """Emits the buffers of `size` sums."""
@@ -24,21 +24,21 @@ class Sums:
         self._buffers = [T.alloc_buffer((2 * part,), "float32", layout=None) for part in self._sizes]
 
     def clear(self, size: int) -> None:
-        """Emits zeros for the first `size` sums, in what the first addition reads."""
+        """Emit zeros for the first `size` sums, in the copy that the first addition reads."""
         for at in range(0, size, LANES):
             self.store(i64(0), at, splat(0.0, "float32", LANES))
 
     @staticmethod
     def copy(added: ir.Expr) -> ir.Expr:
-        """Which copy has the sums after so many additions."""
+        """Return the index of the copy that holds the sums after `added` additions."""
         return T.Bind(added & i64(1))
 
     def load(self, copy: ir.Expr, at: int) -> ir.Expr:
-        """Four sums from `at`."""
+        """Load four sums from index `at`."""
         return load(*self._place(copy, at), LANES)
 
     def store(self, copy: ir.Expr, at: int, value: ir.Expr) -> None:
-        """Four sums to `at`."""
+        """Store four sums at index `at`."""
         buffer, offset = self._place(copy, at)
         store(buffer, value, offset, LANES)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many int8 products are summed in 16 bits: two, unless both could be (-128) * (-128).
+"""How many int8 products may be summed in 16 bits: two, unless both can be (-128) * (-128).
 
 With |w| <= 127 the sum of two is at most 2 * 128 * 127 = 32512 < 2**15; three reach 48768.
 """
@@ -14,6 +14,6 @@ GREATEST = 127
 
 
 def chain_of(workload: Workload) -> int:
-    """2 where the workload's weights are known to stay in [-127, 127], or else 1."""
+    """Return 2 if the workload's weights are known to stay in [-127, 127], else 1."""
     limit = workload.magnitude
     return PAIR if limit is not None and limit.weight <= GREATEST else 1

@@ -65,7 +65,7 @@ def cost(rows: int, columns: int, segments: Sequence[Sequence[Chunk]], chain: in
 
 
 def pairs_fit(weights: Array, segments: Sequence[Sequence[Chunk]]) -> bool:
-    """Whether two products fit 16 bits, whatever the data: weights are int8 [..., packed depth]."""
+    """Whether sums of two products fit 16 bits for any data; weights are int8 [..., packed depth]."""
     for chunk in (chunk for segment in segments for chunk in segment if chunk.size == VECTOR):
         lane = weights[..., chunk.at : chunk.at + VECTOR]
         if np.any((lane[..., :HALF] == LEAST) & (lane[..., HALF:] == LEAST)):
@@ -154,7 +154,7 @@ def multiply(
 
 
 def sums(acc: tirx.Buffer, columns: int, row: int, first: int) -> ir.Expr:
-    """int32x4: the totals of four columns of a row from `first`."""
+    """Emit the totals of four columns of a row from `first`, int32x4."""
     lanes = [acc.vload([i64((row * columns + first + i) * LANES)], "int32x4") for i in range(LANES)]
     return addp(addp(lanes[0], lanes[1]), addp(lanes[2], lanes[3]))
 

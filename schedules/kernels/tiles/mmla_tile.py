@@ -54,7 +54,7 @@ def pack_columns(b: Array, column_pairs: int) -> Array:
 
 
 def in_blocks(values: Array) -> Array:
-    """One value a column, [n], as the accumulators' lanes have them: c0 c1 c0 c1."""
+    """Reorder one value per column, [n], into the order of the accumulators' lanes: c0 c1 c0 c1."""
     return np.repeat(values.reshape(-1, 1, BLOCK), BLOCK, axis=1).ravel()
 
 

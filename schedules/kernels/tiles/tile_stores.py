@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the accumulators of a register tile to rows of bytes: four accumulators at a time make a vector of 16.
+"""Requantised stores of a register tile: four accumulators at a time become a vector of 16 bytes.
 
 Rows of a tile are 16 bytes or eight; of these two make a vector.
 """
@@ -32,7 +32,7 @@ Put = Callable[[ir.Expr, int, int, Sequence[int]], None]
 
 
 def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize, put: Put) -> None:
-    """2 x 2 blocks: the even 16-bit lanes of requantised blocks are the first row of a pair, the odd the second.
+    """Emit the rows of 2 x 2 accumulators, whose even 16-bit lanes are the first row of a pair, the odd the second.
 
     Args:
         acc: Blocks r0c0 r0c1 r1c0 r1c1.
@@ -56,7 +56,7 @@ def of_blocks(acc: Accumulator, pairs: int, vectors: int, requantize: Requantize
 
 
 def of_rows(acc: Accumulator, rows: int, vectors: int, requantize: Requantize, put: Put) -> None:
-    """One row an accumulator: 16 columns of a row, or eight of two, are requantised together.
+    """Emit the rows of one-row accumulators: 16 columns of a row, or eight of two, are requantised together.
 
     Args:
         acc: Four columns of a row.
@@ -81,12 +81,12 @@ def of_rows(acc: Accumulator, rows: int, vectors: int, requantize: Requantize, p
 
 
 def pieces(values: ir.Expr, lanes: int) -> list[ir.Expr]:
-    """What `Put` takes, a piece a row: all, or halves."""
+    """Split a vector of 16 bytes into one piece per row: the whole vector, or its halves."""
     return [values] if lanes == VECTOR else [low(values), high(values)]
 
 
 def load_part(source: tirx.Buffer, at: ir.Expr, count: int, lanes: int) -> ir.Expr:
-    """`lanes` elements from `at`, of which only the first `count` may be read."""
+    """Load `lanes` elements from `at`, of which only the first `count` may be read from memory."""
     if count == lanes:
         return load(source, at, lanes)
     stage = T.alloc_buffer((lanes,), source.dtype, layout=None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Winograd's minimal filtering F(m x m, 3 x 3): its transforms, of weights in float64 and of vectors as instructions.
+"""Winograd's minimal filtering F(m x m, 3 x 3): transforms of weights in float64, and of data as vector code.
 
     Y = A^T [ (G w G^T) * (B^T d B) ] A        * is elementwise, and a matrix product over the channels
 
@@ -39,7 +39,7 @@ Line = Callable[[Sequence[ir.Expr]], list[ir.Expr]]
 
 @dataclass(frozen=True)
 class Transform:
-    """F(m x m, 3 x 3).
+    """The transform F(m x m, 3 x 3).
 
     Attributes:
         outputs: m, 2 or 4.
@@ -49,22 +49,22 @@ class Transform:
 
     @property
     def size(self) -> int:
-        """Inputs of a line, and products of it."""
+        """Inputs of a tile's row or column: m + 2."""
         return self.outputs + TAPS - 1
 
     @property
     def input_parts(self) -> tuple[Sequence[int], ...]:
-        """Rows of B^T d B by those whose halfway numbers fit the registers together."""
+        """Rows of B^T d B, in parts whose intermediate values fit the registers together."""
         return (range(self.size),) if self.outputs == 2 else (range(3), range(3, 6))
 
     @property
     def output_parts(self) -> tuple[Sequence[int], ...]:
-        """The same of A^T m A: of m = 4, the rows of sums and those of differences."""
+        """Rows of A^T m A, in such parts; for m = 4 the rows of sums, and those of differences."""
         return (range(self.outputs),) if self.outputs == 2 else ((0, 2), (1, 3))
 
     @property
     def points(self) -> tuple[float, ...]:
-        """Where it interpolates, but for infinity."""
+        """The finite interpolation points; infinity is one more."""
         return (0.0, *(sign * point for point in _PAIRS[self.outputs] for sign in (1, -1)))
 
     @property
@@ -91,13 +91,13 @@ class Transform:
         return np.array([*powers, [0.0, 0.0, 1.0]])
 
     def weights(self, w: Array) -> Array:
-        """float32 [O, 3, 3, I] to [size * size, I, O], computed in float64 and rounded once."""
+        """Transform weights float32 [O, 3, 3, I] to [size * size, I, O], computed in float64 and rounded once."""
         wide = np.einsum("ij,ojkc,lk->ilco", self.g, w.astype(np.float64), self.g, optimize=True)
         u: Array = wide.astype(np.float32).reshape(self.size**2, w.shape[3], w.shape[0])
         return u
 
     def input_line(self, d: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """B^T d of `size` vectors of four."""
+        """Emit B^T d of `size` vectors of four."""
         if self.outputs == 2:
             return [T.Bind(value) for value in (d[2] - d[0], d[2] + d[1], d[2] - d[1], d[3] - d[1])]
         first, last = T.Bind(d[4] + d[0]), T.Bind(d[5] + d[1])
@@ -108,7 +108,7 @@ class Transform:
         return [*rows, _fma(d[3], -(_A**2 + _B**2), last)]
 
     def output_line(self, m: Sequence[ir.Expr]) -> list[ir.Expr]:
-        """A^T m of `size` vectors of four."""
+        """Emit A^T m of `size` vectors of four."""
         sums = [T.Bind(m[i] + m[i + 1]) for i in range(1, self.size - 1, 2)]
         differences = [T.Bind(m[i] - m[i + 1]) for i in range(1, self.size - 1, 2)]
         if self.outputs == 2:
@@ -132,7 +132,7 @@ def _fma(x: ir.Expr, by: float, plus: ir.Expr) -> ir.Var:
 def square(
     line: Line, column: Callable[[int], Sequence[ir.Expr]], size: int, parts: Sequence[Sequence[int]]
 ) -> Iterator[tuple[int, list[ir.Expr]]]:
-    """A transform of all columns, then of all rows, inside of `pin.pins`.
+    """Emit the transform of all columns, then of all rows; to be called inside `pin.pins`.
 
     All columns' numbers are more than the registers: they are computed, and what they are of is read, by parts.
 

@@ -135,7 +135,7 @@ def instructions(workload: Workload, params: Params) -> float:
 
 
 def estimate(workload: Workload, params: Params, core: Core) -> float:
-    """Cycles on one core: transforms, products, and the reading of more weights than the kernel has."""
+    """Return the cycles of one call on one core: transforms, products, and reads of the transformed weights."""
     cut = Plan(workload, params)
     segments = ((0, cut.channels),)
     total = sum(

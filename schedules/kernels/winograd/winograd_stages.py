@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages of a convolution by Winograd's transforms: data forth, matrix products, results back."""
+"""The stages of a Winograd convolution: transform of the data, matrix products, transform of the sums."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,7 +29,7 @@ class Stages:
         self.late = any(step.name in activation_f32.FUNCTIONS for step in self.steps)
 
     def numbers(self) -> tuple[tirx.Buffer, tirx.Buffer]:
-        """Room for a block's transformed data and for its sums; in place, the same."""
+        """Allocate a block's transformed data and its sums; with `in_place`, they share one buffer."""
         pitches = (self.cut.input_pitch, self.cut.output_pitch)
         found = [
             T.alloc_buffer((self.cut.params.block * pitch,), "float32", scope="global", layout=None)
@@ -38,7 +38,7 @@ class Stages:
         return found[0], found[-1]
 
     def block(self, first: ir.Expr, numbers: tuple[tirx.Buffer, tirx.Buffer], parallel: bool) -> None:
-        """The tiles of one block, from tile `first`."""
+        """Emit the stages of one block, from tile `first`."""
         cut, (v, m) = self.cut, numbers
         full = cut.params.block
         count = i64(full) if cut.blocks == 1 else T.Bind(tirx.min(i64(full), cut.tiles - first))
@@ -47,7 +47,7 @@ class Stages:
         _over(count, cut.columns, full, parallel, lambda tile, o: self.back(first + tile, tile, o, m))
 
     def forth(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, v: tirx.Buffer) -> None:
-        """Transforms four channels of a tile's data."""
+        """Emit the data transform of four channels of a tile."""
         cut = self.cut
         size, m, (_, height, width, _) = cut.transform.size, cut.params.outputs, cut.padded
         image, row, column = self.where(tile)
@@ -63,7 +63,7 @@ class Stages:
                 store(v, value, to + (i * size + j) * cut.channels, LANES)
 
     def multiply(self, v: tirx.Buffer, m: tirx.Buffer, count: ir.Expr, parallel: bool) -> None:
-        """The matrix products of a block of `count` tiles."""
+        """Emit the matrix products of a block of `count` tiles."""
         cut, width = self.cut, self.cut.params.vectors
         with (T.parallel if parallel else T.serial)(i64(0), i64(cut.products)) as product:
             if cut.full_panels:
@@ -75,7 +75,7 @@ class Stages:
     def panel(
         self, v: tirx.Buffer, m: tirx.Buffer, count: ir.Expr, product: ir.Expr, column: ir.Expr, vectors: int
     ) -> None:
-        """One product of all tiles of a block by one panel of the weights."""
+        """Emit one product of a block's tiles by one panel of the weights."""
         cut, rows = self.cut, self.cut.params.rows
         b = T.Bind((product * cut.columns + column) * cut.channels)
         zero = [tirx.Broadcast(tirx.FloatImm("float32", 0.0), LANES)] * vectors
@@ -100,7 +100,7 @@ class Stages:
                 tiles(T.Bind(whole * rows), cut.tiles % rows)
 
     def back(self, tile: ir.Expr, place: ir.Expr, channel: ir.Expr, m: tirx.Buffer) -> None:
-        """Transforms four channels of a tile's sums and finishes its outputs, those that there are."""
+        """Emit the output transform of four channels of a tile, and the epilogue of its real outputs."""
         _, down, across = self.cut.grid
         _, height, width, _ = self.cut.workload.output_shape
         image, row, column = self.where(tile)
@@ -125,7 +125,7 @@ class Stages:
         m: tirx.Buffer,
         part: tuple[int, int],
     ) -> None:
-        """The first rows and columns of a tile's outputs."""
+        """Emit the epilogue of the first `part` rows and columns of a tile's outputs."""
         cut, (image, row, column) = self.cut, at
         size, step, (_, height, width, _) = cut.transform.size, cut.params.outputs, cut.workload.output_shape
         start = T.Bind(place * cut.output_pitch + channel)
@@ -153,13 +153,13 @@ class Stages:
                     self.pixel(load(self.output, offset(index, j), LANES), offset(index, j))
 
     def pixel(self, value: ir.Expr, offset: ir.Expr) -> None:
-        """The epilogue of four channels, but for the bias."""
+        """Emit the epilogue of four channels of a pixel, without the bias."""
         acc = T.alloc_buffer((LANES,), "float32", layout=None)
         store(acc, value, i64(0), LANES)
         epilogue_f32.finish(self.steps, acc, 0, LANES, self.output, offset, self.residual)
 
     def where(self, tile: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-        """Image, row and column of a tile."""
+        """Return image, row and column of a tile."""
         _, down, across = self.cut.grid
         line = T.Bind(tirx.floordiv(tile, across))
         return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a convolution by Winograd's transforms is cut: tiles, blocks of them, panels of weights, and the sizes of all."""
+"""Tiling of a Winograd convolution: tiles, blocks of tiles, panels of weights, and buffer sizes."""
 
 import math
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ LINE = 16
 
 @dataclass(frozen=True)
 class Params:
-    """How it is computed.
+    """Parameters of a Winograd kernel.
 
     Attributes:
         outputs: Rows and columns of a tile's output, 2 or 4.
@@ -42,51 +42,51 @@ class Params:
 
 @dataclass(frozen=True)
 class Plan:
-    """The sizes that follow from a workload and its parameters."""
+    """The sizes of a Winograd convolution for a workload and parameters."""
 
     workload: Workload
     params: Params
 
     @property
     def transform(self) -> Transform:
-        """F(m x m, 3 x 3)."""
+        """The transform F(m x m, 3 x 3)."""
         return Transform(self.params.outputs)
 
     @property
     def products(self) -> int:
-        """Numbers of a tile and channel."""
+        """Number of matrix products: elements of a transformed tile."""
         return self.transform.size**2
 
     @property
     def channels(self) -> int:
-        """Of the data."""
+        """Number of input channels."""
         return self.workload.operands[0].shape[3]
 
     @property
     def columns(self) -> int:
-        """Channels of the output."""
+        """Number of output channels."""
         return self.workload.output_shape[3]
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """Images, rows and columns of tiles."""
+        """Number of images, and of rows and columns of tiles in each."""
         images, height, width, _ = self.workload.output_shape
         m = self.params.outputs
         return images, -(-height // m), -(-width // m)
 
     @property
     def tiles(self) -> int:
-        """All of them."""
+        """Number of tiles in all images."""
         return math.prod(self.grid)
 
     @property
     def blocks(self) -> int:
-        """Blocks of tiles."""
+        """Number of blocks of tiles."""
         return -(-self.tiles // self.params.block)
 
     @property
     def widths(self) -> tuple[tuple[int, int], ...]:
-        """Of the border that makes the data whole tiles."""
+        """Widths of the border that pads the data to whole tiles, before and after each axis."""
         top, left, _, _ = Convolution.of(self.workload).padding
         _, height, width, _ = self.workload.operands[0].shape
         _, down, across = self.grid
@@ -95,22 +95,22 @@ class Plan:
 
     @property
     def padded(self) -> tuple[int, ...]:
-        """Shape of the data with its border."""
+        """Shape of the padded data."""
         shape = self.workload.operands[0].shape
         return tuple(size + sum(width) for size, width in zip(shape, self.widths, strict=True))
 
     @property
     def full_panels(self) -> int:
-        """Panels of weights that are `params.vectors` wide."""
+        """Number of weight panels that are `params.vectors` wide."""
         return self.columns // (self.params.vectors * LANES)
 
     @property
     def tail_vectors(self) -> int:
-        """Vectors of the last panel, if it is narrower."""
+        """Width of a narrower last panel in vectors; 0 if there is none."""
         return self.columns // LANES % self.params.vectors
 
     def register_tiles(self) -> Iterator[tuple[int, int, int]]:
-        """The kinds of register tile: (rows, vectors, how many)."""
+        """Yield each size of register tile: (rows, vectors, number of tiles)."""
         rows = self.params.rows
         for height, tiles in ((rows, self.tiles // rows), (self.tiles % rows, 1)):
             for vectors, panels in ((self.params.vectors, self.full_panels), (self.tail_vectors, 1)):
@@ -119,12 +119,12 @@ class Plan:
 
     @property
     def by_blocks(self) -> bool:
-        """Whether each block is a task of its own."""
+        """Whether each block is a separate task."""
         return self.params.parallel and self.blocks >= TASK_PARTS
 
     @property
     def in_place(self) -> bool:
-        """Whether a product's sums take the room of the product before, whose data is read no more.
+        """Whether a product's sums overwrite the data of the product before, which is no longer read.
 
         A task's numbers are on top of the arena, once a thread; those of a whole call may find room in it.
         """
@@ -132,20 +132,20 @@ class Plan:
 
     @property
     def input_start(self) -> int:
-        """float32 from a tile's room to its transformed data: in place, the room of the first product's sums."""
+        """Offset of the transformed data in a tile's memory, in float32; with `in_place`, sums come first."""
         return self.channels if self.in_place else 0
 
     @property
     def input_pitch(self) -> int:
-        """float32 from a tile's transformed data to the next's."""
+        """Distance between the transformed data of neighbouring tiles, in float32."""
         return self.input_start + self.products * self.channels + LINE
 
     @property
     def sums(self) -> int:
-        """float32 from a product's sums to the next's."""
+        """Distance between the sums of consecutive products, in float32."""
         return self.channels if self.in_place else self.columns
 
     @property
     def output_pitch(self) -> int:
-        """float32 from a tile's sums to the next's."""
+        """Distance between the sums of neighbouring tiles, in float32."""
         return self.input_pitch if self.in_place else self.products * self.columns + LINE

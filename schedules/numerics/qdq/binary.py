@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions of two tensors.
+"""Elementwise functions of two quantised tensors.
 
     q = saturate(rne(fl(fl(fl(da * sa) op fl(db * sb)) / sc)) + zc)    da = a - za, db = b - zb
 
@@ -44,7 +44,7 @@ _TIR: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
 
 
 def binary(op: Op, a: Floats, b: Floats, y: Quantization, bounds: Bounds = (None, None)) -> Array:
-    """The function of two dequantised tensors, as defined above; they broadcast."""
+    """Compute the function of two dequantised tensors, as defined above; they broadcast."""
     result = getattr(np, op)(a, b)
     return saturate(result / np.float32(y.scale), y.zero_point, *integer_bounds(y, bounds), y.dtype)
 
@@ -56,7 +56,7 @@ def binary_routine(
     y: Quantization,
     bounds: Bounds,
 ) -> Routine:
-    """`binary` of two tensors, at least one of them quantised; a float array is a constant of the routine.
+    """Return the routine of `binary`; at least one operand is quantised, a float array is its constant.
 
     Its attributes are a_scale, a_zero_point, those of b and of y, low and high; a constant operand has none.
 

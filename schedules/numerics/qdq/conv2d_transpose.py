@@ -19,7 +19,7 @@ from schedules.numerics.routine import PRODUCT, Routine, routine
 
 
 def accumulators(x: Array, w: npt.NDArray[np.integer[Any]], x_zero: int, geometry: Geometry) -> Array:
-    """The sums, int64, of data and weights as in `Geometry`."""
+    """Compute the int64 sums; shapes of data and weights as in `Geometry`."""
     rows, columns = geometry.axes
     depth = geometry.data[3] // geometry.groups
     tall, wide = ((a.size - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 for a in (rows, columns))
@@ -41,7 +41,7 @@ def accumulators(x: Array, w: npt.NDArray[np.integer[Any]], x_zero: int, geometr
 def conv2d_transpose_routine(
     geometry: Geometry, x: Quantization, weights: npt.NDArray[np.integer[Any]], dtype: str
 ) -> Routine:
-    """`accumulators`; the weights are its constant."""
+    """Return the routine of `accumulators`; the weights are its constant."""
     data = te.placeholder(geometry.data, x.dtype, "x")
     w = te.placeholder(geometry.weights, str(weights.dtype), "w")
     acc = compute(data, w, geometry, dtype, lambda q: tirx.Cast(dtype, q) - tirx.IntImm(dtype, x.zero_point))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers of data that are quantised at run time, each row or all of them, by constant weights.
+"""Linear layers of dynamically quantised data (one scale and zero point per row, or per tensor) by constant weights.
 
     acc[m, n] = sum over k of (q[m, k] - z[m]) * w[k, n]                int32, exact
     y[m, n]   = fl(fl(fl(acc[m, n]) * s[m]) * scale[n] + bias[n])       the outer fl is one rounding, an FMA's
@@ -23,13 +23,13 @@ REACH = 255
 
 
 def accumulators(q: Array, weights: Array, zero_point: Array) -> Array:
-    """The sums, int64, of [..., M, K] by [K, N]; the zero points broadcast against the data."""
+    """Compute the int64 sums of [..., M, K] by [K, N]; the zero points broadcast against the data."""
     product: Array = (q.astype(np.int64) - zero_point.astype(np.int64)) @ weights.astype(np.int64)
     return product
 
 
 def real(acc: Array, row_scale: Floats, scale: Floats, bias: Floats) -> Floats:
-    """What accumulators stand for, as defined above; all arguments broadcast."""
+    """Dequantise accumulators, as defined above; all arguments broadcast."""
     by_row = acc.astype(np.float32) * row_scale.astype(np.float32)
     return fused(by_row, scale.astype(np.float32), bias.astype(np.float32))
 
@@ -52,7 +52,7 @@ def fused(a: Floats, b: Floats, c: Floats) -> Floats:
 def linear_dynamic_routine(
     shape: Sequence[int], dtype: str, weights: npt.NDArray[np.int8], zero_point: Sequence[int]
 ) -> Routine:
-    """`accumulators`, int32.
+    """Return the routine of `accumulators`, in int32.
 
     Args:
         shape: Of the data, [..., M, K].

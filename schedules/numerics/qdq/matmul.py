@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accumulators of a matrix product of two quantised tensors that are both computed at run time.
+"""Accumulators of a matrix product of two quantised run-time tensors.
 
     acc[i, j] = sum over k of (a[i, k] - za) * (b[k, j] - zb)
 
@@ -16,7 +16,7 @@ from schedules.numerics.routine import PRODUCT, Routine, routine
 
 
 def accumulators(a: Array, b: Array, a_zero: int, b_zero: int) -> Array:
-    """The sums, int64."""
+    """Compute the int64 sums."""
     product: Array = (a.astype(np.int64) - a_zero) @ (b.astype(np.int64) - b_zero)
     return product
 
@@ -24,7 +24,7 @@ def accumulators(a: Array, b: Array, a_zero: int, b_zero: int) -> Array:
 def matmul_routine(
     shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str
 ) -> Routine:
-    """`accumulators` of [..., M, K] and [..., K, N], whose leading axes broadcast."""
+    """Return the routine of `accumulators` for [..., M, K] by [..., K, N], whose leading axes broadcast."""
     left, right = shapes
     x, y = te.placeholder(left, a.dtype, "a"), te.placeholder(right, b.dtype, "b")
     lead = np.broadcast_shapes(tuple(left[:-2]), tuple(right[:-2]))

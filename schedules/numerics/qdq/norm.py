@@ -44,7 +44,7 @@ _LEAST = float(np.finfo(np.float32).min)
 
 @dataclass(frozen=True)
 class Norm:
-    """What is normalised, and how.
+    """Parameters of a norm.
 
     Attributes:
         axes: How many of the last axes are one row.
@@ -57,18 +57,18 @@ class Norm:
     centred: bool
 
     def spread(self, length: int, x: Quantization) -> float:
-        """The b of rows of that length."""
+        """Return the constant b of the definition, for rows of that length."""
         return length * length * self.epsilon / x.scale**2
 
     def zero(self, x: Quantization) -> int:
-        """What is taken off each value before anything else."""
+        """Return what is subtracted from each value to get d: 0, or the zero point in an RMS norm."""
         return 0 if self.centred else x.zero_point
 
 
 def factors(
     gamma: npt.NDArray[np.float64], beta: npt.NDArray[np.float64], y: Quantization
 ) -> tuple[Floats, Floats]:
-    """(g, h) of real gamma and beta.
+    """Return the constants g and h of the definition, for real gamma and beta.
 
     Raises:
         ValueError: One of them is beyond binary32.
@@ -81,7 +81,7 @@ def factors(
 
 
 def norm(q: Array, what: Norm, g: Floats, h: Floats, x: Quantization, y: Quantization) -> Array:
-    """The norm of quantised values, as defined above; g and h have the shape of a row."""
+    """Compute the norm of quantised values, as defined above; g and h have the shape of a row."""
     lead = q.shape[: q.ndim - what.axes]
     length = math.prod(q.shape[q.ndim - what.axes :])
     d = q.astype(np.int64).reshape(-1, length) - what.zero(x)
@@ -101,7 +101,7 @@ def norm_routine(
     x: Quantization,
     y: Quantization,
 ) -> Routine:
-    """`norm` of a tensor; g and h are its constants.
+    """Return the routine of `norm` for a shape; g and h are its constants.
 
     Its attributes are axes, spread (b), zero (what is taken off d) and those of y.
 
@@ -128,7 +128,7 @@ def norm_routine(
     zero = tirx.IntImm("int64", what.zero(x))
 
     def moment(power: int, name: str) -> te.Tensor:
-        """The sum over a row of that power of d."""
+        """Return the sum over a row of d (power 1) or d**2 (power 2)."""
         k = [te.reduce_axis((0, extent), f"{name}_{axis}") for axis, extent in enumerate(row)]
 
         def value(*i: ir.Expr) -> ir.Expr:

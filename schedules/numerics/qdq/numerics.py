@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics `qdq` as one object, for the pass that turns QDQ groups into integer calls."""
+"""The numerics `qdq` as the object that the pass `integerize` asks for routines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,23 +20,23 @@ from schedules.numerics.routine import Routine
 
 
 class Qdq:
-    """Every method is a definition of this package applied to shapes; all scales are exact in binary32."""
+    """Routines of the numerics `qdq`, for the shapes of a call; scales are exact in binary32."""
 
     name = "qdq"
     index_dtype = "int64"
 
     def quantize(self, real: npt.ArrayLike, y: Quantization) -> Array:
-        """Real constants, such as a padding value, as quantised ones."""
+        """Quantise real constants, such as a padding value."""
         return quantize(real, y)
 
     def scale(self, input_scale: float, weight_scale: Floats) -> Floats:
-        """What one unit of an accumulator stands for: fl(xs * ws)."""
+        """Return the real value of one accumulator unit: fl(xs * ws)."""
         return np.asarray(np.float32(input_scale) * weight_scale)
 
     def bias(
         self, real: npt.NDArray[np.float64], input_scale: float, weight_scale: Floats
     ) -> npt.NDArray[np.int64]:
-        """A real bias in units of the accumulator, rounded half to even; exact for one quantised with that scale.
+        """Quantise a real bias in accumulator units, half to even; exact for a bias that was quantised with that scale.
 
         A bias that the model holds in float, beside weights in integers, is therefore moved by up to half a unit.
         """
@@ -49,7 +49,7 @@ class Qdq:
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """Accumulators to values.
+        """Return the routine that requantises accumulators.
 
         Args:
             acc: Shape and dtype of the accumulators, and the dtype of the data whose products they are sums of.
@@ -63,7 +63,7 @@ class Qdq:
         return requantize_routine(shape, dtype, m, y, bounds)
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
-        """An elementwise function of one 8-bit tensor.
+        """Return the routine of an elementwise function of one 8-bit tensor.
 
         Raises:
             ValueError: x is not of 8 bits, or the function is not a number somewhere.
@@ -78,13 +78,13 @@ class Qdq:
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """An elementwise function of two tensors; an operand is a `Quantization` or a constant float32 array."""
+        """Return the routine of an elementwise function of two operands, each quantised or a float32 array."""
         return binary_routine(op, shapes, operands, y, bounds)
 
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str
     ) -> Routine:
-        """Accumulators of a product of two tensors of run time, of a dtype that holds them."""
+        """Return the routine of the accumulators of two run-time tensors' product; `dtype` must hold them."""
         return matmul_routine(shapes, a, b, dtype)
 
     def conv2d_transpose(
@@ -95,7 +95,7 @@ class Qdq:
         window: Mapping[str, Any],
         dtype: str,
     ) -> Routine:
-        """Accumulators of a transposed convolution of [N, H, W, C] by constants, of a dtype that holds them.
+        """Return the routine of the accumulators of a transposed convolution of [N, H, W, C] by constants.
 
         Args:
             shape: Of the data.
@@ -107,7 +107,7 @@ class Qdq:
         return conv2d_transpose_routine(Geometry(tuple(shape), weights.shape, **window), x, weights, dtype)
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-        """Softmax along one axis of an 8-bit tensor.
+        """Return the routine of a softmax along one axis of an 8-bit tensor.
 
         Raises:
             ValueError: x is not of 8 bits.
@@ -117,7 +117,7 @@ class Qdq:
     def resize(
         self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str
     ) -> Routine:
-        """Bilinear resize.
+        """Refuse a bilinear resize, which stays in float.
 
         Raises:
             ValueError: Always: onnxruntime interpolates in float, LiteRT in fixed point of its own.
@@ -132,7 +132,7 @@ class Qdq:
         x: Quantization,
         y: Quantization,
     ) -> Routine:
-        """A layer norm of an 8-bit tensor, or an RMS norm.
+        """Return the routine of a layer norm, or an RMS norm, of an 8-bit tensor.
 
         Args:
             shape: Of the tensor.

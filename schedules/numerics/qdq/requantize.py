@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From integer accumulators to quantised values: convolutions, matrix products, sums and averages.
+"""Requantisation of integer accumulators: of convolutions, matrix products, sums and averages.
 
     m[c] = fl(fl(xs * ws[c]) / fl(ys * n))
     q    = saturate(rne(fl(fl(acc) * m[c])) + zp)
@@ -35,7 +35,7 @@ def multiplier(
     output_scale: npt.ArrayLike,
     count: npt.ArrayLike = 1,
 ) -> Floats:
-    """Requantisation multiplier: each step rounded to binary32; the arguments broadcast."""
+    """Compute the requantisation multiplier, each step rounded to binary32; the arguments broadcast."""
     product = np.asarray(input_scale, np.float32) * np.asarray(weight_scale, np.float32)
     divisor = np.asarray(output_scale, np.float32) * np.asarray(count, np.float32)
     return np.asarray(product / divisor, np.float32)
@@ -48,7 +48,7 @@ def requantize(
     dtype: str,
     bounds: tuple[int, int] | None = None,
 ) -> Array:
-    """Accumulators to quantised values, as defined above.
+    """Requantise accumulators, as defined above.
 
     Args:
         acc: int32 or int64 accumulators, bias included.
@@ -67,7 +67,7 @@ def requantize(
 def requantize_tir(
     acc: ir.Expr, m: ir.Expr, zero_point: int, dtype: str, bounds: tuple[int, int] | None = None
 ) -> ir.Expr:
-    """`requantize` of one accumulator by one float32 multiplier, as an expression.
+    """Return the TIR expression of `requantize` for one accumulator and one float32 multiplier.
 
     Raises:
         ValueError: A dtype not in `DTYPES`.
@@ -79,7 +79,7 @@ def requantize_tir(
 def requantize_routine(
     shape: Sequence[int], dtype: str, m: Floats, y: Quantization, bounds: Bounds
 ) -> Routine:
-    """`requantize` of a tensor of accumulators; the multipliers, of the accumulators' rank, are its constant."""
+    """Return the routine of `requantize`; the multipliers, of the accumulators' rank, are its constant."""
     low, high = integer_bounds(y, bounds)
     acc = te.placeholder(shape, dtype, "acc")
     scale = te.placeholder(m.shape, "float32", "multiplier")

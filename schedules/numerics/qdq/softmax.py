@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax along one axis of an 8-bit tensor, in integers but for the last division.
+"""Softmax along one axis of an 8-bit tensor, in integers up to the last division.
 
     e[d] = rne(2**30 * exp(-d * xs))           d = max - q, from 0 to 255; a table, in binary64
     S    = sum of e[d] along the axis          int64: the order of summation does not matter
@@ -29,7 +29,7 @@ _ONE = 2.0**30  # the largest power of two that int32 holds
 
 
 def exponentials(x: Quantization) -> Array:
-    """The table e, int32 [256].
+    """Compute the table e, int32 [256].
 
     Raises:
         ValueError: x is not of 8 bits.
@@ -39,7 +39,7 @@ def exponentials(x: Quantization) -> Array:
 
 
 def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
-    """Softmax of quantised values, as defined above."""
+    """Compute the softmax of quantised values, as defined above."""
     wide = q.astype(np.int32)
     e = exponentials(x)[wide.max(axis, keepdims=True) - wide]
     total = e.sum(axis, keepdims=True, dtype=np.int64).astype(np.float32)
@@ -48,7 +48,7 @@ def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
 
 
 def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-    """`softmax` of a tensor; the table is its constant, and its attributes are axis, x_scale, and those of y."""
+    """Return the routine of `softmax`; the table is its constant; attributes are axis, x_scale, and those of y."""
     axis %= len(shape)
     q = te.placeholder(shape, x.dtype, "q")
     e = te.placeholder((256,), "int32", "exponentials")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one 8-bit tensor, element by element: a table of 256 entries.
+"""Elementwise functions of one 8-bit tensor, as a table of 256 entries.
 
     table[q] = saturate(rne(fl(fl(f(fl((q - zx) * xs))) / ys)) + zy)
 
@@ -21,7 +21,7 @@ Real = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 
 def table(function: Real, x: Quantization, y: Quantization) -> Array:
-    """The 256 entries, as defined above, in ascending order of q.
+    """Compute the 256 entries, as defined above, in ascending order of q.
 
     Raises:
         ValueError: x is not of 8 bits, or f is not a number somewhere.
@@ -34,12 +34,12 @@ def table(function: Real, x: Quantization, y: Quantization) -> Array:
 
 
 def look_up(entries: Array, q: Array) -> Array:
-    """The entry of each value."""
+    """Return the table entry of each value."""
     return np.asarray(entries[q.astype(np.int32) - limits(q.dtype.name)[0]])
 
 
 def table_routine(shape: Sequence[int], x: Quantization, y: Quantization, entries: Array) -> Routine:
-    """`look_up` of a tensor; the table is its constant."""
+    """Return the routine of `look_up` for a shape; the table is its constant."""
     q = te.placeholder(shape, x.dtype, "q")
     values = te.placeholder(entries.shape, y.dtype, "table")
     least = tirx.IntImm("int32", limits(x.dtype)[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real numbers and their quantised values.
+"""Quantisation and dequantisation of single values, as the numerics `qdq` defines them.
 
     quantize(r)   = saturate(rne(fl(r / s)) + zp)
     dequantize(q) = fl((q - zp) * s)
@@ -26,23 +26,23 @@ Bounds = tuple[float | None, float | None]
 
 
 class Quantization(Protocol):
-    """How a tensor is quantised, the same for all its elements."""
+    """The quantisation of a tensor, the same for all its elements: real = (q - zero_point) * scale."""
 
     @property
     def scale(self) -> float:
-        """Real size of a step; exact in binary32."""
+        """Real value of one quantisation step; exact in binary32."""
 
     @property
     def zero_point(self) -> int:
-        """Which value stands for 0."""
+        """The quantised value of 0."""
 
     @property
     def dtype(self) -> str:
-        """Of the values; one of `DTYPES`."""
+        """Dtype of the quantised values; one of `DTYPES`."""
 
 
 def limits(dtype: str) -> tuple[int, int]:
-    """Least and greatest value of `dtype`.
+    """Return the least and greatest value of `dtype`.
 
     Raises:
         ValueError: It is not in `DTYPES`.
@@ -54,7 +54,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 
 def every_value(dtype: str) -> Array:
-    """The 256 values of an 8-bit dtype, ascending: value q is entry q - least of a table.
+    """Return the 256 values of an 8-bit dtype in ascending order; value q is entry q - least of a table.
 
     Raises:
         ValueError: It is not in `TABLE_DTYPES`.
@@ -66,25 +66,25 @@ def every_value(dtype: str) -> Array:
 
 
 def dequantize(q: Array, x: Quantization) -> Floats:
-    """Values as binary32, as defined above."""
+    """Dequantise values to binary32, as defined above."""
     return np.asarray((q.astype(np.int32) - x.zero_point).astype(np.float32) * np.float32(x.scale))
 
 
 def quantize(real: npt.ArrayLike, y: Quantization) -> Array:
-    """Real numbers as values, as defined above."""
+    """Quantise real numbers, as defined above."""
     return saturate(
         np.asarray(real, np.float32) / np.float32(y.scale), y.zero_point, *limits(y.dtype), y.dtype
     )
 
 
 def saturate(scaled: Floats, zero_point: int, low: int, high: int, dtype: str) -> Array:
-    """Rounds half to even, then adds the zero point, then saturates to [low, high]."""
+    """Round half to even, add the zero point, then clamp to [low, high] and cast."""
     # float64 holds the sum exactly, and an overflowed quotient saturates like any other.
     return np.clip(np.rint(scaled).astype(np.float64) + zero_point, low, high).astype(dtype)
 
 
 def integer_bounds(y: Quantization, bounds: Bounds) -> tuple[int, int]:
-    """The limits of y's values with a relu or clip absorbed: what its real limits are quantised to.
+    """Return the limits of quantised values with a clamp absorbed, whose real limits are quantised.
 
     Quantising is monotonic, so a clamp after it equals one before it.
     """
@@ -97,18 +97,18 @@ def integer_bounds(y: Quantization, bounds: Bounds) -> tuple[int, int]:
 
 
 def f32(value: float) -> ir.Expr:
-    """A float32 immediate."""
+    """Return a float32 immediate."""
     return tirx.FloatImm("float32", float(np.float32(value)))
 
 
 def dequantize_tir(q: ir.Expr, x: Quantization) -> ir.Expr:
-    """`dequantize` of one value, as an expression."""
+    """Return the TIR expression of `dequantize` for one value."""
     centred = tirx.Cast("int32", q) - tirx.IntImm("int32", x.zero_point)
     return tirx.Cast("float32", centred) * f32(x.scale)
 
 
 def saturate_tir(scaled: ir.Expr, zero_point: int, low: int, high: int, dtype: str) -> ir.Expr:
-    """`saturate` of one binary32 number, as an expression.
+    """Return the TIR expression of `saturate` for one binary32 number.
 
     It saturates before it rounds: the limits are whole numbers, so both orders agree, and the conversion to int32
     cannot overflow. No float addition follows, so LLVM has nothing to contract into an FMA.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions of two tensors, as RESCALE, the operator on int32, RESCALE.
+"""Elementwise functions of two quantised tensors: RESCALE of each, the operator on int32, RESCALE of the result.
 
     add, subtract       q = saturate(rescale(rescale(da, fa) op rescale(db, fb), fy) + zy)
     multiply            q = saturate(rescale(da * db, sa * sb / sy) + zy)
@@ -54,7 +54,7 @@ _TIR: dict[str, Callable[[ir.Expr, ir.Expr], ir.Expr]] = {
 
 @dataclass(frozen=True)
 class Term:
-    """One operand on its way to the operator.
+    """One operand: its zero point and the RESCALE before the operator.
 
     Attributes:
         zero_point: Subtracted first; 0 for a constant.
@@ -69,7 +69,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Terms:
-    """The definition's parameters.
+    """The RESCALEs of the operands and of the result.
 
     Attributes:
         a: First operand.
@@ -83,7 +83,7 @@ class Terms:
 
 
 def terms(op: Op, operands: tuple[Operand, Operand], y: Quantization) -> Terms:
-    """The parameters for operands that are quantised, or constant float32 arrays.
+    """Return the RESCALEs for operands that are quantised, or constant float32 arrays.
 
     Raises:
         ValueError: Scales beyond what RESCALE can express, or a product of two 16-bit tensors with zero points.
@@ -140,14 +140,17 @@ def binary(
     y: Quantization,
     bounds: Bounds = (None, None),
 ) -> Array:
-    """The function of two tensors, as defined above; they broadcast. What stands for a constant is not read."""
+    """Compute the function of two tensors, as defined above; they broadcast.
+
+    The value given for a constant operand is not read.
+    """
     return of_terms(op, values, terms(op, operands, y), y, integer_bounds(y, bounds))
 
 
 def of_terms(
     op: Op, values: tuple[Array, Array], found: Terms, y: Quantization, bounds: tuple[int, int]
 ) -> Array:
-    """`binary` by its parameters; of y the zero point and the dtype, and the least and greatest value."""
+    """Compute `binary` by its RESCALEs; `bounds` are the least and greatest value of y, clamp included."""
 
     def real(term: Term, value: Array) -> Array:
         if term.constant is not None:
@@ -169,7 +172,7 @@ def binary_routine(
     y: Quantization,
     bounds: Bounds,
 ) -> Routine:
-    """`binary` of two tensors, at least one of them quantised; a float array becomes an int32 constant.
+    """Return the routine of `binary`; at least one operand is quantised, a float array becomes an int32 constant.
 
     Its attributes are a_zero_point, a_multiplier and a_shift, those of b and y, low and high; a constant operand has
     no zero point.

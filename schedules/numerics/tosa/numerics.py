@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numerics `tosa` as one object, for the pass that turns QDQ groups into integer calls."""
+"""The numerics `tosa` as the object that the pass `integerize` asks for routines."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,10 @@ _WIDE = "int16"
 
 
 class Tosa(Qdq):
-    """Differs from `qdq` where that computes in float; tables of 8 bits and exact integer sums are the same in both."""
+    """Routines of the numerics `tosa`.
+
+    They replace those of `qdq` that compute in float; 8-bit tables and exact integer sums are shared.
+    """
 
     name = "tosa"
     index_dtype = "int32"
@@ -33,7 +36,7 @@ class Tosa(Qdq):
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """As of `qdq`.
+        """Return the routine that requantises accumulators by RESCALE; arguments as of `Qdq.requantize`.
 
         Raises:
             ValueError: Accumulators of more than 32 bits that are no sums of products of 16-bit data, or a scale beyond
@@ -52,7 +55,10 @@ class Tosa(Qdq):
         return requantize_routine((shape, dtype), *found, y, bounds)
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
-        """As of `qdq`; of a 16-bit tensor by interpolation, and to or from 16 bits in other steps by RESCALE.
+        """Return the routine of an elementwise function of one tensor.
+
+        An 8-bit tensor has a table of 256 entries; a 16-bit one is interpolated; a change of scale to or from 16 bits,
+        perhaps with a clamp, is a RESCALE.
 
         Raises:
             ValueError: The function is not a number somewhere, or too steep, or of a type or steps that have no form.
@@ -73,7 +79,7 @@ class Tosa(Qdq):
         y: Quantization,
         bounds: Bounds,
     ) -> Routine:
-        """As of `qdq`.
+        """Return the routine of an elementwise function of two tensors; arguments as of `Qdq.binary`.
 
         Raises:
             ValueError: A division, or scales beyond RESCALE's.
@@ -83,7 +89,7 @@ class Tosa(Qdq):
         return binary_routine(op, shapes, operands, y, bounds)
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-        """Softmax along one axis of an 8-bit tensor.
+        """Return the routine of a softmax along one axis of an 8-bit tensor.
 
         Raises:
             ValueError: x is not of 8 bits, or the axis too long for a sum of 32.
@@ -93,7 +99,7 @@ class Tosa(Qdq):
     def resize(
         self, shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str
     ) -> Routine:
-        """Bilinear resize of an 8-bit tensor.
+        """Return the routine of a bilinear resize of an 8-bit tensor.
 
         Raises:
             ValueError: See `resize_routine`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From integer accumulators to quantised values: RESCALE, then the clamp that a relu or clip became.
+"""Requantisation of integer accumulators: RESCALE, then the clamp of an absorbed relu or clip.
 
     m[c] / 2**shift ~ xs * ws[c] / (ys * n)         in binary64, rounded to 31 bits for the greatest channel
     q               = saturate(rescale(acc) + zp)
@@ -36,7 +36,7 @@ def multipliers(
     count: Floats,
     bits: int = MULTIPLIER_BITS,
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """The multipliers, of the arguments' rank and at most so many bits, and their shift.
+    """Return the multipliers of `bits` bits at most, of the arguments' rank, and their shift.
 
     Raises:
         ValueError: A scale beyond what RESCALE can express.
@@ -46,7 +46,7 @@ def multipliers(
 
 
 def divisors(count: Floats) -> tuple[npt.NDArray[np.int64], int]:
-    """The multipliers of AVG_POOL2D (TOSA 1.0, reciprocal_scale), of `count`'s shape, at the one shift of all.
+    """Return AVG_POOL2D's multipliers (TOSA 1.0, reciprocal_scale), of `count`'s shape, and the shift that they share.
 
     Those of small counts exceed 32 bits there; at their own shift they do not.
     """
@@ -59,7 +59,7 @@ def divisors(count: Floats) -> tuple[npt.NDArray[np.int64], int]:
 def requantize(
     acc: npt.NDArray[np.integer[Any]], m: npt.ArrayLike, shift: int, zero_point: int, low: int, high: int
 ) -> npt.NDArray[np.int64]:
-    """Accumulators to values from `low` to `high`, as defined above; `m` broadcasts against `acc`."""
+    """Requantise accumulators to [low, high], as defined above; `m` broadcasts against `acc`."""
     return np.asarray(np.clip(rescale(acc, m, shift) + zero_point, low, high))
 
 
@@ -72,7 +72,7 @@ def requantize_routine(
     *,
     average: bool = False,
 ) -> Routine:
-    """`requantize` of a tensor of accumulators; the multipliers, of the accumulators' rank, are its constant.
+    """Return the routine of `requantize`; the multipliers, of the accumulators' rank, are its constant.
 
     Its attribute "average" is 1 where they are `divisors`.
     """

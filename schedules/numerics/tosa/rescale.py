@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RESCALE of TOSA 1.0: a product with a 32-bit multiplier, shifted right, in integers throughout.
+"""RESCALE of TOSA 1.0: an integer multiplication by a 32-bit multiplier, then a rounding right shift.
 
     rescale(value) = (value * multiplier + 2**(shift - 1)) >> shift
 
@@ -45,7 +45,7 @@ class Scale:
 
 
 def scale_of(value: float) -> Scale:
-    """The scale nearest to a real number; one below 2**-31 loses low bits of its multiplier.
+    """Return the multiplier and shift nearest to a real scale; one below 2**-31 loses low bits of its multiplier.
 
     Raises:
         ValueError: The value is not positive, or 2**29 and above.
@@ -57,7 +57,7 @@ def scale_of(value: float) -> Scale:
 def scales_of(
     values: npt.NDArray[np.float64], bits: int = MULTIPLIER_BITS
 ) -> tuple[npt.NDArray[np.int32], int]:
-    """Multipliers for real numbers, and the one shift of all.
+    """Return multipliers for real scales, which share one shift.
 
     The greatest has all bits; one that is smaller by 2**-n has n bits less. Channels whose weights differ that much
     differ as much in what they add to an output.
@@ -82,14 +82,17 @@ def scales_of(
 
 
 def fits(value: npt.NDArray[np.integer[Any]] | int, shift: int) -> bool:
-    """Whether TOSA defines the result: values, or a bound of theirs, have at most `shift` bits, sign included."""
+    """Whether RESCALE is defined for the values, which must have at most `shift` bits, sign included.
+
+    An integer stands for a bound of |value|.
+    """
     bound = 1 << min(shift - 1, 31)
     least, greatest = (-value, value) if isinstance(value, int) else (int(value.min()), int(value.max()))
     return -bound <= least and greatest < bound
 
 
 def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.NDArray[np.int64]:
-    """Rescales integers, as defined above.
+    """Rescale integers, as defined above.
 
     Args:
         value: Of 32 bits, or of 48 where multipliers have 15.
@@ -101,16 +104,16 @@ def rescale(value: npt.ArrayLike, multiplier: npt.ArrayLike, shift: int) -> npt.
 
 
 def rescale_tir(value: ir.Expr, multiplier: ir.Expr | int, shift: int) -> ir.Expr:
-    """`rescale` of one value by one int32 multiplier, as an int64 expression."""
+    """Return the int64 TIR expression of `rescale` for one value and one int32 multiplier."""
     factor = wide(multiplier) if isinstance(multiplier, int) else tirx.Cast("int64", multiplier)
     return tirx.shift_right(tirx.Cast("int64", value) * factor + wide(1 << (shift - 1)), wide(shift))
 
 
 def saturate_tir(value: ir.Expr, zero_point: int, low: int, high: int, dtype: str) -> ir.Expr:
-    """An int64 expression plus a zero point, within limits, as `dtype`."""
+    """Add the zero point to an int64 expression, clamp it to [low, high], and cast it."""
     return tirx.Cast(dtype, tirx.max(tirx.min(value + wide(zero_point), wide(high)), wide(low)))
 
 
 def wide(value: int) -> ir.Expr:
-    """An int64 immediate."""
+    """Return an int64 immediate."""
     return tirx.IntImm("int64", value)

@@ -38,7 +38,7 @@ MAX_UNITS = 1 << 11
 
 @dataclass(frozen=True)
 class Axis:
-    """RESIZE along one axis.
+    """The parameters of RESIZE along one axis.
 
     Attributes:
         size: Pixels.
@@ -56,12 +56,12 @@ class Axis:
 
     @property
     def border(self) -> int:
-        """Of the last output from the last pixel, in units."""
+        """Distance of the last output from the last pixel, in units."""
         return (self.out - 1) * self.d - (self.size - 1) * self.n + self.offset
 
 
 def axis_of(mode: str, size: int, out: int) -> Axis:
-    """The axis that coordinates give.
+    """Return RESIZE's parameters for a coordinate mode and sizes in pixels.
 
     Raises:
         ValueError: The mode is not one of `MODES`, or n would exceed `MAX_UNITS`.
@@ -84,7 +84,7 @@ def axis_of(mode: str, size: int, out: int) -> Axis:
 
 
 def resize(q: Array, rows: Axis, columns: Axis) -> Array:
-    """Bilinear resize of [N, H, W, C], as defined above."""
+    """Compute the bilinear resize of [N, H, W, C], as defined above."""
     wide = _interpolated(_interpolated(q.astype(np.int64), rows, 1), columns, 2)
     scale = scale_of(1 / (rows.n * columns.n))
     return np.asarray(rescale(wide, scale.multiplier, scale.shift).astype(q.dtype))
@@ -100,7 +100,7 @@ def _interpolated(value: npt.NDArray[np.int64], axis: Axis, at: int) -> npt.NDAr
 def resize_routine(
     shape: Sequence[int], size: Sequence[int], mode: str, x: Quantization, layout: str = "NHWC"
 ) -> Routine:
-    """`resize` of a tensor to a size in rows and columns.
+    """Return the routine of `resize` to a size (rows, columns).
 
     Its attributes are layout and, with the prefixes y_ and x_, n, d, offset and border of rows and columns.
 

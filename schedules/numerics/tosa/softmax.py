@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax along one axis of an 8-bit tensor, from operators that TOSA has: tables of 8 bits, no division.
+"""Softmax along one axis of an 8-bit tensor, in operators of TOSA: 8-bit tables and no division.
 
     e[d] = min(rne(2**15 * exp(-d * xs)), 2**15 - 1)          d = max - q; TABLEs of its upper 8 bits, its lower 7
     S    = sum of e along the axis                            REDUCE_SUM
@@ -28,7 +28,7 @@ MAX_LENGTH = (1 << 31) // (1 << SHARE_BITS)
 
 
 def exponentials(x: Quantization) -> Array:
-    """The table e, int32 [256].
+    """Compute the table e, int32 [256].
 
     Raises:
         ValueError: x is not of 8 bits.
@@ -39,18 +39,18 @@ def exponentials(x: Quantization) -> Array:
 
 
 def reciprocals() -> Array:
-    """The table r, int32 [256]."""
+    """Compute the table r, int32 [256]."""
     r = np.rint(256 / (1 + np.arange(256) / 256))
     return np.asarray(np.minimum(r, 255).astype(np.int32))
 
 
 def output_scale(y: Quantization) -> float:
-    """What one unit of a share is in steps of the output."""
+    """Return the scale of (e * R) >> (30 - z) relative to y's: 1 / (2**16 * ys)."""
     return 1 / (float(y.scale) * (1 << (SHARE_BITS + 1)))
 
 
 def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
-    """Softmax of quantised values, as defined above."""
+    """Compute the softmax of quantised values, as defined above."""
     wide = q.astype(np.int64)
     e = exponentials(x)[wide.max(axis, keepdims=True) - wide].astype(np.int64)
     total = e.sum(axis, keepdims=True)
@@ -65,7 +65,7 @@ def softmax(q: Array, axis: int, x: Quantization, y: Quantization) -> Array:
 
 
 def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
-    """`softmax` of a tensor; the tables are its constants, and its attributes are axis, and RESCALE's for y.
+    """Return the routine of `softmax`; constants: the two tables; attributes: axis, and y's RESCALE and zero point.
 
     Raises:
         ValueError: x is not of 8 bits, or the axis is longer than `MAX_LENGTH`.
@@ -110,7 +110,7 @@ def softmax_routine(shape: Sequence[int], axis: int, x: Quantization, y: Quantiz
 
 
 def inverse_tir(total: ir.Expr, zeros: ir.Expr, reciprocal: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
-    """R of the definition, for S, z and the look-up r, in int32."""
+    """Return the TIR expression of R, for S, z and the table r, in int32."""
     n = tirx.shift_left(total, zeros - _i32(1))
     t = tirx.shift_right(n - _i32(1 << 30) + _i32(1 << 21), _i32(22))
     r = reciprocal(tirx.min(t, _i32(255)))

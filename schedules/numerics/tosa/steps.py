@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A quantised tensor in other steps, perhaps clamped, as one RESCALE: where a type of 16 bits takes part.
+"""Requantisation of a 16-bit tensor, or to 16 bits, with an optional clamp, as one RESCALE.
 
     y = saturate(rescale(q - zx, xs / ys) + zy)
 
@@ -18,7 +18,7 @@ from schedules.numerics.tosa.rescale import Scale, fits, rescale, rescale_tir, s
 
 
 def clamp_of(function: Real, x: Quantization) -> Bounds | None:
-    """The limits of a function that gives every value itself but for a clamp; None of any other."""
+    """Return the limits of a function that is a clamp or the identity on x's values; None for any other function."""
     low, high = limits(x.dtype)
     real = dequantize(np.arange(low, high + 1), x).astype(np.float64)
     with np.errstate(all="ignore"):
@@ -30,7 +30,7 @@ def clamp_of(function: Real, x: Quantization) -> Bounds | None:
 
 
 def steps_of(x: Quantization, y: Quantization) -> Scale:
-    """The RESCALE.
+    """Return the RESCALE from x's scale to y's.
 
     Raises:
         ValueError: A scale beyond RESCALE's, or one for which it leaves some values undefined.
@@ -43,14 +43,14 @@ def steps_of(x: Quantization, y: Quantization) -> Scale:
 
 
 def restepped(q: Array, x: Quantization, y: Quantization, bounds: Bounds = (None, None)) -> Array:
-    """The values in steps of y, as defined above."""
+    """Requantise values from x to y, as defined above."""
     scale = steps_of(x, y)
     whole = rescale(q.astype(np.int64) - x.zero_point, scale.multiplier, scale.shift) + y.zero_point
     return np.asarray(np.clip(whole, *integer_bounds(y, bounds)).astype(y.dtype))
 
 
 def restepped_routine(shape: Sequence[int], x: Quantization, y: Quantization, bounds: Bounds) -> Routine:
-    """`restepped` of a tensor; its attributes are x_zero_point, y_zero_point, y_multiplier, y_shift, low and high.
+    """Return the routine of `restepped`; attributes: x_zero_point, y_zero_point, y_multiplier, y_shift, low, high.
 
     Raises:
         ValueError: See `steps_of`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one 16-bit tensor, element by element: TABLE between whose 513 entries it interpolates, then RESCALE.
+"""Elementwise functions of one 16-bit tensor: TABLE, which interpolates between 513 entries, then RESCALE.
 
     table[k] = saturate(rne(f(fl((128 * k - 2**15 - zx) * xs)) / ys * 2**b))    b = 0, or 7 for a result of 8 bits
     t        = table[k] * 2**7 + (table[k + 1] - table[k]) * (q mod 2**7)       k = (q + 2**15) >> 7
@@ -25,7 +25,7 @@ _FRACTION_BITS = {"int8": 7, "uint8": 7, "int16": 0}
 
 
 def entries(function: Real, x: Quantization, y: Quantization) -> Array:
-    """The table, int16 [513].
+    """Compute the table, int16 [513].
 
     Raises:
         ValueError: y is not of those types, or of 16 bits with a zero point; f is not a number somewhere, or rises or
@@ -49,7 +49,7 @@ def entries(function: Real, x: Quantization, y: Quantization) -> Array:
 
 
 def interpolated(table: Array, q: Array, y: Quantization) -> Array:
-    """The function of each value, as defined above."""
+    """Compute the function of each value by interpolation, as defined above."""
     wide, at = table.astype(np.int64), (q.astype(np.int64) - _LEAST) >> PLACE_BITS
     t = (wide[at] << PLACE_BITS) + (wide[at + 1] - wide[at]) * (q & (1 << PLACE_BITS) - 1)
     shift = PLACE_BITS + _FRACTION_BITS[y.dtype]
@@ -59,7 +59,7 @@ def interpolated(table: Array, q: Array, y: Quantization) -> Array:
 
 
 def interpolated_routine(shape: Sequence[int], x: Quantization, y: Quantization, function: Real) -> Routine:
-    """`interpolated` of a tensor; the table is its constant, and its attributes are shift and y_zero_point.
+    """Return the routine of `interpolated`; constant: the table; attributes: shift and y_zero_point.
 
     Raises:
         ValueError: See `entries`.
