@@ -31,7 +31,7 @@ MAX_THREADS = 64
     "--board",
     default="virtual",
     show_default=True,
-    help="virtual[:cpu], local, host:port, tracker-host:port/key.",
+    help="Board to measure on: virtual[:cpu], local, host:port, tracker-host:port/key.",
 )
 @click.option(
     "--against",
@@ -59,7 +59,7 @@ MAX_THREADS = 64
     default=1,
     show_default=True,
     metavar="N",
-    help="On a virtual board: of the runtime. With several, the share of each thread is counted.",
+    help="Threads of the runtime, on a virtual board. With several, the share of each thread is counted.",
 )
 @click.option(
     "--shape",
@@ -67,8 +67,8 @@ MAX_THREADS = 64
     type=Shape(),
     multiple=True,
     metavar="NAME=1,64",
-    help="Of a package with several shapes: which to measure.  [default: each]  With --against: of an input of a "
-    "model file.",
+    help="Which shape of a package with several to measure.  [default: each]  With --against: the shape of an "
+    "input of a model file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def bench(

@@ -26,7 +26,7 @@ def board() -> None:
     help="CPU to emulate: a target's name, or as QEMU names it.",
 )
 @click.option("--tracker", metavar="HOST:PORT", help="Tracker on this machine to register with; needs --key.")
-@click.option("--key", help="What to register as.")
+@click.option("--key", help="Key to register under; needs --tracker.")
 def virtual(cpu: str | None, tracker: str | None, key: str | None) -> None:
     """Start a virtual board and keep it until Ctrl-C."""
     load_tvm()

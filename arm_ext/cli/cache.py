@@ -27,7 +27,7 @@ def show(as_json: bool) -> None:
 @cache.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def clear(as_json: bool) -> None:
-    """Remove all compiled kernels, and tell what there was; compiling makes them again."""
+    """Remove all compiled kernels, and print what was removed; compiling makes them again."""
     _tell(clear_cache(), as_json)
 
 

@@ -44,14 +44,15 @@ SCHEMA_VERSION = 1
     "--state-init",
     type=PATH,
     metavar="FILE.npz",
-    help="What states begin with, an array an input; zeros, or what the model has for them, by default.",
+    help=".npz with the initial value of each state, by input name.  [default: the model's own value, or zeros]",
 )
 @click.option(
     "--precision",
     type=click.Choice(get_args(Precision)),
     default="fp32",
     show_default=True,
-    help="What float operators compute in: fp16 adds up 32 products at most before fp32, bf16 is for products alone.",
+    help="What float operators compute in: fp16 sums at most 32 products before fp32 takes over; bf16 is used for "
+    "products only.",
 )
 @click.option(
     "--winograd/--no-winograd",
@@ -60,7 +61,10 @@ SCHEMA_VERSION = 1
     help="Compute 3 x 3 float convolutions by Winograd's transforms where that is faster; its weights are larger.",
 )
 @click.option(
-    "--memory-budget", type=click.IntRange(min=0), metavar="BYTES", help="Fail above this activation memory."
+    "--memory-budget",
+    type=click.IntRange(min=0),
+    metavar="BYTES",
+    help="Fail if activations need more memory than this.",
 )
 @click.option("--dump-phases", type=PATH, metavar="DIR", help="Write each phase as TVMScript.")
 @click.option(
@@ -77,7 +81,8 @@ SCHEMA_VERSION = 1
 @click.option(
     "--force",
     is_flag=True,
-    help="Write the package where other files are, too, which stay; replace its own even if they were changed.",
+    help="Write the package even where other files are, which stay, and replace files of an earlier package that "
+    "were changed.",
 )
 @npu_options
 @click.option("--cc", metavar="COMMAND", help="Linker to use instead of the pinned ziglang.")

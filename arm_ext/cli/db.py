@@ -63,7 +63,11 @@ def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
 @db.command(short_help="Remove all but the fastest records of each task.")
 @click.argument("folder", type=PATH)
 @click.option(
-    "--keep", type=click.IntRange(1), default=5, show_default=True, help="Of each task, unit and place."
+    "--keep",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="How many records to keep of each task, unit and board.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def prune(folder: Path, keep: int, as_json: bool) -> None:

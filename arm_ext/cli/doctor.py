@@ -17,7 +17,8 @@ _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 @click.command()
 @click.option(
-    "--board", help="A board to reach as well: virtual[:cpu], local, host:port, tracker-host:port/key."
+    "--board",
+    help="Check that this board answers, too: virtual[:cpu], local, host:port, tracker-host:port/key.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(board: str | None, as_json: bool) -> None:

@@ -26,7 +26,7 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
 @click.option(
     "--rule",
     metavar="NAME",
-    help="Tell about one, place by place: a rule, or layout, integerize, combine_matmuls, fuse:COMPOSITE.",
+    help="Show every place of one rewrite: a rule's name, or layout, integerize, combine_matmuls, fuse:COMPOSITE.",
 )
 @target_options("estimate", several=False)
 @model_options

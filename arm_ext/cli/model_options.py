@@ -27,8 +27,8 @@ _OPTIONS = (
         "--quantize",
         type=PATH,
         metavar="FILE.npz",
-        help="Quantise a float ONNX model to int8 by calibration samples: an array an input, samples along its first "
-        "axis.",
+        help="Quantise a float ONNX model to int8 by the calibration samples in this .npz: one array for each input, "
+        "samples along its first axis.",
     ),
     click.option(
         "--calibration",

@@ -57,23 +57,25 @@ _OPTIONS = (
         type=_NamesType(),
         default=(),
         metavar="OP,…",
-        help="These stay on the CPU; named likewise.",
+        help="Operators that stay on the CPU, named as for --npu-ops.",
     ),
     click.option(
         _FAIL,
         "fallback_ops",
         type=_NamesType(),
         metavar="[=OP,…]",
-        help="Exit 1, with the reasons, if an operator (of these) would run on the CPU; no region is then left "
-        "there for not gaining.",
+        help="Exit 1, with the reasons, if an operator (one of these, if named) would run on the CPU; regions then go "
+        "to the NPU even where that gains nothing.",
     ),
     click.option(
         "--system-config",
         metavar="NAME",
-        help="Of Vela's configuration.  [default: as suits the accelerator]",
+        help="System configuration in Vela's configuration file.  [default: as suits the accelerator]",
     ),
     click.option(
-        "--memory-mode", metavar="NAME", help="Of Vela's configuration.  [default: as suits the accelerator]"
+        "--memory-mode",
+        metavar="NAME",
+        help="Memory mode in Vela's configuration file.  [default: as suits the accelerator]",
     ),
     click.option(
         "--vela-config",
@@ -85,7 +87,7 @@ _OPTIONS = (
         "--sram-budget",
         type=click.IntRange(min=0),
         metavar="BYTES",
-        help="Make do with this much SRAM on the NPU's side, and fail if a region takes more.",
+        help="SRAM that a region may use on the NPU; fail if one needs more.",
     ),
     click.option(
         "--cpu-mhz",

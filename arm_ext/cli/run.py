@@ -57,7 +57,7 @@ class _Array(click.ParamType[_Input]):
     "--board",
     default="virtual",
     show_default=True,
-    help="virtual[:cpu], local, host:port, tracker-host:port/key.",
+    help="Board to run on: virtual[:cpu], local, host:port, tracker-host:port/key.",
 )
 @click.option(
     "--input",
@@ -65,7 +65,7 @@ class _Array(click.ParamType[_Input]):
     type=_Array(),
     multiple=True,
     metavar="NAME=x.npy",
-    help="Instead of the self-test's.",
+    help="Value of an input, in place of the self-test's.",
 )
 @click.option(
     "--output",
@@ -81,13 +81,14 @@ class _Array(click.ParamType[_Input]):
     "--accuracy",
     type=PATH,
     metavar="FILE.npz",
-    help="Classify its 'inputs', count right 'labels'.",
+    help="Classify the 'inputs' of this .npz, and count how many match its 'labels'.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(1),
     metavar="N",
-    help="Run N steps of a package with states; an --input may have one more axis in front, of a value a step.",
+    help="Run N steps of a package with states; an --input may have one more axis in front, with a value for each "
+    "step.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def run(

@@ -68,9 +68,14 @@ class Minutes(click.ParamType[float]):
 )
 @click.option("--budget", type=Minutes(), metavar="30m", help="When to stop: 30m, 2h, 90s.")
 @click.option("--trials", type=click.IntRange(1), metavar="N", help="The most candidates that are tried.")
-@click.option("--tasks", metavar="NAME,NAME", help="Tune these alone, such as 'conv2d_s8.*'.")
+@click.option("--tasks", metavar="NAME,NAME", help="Tune only these tasks, such as 'conv2d_s8.*'.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The same seed makes the same trials.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes here.  [default: one a core]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Processes on this machine.  [default: one for each core]",
+)
 @click.option(
     "--rerank", metavar="BOARD", help="Time the best of each task on this board, instead of a search."
 )
@@ -80,7 +85,7 @@ class Minutes(click.ParamType[float]):
     default=5,
     show_default=True,
     metavar="K",
-    help="With --rerank: how many.",
+    help="With --rerank: how many candidates of each task.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def tune(

@@ -18,7 +18,7 @@ _WIDTH = 110  # columns of prose
 
 @click.command()
 @click.argument("package", type=PATH)
-@click.option("--npu", is_flag=True, help="Its payloads for an NPU, without one.")
+@click.option("--npu", is_flag=True, help="Verify the payloads for an NPU, by a functional model of it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def verify(package: Path, npu: bool, as_json: bool) -> None:
     """Verify what is in PACKAGE.
