@@ -28,10 +28,8 @@ from tests.fuzz.oracle import check_float, check_quantized
 class _QuicklyBuilt(Profile):
     """The same machine, whose code LLVM does not optimise: most of a small graph's time would go there."""
 
-    def tvm_target(self) -> tvm.target.Target:
-        config = dict(super().tvm_target().export())
-        kept = {key: config[key] for key in ("kind", "mtriple", "mcpu", "mattr", "keys")}
-        return tvm.target.Target(kept | {"opt-level": 0})
+    def tvm_target(self, *, optimised: bool = False) -> tvm.target.Target:
+        return super().tvm_target(optimised=False)
 
 
 @functools.cache

@@ -89,8 +89,11 @@ def test_a_board_that_hangs_after_its_greeting_is_given_up(
     with socket.create_server(("127.0.0.1", 0)) as listening, ExitStack() as held:
 
         def proxy() -> None:
-            client = held.enter_context(listening.accept()[0])
-            board = held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            client = listening.accept()[0]
+            board = socket.create_connection(("127.0.0.1", server.port))
+            for each in (client, board):  # a close alone waits for the thread that reads
+                held.callback(each.close)
+                held.callback(each.shutdown, socket.SHUT_RDWR)
             for pair in ((client, board), (board, client)):
                 Thread(target=_forward, args=(*pair, stalled), daemon=True).start()
 

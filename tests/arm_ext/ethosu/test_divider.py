@@ -152,9 +152,9 @@ def test_only_what_is_wished_for_goes_to_the_npu():
 
 
 def test_a_larger_hand_over_keeps_a_small_region_on_the_cpu():
-    # The convolutions save 700 us beside so slow a CPU, attention 300 us.
+    # The convolutions save 1,100 us beside so slow a CPU, attention 400 us.
     left, kept = [], []
-    for handover in (100, 400, 1000):
+    for handover in (100, 400, 1500):
         options = NpuOptions("ethos-u55-128", cpu_mhz=25, handover_us=handover)
         report = prepared("mixed").divide(Divider(options)).report
         assert report.handover_us == handover

@@ -7,6 +7,7 @@ from schedules.cores import CORES
 from schedules.kernels.epilogues import residual_s8
 from schedules.kernels.gemm import gemm_f32
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE, FLOAT, SPLIT_CALL, Costs
+from schedules.select import _defaults, _variants
 from tests.schedules.lowering.test_parse import with_residual
 from tests.schedules.programs import linear
 
@@ -76,9 +77,18 @@ def test_a_residual_that_is_dearer_there_is_left_with_both_estimates(core: str, 
     assert float(actual) > float(limit.split()[0])
 
 
+def forget_estimates() -> None:
+    for remembered in (_defaults, _variants):
+        remembered.cache_clear()
+
+
 def test_what_spills_is_part_of_the_estimate(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(residual_s8, "SPILLS", 1000)
-    assert COSTS.dearer(*with_residual(outputs=16)) is not None
+    forget_estimates()
+    try:
+        assert COSTS.dearer(*with_residual(outputs=16)) is not None
+    finally:
+        forget_estimates()
 
 
 def test_a_residual_that_no_kernel_adds_is_left_with_the_reason():

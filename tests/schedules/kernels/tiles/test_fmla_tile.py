@@ -24,7 +24,7 @@ def test_every_tile_of_the_kernel_fits():
     [
         (7, 3, 5, 64 * 21 / 2 + (21 + 10) / 5),  # the FMLA pipes
         (1, 4, 5, 64 * 4 + (4 + 10) / 5),  # the chain of one accumulator
-        (7, 3, 2, (64 / 16 * 392 + 21 + 10) / 2),  # dispatch of a two-wide core
+        (7, 3, 2, 64 * 21 + (21 + 10) / 2),  # the one FMLA pipe of a two-wide core
     ],
 )
 def test_cycles_are_those_of_the_slowest(rows: int, vectors: int, width: int, expected: float):
