@@ -99,7 +99,7 @@ CASES = (
         "export-payload",
         ("export-payload", "npu", "-o", "user"),
         (
-            ("compile", "int8.onnx", "--npu", "ethos-u65-256", "-o", "npu"),
+            ("compile", "int8.onnx", "--npu", "ethos-u65-256", "--npu-ops", "conv2d", "-o", "npu"),
             ("export-payload", "npu", "-o", "user"),
         ),
     ),
