@@ -193,8 +193,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
     Raises:
         ModelError: It is such a tensor.
     """
-    if len(shape) > MOST_AXES:
-        raise ModelError(f"{of}: {what} has {len(shape)} axes; a tensor can have {MOST_AXES}")
+    _check_axes(f"{of}: {what}", shape)
     limit = min(MOST_BYTES, machine_bytes() // _SHARE)
     total = math.prod(max(size, 1) for size in shape) * item_bytes
     if min(shape, default=0) < 0:
@@ -208,6 +207,11 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
                 else f"the {size_text(limit)} that this machine has"
             )
         )
+
+
+def _check_axes(what: str, shape: Sequence[int]) -> None:
+    if len(shape) > MOST_AXES:
+        raise ModelError(f"{what} has {len(shape)} axes; a tensor can have {MOST_AXES}")
 
 
 def size_text(count: float) -> str:
@@ -226,8 +230,7 @@ def check_inputs(specs: "Sequence[TensorSpec]") -> None:
         ModelError: There is no memory for them.
     """
     for spec in specs:
-        if len(spec.shape) > MOST_AXES:
-            raise ModelError(f"input '{spec.name}' has {len(spec.shape)} axes; a tensor can have {MOST_AXES}")
+        _check_axes(f"input '{spec.name}'", spec.shape)
     # Random numbers are drawn in binary64.
     total = sum(math.prod(spec.shape) * (8 + _item_bytes(spec.dtype)) for spec in specs)
     if total > machine_bytes():
