@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Op
 
-from relay_passes.canonicalize.rewrite_calls import rewrite_calls
+from relay_passes.ir.rewrite_calls import rewrite_calls
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, with_source
 
 Array = npt.NDArray[Any]

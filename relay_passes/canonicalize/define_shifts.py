@@ -15,7 +15,7 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Op
 
-from relay_passes.canonicalize.rewrite_calls import rewrite_calls
+from relay_passes.ir.rewrite_calls import rewrite_calls
 from relay_passes.ir.sources import sources_of, with_source
 
 _LEFT, _RIGHT = map(Op.get, ("relax.left_shift", "relax.right_shift"))

@@ -13,8 +13,8 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Op
 
-from relay_passes.canonicalize.rewrite_calls import rewrite_calls
 from relay_passes.ir.calls import tensor_const
+from relay_passes.ir.rewrite_calls import rewrite_calls
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import sources_of, with_source
 

@@ -8,11 +8,11 @@ Quantised: it moves integers once more, after `integerize`; what a model of some
 
 from collections.abc import Sequence
 
-from tvm import IRModule, relax
+from tvm import IRModule
 from tvm.ir import Call, Expr, Op, Tuple
 
-from relay_passes.ir.sources import bindings_of, map_calls, relax_functions, sources_of, with_source
-from relay_passes.ir.upstream import run_upstream
+from relay_passes.ir.rewrite_calls import rewrite_calls
+from relay_passes.ir.sources import sources_of, with_source
 
 WIDEST = 32
 """Operands of a kernel. Lowering time grows with their square: some seconds for 64 of them, minutes for 500."""
@@ -26,15 +26,7 @@ def split_concat(mod: IRModule) -> IRModule:
     Args:
         mod: Its Relax functions are in A-normal form.
     """
-    wide = {
-        gv: func for gv, func in relax_functions(mod) if any(_is_wide(b.value) for b in bindings_of(func))
-    }
-    if not wide:
-        return mod
-    out = mod.clone()
-    for gv, func in wide.items():
-        out.update_func(gv, map_calls(func, lambda _, call: _split(call) if _is_wide(call) else call))
-    return run_upstream(out, relax.transform.Normalize())
+    return rewrite_calls(mod, _is_wide, _split)
 
 
 def _is_wide(value: Expr) -> bool:
