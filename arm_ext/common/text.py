@@ -11,3 +11,16 @@ def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
         "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
         for row in rows
     ]
+
+
+def clipped(text: str, width: int) -> str:
+    """Return the text in at most `width` columns: names of nodes differ at both ends, so the middle is left out."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return "1 operator" or "2 operators"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

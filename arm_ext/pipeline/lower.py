@@ -11,7 +11,7 @@ from arm_ext.common.timings import section
 from arm_ext.pipeline.kernel_numerics import numerics_of, numerics_of_calls
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.report.report import CHECK, Alternative, KernelCall, RunnerUp
+from arm_ext.report.calls import CHECK, Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
@@ -141,6 +141,7 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
         rejected=(*alternatives, *_alternatives(done.rejected)),
         selection_cost=None if done.cycles is None else round(done.cycles),
         tuned=known,
+        moves=done.moves,
     )
 
 
@@ -213,8 +214,11 @@ class _Placed:
 
 
 def _alternatives(rejections: Sequence[Rejection]) -> tuple[Alternative, ...]:
+    """What kernels did not take that might have; those for another kind of workload are no alternatives."""
     return tuple(
-        Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})") for r in rejections
+        Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})")
+        for r in rejections
+        if not r.unfit
     )
 
 
@@ -253,7 +257,7 @@ def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) ->
         kernel=choice.kernel,
         numerics=numerics,
         reason=choice.reason,
-        rejected=_alternatives([r for r in choice.rejected if not r.of_other_composites]),
+        rejected=_alternatives(choice.rejected),
         params=asdict(choice.params),
         selection_cost=round(choice.estimate),
         runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),
