@@ -23,7 +23,8 @@ from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import PHASES, Context, lower_kernels, plan
 from arm_ext.quantization.quantize_model import import_given
-from arm_ext.report.calls import CallRow, SourceNodes, call_rows
+from arm_ext.report.call_rows import call_rows
+from arm_ext.report.calls import CallRow, SourceNodes
 from arm_ext.report.explanation import (
     ExplainReport,
     Miss,

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from tvm import IRModule, relax
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.report.calls import UNSCHEDULED_CYCLES, KernelCall
+from arm_ext.report.call_rows import UNSCHEDULED_CYCLES
+from arm_ext.report.calls import KernelCall
 from relay_passes.ir.sources import Names, bindings_of, global_callees, sources_of
 
 

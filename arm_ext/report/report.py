@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from arm_ext.common.text import counted
 from arm_ext.package.manifest import Calibration, Memory, json_schema
-from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes, call_rows
+from arm_ext.report.call_rows import call_rows
+from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
 from relay_passes import KeptLayout, RemainingFloat
 from schedules.generic import families
