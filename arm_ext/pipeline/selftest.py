@@ -10,6 +10,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.common.text import counted
 from arm_ext.common.timings import section
 from arm_ext.errors import EnvError, ModelError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
@@ -168,8 +169,8 @@ def check_of(
     operators = ", ".join(sorted({call.operator for call in left_float}))
     return Check(
         relative_bound=_MIXED_BOUND,
-        reason=f"{len(left_float)} operators are computed in float ({operators}), where a last bit decides between "
-        "two quantised values",
+        reason=f"{counted(len(left_float), 'operator')} computed in float ({operators}), where a last bit decides "
+        "between two quantised values",
     )
 
 

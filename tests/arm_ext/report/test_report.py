@@ -46,7 +46,7 @@ def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
     assert " %  Norm  nn.log_softmax: no integer form of nn.log_softmax is defined\n" in left
     check = result.package.manifest.check
     assert check.relative_bound == 0.1
-    assert "1 operators are computed in float (nn.log_softmax)" in check.reason
+    assert "1 operator computed in float (nn.log_softmax)" in check.reason
 
 
 def test_choice_and_runner_up_stand_in_the_report_with_their_estimates(tmp_path: Path):
