@@ -167,7 +167,7 @@ def without(package: Path, npu: object, to: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("npu", "reason"), [(None, "without --npu"), (True, "no part of it runs on the NPU")]
+    ("npu", "reason"), [(None, "without npu"), (True, "no part of it runs on the NPU")]
 )
 def test_a_package_without_regions(npu: object, reason: str, package: Path, tmp_path: Path):
     with pytest.raises(UsageError, match=reason):
