@@ -96,6 +96,8 @@ class CallSite:
         read: Bytes of the operands, weights among them.
         written: Bytes of the results.
         function: Where the call stands: "" for `main`; else a region for an NPU, a branch, or a loop's body.
+        result: A name for what it computes.
+        reads: Of calls in the same module whose results it reads, these names.
     """
 
     symbol: str
@@ -105,10 +107,18 @@ class CallSite:
     read: int
     written: int
     function: str = ""
+    result: str = ""
+    reads: tuple[str, ...] = ()
 
     def moved_to(self, function: str, symbol: str) -> "CallSite":
         """Return the call as it stands in a module that this one became a part of."""
-        return replace(self, symbol=symbol, function="/".join(filter(None, (function, self.function))))
+        return replace(
+            self,
+            symbol=symbol,
+            function="/".join(filter(None, (function, self.function))),
+            result=f"{function}/{self.result}",
+            reads=tuple(f"{function}/{name}" for name in self.reads),
+        )
 
 
 class CallRow(BaseModel):
@@ -131,6 +141,10 @@ class CallRow(BaseModel):
         description="Estimated cycles of one call on one core; a formula of the kernel's, not a measurement."
     )
     bytes: int = Field(description="Bytes read and written, weights among them.")
+    written: int = Field(default=0, description="Bytes of the results.")
+    reads: tuple[int, ...] = Field(
+        default=(), description="Calls whose results it reads: their places in this list, from 0."
+    )
     moves: bool = Field(default=False, description="Whether the call only copies or rearranges elements.")
     function: str = Field(
         default="",
@@ -174,10 +188,20 @@ def call_rows(
     sites: Iterable[CallSite], kernels: Mapping[str, KernelCall], nodes: SourceNodes
 ) -> tuple[CallRow, ...]:
     """Return the rows of all calls; what needs no kernel, because it shares its input's bytes, has none."""
-    found = [site for site in sites if site.symbol in kernels and kernels[site.symbol].kernel != "view"]
+    found: list[CallSite] = []
+    made_by: dict[str, tuple[int, ...]] = {}
+    reads: list[tuple[int, ...]] = []
+    for site in sites:
+        read = tuple(sorted({index for name in site.reads for index in made_by.get(name, ())}))
+        if site.symbol in kernels and kernels[site.symbol].kernel != "view":
+            made_by[site.result] = (len(found),)
+            found.append(site)
+            reads.append(read)
+        else:
+            made_by[site.result] = read
     macs = _macs(found, kernels, nodes.macs)
     rows = []
-    for site, own in zip(found, macs, strict=True):
+    for site, own, read in zip(found, macs, reads, strict=True):
         kernel = kernels[site.symbol]
         estimate = kernel.selection_cost
         rows.append(
@@ -191,6 +215,8 @@ def call_rows(
                 macs=own,
                 cycles=round(UNSCHEDULED_CYCLES * (own + site.elements)) if estimate is None else estimate,
                 bytes=site.read + site.written,
+                written=site.written,
+                reads=read,
                 moves=kernel.moves,
                 function=site.function,
             )
