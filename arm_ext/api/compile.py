@@ -15,6 +15,7 @@ from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Packing
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
+from arm_ext.clibrary.library import Weights
 from arm_ext.common.cache import without_entries
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
@@ -75,6 +76,7 @@ def compile(
     output: str | Path = "model.armpkg",
     *,
     emit: Emit = "package",
+    weights: Weights = "embedded",
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     trust: bool = False,
     mattr: str | None = None,
@@ -107,6 +109,7 @@ def compile(
         output: The package folder; an earlier package there is replaced, if nothing else is there.
         emit: What to write to it: a "package", which TVM's runtime runs, or a "c-library", a static library with a
             header, which needs no runtime.
+        weights: Where a C library's weights are: "embedded" in it, or in a "file" beside it, which the program maps.
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
@@ -148,6 +151,7 @@ def compile(
     check_type("target", target, str)
     check_type("state", {} if state is None else state, Mapping)
     check_choice("emit", emit, Emit)
+    check_choice("weights", weights, Weights)
     check_choice("precision", precision, Precision)
     check_choice("calibration", calibration, Method)
     if example_inputs is not None:
@@ -158,6 +162,8 @@ def compile(
     divider = None if npu is None else _divider(npu)
     buckets = buckets_of(shapes)
     refuse_with_length(buckets, **{"--npu": npu})
+    if emit == "package" and weights != "embedded":
+        raise UsageError("--weights file is for --emit c-library; a package's weights are in model.so")
     if emit == "c-library":
         _refuse_for_library(buckets, cc, **{"--npu": npu})
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
@@ -191,7 +197,7 @@ def compile(
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
         packing = Packing(folder, united, profile, offloaded)
-        linked = packing.link(cc, progress) if emit == "package" else packing.write_library(progress)
+        linked = packing.link(cc, progress) if emit == "package" else packing.write_library(weights, progress)
         progress("package")
         with section("package"):
             manifest, report = packing.write(linked, numerics, calibrated, known)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy.typing as npt
 
 from arm_ext import package
+from arm_ext.clibrary.library import Weights, write_library, write_selftest
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
@@ -92,15 +93,14 @@ class Packing:
         largest = tested[self.united.variants.index(self.united.largest)][0]
         return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
 
-    def write_library(self, progress: Callable[[str], None]) -> Linked:
+    def write_library(self, weights: Weights, progress: Callable[[str], None]) -> Linked:
         """Write a C library and its self-test."""
-        # Not above: packages need none of it.
-        from arm_ext.clibrary.library import write_library, write_selftest
-
         (variant,) = self.united.variants
 
         def make() -> Library:
-            return write_library(self.folder, self.united.planned, variant.model, self.profile, variant.check)
+            return write_library(
+                self.folder, self.united.planned, variant.model, self.profile, variant.check, weights
+            )
 
         library, ((selftest, _),) = self._made(make, progress)
         write_selftest(self.folder, selftest)

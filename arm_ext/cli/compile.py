@@ -23,6 +23,7 @@ from arm_ext.shapes.given import Dim, static_shapes
 
 if TYPE_CHECKING:
     from arm_ext.api.compile import CompileResult, Emit
+    from arm_ext.clibrary.library import Weights
 
 SCHEMA_VERSION = 1
 
@@ -39,6 +40,13 @@ SCHEMA_VERSION = 1
     default="package",
     show_default=True,
     help="What to write: a package, which TVM's runtime runs, or a static library with a C header, which needs none.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(["embedded", "file"]),
+    default="embedded",
+    show_default=True,
+    help="Where a C library's weights are: in it, or in a file beside it, which the program maps or has in flash.",
 )
 @model_options
 @click.option(
@@ -108,6 +116,7 @@ def compile(
     target: str,
     output: Path | None,
     emit: "Emit",
+    weights: "Weights",
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
@@ -150,6 +159,7 @@ def compile(
             target,
             folder,
             emit=emit,
+            weights=weights,
             mattr=mattr,
             shapes=given_shapes(shapes),
             preprocess=preprocess,

@@ -2,7 +2,7 @@
 """Writing of a C library: what the planned module becomes, compiled and with its header, example and self-test."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,20 @@ _MATH_NAMES = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos c
 fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow remainder rint round sin sinh sqrt
 tan tanh tgamma trunc"""
 _MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix in ("", "f"))
+Weights = Literal["embedded", "file"]
+"""Where a library's weights are: among its constants, or in a file beside it, which the caller maps."""
+
 _WEIGHTS = "weights.bin"
 _SELFTEST = "example/selftest.bin"
 
 
 def write_library(
-    folder: Path, planned: tvm.IRModule, model: ImportedModel, profile: Profile, check: Check
+    folder: Path,
+    planned: tvm.IRModule,
+    model: ImportedModel,
+    profile: Profile,
+    check: Check,
+    weights: Weights = "embedded",
 ) -> LibraryInfo:
     """Write all files of a library but the self-test's data.
 
@@ -43,13 +51,14 @@ def write_library(
         model: As imported.
         profile: The target.
         check: How the self-test compares outputs.
+        weights: Where they are.
 
     Raises:
         ModelError: The model holds what is not straight-line code.
         EnvError: zig is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
-    sources = Sources(model, with_workspaces(straight_line(planned)), profile, check)
+    sources = Sources(model, with_workspaces(straight_line(planned)), profile, check, weights == "file")
     name = sources.name
     kernels = c_objects(
         {symbol: sources.program.kernels[kernel] for kernel, symbol in sources.symbols.items()}, profile
@@ -57,10 +66,15 @@ def write_library(
     texts = sources.files(Facts())
     with section("machine code"), temporary() as include:
         (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
-        (include / _WEIGHTS).write_bytes(sources.weights)
+        joined = {f"{name}.c": texts[f"src/{name}.c"]}
+        if sources.apart:
+            (folder / f"{name}.weights").write_bytes(sources.weights)
+        else:
+            (include / _WEIGHTS).write_bytes(sources.weights)
+            joined[f"{name}_weights.S"] = sources.weights_source(_WEIGHTS)
         library = compile_library(
             name,
-            {f"{name}.c": texts[f"src/{name}.c"], f"{name}_weights.S": sources.weights_source(_WEIGHTS)},
+            joined,
             {f"{name}_text.c": texts[f"src/{name}_text.c"]},
             [include],
             kernels,

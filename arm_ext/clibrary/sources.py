@@ -2,6 +2,7 @@
 """The C sources of a library: header, calls in order, tables, and an example that runs the self-test."""
 
 import hashlib
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -59,12 +60,14 @@ class Sources:
         program: Its calls.
         profile: The target.
         check: How the self-test compares outputs.
+        apart: Whether the weights are a file of their own, which the caller maps.
     """
 
     model: ImportedModel
     program: Program
     profile: Profile
     check: Check
+    apart: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -151,11 +154,11 @@ class Sources:
                 [*self._macros("INPUT", model.inputs), *self._macros("OUTPUT", model.outputs)]
             ),
             "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes",
-            "weights_error": "",
             "weights_text": "",
             "weights": f"{name}_weights",
-            "weights_check": "",
             "example_weights": "",
+            "example_file": "",
+            "example_declaration": "",
             "hpp_constructor": "",
             "hpp_weights": "",
             "input_table": _table(name, model.inputs),
@@ -166,10 +169,29 @@ class Sources:
             "step_inputs": str(self._step[0]),
             "step_outputs": str(self._step[1]),
         }
+        if self.apart:
+            values |= self._weights_values()
         values["states"] = (
             render("states.h", values | {"STATES": str(len(model.states))}) if model.states else ""
         )
         return values
+
+    def _weights_values(self) -> dict[str, str]:
+        """What is different where the weights are a file of their own."""
+        name = self.name
+        return {
+            "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes, const void *weights, "
+            "size_t weights_bytes",
+            "weights_text": f"\n * The weights are what the file {name}.weights holds, aligned as the arena; they are "
+            "compared with a checksum,\n * and are read until the instance is no longer run.",
+            "weights": "weights",
+            "example_weights": f", {name}_weights_file, {name.upper()}_WEIGHTS_BYTES",
+            "example_file": f"    .balign {ALIGNMENT}\n    .globl {name}_weights_file\n{name}_weights_file:\n"
+            f'    .incbin "../{name}.weights"\n',
+            "example_declaration": f"extern const unsigned char {name}_weights_file[];\n",
+            "hpp_constructor": "const void *weights, std::size_t bytes",
+            "hpp_weights": ", weights, bytes",
+        }
 
     def _macros(self, kind: str, specs: Sequence[TensorSpec]) -> list[str]:
         lines = []
@@ -189,7 +211,15 @@ class Sources:
         }
         states = self.model.states
         return {
-            "weights_declaration": f"HIDDEN extern const unsigned char {self.name}_weights[];",
+            "weights_declaration": ""
+            if self.apart
+            else f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n",
+            "checksum": render("checksum.c", values) if self.apart else "",
+            "weights_check": render(
+                "weights_check.c", {**values, "weights_crc": f"0x{zlib.crc32(self.weights):08X}"}
+            )
+            if self.apart
+            else "",
             "kernels": "\n".join(
                 f"HIDDEN void {self.symbols[kernel]}({', '.join(['const void *'] * count) or 'void'});"
                 for kernel, count in counts.items()

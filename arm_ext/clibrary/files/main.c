@@ -9,7 +9,7 @@
 
 /* Of selftest.S: inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
 extern const unsigned char @name@_selftest[];
-
+@example_declaration@
 static _Alignas(@alignment@) unsigned char arena[@NAME@_ARENA_BYTES];
 static _Alignas(64) unsigned char results[@result_bytes@];
 

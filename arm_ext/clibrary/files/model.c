@@ -7,7 +7,6 @@
 void *memcpy(void *target, const void *source, size_t bytes);
 
 @weights_declaration@
-
 /* Machine code of the kernels, one each. */
 @kernels@
 
@@ -81,6 +80,7 @@ static @name@_status check_tensors(const @name@_instance *instance, const @name@
             return status;
         }
         if (overlap(outputs[i].data, outputs[i].bytes, instance->arena, @NAME@_ARENA_BYTES) ||
+            overlap(outputs[i].data, outputs[i].bytes, instance->weights, @NAME@_WEIGHTS_BYTES) ||
             overlap(outputs[i].data, outputs[i].bytes, instance, sizeof *instance)) {
             return @NAME@_ERROR_OVERLAP;
         }
@@ -98,7 +98,7 @@ static @name@_status check_tensors(const @name@_instance *instance, const @name@
     return @NAME@_OK;
 }
 
-@name@_status @name@_init(@init_parameters@)
+@checksum@@name@_status @name@_init(@init_parameters@)
 {
     if (instance == NULL || arena == NULL) {
         return @NAME@_ERROR_NULL;

@@ -35,7 +35,8 @@ typedef enum @name@_status {
     @NAME@_ERROR_ALIGNMENT = 3,     /* a buffer is not aligned to its elements, or the arena not as told above */
     @NAME@_ERROR_ARENA_BYTES = 4,   /* the arena is too small */
     @NAME@_ERROR_TENSOR_BYTES = 5,  /* a buffer has not the tensor's size */
-    @NAME@_ERROR_OVERLAP = 6@weights_error@ /* an output overlaps another buffer, the arena or the instance */
+    @NAME@_ERROR_OVERLAP = 6,       /* an output or the arena overlaps another buffer */
+    @NAME@_ERROR_WEIGHTS = 7        /* of a library without weights of its own: these are not the model's */
 } @name@_status;
 
 typedef enum @name@_type {
@@ -83,7 +84,7 @@ typedef struct @name@_instance {
 } @name@_instance;
 
 /* Prepares an instance, which uses the arena until it is no longer run; nothing need be released.
- * The arena's content before does not matter. */
+ * The arena's content before does not matter.@weights_text@ */
 @name@_status @name@_init(@init_parameters@);
 
 /* Computes the outputs from @NAME@_INPUTS inputs and @NAME@_OUTPUTS outputs, in the model's order.

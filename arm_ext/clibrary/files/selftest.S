@@ -4,4 +4,4 @@
     .globl @name@_selftest
 @name@_selftest:
     .incbin "selftest.bin"
-    .section .note.GNU-stack,"",%progbits
+@example_file@    .section .note.GNU-stack,"",%progbits

@@ -35,6 +35,8 @@ const char *@name@_strerror(@name@_status status)
         return "a buffer has not the size of its tensor";
     case @NAME@_ERROR_OVERLAP:
         return "an output or the arena overlaps another buffer";
-@weights_text@    }
+    case @NAME@_ERROR_WEIGHTS:
+        return "the weights are not those of the model";
+    }
     return "no status of @name@";
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import arm_ext
@@ -37,6 +38,16 @@ def host_lstm(libraries: Path) -> Library:
     """A recurrent layer with its states in the arena."""
     states = {"h": "hn", "c": "cn"}
     return Library.of(state_models.lstm(), libraries / "lstm-host", "host", name="lstm", state=states)
+
+
+@pytest.fixture(scope="session")
+def host_mapped(libraries: Path) -> Library:
+    """A recurrent layer with its weights in a file, and a state that does not begin with zeros."""
+    states, first = {"h": "hn", "c": "cn"}, {"c": np.linspace(-1, 1, 7, dtype=np.float32).reshape(1, 1, 7)}
+    folder = libraries / "mapped-host"
+    return Library.of(
+        state_models.lstm(), folder, "host", name="mapped", state=states, state_init=first, weights="file"
+    )
 
 
 def _compiled(folder: Path, target: str) -> Library:

@@ -32,7 +32,7 @@ def test_the_selftest_passes_with_other_c_libraries(
     assert "all outputs agree" in run(cross(digits_library.selftest, tmp_path / "selftest", target))
 
 
-@pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm"])
+@pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm", "host_mapped"])
 def test_the_c_parts_are_clean_under_sanitizers(
     request: pytest.FixtureRequest, tmp_path: Path, library: str
 ) -> None:
@@ -74,12 +74,18 @@ def test_models_and_instances_share_a_program(
     run(cc(words, tmp_path / "threads"))
 
 
+def test_other_weights_are_refused(host_mapped: Library, tmp_path: Path) -> None:
+    run(cc([*STRICT, HERE / "weights.c", *host_mapped.selftest[:1], host_mapped.folder / "example" / "selftest.S",
+            *host_mapped.arguments], tmp_path / "weights"))  # fmt: skip
+    assert b".rodata.mapped_weights" not in host_mapped.archive.read_bytes()
+
+
 @pytest.mark.parametrize("standard", ["c11", "c17", "c++11", "c++20"])
 def test_the_headers_compile_everywhere(
-    host_digits: Library, host_lstm: Library, tmp_path: Path, standard: str
+    host_digits: Library, host_lstm: Library, host_mapped: Library, tmp_path: Path, standard: str
 ) -> None:
     is_cpp = standard.startswith("c++")
-    for library in (host_digits, host_lstm):
+    for library in (host_digits, host_lstm, host_mapped):
         source = tmp_path / f"{library.name}.{'cpp' if is_cpp else 'c'}"
         header = f"{library.name}.{'hpp' if is_cpp else 'h'}"
         source.write_text(f'#include "{header}"\n#include "{header}"\nint main(void) {{ return 0; }}\n')
