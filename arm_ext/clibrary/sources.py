@@ -25,6 +25,21 @@ _C_TYPES = {
     "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
+# Of Python's module struct; of binary16 the bits, which a memoryview gives in every version.
+_PYTHON_TYPES = {
+    "bool": "?",
+    "float16": "H",
+    "float32": "f",
+    "float64": "d",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+}
 _NAMED_SOURCES = 4  # of a call, in its comment
 
 
@@ -99,6 +114,7 @@ class Sources:
             f"src/{name}_text.c": render("text.c", values),
             f"{name}Config.cmake": render("config.cmake", values),
             f"{name}.pc": render("model.pc", values),
+            f"python/{name}.py": render("module.py.in", values | self._python(values)),
             "example/main.c": render("main.c", values | self._example(values)),
             "example/selftest.S": render("selftest.S", values),
             "example/CMakeLists.txt": render("CMakeLists.txt", values),
@@ -267,6 +283,27 @@ class Sources:
         )
         states = render("states.hpp", {**values, **part}) if model.states else ""
         return whole | {"states": states}
+
+    def _python(self, values: Mapping[str, str]) -> dict[str, str]:
+        inputs, outputs = (
+            "".join(f"({spec.name!a}, {spec.shape}, {_PYTHON_TYPES[spec.dtype]!r}), " for spec in specs)
+            for specs in (self.model.inputs, self.model.outputs)
+        )
+        title = values["title"].replace('"', "'")
+        apart = {
+            "py_weights": ', weights: str | Path = Path(__file__).parents[1] / "' + f'{self.name}.weights"',
+            "py_hold": "        data = Path(weights).read_bytes()\n"
+            "        self._weights = ctypes.create_string_buffer(len(data) + _ALIGNMENT)\n"
+            "        ctypes.memmove(_aligned(self._weights), data, len(data))\n",
+            "py_pass": ", _aligned(self._weights), ctypes.c_size_t(len(data))",
+        }
+        return {
+            "title": title,
+            "py_inputs": inputs,
+            "py_outputs": outputs,
+            "py_states": render("states.py.in", values) if self.model.states else "",
+            **(apart if self.apart else dict.fromkeys(apart, "")),
+        }
 
     def _example(self, values: Mapping[str, str]) -> dict[str, str]:
         results = sum(padded(tensor_bytes(spec)) for spec in self.model.outputs)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """C libraries as their users build them: self-tests, misuse, threads, C and C++ compilers."""
 
+import array
 import os
 import re
+import runpy
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -210,3 +213,35 @@ def test_a_library_is_replaced_by_another(tmp_path: Path) -> None:
     (tmp_path / "mlp" / "mine").write_text("")
     with pytest.raises(UsageError, match="mine"):
         arm_ext.compile(models.mlp(), "host", tmp_path / "mlp", emit="c-library")
+
+
+def _module(library: Library, folder: Path) -> Any:
+    """The module of a library, beside the shared library that it loads."""
+    shutil.copy(library.folder / "python" / f"{library.name}.py", folder)
+    whole = ["-shared", "-Wl,--whole-archive", library.archive, "-Wl,--no-whole-archive", "-lm"]
+    cc(whole, folder / f"lib{library.name}.so")
+    return runpy.run_path(str(folder / f"{library.name}.py"))
+
+
+def test_python_runs_the_classifier(host_digits: Library, tmp_path: Path) -> None:
+    module = _module(host_digits, tmp_path)
+    model = module["Model"]()
+    images, labels = digits.held_out()
+    results = [model.run(image)[0] for image in images[:100]]
+    assert {logits.shape for logits in results} == {(1, 10)}
+    right = np.argmax(np.concatenate([np.asarray(logits) for logits in results]), axis=1) == labels[:100]
+    assert right.mean() > 0.95
+    with pytest.raises(ValueError, match="a buffer has not the size of its tensor"):
+        model.run(images[0, :, :4].copy())
+    with pytest.raises(ValueError, match="takes 1 inputs, not 2"):
+        model.run(images[0], images[0])
+
+
+def test_python_steps_with_weights_of_a_file(host_mapped: Library, tmp_path: Path) -> None:
+    model = _module(host_mapped, tmp_path)["Model"](weights=host_mapped.folder / "mapped.weights")
+    x = array.array("f", range(5))
+    first, second = (model.step(x)[0].tolist() for _ in range(2))
+    model.reset()
+    assert first != second
+    assert model.step(x)[0].tolist() == first
+    assert model.step(bytes(x))[0].tolist() == second
