@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz."""
+"""The package: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz.
+
+A C library's folder has a manifest and a report, too, which say so.
+"""
 
 import hashlib
 import io
@@ -262,6 +265,7 @@ def package_of(given: AnyPackage) -> Package:
     package = given if isinstance(given, Package) else getattr(given, "package", None)
     if not isinstance(package, Package):
         raise UsageError(f"{given!r} is no package: give its folder, or what compile returned")
+    _refuse_library(package.path, package.manifest)
     return package
 
 
@@ -272,6 +276,8 @@ def load_package(path: str | Path) -> Package:
         UsageError: It is no package, one of another schema version, or a file is not the one that was written.
     """
     folder = Path(path)
+    if (folder / MANIFEST).is_file() and any(folder.glob("lib*.a")):
+        _refuse_library(folder, read_manifest(folder))
     if not (folder / MANIFEST).is_file() or not (folder / SO).is_file():
         if not folder.exists():
             raise UsageError(f"{folder}: there is no such package; arm-ext compile MODEL makes one")
@@ -281,6 +287,14 @@ def load_package(path: str | Path) -> Package:
     for file in manifest.files:
         _check_file(folder, file)
     return Package(folder, manifest)
+
+
+def _refuse_library(folder: Path, manifest: Manifest) -> None:
+    if manifest.library is not None:
+        raise UsageError(
+            f"{folder}: is a C library, which a C program runs (see {folder / 'example'}); boards run packages: "
+            "compile the model without --emit c-library"
+        )
 
 
 def read_manifest(folder: Path) -> Manifest:

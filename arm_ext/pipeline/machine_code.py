@@ -7,7 +7,7 @@ object is its TensorIR with the target, TVM and its LLVM, and the passes in `cod
 
 import hashlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,23 +96,45 @@ def make_program(
         executable = build(marked, profile, initial, optimised=not runs_here)
     with section("kernels"):
         target = profile.tvm_target(optimised=not runs_here)
-        kernels = tuple(_object(symbol, planned[symbol], target) for symbol in symbols)
+        kernels = tuple(_object(symbol, planned[symbol], target, _packed) for symbol in symbols)
         KERNELS.trim()
     return Program(executable, kernels, profile.triple)
 
 
-def _object(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target) -> bytes:
+def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[bytes]:
+    """Compile kernels to objects with a C function of pointers each, which need no runtime.
+
+    Args:
+        functions: By the symbols that the C functions get.
+        profile: The target.
+    """
+    with section("kernels"):
+        target = profile.tvm_target()
+        objects = [
+            _object(symbol, func, target, codegen.build_c_function) for symbol, func in functions.items()
+        ]
+        KERNELS.trim()
+    return objects
+
+
+_Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
+
+
+def _object(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target, build: _Build) -> bytes:
     named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
-    made_from = "\0".join((_maker(), str(target), tvm.ir.save_json(named)))
+    made_from = "\0".join((_maker(), build.__name__, str(target), tvm.ir.save_json(named)))
     return KERNELS.get(
-        hashlib.sha256(made_from.encode()).hexdigest(), lambda: _compiled(symbol, named, target)
+        hashlib.sha256(made_from.encode()).hexdigest(), lambda: _compiled(build(named, target))
     )
 
 
-def _compiled(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target) -> bytes:
-    part = tvm.IRModule({symbol: func}, attrs={codegen.PART: True})
+def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
+    part = tvm.IRModule({func.attrs["global_symbol"]: func}, attrs={codegen.PART: True})
     with target:
-        library = tvm.tirx.build(part, target=target, pipeline=codegen.registered())
+        return tvm.tirx.build(part, target=target, pipeline=codegen.registered())
+
+
+def _compiled(library: tvm.runtime.Module) -> bytes:
     with in_memory(_OBJECT) as folder:
         library.write_to_file(str(folder / _OBJECT))
         return (folder / _OBJECT).read_bytes()

@@ -31,8 +31,8 @@ from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.winograd import winograd_f32
 from schedules.numerics.qdq import NUMERICS, Qdq
 
-# Of a model with states: the first finds them as they begin, the others as they were left.
-_STEPS = 4
+STEPS = 4
+"""Of a model with states: the first finds them as they begin, the others as they were left."""
 
 # A sum of k products errs by about sqrt(k) * 2^-24 of its terms: 1e-4 leaves two digits beyond k = 1e5.
 _FLOAT = Check(
@@ -161,7 +161,7 @@ def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "_Run") ->
     if not count:
         return []
     states, found = [state.initial for state in model.states], []
-    for _ in range(_STEPS):
+    for _ in range(STEPS):
         outputs = run([*inputs[:-count], *states])
         states = outputs[-count:]
         found.append(outputs[:-count] or states)
