@@ -13,8 +13,9 @@ from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.layout import KeptLayout, to_nhwc
 from relay_passes.memory.alias_analysis import copy_constants
-from relay_passes.memory.hoist_workspaces import hoist_workspaces
+from relay_passes.memory.hoist_workspaces import hoist_all, hoist_workspaces
 from relay_passes.memory.plan_arena import plan_arena
+from relay_passes.memory.serial_loops import serial_loops
 from relay_passes.memory.storage_offsets import accept_offsets
 from relay_passes.precision.half_precision import to_half_precision
 from relay_passes.programs.add_step import RESET, STEP, add_step
@@ -46,6 +47,7 @@ __all__ = [
     "fold_constants",
     "function_sources",
     "fuse",
+    "hoist_all",
     "hoist_workspaces",
     "inline_marked",
     "integerize",
@@ -53,6 +55,7 @@ __all__ = [
     "outline",
     "plan_arena",
     "run_upstream",
+    "serial_loops",
     "sources_of",
     "split_concat",
     "to_half_precision",

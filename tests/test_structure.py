@@ -27,7 +27,7 @@ LAYERS = {
         ("report",),
         ("quantization",),
         ("pipeline",),
-        ("shapes",),
+        ("clibrary", "shapes"),
         ("ethosu",),
         ("tune", "peers"),
         ("api",),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm_ext.compile`: a model in, a package out."""
+"""`arm_ext.compile`: a model in, a package or a C library out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy.typing as npt
 import onnx
@@ -15,6 +15,7 @@ from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Packing
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
+from arm_ext.clibrary.library import Weights
 from arm_ext.common.cache import without_entries
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from arm_ext.ethosu.divider import Divider
     from arm_ext.ethosu.npu_files import Offloaded
 
+Emit = Literal["package", "c-library"]
+"""What `compile` writes."""
+
 # PHASES and the steps around them, for a progress display.
 STEPS = ("import", *(phase.name for phase in PHASES), "link", "verify", "self-test", "package")
 
@@ -56,7 +60,10 @@ _NUMERICS: dict[Numerics, qdq.Qdq] = {"qdq": qdq.NUMERICS, "tosa": tosa.NUMERICS
 
 @dataclass(frozen=True)
 class CompileResult:
-    """The result of `compile`: the package and its report."""
+    """The result of `compile`: the package and its report.
+
+    Of a C library, too, `package` is its folder and manifest.
+    """
 
     package: Package
     report: CompileReport
@@ -68,6 +75,8 @@ def compile(
     target: str = "arm",
     output: str | Path = "model.armpkg",
     *,
+    emit: Emit = "package",
+    weights: Weights = "embedded",
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     trust: bool = False,
     mattr: str | None = None,
@@ -98,6 +107,9 @@ def compile(
             or a torch.nn.Module in eval mode.
         target: Name of a profile.
         output: The package folder; an earlier package there is replaced, if nothing else is there.
+        emit: What to write to it: a "package", which TVM's runtime runs, or a "c-library", a static library with a
+            header, which needs no runtime.
+        weights: Where a C library's weights are: "embedded" in it, or in a "file" beside it, which the program maps.
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
@@ -138,6 +150,8 @@ def compile(
     """
     check_type("target", target, str)
     check_type("state", {} if state is None else state, Mapping)
+    check_choice("emit", emit, Emit)
+    check_choice("weights", weights, Weights)
     check_choice("precision", precision, Precision)
     check_choice("calibration", calibration, Method)
     if example_inputs is not None:
@@ -148,6 +162,10 @@ def compile(
     divider = None if npu is None else _divider(npu)
     buckets = buckets_of(shapes)
     refuse_with_length(buckets, **{"--npu": npu})
+    if emit == "package" and weights != "embedded":
+        raise UsageError("--weights file is for --emit c-library; a package's weights are in model.so")
+    if emit == "c-library":
+        _refuse_for_library(buckets, cc, **{"--npu": npu})
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
     files = (model, preprocess, state_init, quantize, tuned, vela_config)
     read = [Path(each) for each in files if isinstance(each, str | Path)]
@@ -162,7 +180,14 @@ def compile(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
         context = Context(
-            profile, precision, without, _NUMERICS[numerics], known, tuple(rules), tuple(kernels)
+            profile,
+            precision,
+            without,
+            _NUMERICS[numerics],
+            known,
+            tuple(rules),
+            tuple(kernels),
+            serial=emit == "c-library",
         )
         with section("import"):
             variants, calibrated = source.variants(buckets, context)
@@ -172,12 +197,30 @@ def compile(
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
         packing = Packing(folder, united, profile, offloaded)
-        linked = packing.link(cc, progress)
+        linked = packing.link(cc, progress) if emit == "package" else packing.write_library(weights, progress)
         progress("package")
         with section("package"):
             manifest, report = packing.write(linked, numerics, calibrated, known)
-    remember(manifest.so_sha256)
+    if emit == "package":
+        remember(manifest.so_sha256)
     return CompileResult(Package(Path(output), manifest), report)
+
+
+def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
+    """Refuse what a C library does not have yet."""
+    asked = [name for name, value in others.items() if value]
+    if len(buckets) > 1:
+        asked.append("several shapes")
+    if any(bucket.batch for bucket in buckets):
+        asked.append("any number of samples")
+    if any(bucket.length for bucket in buckets):
+        asked.append("a bounded length")
+    if asked:
+        raise UsageError(
+            f"--emit c-library does not have {' and '.join(asked)} yet; compile a package for that"
+        )
+    if cc is not None:
+        raise UsageError("--cc links a package; a C library is linked by your own build")
 
 
 def _refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:

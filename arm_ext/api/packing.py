@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last step of `compile`: linking, and writing of the files of a package."""
+"""The last step of `compile`: linking, and writing of the files of a package or a C library."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,17 +7,18 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy.typing as npt
 
 from arm_ext import package
+from arm_ext.clibrary.library import Weights, write_library, write_selftest
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
-from arm_ext.package.manifest import Calibration, Manifest, Npu, Numerics
+from arm_ext.package.manifest import Calibration, Library, Manifest, Npu, Numerics
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
 from arm_ext.quantization.accuracy import selftest_distances, warnings
@@ -28,12 +29,14 @@ from arm_ext.shapes.batch import SELFTEST_SAMPLES
 from arm_ext.shapes.variants import United, Variant
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
-from arm_ext.target.toolchain import LinkerRecord
+from arm_ext.target.toolchain import LinkerRecord, ziglang_record
 from arm_ext.tune.tuned import Tuned
 
 if TYPE_CHECKING:
     from arm_ext.ethosu.npu_files import Offloaded
 
+
+_T = TypeVar("_T")
 
 _CODE_BYTES = 16 << 20
 """Room for the machine code of a model beside its weights."""
@@ -41,11 +44,19 @@ _CODE_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class Linked:
-    """The result of linking: the linker, the self-test of the largest variant, and the values of its NPU regions."""
+    """The result of linking.
+
+    Attributes:
+        linker: What made it.
+        selftest: Of the largest variant.
+        region_values: Of its NPU regions.
+        library: What a C library takes, if it is one.
+    """
 
     linker: LinkerRecord
     selftest: Selftest
     region_values: list[RegionValues]
+    library: Library | None = None
 
 
 @dataclass(frozen=True)
@@ -66,28 +77,52 @@ class Packing:
 
     def link(self, cc: str | None, progress: Callable[[str], None]) -> Linked:
         """Link and check model.so, and write the self-tests."""
+
+        def make() -> LinkerRecord:
+            states = self.united.largest.model.states
+            program = make_program(self.united.planned, self.profile, [held.initial for held in states])
+            beside_kernels = (npu_runtime(self.profile.triple),) if self.united.context.offers else ()
+            linker = program.export(so, cc, beside_kernels)
+            progress("verify")
+            with section("verify"):
+                check_isa(so, self.profile.features)
+            return linker
+
+        so = self.folder / package.SO
+        linker, tested = self._made(make, progress)
+        for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
+            selftest.save(self.folder / self.united.selftest_file(variant))
+        largest = tested[self.united.variants.index(self.united.largest)][0]
+        return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
+
+    def write_library(self, weights: Weights, progress: Callable[[str], None]) -> Linked:
+        """Write a C library and its self-test."""
+        (variant,) = self.united.variants
+
+        def make() -> Library:
+            return write_library(
+                self.folder, self.united.planned, variant.model, self.profile, variant.check, weights
+            )
+
+        library, ((selftest, _),) = self._made(make, progress)
+        write_selftest(self.folder, selftest)
+        return Linked(ziglang_record(), selftest, [], library)
+
+    def _made(
+        self, make: Callable[[], _T], progress: Callable[[str], None]
+    ) -> tuple[_T, list[tuple[Selftest, list[RegionValues]]]]:
+        """Return what `make` gives, and the self-test of each variant, which are computed at the same time."""
         progress("link")
         require_file_size(_CODE_BYTES + 2 * self.united.memory.weight_bytes)
-        so, triple = self.folder / package.SO, self.profile.triple
         # The self-tests compile the model for this machine, which takes about as long: each has a core.
         with ThreadPoolExecutor(max_workers=1) as beside:
             pending = [
                 beside.submit(copy_context().run, self._selftest, variant, offloaded)
                 for variant, offloaded in zip_longest(self.united.variants, self.offloaded)
             ]
-            states = self.united.largest.model.states
-            program = make_program(self.united.planned, self.profile, [held.initial for held in states])
-            beside_kernels = (npu_runtime(triple),) if self.united.context.offers else ()
-            linker = program.export(so, cc, beside_kernels)
-            progress("verify")
-            with section("verify"):
-                check_isa(so, self.profile.features)
+            made = make()
             progress("self-test")
-            tested = [each.result() for each in pending]
-        for variant, (selftest, _) in zip(self.united.variants, tested, strict=True):
-            selftest.save(self.folder / self.united.selftest_file(variant))
-        largest = tested[self.united.variants.index(self.united.largest)][0]
-        return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
+            return made, [each.result() for each in pending]
 
     def _selftest(
         self, variant: Variant, offloaded: "Offloaded | None"
@@ -145,6 +180,7 @@ class Packing:
                 npu,
                 [] if known is None else known.records(main.model.name, self.united.context.kernels),
                 self.united.buckets(),
+                linked.library,
             ),
             package.list_files(self.folder),
         )

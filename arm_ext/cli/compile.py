@@ -17,12 +17,13 @@ from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
 from arm_ext.common.timings import Section, whole_process
 from arm_ext.errors import UsageError
-from arm_ext.package.manifest import Method, Precision
+from arm_ext.package.manifest import Library, Method, Precision
 from arm_ext.quantization.accuracy import describe
 from arm_ext.shapes.given import Dim, static_shapes
 
 if TYPE_CHECKING:
-    from arm_ext.api.compile import CompileResult
+    from arm_ext.api.compile import CompileResult, Emit
+    from arm_ext.clibrary.library import Weights
 
 SCHEMA_VERSION = 1
 _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the point
@@ -31,7 +32,23 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
 @click.command(cls=NpuCommand)
 @click.argument("model", required=False, type=PATH)
 @target_options("compile")
-@click.option("-o", "--output", type=PATH, help="Package folder.  [default: NAME.armpkg]")
+@click.option(
+    "-o", "--output", type=PATH, help="Folder to write.  [default: NAME.armpkg, or NAME-c for a C library]"
+)
+@click.option(
+    "--emit",
+    type=click.Choice(["package", "c-library"]),
+    default="package",
+    show_default=True,
+    help="What to write: a package, which TVM's runtime runs, or a static library with a C header, which needs none.",
+)
+@click.option(
+    "--weights",
+    type=click.Choice(["embedded", "file"]),
+    default="embedded",
+    show_default=True,
+    help="Where a C library's weights are: in it, or in a file beside it, which the program maps or has in flash.",
+)
 @model_options
 @click.option(
     "--state",
@@ -99,6 +116,8 @@ def compile(
     model: Path | None,
     target: str,
     output: Path | None,
+    emit: "Emit",
+    weights: "Weights",
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
@@ -134,12 +153,14 @@ def compile(
     if save_node is not None:
         save(source, save_node, output, static_shapes(given_shapes(shapes), "--save-node"), as_json)
         return
-    folder = output or Path(f"{source.stem}.armpkg")
+    folder = output or Path(source.stem + ("-c" if emit == "c-library" else ".armpkg"))
     with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
         result = compile_model(
             source,
             target,
             folder,
+            emit=emit,
+            weights=weights,
             mattr=mattr,
             shapes=given_shapes(shapes),
             preprocess=preprocess,
@@ -169,6 +190,9 @@ def compile(
     click.echo(_table(result))
     if timings:
         click.echo(f"\n{_timings(spent)}")
+    if emit == "c-library":
+        click.echo(_build_hint(folder, here=target == "host"))
+        return
     here = target == "host"
     click.echo(
         f"\nRun it{'' if here else ', on an emulated board if there is none'}:\n"
@@ -176,6 +200,15 @@ def compile(
     )
     if model is None:
         click.echo(_accuracy_hint(folder))
+
+
+def _build_hint(folder: Path, *, here: bool) -> str:
+    example = shlex.quote(str(folder / "example"))
+    cross = "" if here else " --toolchain FILE of your cross compiler"
+    return (
+        f"\nBuild and run its self-test{' on the board' if not here else ''}:\n"
+        f"  cmake -S {example} -B build{cross} && cmake --build build && ./build/selftest"
+    )
 
 
 def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
@@ -211,8 +244,17 @@ def _table(result: "CompileResult") -> str:
         **({} if result.report.npu is None else {"npu": result.report.npu.summary()}),
         "memory": f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
         f"{manifest.memory.weight_bytes:,} of weights",
+        **({} if manifest.library is None else {"library": _library(manifest.library)}),
     }
     return columns(list(rows.items()))
+
+
+def _library(library: Library) -> str:
+    stack = "" if library.stack_bytes is None else f" and at most {library.stack_bytes:,} of stack"
+    return (
+        f"lib{library.name}.a: an arena of {library.arena_bytes:,} bytes{stack}; calls "
+        f"{', '.join(library.requires) or 'nothing'}"
+    )
 
 
 def _timings(whole: Section) -> str:

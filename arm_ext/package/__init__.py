@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz."""
+"""The package: a folder with model.so, manifest.json, report.json, report.txt and selftest.npz.
+
+A C library's folder has a manifest and a report, too, which say so.
+"""
 
 import hashlib
 import io
@@ -55,20 +58,33 @@ class Selftest:
 
     def save(self, path: Path) -> None:
         """Write the self-test as a reproducible .npz."""
+        path.write_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the self-test as a reproducible .npz."""
         arrays: dict[str, Any] = {}
         kinds = (self.inputs, self.expected, self.source, self.floats)
         for kind, values in zip(_KINDS, kinds, strict=True):
             arrays.update({f"{kind}_{i}": value for i, value in enumerate(values)})
         for number, step in enumerate(self.steps):
             arrays.update({f"{_STEP}{number}_{i}": value for i, value in enumerate(step)})
-        with path.open("wb") as file:
-            np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)
+        file = io.BytesIO()
+        np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)
+        return file.getvalue()
 
     @staticmethod
     def load(path: Path, most: int | None = None) -> "Selftest":
         """Read what `save` wrote, which takes `most` bytes unpacked."""
         with path.open("rb") as file:
-            arrays = unpacked(file, most)
+            return Selftest._of(unpacked(file, most))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Selftest":
+        """Return what `to_bytes` wrote."""
+        return Selftest._of(unpacked(io.BytesIO(data)))
+
+    @staticmethod
+    def _of(arrays: dict[str, Any]) -> "Selftest":
         runtime = str(arrays.pop("source_runtime"))
         kinds: dict[str, dict[int, npt.NDArray[Any]]] = {kind: {} for kind in _KINDS}
         kinds |= {f"{_STEP}{i}": {} for i in range(sum(key.startswith(_STEP) for key in arrays))}
@@ -249,6 +265,7 @@ def package_of(given: AnyPackage) -> Package:
     package = given if isinstance(given, Package) else getattr(given, "package", None)
     if not isinstance(package, Package):
         raise UsageError(f"{given!r} is no package: give its folder, or what compile returned")
+    _refuse_library(package.path, package.manifest)
     return package
 
 
@@ -259,6 +276,8 @@ def load_package(path: str | Path) -> Package:
         UsageError: It is no package, one of another schema version, or a file is not the one that was written.
     """
     folder = Path(path)
+    if (folder / MANIFEST).is_file() and any(folder.glob("lib*.a")):
+        _refuse_library(folder, read_manifest(folder))
     if not (folder / MANIFEST).is_file() or not (folder / SO).is_file():
         if not folder.exists():
             raise UsageError(f"{folder}: there is no such package; arm-ext compile MODEL makes one")
@@ -268,6 +287,14 @@ def load_package(path: str | Path) -> Package:
     for file in manifest.files:
         _check_file(folder, file)
     return Package(folder, manifest)
+
+
+def _refuse_library(folder: Path, manifest: Manifest) -> None:
+    if manifest.library is not None:
+        raise UsageError(
+            f"{folder}: is a C library, which a C program runs (see {folder / 'example'}); boards run packages: "
+            "compile the model without --emit c-library"
+        )
 
 
 def read_manifest(folder: Path) -> Manifest:

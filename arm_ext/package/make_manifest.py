@@ -13,6 +13,7 @@ from arm_ext.package.manifest import (
     BucketInfo,
     Calibration,
     Check,
+    Library,
     Linker,
     Manifest,
     Memory,
@@ -49,6 +50,7 @@ class Compiled:
         npu: What the NPU runs, if there is one.
         tuned: Records that decided kernels.
         buckets: Shapes to choose from.
+        library: What a C library takes, if it is one.
     """
 
     model: ImportedModel
@@ -63,6 +65,7 @@ class Compiled:
     npu: Npu | None
     tuned: list[TunedKernel]
     buckets: list[BucketInfo]
+    library: Library | None = None
 
 
 def make_manifest(compiled: Compiled, files: list[PackageFile]) -> Manifest:
@@ -100,6 +103,7 @@ def make_manifest(compiled: Compiled, files: list[PackageFile]) -> Manifest:
         npu=compiled.npu,
         tuned=compiled.tuned,
         buckets=compiled.buckets,
+        library=compiled.library,
     )
 
 

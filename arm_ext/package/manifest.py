@@ -296,6 +296,20 @@ class Check(_Record):
     reason: str
 
 
+class Library(_Record):
+    """The C library of a folder: what its symbols begin with, and what it takes.
+
+    `arena_bytes` is what a caller gives an instance, `stack_bytes` a bound on the stack of a call without that of the
+    functions in `requires`, which are all that the library does not have itself; nothing where it was not analysed.
+    """
+
+    name: str
+    arena_bytes: Count
+    stack_bytes: Count | None
+    weight_bytes: Count
+    requires: list[str]
+
+
 class BucketInfo(_Record):
     """Shapes that `main` chooses by: inputs and outputs in the model's order, and what one inference of them takes.
 
@@ -311,7 +325,7 @@ class BucketInfo(_Record):
 
 
 class Manifest(_Record):
-    """manifest.json; `files` are all others of the package.
+    """manifest.json; `files` are all others of the package, or of the C library that `library` is of.
 
     `precision` is what float operators compute in, `numerics` what quantised ones do. `tuned` are the records of a
     tuning database that were used, in the model's order. Of a package with `buckets`, `inputs`, `outputs`, `macs` and
@@ -334,6 +348,7 @@ class Manifest(_Record):
     npu: Npu | None = None
     tuned: list[TunedKernel] = []
     buckets: list[BucketInfo] = []
+    library: Library | None = None
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:

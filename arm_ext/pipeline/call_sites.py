@@ -2,7 +2,8 @@
 """The calls of kernels in a lowered module, in execution order."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 import tvm
@@ -12,6 +13,8 @@ from arm_ext.report.calls import CallSite
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
 
 _MAIN = "main"
+# Calls, by the name of their result.
+_Values = frozenset[str]
 
 
 def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite]:
@@ -23,19 +26,31 @@ def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite
             a table of embeddings.
     """
     functions = {gvar.name_hint: func for gvar, func in relax_functions(mod)}
+    found: list[CallSite] = []
 
-    def calls_of(name: str) -> Iterator[CallSite]:
+    def walk(name: str, arguments: Sequence[_Values]) -> _Values:
+        """Find the calls of a function; return which of their results it returns, or of its arguments."""
+        held: dict[relax.Var, _Values] = dict(zip(functions[name].params, arguments, strict=True))
+
+        def in_(expr: relax.Expr) -> _Values:
+            return _Values().union(*(held.get(var, _Values()) for var in relax.analysis.free_vars(expr)))
+
         for binding in bindings_of(functions[name]):
-            call = binding.value
-            if not isinstance(call, relax.Call):
-                continue
-            callee = getattr(call.op, "name_hint", "")
+            value = binding.value
+            callee = getattr(value.op, "name_hint", "") if isinstance(value, relax.Call) else ""
             if callee in functions:
-                yield from calls_of(callee)
-            elif getattr(call.op, "name", "") == "relax.call_tir":
-                yield _site(call, "" if name == _MAIN else name, elementwise)
+                held[binding.var] = walk(callee, [in_(argument) for argument in value.args])
+            elif isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir":
+                result = str(len(found))
+                site = _site(value, "" if name == _MAIN else name, elementwise)
+                found.append(replace(site, result=result, reads=tuple(sorted(in_(value), key=int))))
+                held[binding.var] = _Values({result})
+            else:
+                held[binding.var] = in_(value)
+        return in_(functions[name].body.body)
 
-    return list(calls_of(_MAIN))
+    walk(_MAIN, [_Values()] * len(functions[_MAIN].params))
+    return found
 
 
 def _site(call: relax.Call, function: str, elementwise: Collection[str]) -> CallSite:

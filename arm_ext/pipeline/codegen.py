@@ -36,6 +36,7 @@ IMPORTED = "imported"
 _LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
 _FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
+_CPU = 1  # kDLCPU
 # Of the runtime, what returns its argument.
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
@@ -78,9 +79,20 @@ _TO_CODE = Sequential(
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
+    ]
+)
+_TO_PACKED = Sequential(
+    [
         tirx.transform.SplitHostDevice(),
         tirx.transform.MakePackedAPI(),
         tirx.transform.BF16StorageLegalize(),
+    ]
+)
+_TO_C = Sequential(
+    [
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: _on_cpu(func), opt_level=0),
+        tirx.transform.BF16StorageLegalize(),
+        finalize_host_passes(),
     ]
 )
 
@@ -108,7 +120,48 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
             {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
         )
         mod = _call_outside(_keep_states(_each_compiled(mod, close_loops)), apart)
-        return _TO_CODE(allocations(mod))
+        return _TO_PACKED(_TO_CODE(allocations(mod)))
+
+
+def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
+    """Generate machine code for a kernel as a C function of its buffers' addresses, which needs no runtime.
+
+    Args:
+        func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
+            parameters is a buffer.
+        target: For LLVM.
+    """
+    symbol = func.attrs["global_symbol"]
+    with section("TensorIR passes"):
+        mod = tvm.IRModule({symbol: _of_pointers(func).with_attr("target", target)}, attrs={PART: True})
+        mod = _TO_C(_TO_CODE(mod))
+    return tvm.get_global_func(f"target.build.{target.kind.name}")(mod, target)
+
+
+def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Replace buffer parameters by pointers to where each buffer begins.
+
+    k(x: Buffer(offset=n)) { … x[i] … }    →    k(p: pointer) { x = Buffer(p, offset=0); … x[i] … }
+    """
+    pointers = [tirx.Var(param.name, tirx.buffer_data_pointer_type(param)) for param in func.params]
+    buffers = [
+        tirx.decl_buffer(param.ty.shape, str(param.ty.dtype), param.name, data=pointer)
+        for param, pointer in zip(func.params, pointers, strict=True)
+    ]
+    offsets = [param.ty.elem_offset for param in func.params]
+    replaced: dict[tvm.ir.Var, tvm.ir.Expr] = dict(zip(func.params, buffers, strict=True))
+    replaced |= {n: tirx.IntImm(str(n.ty.dtype), 0) for n in offsets if isinstance(n, tirx.Var)}
+    body = structural_map(func.body, [(tvm.ir.Var, lambda var: replaced.get(var, var))])
+    declared = (
+        tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)
+    )
+    return tirx.PrimFunc(pointers, tirx.SeqStmt([*declared, body]), func.ret_type, attrs=func.attrs)
+
+
+def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Say as MakePackedAPI does on which device a function runs: allocations ask for it."""
+    body = tirx.AttrStmt("default", "device_type", _CPU, func.body)
+    return func.with_body(tirx.AttrStmt("default", "device_id", 0, body))
 
 
 def _call_outside(mod: tvm.IRModule, apart: Mapping[str, str]) -> tvm.IRModule:

@@ -15,6 +15,7 @@ from arm_ext.report.calls import CHECK, Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
+from relay_passes.fusion.split_concat import WIDEST
 from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
 from relay_passes.ir.upstream import run_upstream
 from schedules import generic
@@ -103,8 +104,8 @@ def fuse_loops(
             mod = run_upstream(mod, upstream)
         # Before loops are fused: then all indices of one operator are still a tensor.
         mod, checks = check_indices(mod, ours)
-        for upstream in (relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps()):
-            mod = run_upstream(mod, upstream)
+        mod = _wide_alone(run_upstream(mod, relax.transform.AnnotateTIROpPattern()))
+        mod = run_upstream(mod, relax.transform.FuseOps())
         sources = function_sources(mod)
         routines = numerics_of(mod)
         mod = run_upstream(mod, relax.transform.FuseTIR())
@@ -112,6 +113,19 @@ def fuse_loops(
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
     return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
+
+
+def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:
+    """Keep FuseOps from joining loops of very many operands, such as each part of a concatenation that was split."""
+    wide = {
+        gvar: func.with_attr("op_pattern", _OPAQUE)
+        for gvar, func in mod.functions_items()
+        if isinstance(func, tirx.PrimFunc) and len(func.params) > WIDEST
+    }
+    mod = mod.clone() if wide else mod
+    for gvar, func in wide.items():
+        mod.update_func(gvar, func)
+    return mod
 
 
 def _schedule(

@@ -6,9 +6,8 @@ object is its TensorIR with the target, TVM and its LLVM, and the passes in `cod
 """
 
 import hashlib
-import importlib.metadata
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,8 +20,8 @@ from tvm import relax, tirx
 from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
 from arm_ext.frontends.common import loops
-from arm_ext.pipeline import codegen
-from arm_ext.pipeline.kernel_cache import KERNELS
+from arm_ext.pipeline import codegen, fingerprint
+from arm_ext.pipeline.caches import KERNELS
 from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
@@ -93,27 +92,49 @@ def make_program(
         func = planned[symbol].with_attr(codegen.APART, codegen.IMPORTED if runs_here else codegen.LINKED)
         marked.update_func(marked.get_global_var(symbol), func)
     with section("code generation"):
-        # All that is left computes nothing, and a run or two here does not pay for optimising it.
+        # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here)
     with section("kernels"):
-        target = profile.tvm_target()
-        kernels = tuple(_object(symbol, planned[symbol], target) for symbol in symbols)
+        target = profile.tvm_target(optimised=not runs_here)
+        kernels = tuple(_object(symbol, planned[symbol], target, _packed) for symbol in symbols)
         KERNELS.trim()
     return Program(executable, kernels, profile.triple)
 
 
-def _object(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target) -> bytes:
+def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[bytes]:
+    """Compile kernels to objects with a C function of pointers each, which need no runtime.
+
+    Args:
+        functions: By the symbols that the C functions get.
+        profile: The target.
+    """
+    with section("kernels"):
+        target = profile.tvm_target()
+        objects = [
+            _object(symbol, func, target, codegen.build_c_function) for symbol, func in functions.items()
+        ]
+        KERNELS.trim()
+    return objects
+
+
+_Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
+
+
+def _object(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target, build: _Build) -> bytes:
     named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
-    made_from = "\0".join((_maker(), str(target), tvm.ir.save_json(named)))
+    made_from = "\0".join((_maker(), build.__name__, str(target), tvm.ir.save_json(named)))
     return KERNELS.get(
-        hashlib.sha256(made_from.encode()).hexdigest(), lambda: _compiled(symbol, named, target)
+        hashlib.sha256(made_from.encode()).hexdigest(), lambda: _compiled(build(named, target))
     )
 
 
-def _compiled(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target) -> bytes:
-    part = tvm.IRModule({symbol: func}, attrs={codegen.PART: True})
+def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
+    part = tvm.IRModule({func.attrs["global_symbol"]: func}, attrs={codegen.PART: True})
     with target:
-        library = tvm.tirx.build(part, target=target, pipeline=codegen.registered())
+        return tvm.tirx.build(part, target=target, pipeline=codegen.registered())
+
+
+def _compiled(library: tvm.runtime.Module) -> bytes:
     with in_memory(_OBJECT) as folder:
         library.write_to_file(str(folder / _OBJECT))
         return (folder / _OBJECT).read_bytes()
@@ -129,6 +150,6 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 @cache
 def _maker() -> str:
     """What turns TensorIR into objects: TVM, and the passes of ours."""
-    wheels = [f"{name}=={importlib.metadata.version(name)}" for name in ("apache-tvm", "apache-tvm-ffi")]
+    wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
     ours = (inspect.getsource(module) for module in (codegen, loops, define_casts))
-    return " ".join((*wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))
+    return " ".join((wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

@@ -51,6 +51,7 @@ class Context:
         choose: What knows better parameters than the kernels' estimates, such as a tuning database.
         more_rules: Rewrites that are applied beside ours, to the canonical form.
         more_kernels: Kernels that are chosen among beside ours, where all sizes are known.
+        serial: Whether kernels run on the calling thread alone.
         divide: Moves what an NPU may compute into functions of its own, and notes down in `offers` what is asked
             to compute them.
         kept_layout: Written by `layout`: calls that keep the model's layout, and why.
@@ -67,6 +68,7 @@ class Context:
     choose: Choose | None = None
     more_rules: tuple[relay_passes.Rule, ...] = ()
     more_kernels: tuple[Kernel, ...] = ()
+    serial: bool = False
     divide: "Callable[[tvm.IRModule, Context], tvm.IRModule] | None" = None
     kept_layout: list[LayoutCall] = field(default_factory=list)
     left_float: list[FloatCall] = field(default_factory=list)
@@ -170,6 +172,8 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     with context.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
+        if context.serial:
+            mod = relay_passes.serial_loops(mod)
         mod = relay_passes.inline_marked(relay_passes.hoist_workspaces(mod), list(context.offers))
         mod = relay_passes.run_upstream(mod, relax.transform.StaticPlanBlockMemory())
     mod = relay_passes.accept_offsets(relay_passes.plan_arena(mod))

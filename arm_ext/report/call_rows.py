@@ -26,10 +26,20 @@ def call_rows(
     sites: Iterable[CallSite], kernels: Mapping[str, KernelCall], nodes: SourceNodes
 ) -> tuple[CallRow, ...]:
     """Return the rows of all calls; what needs no kernel, because it shares its input's bytes, has none."""
-    found = [site for site in sites if site.symbol in kernels and kernels[site.symbol].kernel != "view"]
+    found: list[CallSite] = []
+    made_by: dict[str, tuple[int, ...]] = {}
+    reads: list[tuple[int, ...]] = []
+    for site in sites:
+        read = tuple(sorted({index for name in site.reads for index in made_by.get(name, ())}))
+        if site.symbol in kernels and kernels[site.symbol].kernel != "view":
+            made_by[site.result] = (len(found),)
+            found.append(site)
+            reads.append(read)
+        else:
+            made_by[site.result] = read
     macs = _macs(found, kernels, nodes.macs)
     rows = []
-    for site, own in zip(found, macs, strict=True):
+    for site, own, read in zip(found, macs, reads, strict=True):
         kernel = kernels[site.symbol]
         estimate = kernel.selection_cost
         rows.append(
@@ -43,6 +53,8 @@ def call_rows(
                 macs=own,
                 cycles=round(UNSCHEDULED_CYCLES * (own + site.elements)) if estimate is None else estimate,
                 bytes=site.read + site.written,
+                written=site.written,
+                reads=read,
                 moves=kernel.moves,
                 function=site.function,
             )

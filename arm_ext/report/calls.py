@@ -79,6 +79,8 @@ class CallSite:
         read: Bytes of the operands, weights among them.
         written: Bytes of the results.
         function: Where the call stands: "" for `main`; else a region for an NPU, a branch, or a loop's body.
+        result: A name for what it computes.
+        reads: Of calls in the same module whose results it reads, these names.
     """
 
     symbol: str
@@ -88,10 +90,18 @@ class CallSite:
     read: int
     written: int
     function: str = ""
+    result: str = ""
+    reads: tuple[str, ...] = ()
 
     def moved_to(self, function: str, symbol: str) -> "CallSite":
         """Return the call as it stands in a module that this one became a part of."""
-        return replace(self, symbol=symbol, function="/".join(filter(None, (function, self.function))))
+        return replace(
+            self,
+            symbol=symbol,
+            function="/".join(filter(None, (function, self.function))),
+            result=f"{function}/{self.result}",
+            reads=tuple(f"{function}/{name}" for name in self.reads),
+        )
 
 
 class CallRow(BaseModel):
@@ -114,6 +124,10 @@ class CallRow(BaseModel):
         description="Estimated cycles of one call on one core; a formula of the kernel's, not a measurement."
     )
     bytes: int = Field(description="Bytes read and written, weights among them.")
+    written: int = Field(default=0, description="Bytes of the results.")
+    reads: tuple[int, ...] = Field(
+        default=(), description="Calls whose results it reads: their places in this list, from 0."
+    )
     moves: bool = Field(default=False, description="Whether the call only copies or rearranges elements.")
     function: str = Field(
         default="",

@@ -176,7 +176,7 @@ def link_shared(
         args = [*_SHARED_FLAGS, *_LINKER_SCRIPT, str(script), "-o", output.name, *map(str, objects), "-lm"]
         if cc is None:
             zig(["cc", "-target", zig_target(triple), *args], cwd=at, outputs=[at])
-            record = LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
+            record = ziglang_record()
         else:
             command = _split_command(cc)
             _run([*command, *args], cwd=at, outputs=[at])
@@ -185,6 +185,11 @@ def link_shared(
         if not output.is_file():
             raise EnvError(f"the linker {cc or record.name} reported no error, but wrote no library")
         return record
+
+
+def ziglang_record() -> LinkerRecord:
+    """Return the record of the pinned ziglang."""
+    return LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
 
 
 def link_plain(objects: Sequence[Path], output: Path, triple: str) -> None:

@@ -16,7 +16,7 @@ from tvm import DataType, IRModule, relax, tirx
 from tvm.ir import Call, Expr, GlobalVar, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.s_tir.stmt import SBlockRealize
-from tvm_ffi import structural_map
+from tvm_ffi import structural_map, structural_walk
 
 from relay_passes.ir.sources import global_callees, relax_functions
 
@@ -54,6 +54,20 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
     for gv, func in relax_functions(out):
         out.update_func(gv, _lending(func, borrowers))
     return out
+
+
+def hoist_all(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
+    """Turn all allocations of a kernel that the stack is too small for into arguments, and return their bytes, too.
+
+    Args:
+        func: Without blocks and parallel loops, so that each allocation is alive for one call at most.
+    """
+    found: list[tirx.AllocBuffer] = []
+    structural_walk(func.body, [(tirx.AllocBuffer, found.append)])
+    buffers = tuple(
+        each.buffer for each in found if _is_static(each.buffer) and _bytes(each.buffer) >= STACK_BYTES
+    )
+    return _with_arguments(func, buffers), [_bytes(buffer) for buffer in buffers]
 
 
 def _of_the_call(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:

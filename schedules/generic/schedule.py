@@ -31,6 +31,10 @@ _INSTRUCTIONS_PER_CYCLE = 2
 """Of vector code on a core with two vector pipes; it scales the threshold for threads alone."""
 
 
+_MOST_TENSORS = 300
+"""Of a function: TVM's IR builder closes the scopes of all in Python, one inside the other, of 1,000 calls at most."""
+
+
 @dataclass(frozen=True)
 class Scheduled:
     """A function after scheduling.
@@ -96,6 +100,9 @@ def _is_reshape(program: Program) -> bool:
 
 def _emitted(rows: Rows, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
     program = rows.program
+    count = len(program.params) + len(program.temporaries)
+    if count > _MOST_TENSORS:
+        raise UnsupportedError(f"{count} tensors; at most {_MOST_TENSORS} are taken")
     flat = {
         tensor: tirx.decl_buffer((math.prod(shape_of(tensor)),), str(tensor.ty.dtype), tensor.name)
         for tensor in (*program.params, *program.temporaries)

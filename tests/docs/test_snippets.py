@@ -85,7 +85,7 @@ def test_block_says_what_it_is(snippet: Snippet) -> None:
     assert snippet.language in LANGUAGES, f"{snippet.where}: a fence names one of {', '.join(LANGUAGES)}"
     if snippet.mark == "not run":
         assert snippet.about, f"{snippet.where}: a block that is not run says why"
-    if snippet.language == "yaml":
+    if snippet.language in ("yaml", "c", "cpp"):
         assert snippet.mark == "file", f"{snippet.where}: the file that it is goes before it"
 
 

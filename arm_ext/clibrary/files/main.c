@@ -1,0 +1,109 @@
+/* Runs @name@ on the inputs of the self-test, and compares its outputs with those that arm-ext computed.
+ * Ends with 0 if they agree. Integers are compared exactly; of floats |difference| / max |expected| may be
+ * @bound@: @reason@. */
+#include <stdio.h>
+
+#include "@name@.h"
+
+#define BOUND @bound@
+
+/* Of selftest.S: inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
+extern const unsigned char @name@_selftest[];
+@example_declaration@
+static _Alignas(@alignment@) unsigned char arena[@NAME@_ARENA_BYTES];
+static _Alignas(64) unsigned char results[@result_bytes@];
+
+static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static double half(const unsigned char *from)
+{
+    unsigned bits = from[0] | (unsigned)from[1] << 8;
+    int exponent = (int)(bits >> 10 & 31);
+    double value = exponent == 0 ? (bits & 1023) / 1024.0 : 1 + (bits & 1023) / 1024.0;
+    for (int power = exponent == 0 ? 1 : exponent; power != 15; power += power < 15 ? 1 : -1) {
+        value = power < 15 ? value / 2 : value * 2;
+    }
+    return bits >> 15 ? -value : value;
+}
+
+static double element(const @name@_tensor *tensor, const unsigned char *data, size_t index)
+{
+    switch (tensor->type) {
+    case @NAME@_FLOAT16:
+        return half(data + 2 * index);
+    case @NAME@_FLOAT32:
+        return ((const float *)(const void *)data)[index];
+    default:
+        return ((const double *)(const void *)data)[index];
+    }
+}
+
+static double absolute(double value) { return value < 0 ? -value : value; }
+
+/* Whether an output is as expected. */
+static int agrees(const @name@_tensor *tensor, const unsigned char *found, const unsigned char *expected)
+{
+    if (tensor->type < @NAME@_FLOAT16 || BOUND == 0) {
+        for (size_t i = 0; i < tensor->bytes; i++) {
+            if (found[i] != expected[i]) {
+                printf("%s: byte %lu is %d, not %d\n", tensor->name, (unsigned long)i, found[i], expected[i]);
+                return 0;
+            }
+        }
+        return 1;
+    }
+    double largest = 0;
+    double difference = 0;
+    for (size_t i = 0; i < tensor->elements; i++) {
+        double a = element(tensor, found, i);
+        double b = element(tensor, expected, i);
+        if (a == b || (a != a && b != b)) {
+            a = b = b == b && b - b == 0 ? b : 0; /* infinities and NaNs that agree */
+        }
+        largest = absolute(b) > largest ? absolute(b) : largest;
+        if (!(absolute(a - b) <= difference)) {
+            difference = absolute(a - b);
+        }
+    }
+    if (difference <= BOUND * largest) {
+        return 1;
+    }
+    printf("%s: off by %g, with values up to %g\n", tensor->name, difference, largest);
+    return 0;
+}
+
+int main(void)
+{
+    const unsigned char *data = @name@_selftest;
+    @name@_instance instance;
+    @name@_input inputs[@NAME@_INPUTS + 1];
+    @name@_output outputs[@NAME@_OUTPUTS + 1];
+    unsigned char *result = results;
+    for (size_t i = 0; i < @NAME@_INPUTS; i++) {
+        inputs[i].data = data;
+        inputs[i].bytes = @name@_input_tensor(i)->bytes;
+        data += padded(inputs[i].bytes);
+    }
+    for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
+        outputs[i].data = result;
+        outputs[i].bytes = @name@_output_tensor(i)->bytes;
+        result += padded(outputs[i].bytes);
+    }
+    @name@_status status = @name@_init(&instance, arena, sizeof arena@example_weights@);
+    if (status == @NAME@_OK) {
+        status = @name@_run(&instance, inputs, outputs);
+    }
+    if (status != @NAME@_OK) {
+        printf("@name@: %s\n", @name@_strerror(status));
+        return 2;
+    }
+    int wrong = 0;
+    for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
+        wrong += !agrees(@name@_output_tensor(i), outputs[i].data, data);
+        data += padded(outputs[i].bytes);
+    }
+@steps@    if (wrong == 0) {
+        printf("@name@: all outputs agree\n");
+    }
+    return wrong != 0;
+}

@@ -1,0 +1,72 @@
+
+/* In the arena there are two places for each state: the current value, and the next one. */
+#define PLACES ((size_t)@state_places@)
+#define PLACE_BYTES ((size_t)@state_bytes@)
+
+typedef struct state {
+    size_t offset;
+    size_t bytes;
+    size_t initial; /* in the weights, from 1; 0 for zeros */
+} state;
+
+static const state states[@NAME@_STATES] = {
+@state_table@};
+
+static unsigned char *place_of(const @name@_instance *instance, size_t which, size_t index)
+{
+    return instance->arena + PLACES + which * PLACE_BYTES + states[index].offset;
+}
+
+@name@_status @name@_reset(@name@_instance *instance)
+{
+    @name@_status status = check_instance(instance);
+    if (status != @NAME@_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < @NAME@_STATES; i++) {
+        unsigned char *place = place_of(instance, instance->state, i);
+        if (states[i].initial != 0) {
+            memcpy(place, instance->weights + states[i].initial - 1, states[i].bytes);
+            continue;
+        }
+        for (size_t k = 0; k < states[i].bytes; k++) {
+            place[k] = 0;
+        }
+    }
+    return @NAME@_OK;
+}
+
+@name@_status @name@_step(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs)
+{
+    @name@_input in[@NAME@_INPUTS];
+    @name@_output out[@NAME@_OUTPUTS];
+    @name@_status status = check_instance(instance);
+    if (status == @NAME@_OK) {
+        status = check_tensors(instance, inputs, @NAME@_STEP_INPUTS, outputs, @NAME@_STEP_OUTPUTS);
+    }
+    if (status != @NAME@_OK) {
+        return status;
+    }
+    size_t next = 1 - instance->state;
+    for (size_t i = 0; i < @NAME@_INPUTS - @NAME@_STATES; i++) {
+        in[i] = inputs[i];
+    }
+    for (size_t i = 0; i < @NAME@_OUTPUTS - @NAME@_STATES; i++) {
+        out[i] = outputs[i];
+    }
+    for (size_t i = 0; i < @NAME@_STATES; i++) {
+        @name@_input *before = &in[@NAME@_INPUTS - @NAME@_STATES + i];
+        @name@_output *after = &out[@NAME@_OUTPUTS - @NAME@_STATES + i];
+        before->data = place_of(instance, instance->state, i);
+        after->data = place_of(instance, next, i);
+        before->bytes = after->bytes = states[i].bytes;
+    }
+    compute(instance->arena, instance->weights, in, out);
+    instance->state = next;
+    if (@NAME@_OUTPUTS == @NAME@_STATES) {
+        for (size_t i = 0; i < @NAME@_STATES; i++) {
+            memcpy(outputs[i].data, out[i].data, states[i].bytes);
+        }
+    }
+    return @NAME@_OK;
+}

@@ -1,0 +1,13 @@
+
+    // The same with the states kept between calls.
+    Status step(@hpp_step@) noexcept
+    {
+        if (status_ != @NAME@_OK) {
+            return status_;
+        }
+        const @name@_input inputs[@NAME@_STEP_INPUTS + 1] = {@hpp_step_inputs@};
+        const @name@_output outputs[@NAME@_STEP_OUTPUTS + 1] = {@hpp_step_outputs@};
+        return @name@_step(&instance_, inputs, outputs);
+    }
+
+    Status reset() noexcept { return status_ == @NAME@_OK ? @name@_reset(&instance_) : status_; }

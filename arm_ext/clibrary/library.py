@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing of a C library: what the planned module becomes, compiled and with its header, example and self-test."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+
+from arm_ext.clibrary.objects import compile_library
+from arm_ext.clibrary.program import straight_line, with_workspaces
+from arm_ext.clibrary.sources import FREESTANDING, Facts, Sources, padded
+from arm_ext.clibrary.stack import stack_bound
+from arm_ext.common.scratch import temporary
+from arm_ext.common.timings import section
+from arm_ext.errors import InternalError
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.package import Selftest
+from arm_ext.package.manifest import Check
+from arm_ext.package.manifest import Library as LibraryInfo
+from arm_ext.pipeline.machine_code import c_objects
+from arm_ext.target.isa import check_isa
+from arm_ext.target.profiles import Profile
+
+# Of libm, what kernels of float models may call; of each there is one for binary32, too.
+_MATH_NAMES = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor
+fma fmax fmin fmod hypot ldexp lgamma log log10 log1p log2 nearbyint nextafter pow remainder rint round sin sinh sqrt
+tan tanh tgamma trunc"""
+_MATH = frozenset(f"{name}{suffix}" for name in _MATH_NAMES.split() for suffix in ("", "f"))
+Weights = Literal["embedded", "file"]
+"""Where a library's weights are: among its constants, or in a file beside it, which the caller maps."""
+
+_WEIGHTS = "weights.bin"
+_SELFTEST = "example/selftest.bin"
+
+
+def write_library(
+    folder: Path,
+    planned: tvm.IRModule,
+    model: ImportedModel,
+    profile: Profile,
+    check: Check,
+    weights: Weights = "embedded",
+) -> LibraryInfo:
+    """Write all files of a library but the self-test's data.
+
+    Args:
+        folder: To write to.
+        planned: As the last phase leaves it, of one shape.
+        model: As imported.
+        profile: The target.
+        check: How the self-test compares outputs.
+        weights: Where they are.
+
+    Raises:
+        ModelError: The model holds what is not straight-line code.
+        EnvError: zig is missing or failed.
+        InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
+    """
+    sources = Sources(model, with_workspaces(straight_line(planned)), profile, check, weights == "file")
+    name = sources.name
+    kernels = c_objects(
+        {symbol: sources.program.kernels[kernel] for kernel, symbol in sources.symbols.items()}, profile
+    )
+    texts = sources.files(Facts())
+    with section("machine code"), temporary() as include:
+        (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
+        joined = {f"{name}.c": texts[f"src/{name}.c"]}
+        if sources.apart:
+            (folder / f"{name}.weights").write_bytes(sources.weights)
+        else:
+            (include / _WEIGHTS).write_bytes(sources.weights)
+            joined[f"{name}_weights.S"] = sources.weights_source(_WEIGHTS)
+        library = compile_library(
+            name,
+            joined,
+            {f"{name}_text.c": texts[f"src/{name}_text.c"]},
+            [include],
+            kernels,
+            profile.triple,
+        )
+        (include / "member.o").write_bytes(library.member)
+        with section("verify"):
+            check_isa(include / "member.o", profile.features)
+    if unknown := [symbol for symbol in library.requires if symbol not in FREESTANDING | _MATH]:
+        raise InternalError(f"the library of {model.name} would need {', '.join(unknown)}")
+    is_aarch64 = profile.triple.startswith("aarch64")
+    facts = Facts(library.requires, stack_bound(library.member) if is_aarch64 else None)
+    (folder / f"lib{name}.a").write_bytes(library.archive)
+    for path, text in sources.files(facts).items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return LibraryInfo(
+        name=name,
+        arena_bytes=sources.arena_bytes,
+        stack_bytes=facts.stack_bytes,
+        weight_bytes=len(sources.weights),
+        requires=list(facts.requires),
+    )
+
+
+def write_selftest(folder: Path, selftest: Selftest) -> None:
+    """Write the data of the self-test as the example reads them: inputs, outputs, and outputs of steps."""
+    arrays = [*selftest.inputs, *selftest.expected, *(array for step in selftest.steps for array in step)]
+    (folder / _SELFTEST).write_bytes(b"".join(map(_padded, arrays)))
+
+
+def _padded(array: npt.NDArray[Any]) -> bytes:
+    data = np.ascontiguousarray(array).tobytes()
+    return data + bytes(padded(len(data)) - len(data))

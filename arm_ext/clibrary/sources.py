@@ -1,0 +1,383 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C sources of a library: header, calls in order, tables, and an example that runs the self-test."""
+
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, Step
+from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
+from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
+from arm_ext.package.manifest import Check
+from arm_ext.pipeline.selftest import STEPS
+from arm_ext.target.profiles import Profile
+from arm_ext.version import __version__
+from relay_passes.memory.plan_arena import ALIGNMENT
+
+_C_TYPES = {
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+# Of Python's module struct; of binary16 the bits, which a memoryview gives in every version.
+_PYTHON_TYPES = {
+    "bool": "?",
+    "float16": "H",
+    "float32": "f",
+    "float64": "d",
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "int64": "q",
+    "uint8": "B",
+    "uint16": "H",
+    "uint32": "I",
+    "uint64": "Q",
+}
+_NAMED_SOURCES = 4  # of a call, in its comment
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a library once it is compiled.
+
+    Attributes:
+        requires: Functions that it calls and does not have.
+        stack_bytes: That a call takes at most, without those functions; None where it was not analysed.
+    """
+
+    requires: tuple[str, ...] = ()
+    stack_bytes: int | None = None
+
+
+def padded(size: int) -> int:
+    """Return a size as a multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def tensor_bytes(spec: TensorSpec) -> int:
+    """Return the bytes of an input or output."""
+    return int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Text of a library's files.
+
+    Attributes:
+        model: As imported.
+        program: Its calls.
+        profile: The target.
+        check: How the self-test compares outputs.
+        apart: Whether the weights are a file of their own, which the caller maps.
+    """
+
+    model: ImportedModel
+    program: Program
+    profile: Profile
+    check: Check
+    apart: bool = False
+
+    @cached_property
+    def name(self) -> str:
+        """What all symbols begin with."""
+        return identifier(self.model.name)
+
+    @cached_property
+    def symbols(self) -> Mapping[str, str]:
+        """Kernel → its symbol."""
+        kernels = list(self.program.kernels)
+        return dict(zip(kernels, (f"{self.name}_k_{each}" for each in identifiers(kernels)), strict=True))
+
+    @cached_property
+    def weights(self) -> bytes:
+        """Constants, and after them what states begin with where that is not zeros."""
+        data = self.program.weights
+        for initial in self._initial:
+            data += bytes(-len(data) % ALIGNMENT) + initial
+        return data
+
+    def files(self, facts: Facts) -> dict[str, str]:
+        """Return the text of each file by its path."""
+        values = self._values(facts)
+        name = self.name
+        return {
+            f"include/{name}.h": render("model.h", values),
+            f"include/{name}.hpp": render("model.hpp", values | self._cpp(values)),
+            f"src/{name}.c": render("model.c", values | self._code(values)),
+            f"src/{name}_text.c": render("text.c", values),
+            f"{name}Config.cmake": render("config.cmake", values),
+            f"{name}.pc": render("model.pc", values),
+            f"python/{name}.py": render("module.py.in", values | self._python(values)),
+            "example/main.c": render("main.c", values | self._example(values)),
+            "example/selftest.S": render("selftest.S", values),
+            "example/CMakeLists.txt": render("CMakeLists.txt", values),
+        }
+
+    def weights_source(self, file: str) -> str:
+        """Return assembler that includes the weights from a file."""
+        return render("weights.S", {"name": self.name, "file": file, "alignment": str(ALIGNMENT)})
+
+    @cached_property
+    def arena_bytes(self) -> int:
+        """Of intermediate values and states."""
+        return max(padded(self.program.arena_bytes) + 2 * self._state_bytes, ALIGNMENT)
+
+    @cached_property
+    def _initial(self) -> list[bytes]:
+        return [state.initial.tobytes() for state in self.model.states if state.initial.any()]
+
+    @cached_property
+    def _state_bytes(self) -> int:
+        return sum(padded(state.initial.nbytes) for state in self.model.states)
+
+    @cached_property
+    def _step(self) -> tuple[int, int]:
+        """How many inputs and outputs `step` takes."""
+        count = len(self.model.states)
+        outputs = len(self.model.outputs)
+        return len(self.model.inputs) - count, outputs if outputs == count else outputs - count
+
+    def _values(self, facts: Facts) -> dict[str, str]:
+        model, name = self.model, self.name
+        specs = (*model.inputs, *model.outputs)
+        has_math = any(symbol not in FREESTANDING for symbol in facts.requires)
+        values = {
+            "name": name,
+            "NAME": name.upper(),
+            "title": comment(f"{model.name} ({model.format})"),
+            "version": __version__,
+            "target": f"{self.profile.name} ({self.profile.triple})",
+            "sha256": model.sha256,
+            "mark": f"0x{hashlib.sha256(f'{name} {model.sha256}'.encode()).hexdigest()[:8]}",
+            "requires": ", ".join(facts.requires) or "nothing",
+            "libraries": "m" if has_math else "",
+            "pc_libraries": "-lm" if has_math else "",
+            "arena_bytes": str(self.arena_bytes),
+            "alignment": str(ALIGNMENT),
+            "stack": _stack(name.upper(), facts),
+            "weights_bytes": str(len(self.weights)),
+            "inputs": str(len(model.inputs)),
+            "outputs": str(len(model.outputs)),
+            "dimensions": str(max([1, *(len(spec.shape) for spec in specs)])),
+            "tensors": "\n".join(
+                [*self._macros("INPUT", model.inputs), *self._macros("OUTPUT", model.outputs)]
+            ),
+            "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes",
+            "weights_text": "",
+            "weights": f"{name}_weights",
+            "example_weights": "",
+            "example_file": "",
+            "example_declaration": "",
+            "hpp_constructor": "",
+            "hpp_weights": "",
+            "input_table": _table(name, model.inputs),
+            "output_table": _table(name, model.outputs),
+            "bound": repr(self.check.relative_bound),
+            "reason": comment(self.check.reason),
+            "states_count": str(len(model.states)),
+            "step_inputs": str(self._step[0]),
+            "step_outputs": str(self._step[1]),
+        }
+        if self.apart:
+            values |= self._weights_values()
+        values["states"] = (
+            render("states.h", values | {"STATES": str(len(model.states))}) if model.states else ""
+        )
+        return values
+
+    def _weights_values(self) -> dict[str, str]:
+        """What is different where the weights are a file of their own."""
+        name = self.name
+        return {
+            "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes, const void *weights, "
+            "size_t weights_bytes",
+            "weights_text": f"\n * The weights are what the file {name}.weights holds, aligned as the arena; they are "
+            "compared with a checksum,\n * and are read until the instance is no longer run.",
+            "weights": "weights",
+            "example_weights": f", {name}_weights_file, {name.upper()}_WEIGHTS_BYTES",
+            "example_file": f"    .balign {ALIGNMENT}\n    .globl {name}_weights_file\n{name}_weights_file:\n"
+            f'    .incbin "../{name}.weights"\n',
+            "example_declaration": f"extern const unsigned char {name}_weights_file[];\n",
+            "hpp_constructor": "const void *weights, std::size_t bytes",
+            "hpp_weights": ", weights, bytes",
+        }
+
+    def _macros(self, kind: str, specs: Sequence[TensorSpec]) -> list[str]:
+        lines = []
+        for index, (spec, short) in enumerate(zip(specs, identifiers(s.name for s in specs), strict=True)):
+            macro = f"{self.name}_{kind}_{short}".upper()
+            lines += [
+                f"/* {comment(spec.describe())} */",
+                f"#define {macro} {index}",
+                f"#define {macro}_ELEMENTS ((size_t){int(np.prod(spec.shape, dtype=np.int64))})",
+                f"#define {macro}_BYTES ((size_t){tensor_bytes(spec)})",
+            ]
+        return lines
+
+    def _code(self, values: Mapping[str, str]) -> dict[str, str]:
+        counts = {
+            step.kernel: len(step.arguments) for step in self.program.steps if isinstance(step, KernelCall)
+        }
+        states = self.model.states
+        return {
+            "weights_declaration": ""
+            if self.apart
+            else f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n",
+            "checksum": render("checksum.c", values) if self.apart else "",
+            "weights_check": render(
+                "weights_check.c", {**values, "weights_crc": f"0x{zlib.crc32(self.weights):08X}"}
+            )
+            if self.apart
+            else "",
+            "kernels": "\n".join(
+                f"HIDDEN void {self.symbols[kernel]}({', '.join(['const void *'] * count) or 'void'});"
+                for kernel, count in counts.items()
+            ),
+            "input_needs": _needs(self.model.inputs),
+            "output_needs": _needs(self.model.outputs),
+            "steps": "".join(f"    {line}\n" for step in self.program.steps for line in self._lines(step)),
+            "reset": f"    (void){self.name}_reset(instance);\n" if states else "",
+            "states": render("states.c", {**values, **self._state_code()}) if states else "",
+        }
+
+    def _state_code(self) -> dict[str, str]:
+        rows, at, initial = [], 0, len(self.program.weights)
+        for state in self.model.states:
+            begins = 0
+            if state.initial.any():
+                initial = padded(initial)
+                begins = initial + 1
+                initial += state.initial.nbytes
+            rows.append(f"    {{{at}, {state.initial.nbytes}, {begins}}}, /* {comment(state.input)} */\n")
+            at += padded(state.initial.nbytes)
+        return {
+            "state_places": str(padded(self.program.arena_bytes)),
+            "state_bytes": str(at),
+            "state_table": "".join(rows),
+        }
+
+    def _lines(self, step: Step) -> list[str]:
+        if isinstance(step, Copy):
+            return [f"memcpy({_address(step.target)}, {_address(step.source)}, {step.bytes});"]
+        arguments = ", ".join(map(_address, step.arguments))
+        more = len(step.sources) - _NAMED_SOURCES
+        told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
+        return [*([f"/* {comment(told)} */"] if told else []), f"{self.symbols[step.kernel]}({arguments});"]
+
+    def _cpp(self, values: Mapping[str, str]) -> dict[str, str]:
+        model = self.model
+        taken = ("arena", "begin", "inputs", "outputs", "memory", "run", "status", "step", "reset")
+        names = identifiers((spec.name for spec in (*model.inputs, *model.outputs)), taken)
+        ins, outs = names[: len(model.inputs)], names[len(model.inputs) :]
+        whole = _signature(model.inputs, model.outputs, ins, outs)
+        step_in, step_out = self._step
+        part = _signature(
+            model.inputs[:step_in], model.outputs[:step_out], ins[:step_in], outs[:step_out], "step_"
+        )
+        states = render("states.hpp", {**values, **part}) if model.states else ""
+        return whole | {"states": states}
+
+    def _python(self, values: Mapping[str, str]) -> dict[str, str]:
+        inputs, outputs = (
+            "".join(f"({spec.name!a}, {spec.shape}, {_PYTHON_TYPES[spec.dtype]!r}), " for spec in specs)
+            for specs in (self.model.inputs, self.model.outputs)
+        )
+        title = values["title"].replace('"', "'")
+        apart = {
+            "py_weights": ', weights: str | Path = Path(__file__).parents[1] / "' + f'{self.name}.weights"',
+            "py_hold": "        data = Path(weights).read_bytes()\n"
+            "        self._weights = ctypes.create_string_buffer(len(data) + _ALIGNMENT)\n"
+            "        ctypes.memmove(_aligned(self._weights), data, len(data))\n",
+            "py_pass": ", _aligned(self._weights), ctypes.c_size_t(len(data))",
+        }
+        return {
+            "title": title,
+            "py_inputs": inputs,
+            "py_outputs": outputs,
+            "py_states": render("states.py.in", values) if self.model.states else "",
+            **(apart if self.apart else dict.fromkeys(apart, "")),
+        }
+
+    def _example(self, values: Mapping[str, str]) -> dict[str, str]:
+        results = sum(padded(tensor_bytes(spec)) for spec in self.model.outputs)
+        steps = ""
+        if self.model.states:
+            steps = render("steps.c", {**values, "step_runs": str(STEPS)})
+        return {
+            "steps": steps,
+            "steps_text": ", then those of the first steps" if self.model.states else "",
+            "result_bytes": str(max(results, ALIGNMENT)),
+        }
+
+
+FREESTANDING = frozenset({"memcpy", "memmove", "memset", "memcmp"})
+"""Functions that C compilers may call in any program."""
+
+
+def _stack(prefix: str, facts: Facts) -> str:
+    if facts.stack_bytes is None:
+        return f"/* {prefix}_STACK_BYTES is known of aarch64 alone. */"
+    return (
+        "/* Stack that a call of the library takes at most, without what the functions named above take. */\n"
+        f"#define {prefix}_STACK_BYTES ((size_t){facts.stack_bytes})"
+    )
+
+
+def _table(name: str, specs: Sequence[TensorSpec]) -> str:
+    rows = []
+    for spec in specs:
+        shape = ", ".join(map(str, spec.shape)) or "0"
+        elements = int(np.prod(spec.shape, dtype=np.int64))
+        rows.append(
+            f"    {{{literal(spec.name)}, {name.upper()}_{spec.dtype.upper()}, {len(spec.shape)}, {{{shape}}}, "
+            f"{elements}, {tensor_bytes(spec)}}},\n"
+        )
+    return "".join(rows)
+
+
+def _needs(specs: Sequence[TensorSpec]) -> str:
+    return "".join(f"    {{{tensor_bytes(spec)}, {np.dtype(spec.dtype).itemsize}}},\n" for spec in specs)
+
+
+def _address(place: Place) -> str:
+    if place.memory in ("arena", "weights"):
+        return f"{place.memory} + {place.offset}"
+    data = f"{'in' if place.memory == 'input' else 'out'}[{place.index}].data"
+    if not place.offset:
+        return data
+    qualifier = "const " if place.memory == "input" else ""
+    return f"({qualifier}unsigned char *){data} + {place.offset}"
+
+
+def _signature(
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    ins: Sequence[str],
+    outs: Sequence[str],
+    kind: str = "",
+) -> dict[str, str]:
+    taken = [f"const {_pointer(spec)}{name}" for spec, name in zip(inputs, ins, strict=True)]
+    given = [f"{_pointer(spec)}{name}" for spec, name in zip(outputs, outs, strict=True)]
+    key = f"hpp_{kind}"
+    return {
+        "hpp_step" if kind else "hpp_run": ", ".join([*taken, *given]),
+        f"{key}inputs": _initializers(inputs, ins),
+        f"{key}outputs": _initializers(outputs, outs),
+    }
+
+
+def _pointer(spec: TensorSpec) -> str:
+    element = _C_TYPES[spec.dtype]
+    return f"{'std::' if element.endswith('_t') else ''}{element} *"
+
+
+def _initializers(specs: Sequence[TensorSpec], names: Sequence[str]) -> str:
+    pairs = [f"{{{name}, {tensor_bytes(spec)}}}" for spec, name in zip(specs, names, strict=True)]
+    return ", ".join([*pairs, "{nullptr, 0}"])

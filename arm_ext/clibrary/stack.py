@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Static bound on the stack of aarch64 functions, from how they move the stack pointer and whom they call.
+
+A function's own frame is the sum of all that it subtracts from the stack pointer: it does so once, when it begins. The
+bound of a function is its frame and the greatest bound of those that it calls.
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from functools import cache
+
+import capstone
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import Relocation, RelocationSection
+
+from arm_ext.clibrary.objects import symbols_of
+from arm_ext.errors import InternalError
+
+_LOWERED = re.compile(r"sp, sp, #(?P<by>0x[0-9a-f]+|\d+)(, lsl #(?P<shift>\d+))?$")
+_PUSHED = re.compile(r"\[sp, #-(?P<by>0x[0-9a-f]+|\d+)\]!$")
+# Changes of the stack pointer that the sum does not see: by a register, or to an aligned address.
+_OTHER = re.compile(r"^(sub|and|mov) sp, (?!sp, #)")
+# Types of relocations, by the ELF for the Arm 64-bit Architecture: R_AARCH64_CALL26 and R_AARCH64_JUMP26.
+_CALLS = (283, 282)
+
+
+def stack_bound(data: bytes) -> int:
+    """Return the bytes of stack that a call of any function of an object takes at most, without undefined functions.
+
+    Args:
+        data: A relocatable aarch64 object.
+
+    Raises:
+        InternalError: A function moves the stack pointer by what is known at run time, or calls itself.
+    """
+    elf = ELFFile(io.BytesIO(data))
+    frames, calls = _functions(elf)
+
+    @cache
+    def bound(name: str, above: tuple[str, ...] = ()) -> int:
+        if name in above:
+            raise InternalError(f"{name} calls itself; its stack has no bound")
+        deepest = max((bound(callee, (*above, name)) for callee in calls[name]), default=0)
+        return frames[name] + deepest
+
+    return max(map(bound, frames), default=0)
+
+
+def _functions(elf: ELFFile) -> tuple[Mapping[str, int], Mapping[str, set[str]]]:
+    """Return the frame of each function, and which functions of the object it calls."""
+    symbols = symbols_of(elf)
+    places = {
+        str(s.name): (s.entry.st_shndx, s.entry.st_value, s.entry.st_size)
+        for s in symbols
+        if s.entry.st_info.type == "STT_FUNC" and s.entry.st_shndx != "SHN_UNDEF"
+    }
+    decoder = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
+    frames, calls = {}, {}
+    for name, (section, begin, size) in places.items():
+        code = elf.get_section(section).data()[begin : begin + size]
+        frames[name] = sum(
+            _lowered_by(name, f"{mnemonic} {operands}")
+            for _, _, mnemonic, operands in decoder.disasm_lite(code, 0)
+        )
+        called = {
+            symbols[relocation["r_info_sym"]]
+            for relocation in _relocations(elf, section)
+            if relocation["r_info_type"] in _CALLS and begin <= relocation["r_offset"] < begin + size
+        }
+        calls[name] = {str(symbol.name) for symbol in called} & places.keys()
+    return frames, calls
+
+
+def _lowered_by(name: str, instruction: str) -> int:
+    if _OTHER.match(instruction):
+        raise InternalError(f"{name}: the stack pointer moves by what is known at run time: {instruction}")
+    if instruction.startswith("sub ") and (found := _LOWERED.search(instruction)):
+        return int(found["by"], 0) << int(found["shift"] or 0)
+    found = _PUSHED.search(instruction)
+    return int(found["by"], 0) if found else 0
+
+
+def _relocations(elf: ELFFile, section: int) -> list[Relocation]:
+    return [
+        relocation
+        for table in elf.iter_sections()
+        if isinstance(table, RelocationSection) and table.header.sh_info == section
+        for relocation in table.iter_relocations()
+    ]

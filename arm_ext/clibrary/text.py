@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text of a model in C sources: identifiers, literals, comments, and templates with @names@."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_FILES = Path(__file__).parent / "files"
+_PLACEHOLDER = re.compile(r"@([A-Za-z_]+)@")
+# What is written as a number: what is not printable, quotes, backslashes, and ? for trigraphs.
+_LITERAL = re.compile(rb"[^ !#-\[\]-~]|\?")
+# Of C and C++, and macros of their headers.
+_RESERVED_WORDS = """alignas alignof and and_eq asm atomic auto bitand bitor bool break case catch char class compl
+concept const consteval constexpr constinit continue decltype default delete do double else enum explicit export
+extern false float for friend goto if inline int linux long main mutable namespace new noexcept not not_eq nullptr
+operator or or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof
+static static_assert static_cast std struct switch template this throw true try typedef typeid typename typeof union
+unix unsigned using virtual void volatile wchar_t while xor xor_eq"""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+
+
+def identifier(text: str, taken: Iterable[str] = ()) -> str:
+    """Return a name of C and C++ for a text, which is none of `taken`."""
+    plain = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_").lower() or "model"
+    if plain[0].isdigit() or plain in _RESERVED:
+        plain = f"m_{plain}"
+    names, known = plain, set(taken)
+    number = 1
+    while names in known:
+        number += 1
+        names = f"{plain}_{number}"
+    return names
+
+
+def identifiers(texts: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Return a name for each text, all different."""
+    names = list(taken)
+    count = len(names)
+    for text in texts:
+        names.append(identifier(text, names))
+    return names[count:]
+
+
+def literal(text: str) -> str:
+    """Return a string literal of UTF-8."""
+    data = _LITERAL.sub(lambda found: b"\\%03o" % found[0][0], text.encode())
+    return f'"{data.decode()}"'
+
+
+def comment(text: str) -> str:
+    """Return a text that can stand in a comment."""
+    plain = re.sub(r"[^ -~]", "?", text).replace("\\", "/").replace("??", "? ?")
+    return plain.replace("*/", "* /").replace("/*", "/ *")
+
+
+def render(name: str, values: Mapping[str, str]) -> str:
+    """Return a file of the folder `files` with each @key@ replaced; a value may have keys, too."""
+    text = (_FILES / name).read_text(encoding="utf-8")
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], text)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import arm_ext
+from arm_ext.api import digits
+from tests.arm_ext import models, state_models
+from tests.arm_ext.clibrary.programs import Library
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("libraries")
+
+
+@pytest.fixture(scope="session")
+def digits_library(libraries: Path) -> Library:
+    """The shipped int8 classifier for aarch64."""
+    return _compiled(libraries / "digits", "arm")
+
+
+@pytest.fixture(scope="session")
+def host_digits(libraries: Path) -> Library:
+    """The shipped int8 classifier for this machine, whose compilers have sanitizers."""
+    return _compiled(libraries / "digits-host", "host")
+
+
+@pytest.fixture(scope="session")
+def host_cnn(libraries: Path) -> Library:
+    """A float model with two outputs, one of them read by another layer."""
+    return Library.of(models.residual_cnn(), libraries / "cnn-host", "host", name="cnn")
+
+
+@pytest.fixture(scope="session")
+def host_lstm(libraries: Path) -> Library:
+    """A recurrent layer with its states in the arena."""
+    states = {"h": "hn", "c": "cn"}
+    return Library.of(state_models.lstm(), libraries / "lstm-host", "host", name="lstm", state=states)
+
+
+@pytest.fixture(scope="session")
+def host_mapped(libraries: Path) -> Library:
+    """A recurrent layer with its weights in a file, and a state that does not begin with zeros."""
+    states, first = {"h": "hn", "c": "cn"}, {"c": np.linspace(-1, 1, 7, dtype=np.float32).reshape(1, 1, 7)}
+    folder = libraries / "mapped-host"
+    return Library.of(
+        state_models.lstm(), folder, "host", name="mapped", state=states, state_init=first, weights="file"
+    )
+
+
+def _compiled(folder: Path, target: str) -> Library:
+    inputs = [digits.held_out()[0][:1]]
+    return Library(
+        arm_ext.compile(digits.model_path(), target, folder, emit="c-library", inputs=inputs).package
+    )

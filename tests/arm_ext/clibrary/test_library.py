@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C libraries as their users build them: self-tests, misuse, threads, C and C++ compilers."""
+
+import array
+import os
+import re
+import runpy
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import arm_ext
+from arm_ext.api import digits
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.package import load_package
+from tests.arm_ext import models, state_models
+from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, run
+
+SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def test_the_selftest_passes_on_aarch64(digits_library: Library, tmp_path: Path) -> None:
+    assert "all outputs agree" in run(cross([*STRICT, *digits_library.selftest], tmp_path / "dynamic"))
+
+
+@pytest.mark.long  # zig builds musl first, and the stubs of an older glibc
+@pytest.mark.parametrize("target", ["aarch64-linux-musl", "aarch64-linux-gnu.2.17"])
+def test_the_selftest_passes_with_other_c_libraries(
+    digits_library: Library, tmp_path: Path, target: str
+) -> None:
+    assert "all outputs agree" in run(cross(digits_library.selftest, tmp_path / "selftest", target))
+
+
+@pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm", "host_mapped"])
+def test_the_c_parts_are_clean_under_sanitizers(
+    request: pytest.FixtureRequest, tmp_path: Path, library: str
+) -> None:
+    built: Library = request.getfixturevalue(library)
+    # The sources are the archive's, whose objects come after them: the linker leaves those out that define the same.
+    sources = [built.folder / "src" / f"{built.name}_text.c", built.folder / "src" / f"{built.name}.c"]
+    joined = tmp_path / "kernels.o"
+    _weaken(built, joined)
+    example = [built.folder / "example" / name for name in ("main.c", "selftest.S")]
+    words = [
+        *SANITIZED,
+        *STRICT,
+        f"-I{built.folder / 'include'}",
+        f"-I{built.folder / 'example'}",
+        *sources,
+        *example,
+        joined,
+        "-lm",
+    ]
+    assert "all outputs agree" in run(cc(words, tmp_path / "selftest"))
+
+
+def _weaken(library: Library, joined: Path) -> None:
+    """Write the library's object with its API weak, so that the same functions of a source take its place."""
+    subprocess.run(["ar", "x", library.archive], cwd=joined.parent, check=True)
+    subprocess.run(["objcopy", "--weaken", joined.parent / f"{library.name}.o", joined], check=True)
+
+
+@pytest.mark.parametrize("sanitized", [False, True])
+def test_misuse_gives_codes(host_digits: Library, tmp_path: Path, sanitized: bool) -> None:
+    words = [*(SANITIZED if sanitized else ()), *STRICT, HERE / "misuse.c", *host_digits.arguments]
+    run(cc(words, tmp_path / "misuse"))
+
+
+def test_models_and_instances_share_a_program(
+    host_digits: Library, host_cnn: Library, tmp_path: Path
+) -> None:
+    words = ["-O1", HERE / "threads.c", *host_digits.arguments, *host_cnn.arguments, "-lpthread"]
+    run(cc(words, tmp_path / "threads"))
+
+
+def test_other_weights_are_refused(host_mapped: Library, tmp_path: Path) -> None:
+    run(cc([*STRICT, HERE / "weights.c", *host_mapped.selftest[:1], host_mapped.folder / "example" / "selftest.S",
+            *host_mapped.arguments], tmp_path / "weights"))  # fmt: skip
+    assert b".rodata.mapped_weights" not in host_mapped.archive.read_bytes()
+
+
+@pytest.mark.parametrize("standard", ["c11", "c17", "c++11", "c++20"])
+def test_the_headers_compile_everywhere(
+    host_digits: Library, host_lstm: Library, host_mapped: Library, tmp_path: Path, standard: str
+) -> None:
+    is_cpp = standard.startswith("c++")
+    for library in (host_digits, host_lstm, host_mapped):
+        source = tmp_path / f"{library.name}.{'cpp' if is_cpp else 'c'}"
+        header = f"{library.name}.{'hpp' if is_cpp else 'h'}"
+        source.write_text(f'#include "{header}"\n#include "{header}"\nint main(void) {{ return 0; }}\n')
+        compiler = "g++" if is_cpp else "gcc"
+        cc([*STRICT, f"-std={standard}", source, *library.arguments], tmp_path / "program", compiler)
+
+
+def test_the_class_runs_and_steps(host_digits: Library, host_lstm: Library, tmp_path: Path) -> None:
+    words = [*STRICT, "-std=c++11", "-fno-exceptions", HERE / "wrapper.cpp"]
+    run(cc([*words, *host_digits.arguments, *host_lstm.arguments], tmp_path / "wrapper", "g++"))
+
+
+@pytest.mark.parametrize("library", ["digits_library", "host_cnn", "host_lstm"])
+def test_nothing_is_asked_of_the_system_beyond_what_the_manifest_says(
+    request: pytest.FixtureRequest, library: str
+) -> None:
+    built: Library = request.getfixturevalue(library)
+    listed = subprocess.run(["nm", "-u", built.archive], capture_output=True, text=True, check=True).stdout
+    undefined = set(re.findall(r"^ +U (\w+)$", listed, re.MULTILINE))
+    info = built.package.manifest.library
+    assert info is not None
+    # Those of its own are in the other member of the archive.
+    assert undefined == set(info.requires)
+    assert undefined <= {"memcpy", "memset", "memmove"}
+
+
+def test_nothing_is_written_but_what_the_caller_gives(digits_library: Library) -> None:
+    listed = subprocess.run(
+        ["readelf", "-SW", digits_library.archive], capture_output=True, text=True, check=True
+    ).stdout
+    sections = re.findall(r"\] (\S+) +\w+ +[0-9a-f]+ [0-9a-f]+ ([0-9a-f]+) +\d+ +(\w+)", listed)
+    written = {name for name, size, flags in sections if "W" in flags and int(size, 16)}
+    assert written <= {".data.rel.ro"}  # which the loader writes addresses to, and nobody after it
+    assert ".rodata.digits_int8_weights" in {name for name, _, _ in sections}
+
+
+def test_a_shared_library_exports_the_functions_alone(digits_library: Library, tmp_path: Path) -> None:
+    whole = ["-shared", "-Wl,--whole-archive", digits_library.archive, "-Wl,--no-whole-archive"]
+    shared = cross(whole, tmp_path / "libdigits.so")
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", shared], capture_output=True, text=True, check=True
+    ).stdout
+    names = set(re.findall(r" [A-Z] digits_int8_(\w+)$", listed, re.MULTILINE))
+    assert names == {"init", "run", "strerror", "input_tensor", "output_tensor"}
+
+
+def test_the_stack_bound_holds(digits_library: Library, tmp_path: Path) -> None:
+    """Painted stack below `run`, on aarch64, is left beyond the bound."""
+    info = digits_library.package.manifest.library
+    assert info is not None
+    assert info.stack_bytes
+    used = int(run(cross([HERE / "paint.c", *digits_library.arguments], tmp_path / "paint")))
+    assert 0.8 * info.stack_bytes <= used <= info.stack_bytes, used
+
+
+def test_the_bytes_are_reproducible(digits_library: Library, tmp_path: Path) -> None:
+    inputs = [digits.held_out()[0][:1]]
+    again = arm_ext.compile(
+        digits.model_path(), "arm", tmp_path / "again", emit="c-library", inputs=inputs, cache=False
+    )
+    hashes = [
+        {file.path: file.sha256 for file in package.manifest.files}
+        for package in (digits_library.package, again.package)
+    ]
+    assert hashes[0] == hashes[1]
+
+
+def test_the_cmake_project_builds_and_tests(host_digits: Library, tmp_path: Path) -> None:
+    assert shutil.which("cmake"), "cmake is missing; scripts/setup.sh test installs it"
+    build = ["cmake", "-S", host_digits.folder / "example", "-B", tmp_path]
+    subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", tmp_path], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([tmp_path / "selftest"], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_pkg_config_finds_it(host_digits: Library) -> None:
+    assert shutil.which("pkg-config"), "pkg-config is missing; scripts/setup.sh test installs it"
+    said = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "--static", host_digits.name],
+        env={**os.environ, "PKG_CONFIG_PATH": str(host_digits.folder)},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert f"-I{host_digits.folder}/include" in said
+    assert f"-l{host_digits.name}" in said
+
+
+def test_a_kernel_that_threads_would_share_runs_on_one(tmp_path: Path) -> None:
+    """A product large enough for a parallel loop, whose workspace is in the arena then."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((256, 320), dtype=np.float32)}
+    node = models.helper.make_node("MatMul", ["x", "w"], ["y"], name="product")
+    library = Library.of(
+        models.model([node], {"x": [300, 256]}, ["y"], weights), tmp_path / "wide", "host", name="wide"
+    )
+    assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
+
+
+def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="several shapes yet"):
+        arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ([1, 2], 31)})
+    with pytest.raises(UsageError, match="any number of samples yet"):
+        arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ("n", 31)})
+    with pytest.raises(UsageError, match="--cc links a package"):
+        arm_ext.compile(models.mlp(), "host", tmp_path / "a", emit="c-library", cc="gcc")
+    with pytest.raises(ModelError, match=r"choose: .* straight-line code"):
+        arm_ext.compile(state_models.held(), "host", tmp_path / "a", emit="c-library", state={"last": "next"})
+    assert not (tmp_path / "a").exists()
+
+
+def test_boards_refuse_a_library(digits_library: Library) -> None:
+    with pytest.raises(UsageError, match="is a C library"):
+        load_package(digits_library.folder)
+    with pytest.raises(UsageError, match="is a C library"):
+        arm_ext.run(digits_library.package)
+
+
+def test_a_library_is_replaced_by_another(tmp_path: Path) -> None:
+    for _ in range(2):
+        arm_ext.compile(models.mlp(), "host", tmp_path / "mlp", emit="c-library")
+    (tmp_path / "mlp" / "mine").write_text("")
+    with pytest.raises(UsageError, match="mine"):
+        arm_ext.compile(models.mlp(), "host", tmp_path / "mlp", emit="c-library")
+
+
+def _module(library: Library, folder: Path) -> Any:
+    """The module of a library, beside the shared library that it loads."""
+    shutil.copy(library.folder / "python" / f"{library.name}.py", folder)
+    whole = ["-shared", "-Wl,--whole-archive", library.archive, "-Wl,--no-whole-archive", "-lm"]
+    cc(whole, folder / f"lib{library.name}.so")
+    return runpy.run_path(str(folder / f"{library.name}.py"))
+
+
+def test_python_runs_the_classifier(host_digits: Library, tmp_path: Path) -> None:
+    module = _module(host_digits, tmp_path)
+    model = module["Model"]()
+    images, labels = digits.held_out()
+    results = [model.run(image)[0] for image in images[:100]]
+    assert {logits.shape for logits in results} == {(1, 10)}
+    right = np.argmax(np.concatenate([np.asarray(logits) for logits in results]), axis=1) == labels[:100]
+    assert right.mean() > 0.95
+    with pytest.raises(ValueError, match="a buffer has not the size of its tensor"):
+        model.run(images[0, :, :4].copy())
+    with pytest.raises(ValueError, match="takes 1 inputs, not 2"):
+        model.run(images[0], images[0])
+
+
+def test_python_steps_with_weights_of_a_file(host_mapped: Library, tmp_path: Path) -> None:
+    model = _module(host_mapped, tmp_path)["Model"](weights=host_mapped.folder / "mapped.weights")
+    x = array.array("f", range(5))
+    first, second = (model.step(x)[0].tolist() for _ in range(2))
+    model.reset()
+    assert first != second
+    assert model.step(x)[0].tolist() == first
+    assert model.step(bytes(x))[0].tolist() == second

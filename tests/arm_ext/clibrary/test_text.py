@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from arm_ext.clibrary.text import comment, identifier, identifiers, literal
+from tests.arm_ext.clibrary.programs import STRICT, cc, run
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("digits_int8", "digits_int8"),
+        ("DS-CNN v2", "ds_cnn_v2"),
+        ("int", "m_int"),
+        ("2048", "m_2048"),
+        ("__x__", "x"),
+        ("模型", "model"),
+    ],
+)
+def test_a_name_is_one_of_c(text: str, name: str) -> None:
+    assert identifier(text) == name
+
+
+def test_names_differ() -> None:
+    assert identifiers(["a b", "a-b", "A_B"], taken=["a_b_2"]) == ["a_b", "a_b_3", "a_b_4"]
+
+
+HOSTILE = '"\\ ??/ */ /* \n % é 模 %s\t'
+
+
+def test_a_literal_is_the_text(tmp_path: Path) -> None:
+    source = tmp_path / "p.c"
+    source.write_text(
+        f"/* {comment(HOSTILE)} */\n#include <stdio.h>\nint main(void) {{ return puts({literal(HOSTILE)}) < 0; }}\n"
+    )
+    assert run(cc([*STRICT, "-std=c11", source], tmp_path / "p")) == HOSTILE + "\n"
+    assert subprocess.run(["gcc", "-std=c11", "-trigraphs", "-Werror", "-Wall", "-c", source, "-o", tmp_path / "o"],
+                          check=False).returncode == 0  # fmt: skip
