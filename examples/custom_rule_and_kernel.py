@@ -23,7 +23,8 @@ from tvm.relax.dpl import is_op, wildcard
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 import arm_ext
-from relay_passes import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes import Match, Rule
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.common import contract
@@ -34,7 +35,7 @@ from schedules.tir.emit import i64, kernel_function, load
 _x = wildcard()
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Take float32: of integers, x * x may overflow."""
     dtype = match.values["x"].ty.dtype
     return match if dtype == "float32" else match.reject("the data are not float32", "float32", dtype)
@@ -70,19 +71,19 @@ class DotF32:
     NAME = "dot_f32"
     Params = Params
 
-    def matches(self, workload: Workload, core: Core) -> contract.Match | contract.Rejection:
+    def matches(self, workload: Workload, core: Core) -> contract.Match | Diagnostic:
         """Take `arm.linear` of float32 with one output feature and nothing fused behind."""
         if workload.composite != "arm.linear":
-            return contract.Rejection(
+            return contract.declined(
                 self.NAME, "composite is no linear layer", "arm.linear", workload.composite
             )
         data, weights = workload.operands[:2]
         if len(data.shape) != 2 or weights.shape[1] != 1 or data.shape[1] % LANES:
-            return contract.Rejection(
+            return contract.declined(
                 self.NAME, "shape", "[m, 4 k] by [4 k, 1]", f"{data.shape}, {weights.shape}"
             )
         if workload.epilogue or data.dtype != "float32":
-            return contract.Rejection(
+            return contract.declined(
                 self.NAME, "an epilogue or another dtype", "none, float32", str(workload.epilogue)
             )
         return contract.Match(f"dot products of {data.shape[1]}")

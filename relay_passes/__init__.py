@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph rewrites over Relax. The package depends on TVM and numpy alone, not on `arm_ext` or `schedules`."""
 
+from diagnostics import Diagnostic
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.canonicalize.fold_constants import fold_constants
 from relay_passes.fusion.combine_matmuls import combine_matmuls
 from relay_passes.fusion.fuse import fuse
 from relay_passes.fusion.split_concat import split_concat
-from relay_passes.integerize import RemainingFloat, integerize
+from relay_passes.integerize import integerize
 from relay_passes.integerize.dynamic_products import dynamic_products
 from relay_passes.ir.sources import function_sources, name_bindings, sources_of, unnamed_calls, with_source
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
-from relay_passes.layout import KeptLayout, to_nhwc
+from relay_passes.layout import to_nhwc
 from relay_passes.memory.alias_analysis import copy_constants
 from relay_passes.memory.hoist_workspaces import hoist_all, hoist_workspaces
 from relay_passes.memory.plan_arena import plan_arena
@@ -22,18 +23,16 @@ from relay_passes.programs.add_step import RESET, STEP, add_step
 from relay_passes.programs.device_dispatch import Offer, dispatch, inline_marked
 from relay_passes.programs.outline import Part, outline
 from relay_passes.rewriter.engine import apply_rules, explain
-from relay_passes.rewriter.rule import Explanation, Match, Rejection, Rule
+from relay_passes.rewriter.rule import Explanation, Match, Rule
 
 __all__ = [
     "RESET",
     "STEP",
+    "Diagnostic",
     "Explanation",
-    "KeptLayout",
     "Match",
     "Offer",
     "Part",
-    "Rejection",
-    "RemainingFloat",
     "Rule",
     "accept_offsets",
     "add_step",

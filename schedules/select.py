@@ -32,10 +32,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.attention import attention_f32
-from schedules.kernels.common.contract import Kernel, Match, Rejection
+from schedules.kernels.common.contract import Kernel, Match, declined
 from schedules.kernels.depthwise import depthwise_f32, depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch
 from schedules.kernels.elementwise import broadcast_s8, elementwise_s8
 from schedules.kernels.gemm import (
@@ -128,7 +129,7 @@ class Choice:
     params: Any
     estimate: float
     reason: str
-    rejected: tuple[Rejection, ...]
+    rejected: tuple[Diagnostic, ...]
     runner_up: Option | None = None
     known: str = ""
 
@@ -137,7 +138,7 @@ class Choice:
 class Rejected:
     """The result of `select` when no kernel takes the workload; `rejections` holds each kernel's reason."""
 
-    rejections: tuple[Rejection, ...]
+    rejections: tuple[Diagnostic, ...]
 
 
 def kernel_named(name: str, more: Sequence[Kernel] = ()) -> Kernel:
@@ -192,7 +193,7 @@ class _Defaults:
 
     options: tuple[Option, ...]
     reasons: Mapping[str, str]
-    rejected: tuple[Rejection, ...]
+    rejected: tuple[Diagnostic, ...]
 
 
 # A workload is met several times: where rewrites are weighed, in each of equal layers, and where it is lowered.
@@ -205,7 +206,7 @@ def _defaults(
     return _Defaults(
         tuple(_option(kernel, kernel.default(workload, core), workload, core) for kernel in matched),
         {kernel.NAME: answer.reason for kernel, answer in matched.items()},
-        tuple(answer for _, answer in answers if isinstance(answer, Rejection)),
+        tuple(answer for _, answer in answers if isinstance(answer, Diagnostic)),
     )
 
 
@@ -225,8 +226,8 @@ def _cycles(option: Option) -> float:
     return option.estimate
 
 
-def _matches(kernel: Kernel, workload: Workload, core: Core, without: Collection[str]) -> Match | Rejection:
+def _matches(kernel: Kernel, workload: Workload, core: Core, without: Collection[str]) -> Match | Diagnostic:
     answer = kernel.matches(workload, core)
     if isinstance(answer, Match) and kernel.NAME in without:
-        return Rejection(kernel.NAME, "switched off", "on", "off")
+        return declined(kernel.NAME, "switched off", "on", "off")
     return answer

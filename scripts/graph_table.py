@@ -22,8 +22,8 @@ from tvm.ir import Call, Op
 
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import Context, run_phases
-from arm_ext.report.report import FloatCall
 from arm_ext.target.profiles import resolve
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, relax_functions
 
 LAST = "fuse"  # the last phase that is a pass over the graph
@@ -52,7 +52,7 @@ class Row:
     transposes: int
     qdq: int
     seconds: float
-    left_float: tuple[FloatCall, ...] | None
+    left_float: tuple[Diagnostic, ...] | None
 
     def cells(self) -> tuple[str, ...]:
         """In the order of COLUMNS."""
@@ -101,7 +101,7 @@ def table(rows: list[Row]) -> str:
     return text
 
 
-def _reasons(left: tuple[FloatCall, ...]) -> list[tuple[str, int]]:
+def _reasons(left: tuple[Diagnostic, ...]) -> list[tuple[str, int]]:
     return Counter(f"{call.operator}: {call.why()}" for call in left).most_common()
 
 

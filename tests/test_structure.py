@@ -50,7 +50,12 @@ LAYERS = {
     ),
 }
 # Packages, and the packages that each may import.
-PACKAGES = {"relay_passes": (), "schedules": (), "arm_ext": ("relay_passes", "schedules")}
+PACKAGES = {
+    "diagnostics": (),
+    "relay_passes": ("diagnostics",),
+    "schedules": ("diagnostics",),
+    "arm_ext": ("diagnostics", "relay_passes", "schedules"),
+}
 
 
 def module_of(path: Path) -> str:

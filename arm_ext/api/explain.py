@@ -4,7 +4,7 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,8 @@ from arm_ext.report.explanation import (
 )
 from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import resolve
-from relay_passes import Explanation, Rejection
+from diagnostics import Diagnostic
+from relay_passes import Explanation
 from relay_passes.fusion.combine_matmuls import NAME as COMBINE_MATMULS
 from relay_passes.fusion.fuse import pass_name, routines_of
 from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
@@ -242,14 +243,11 @@ def _run(mod: tvm.IRModule, context: Context, progress: Callable[[str], None]) -
             mod = phase.run(mod, context)
             operators[phase.name] = _operators(mod)
             if phase.name == "layout":
-                kept = (Rejection(f"{c.operator} stays: {c.reason}", c.sources) for c in context.kept_layout)
+                kept = (replace(c, reason=f"{c.operator} stays: {c.reason}") for c in context.kept_layout)
                 record.passes["layout"] = Explanation(tuple(_channels_last(mod)), tuple(kept))
             if phase.name == "integerize":
                 left = (
-                    Rejection(
-                        f"{c.operator} stays in float: {c.reason}", c.sources, c.limit or None, c.actual
-                    )
-                    for c in context.left_float
+                    replace(c, reason=f"{c.operator} stays in float: {c.reason}") for c in context.left_float
                 )
                 record.passes["integerize"] = Explanation(tuple(_integers(mod)), tuple(left))
     progress("lower")
@@ -333,14 +331,13 @@ def _report(name: str, explanation: Explanation | None, gain: Gain) -> RuleRepor
     )
 
 
-def _rejected(rejection: Rejection, gain: Gain) -> Rejected:
-    compared = rejection.limit is not None
+def _rejected(rejection: Diagnostic, gain: Gain) -> Rejected:
     return Rejected(
         nodes=rejection.nodes,
         reason=rejection.reason,
-        limit=str(rejection.limit) if compared else "",
-        actual=str(rejection.actual) if compared else "",
-        cost=rejection.cost,
+        limit=rejection.limit,
+        actual=rejection.actual,
+        hint=rejection.hint,
         others=rejection.others,
         anchor=gain.nodes.anchor(rejection.others or rejection.nodes),
         gain=0.0 if gain.has_products(rejection.others) else gain.of((*rejection.nodes, *rejection.others)),

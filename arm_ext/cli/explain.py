@@ -190,7 +190,7 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
         if kernel.runner_up is not None:
             yield from _wrapped("  next best ", kernel.next_best())
         for other in kernel.rejected:
-            yield from _wrapped("  declined  ", f"{other.kernel}: {other.reason}")
+            yield from _wrapped("  declined  ", f"{other.asked}: {other.why()}")
         for said in dict.fromkeys(kernel.indices.values()):
             yield from _wrapped("  indices   ", said)
 
@@ -291,8 +291,8 @@ def _best_first(near_misses: Sequence[NearMiss]) -> list[NearMiss]:
 
 def _why(rejected: Rejected, reason: str) -> str:
     compared = f" (limit {rejected.limit}, actual {rejected.actual})" if rejected.limit else ""
-    cost = f" (cost: {rejected.cost})" if rejected.cost else ""
-    return reason + compared + cost
+    hint = f"; {rejected.hint}" if rejected.hint else ""
+    return reason + compared + hint
 
 
 def _misses(near: NearMiss) -> str:

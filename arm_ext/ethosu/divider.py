@@ -25,8 +25,8 @@ from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.pipeline.phases import Context
 from arm_ext.report.npu import Fallback, NpuBorder, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
-from arm_ext.report.report import FloatCall
 from arm_ext.target.npu import resolve_npu
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import union
 from relay_passes.programs.control_flow import has_control_flow
 
@@ -124,7 +124,7 @@ class Divider:
         graph: Graph,
         divided: Offload,
         macs: Mapping[str, int],
-        left_float: Sequence[FloatCall],
+        left_float: Sequence[Diagnostic],
         first: int,
     ) -> NpuReport:
         fallbacks = tuple(_fallbacks(divided, left_float))
@@ -149,7 +149,7 @@ class Divider:
         )
 
 
-def _fallbacks(divided: Offload, left_float: Sequence[FloatCall]) -> Iterator[Fallback]:
+def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[Fallback]:
     for refused in divided.refused:
         why = refused.why
         yield Fallback(
@@ -161,9 +161,15 @@ def _fallbacks(divided: Offload, left_float: Sequence[FloatCall]) -> Iterator[Fa
             advice=why.advice,
         )
     for call in left_float:
-        compared = {"limit": call.limit or "integers", "actual": call.actual or "float"}
-        yield Fallback(**{**call.model_dump(), **compared}, advice="quantise it, or what it reads")
-    told = {node for call in left_float for node in call.sources}
+        yield Fallback(
+            sources=call.nodes,
+            operator=call.operator,
+            reason=call.reason,
+            limit=call.limit or "integers",
+            actual=call.actual or "float",
+            advice="quantise it, or what it reads",
+        )
+    told = {node for call in left_float for node in call.nodes}
     for unread in divided.unread:
         # The integerize phase says more of what it left in float.
         if unread.operator in _BORDERS or not told.issuperset(unread.nodes):

@@ -11,8 +11,9 @@ from arm_ext.common.timings import section
 from arm_ext.pipeline.kernel_numerics import numerics_of, numerics_of_calls
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.report.calls import CHECK, Alternative, KernelCall, RunnerUp
+from arm_ext.report.calls import CHECK, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
+from diagnostics import Diagnostic
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
 from relay_passes.fusion.split_concat import WIDEST
@@ -20,14 +21,13 @@ from relay_passes.ir.sources import function_sources, map_calls, relax_functions
 from relay_passes.ir.upstream import run_upstream
 from schedules import generic
 from schedules.generic.families import GENERIC
-from schedules.kernels.common.contract import Rejection
 from schedules.lowering.lower import Lowered
 from schedules.select import Choice, Choose, Option
 
 # TOpPattern kOpaque: FuseOps leaves a hand-written kernel alone.
 _OPAQUE = 8
 
-Rejected = dict[str, tuple[Alternative, ...]]
+Rejected = dict[str, tuple[Diagnostic, ...]]
 
 
 def lower(
@@ -227,13 +227,9 @@ class _Placed:
     constants: tuple[tvm.ir.GenericConst, ...]
 
 
-def _alternatives(rejections: Sequence[Rejection]) -> tuple[Alternative, ...]:
+def _alternatives(rejections: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """What kernels did not take that might have; those for another kind of workload are no alternatives."""
-    return tuple(
-        Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})")
-        for r in rejections
-        if not r.unfit
-    )
+    return tuple(rejection for rejection in rejections if not rejection.unfit)
 
 
 def _composites(mod: tvm.IRModule) -> list[str]:

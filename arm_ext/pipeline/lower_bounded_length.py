@@ -17,6 +17,7 @@ from tvm.ir import Call, Expr, PrimType, Var
 from tvm_ffi import structural_map
 
 from arm_ext.target.profiles import Profile
+from diagnostics import Diagnostic
 from relay_passes.batching.batch_axes import Samples
 from relay_passes.batching.batch_independence import find_row_axes
 from relay_passes.ir.sources import bindings_of
@@ -27,7 +28,7 @@ from schedules import generic
 from schedules.composites.one_axis import widened
 from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.kernels.common.contract import Rejection
+from schedules.kernels.common.contract import declined
 from schedules.kernels.common.row_chunks import Argument, in_chunks
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.lowering.lower import Lowered, lower, read
@@ -139,7 +140,7 @@ class Lengths:
     def _estimate(self, name: str, length: int, choose: Choose) -> float:
         """Cycles of its kernel for a length, infinite where there is none."""
         composite = read(*self._fixed(name, length))
-        if isinstance(composite, Rejection):
+        if isinstance(composite, Diagnostic):
             return math.inf
         choice = select(widened(composite).workload, self.profile.core, choose, self.without)
         return choice.estimate if isinstance(choice, Choice) else math.inf
@@ -169,7 +170,7 @@ class Lengths:
         """Its kernel for a number of rows, if they are computed each by itself."""
         rows = self._rows(name)
         if isinstance(rows, str):
-            return Rejected((Rejection("-", rows, "a fixed length", "one known at run time"),))
+            return Rejected((declined("-", rows, "a fixed length", "one known at run time"),))
         chosen = self._on_one_thread(choose)
         options = sorted({min(chunk, most) for chunk in CHUNKS})
         chunk = min(options, key=lambda chunk: _cost(chunk, self._estimate(name, chunk, chosen), most))

@@ -26,8 +26,8 @@ from arm_ext.pipeline.call_sites import call_sites
 from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.report.calls import CallSite, KernelCall
-from arm_ext.report.report import FloatCall, LayoutCall
 from arm_ext.target.profiles import Profile
+from diagnostics import Diagnostic
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.programs.control_flow import Decision, split
@@ -70,8 +70,8 @@ class Context:
     more_kernels: tuple[Kernel, ...] = ()
     serial: bool = False
     divide: "Callable[[tvm.IRModule, Context], tvm.IRModule] | None" = None
-    kept_layout: list[LayoutCall] = field(default_factory=list)
-    left_float: list[FloatCall] = field(default_factory=list)
+    kept_layout: list[Diagnostic] = field(default_factory=list)
+    left_float: list[Diagnostic] = field(default_factory=list)
     kernels: list[KernelCall] = field(default_factory=list)
     calls: list[CallSite] = field(default_factory=list)
     offers: dict[str, relay_passes.Offer] = field(default_factory=dict)
@@ -119,14 +119,14 @@ def canonicalize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
 def layout(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Put channels last; in QDQ form, where scales still stand beside the axes that they follow."""
     mod, kept = relay_passes.to_nhwc(mod)
-    context.kept_layout += [LayoutCall.of(call) for call in kept]
+    context.kept_layout += kept
     return mod
 
 
 def integerize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Compute in integers what stands between dequantize and quantize."""
     mod, left = relay_passes.integerize(mod, context.numerics)
-    context.left_float += [FloatCall.of(call) for call in left]
+    context.left_float += left
     # What is quantised at run time.
     return relay_passes.dynamic_products(mod, linear_dynamic_routine)
 

@@ -23,8 +23,8 @@ from arm_ext.pipeline.caches import SELFTESTS
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import Context, run_phases
-from arm_ext.report.report import FloatCall
 from arm_ext.target.profiles import Profile, baseline_host
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, relax_functions
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.kernels.gemm import gemm_f32
@@ -169,7 +169,7 @@ def _steps(model: ImportedModel, inputs: list[npt.NDArray[Any]], run: "_Run") ->
 
 
 def check_of(
-    model: ImportedModel, precision: Precision = "fp32", left_float: Sequence[FloatCall] = ()
+    model: ImportedModel, precision: Precision = "fp32", left_float: Sequence[Diagnostic] = ()
 ) -> Check:
     """Return how the outputs of a model are compared with `expected`.
 

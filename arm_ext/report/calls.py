@@ -7,20 +7,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from diagnostics import Diagnostic
+
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "QUANTIZE", "DEQUANTIZE", "quantize", "dequantize")
 """Operators of source models between float and integers: they are part of the operators around them."""
 
 CHECK = "check"
 """The kernel of what compares indices before another kernel reads by them."""
-
-
-class Alternative(BaseModel):
-    """A kernel that did not take a workload, with the constraint, its limit and the actual value."""
-
-    model_config = ConfigDict(frozen=True)
-
-    kernel: str = Field(description="Name of the kernel that declined.")
-    reason: str = Field(description="The constraint, with its limit and the actual value.")
 
 
 class RunnerUp(BaseModel):
@@ -43,7 +36,7 @@ class KernelCall(BaseModel):
     kernel: str = Field(description="Name of the kernel, or of the family of loops.")
     numerics: str = Field(description="What it computes in: qdq, tosa, integer, float, or several of them.")
     reason: str = Field(description="What it was recognised as, and what decided for it.")
-    rejected: tuple[Alternative, ...] = Field(
+    rejected: tuple[Diagnostic, ...] = Field(
         default=(), description="Kernels that did not take the workload and might have."
     )
     params: dict[str, Any] = Field(default={}, description="Parameters of a hand-written kernel.")

@@ -18,7 +18,7 @@ class Rejected(BaseModel):
         reason: Why not.
         limit: What the rule's check allows; empty if it is no comparison.
         actual: What it found instead.
-        cost: What the rewrite would cost there, if that is why.
+        hint: What would change that, or what the rewrite would cost there.
         others: Source nodes that would be part of it if it applied; the reason begins with them.
         anchor: The operator that names the place: of `others` if there are any, else of `nodes`.
         gain: What it would save at most if it applied, as a share of the model's estimated cycles.
@@ -30,7 +30,7 @@ class Rejected(BaseModel):
     reason: str
     limit: str = ""
     actual: str = ""
-    cost: str = ""
+    hint: str = ""
     others: tuple[str, ...] = ()
     anchor: str = ""
     gain: float = 0.0

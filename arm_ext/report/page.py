@@ -267,9 +267,9 @@ class _Page:
 
     def _left_float(self) -> Iterator[_Finding]:
         for left in self.report.left_float:
-            calls = [c for c in self._calls_of(left.sources) if "float" in self.kernels[c.symbol].numerics]
+            calls = [c for c in self._calls_of(left.nodes) if "float" in self.kernels[c.symbol].numerics]
             yield _Finding(
-                sum(map(self._share, calls)), self._anchor(left.sources), f"{left.operator}: {left.why()}"
+                sum(map(self._share, calls)), self._anchor(left.nodes), f"{left.operator}: {left.why()}"
             )
 
     def _not_on_npu(self) -> Iterator[_Finding]:
@@ -292,13 +292,13 @@ class _Page:
             kernel = self.kernels[call.symbol]
             if kernel.kernel == GENERIC:
                 why = (
-                    "; ".join(dict.fromkeys(f"not {a.kernel}: {a.reason}" for a in kernel.rejected))
+                    "; ".join(dict.fromkeys(f"not {a.asked}: {a.why()}" for a in kernel.rejected))
                     or kernel.reason
                 )
                 yield _Finding(self._share(call), call.anchor, why)
 
     def _moved(self) -> Iterator[_Finding]:
-        kept = {name: left.reason for left in self.report.kept_layout for name in left.sources}
+        kept = {name: left.reason for left in self.report.kept_layout for name in left.nodes}
         for call in self.on_cpu:
             if call.moves or call.kernel == "transpose":
                 reasons = dict.fromkeys(kept[name] for name in call.sources if name in kept)
@@ -310,10 +310,10 @@ class _Page:
                     said += "; between the model's layout and channels last"
                 yield _Finding(self._share(call), call.anchor, said)
         for left in self.report.kept_layout:
-            calls = self._calls_of(left.sources)
+            calls = self._calls_of(left.nodes)
             if not any(call.moves for call in calls):
                 said = f"{left.operator} keeps the model's layout: {left.reason}"
-                yield _Finding(sum(map(self._share, calls)), self._anchor(left.sources), said)
+                yield _Finding(sum(map(self._share, calls)), self._anchor(left.nodes), said)
 
     def _tuned(self) -> Iterator[_Finding]:
         for call in self.on_cpu:
@@ -342,7 +342,7 @@ class _Page:
             kernel = self.kernels[call.symbol]
             names: dict[str, list[str]] = {}
             for other in kernel.rejected if kernel.kernel != GENERIC else ():
-                names.setdefault(other.reason, []).append(other.kernel)
+                names.setdefault(other.why(), []).append(other.asked)
             for reason, declined in names.items():
                 found.setdefault((", ".join(declined), reason), []).append(call)
         for (name, reason), calls in found.items():

@@ -12,48 +12,11 @@ from arm_ext.package.manifest import Calibration, Memory, json_schema
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
-from relay_passes import KeptLayout, RemainingFloat
+from diagnostics import Diagnostic
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
-SCHEMA_VERSION: Literal[2] = 2
-
-
-class FloatCall(BaseModel):
-    """An operator of a quantised model that computes in float, and why; `limit` is what integers allow."""
-
-    model_config = ConfigDict(frozen=True)
-
-    sources: tuple[str, ...] = Field(description="Source nodes.")
-    operator: str = Field(description="Relax operator, without its prefix.")
-    reason: str = Field(description="Why it has no integer form.")
-    limit: str = Field(default="", description="What integers allow, if it is a comparison.")
-    actual: str = Field(default="", description="What is there instead.")
-
-    @classmethod
-    def of(cls, left: RemainingFloat) -> "FloatCall":
-        """Return the record of what the pass noted."""
-        compared = {} if left.limit is None else {"limit": str(left.limit), "actual": str(left.actual)}
-        return cls(sources=left.nodes, operator=left.operator, reason=left.reason, **compared)
-
-    def why(self) -> str:
-        """Return the reason with its limit and the actual value."""
-        return self.reason + (f": {self.actual} (limit {self.limit})" if self.limit else "")
-
-
-class LayoutCall(BaseModel):
-    """An operator that keeps the model's layout where others have channels last, and why."""
-
-    model_config = ConfigDict(frozen=True)
-
-    sources: tuple[str, ...] = Field(description="Source nodes.")
-    operator: str = Field(description="Relax operator, without its prefix.")
-    reason: str = Field(description="Why it keeps the model's layout.")
-
-    @classmethod
-    def of(cls, kept: KeptLayout) -> "LayoutCall":
-        """Return the record of what the pass noted."""
-        return cls(sources=kept.nodes, operator=kept.operator.removeprefix("relax."), reason=kept.reason)
+SCHEMA_VERSION: Literal[3] = 3
 
 
 class NodeRow(BaseModel):
@@ -95,7 +58,7 @@ class CompileReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
+    schema_version: Literal[3] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
     model: str = Field(description="Name of the model.")
     target: str = Field(description="Name of the target profile.")
     macs: int = Field(description="Multiply-accumulates of one inference.")
@@ -103,10 +66,10 @@ class CompileReport(BaseModel):
     kernels: tuple[KernelCall, ...] = Field(description="Every kernel of model.so.")
     calls: tuple[CallRow, ...] = Field(default=(), description="Every call of a kernel, in execution order.")
     package: PackageFacts | None = Field(default=None, description="Sizes, memory and target of the package.")
-    left_float: tuple[FloatCall, ...] = Field(
+    left_float: tuple[Diagnostic, ...] = Field(
         default=(), description="Operators of a quantised model that compute in float, and why."
     )
-    kept_layout: tuple[LayoutCall, ...] = Field(
+    kept_layout: tuple[Diagnostic, ...] = Field(
         default=(),
         description="Operators that keep the model's layout where others have channels last, and why.",
     )
@@ -143,8 +106,8 @@ def build_report(
     nodes: dict[str, str],
     macs: dict[str, int],
     kernels: Iterable[KernelCall],
-    left_float: Iterable[FloatCall] = (),
-    kept_layout: Iterable[LayoutCall] = (),
+    left_float: Iterable[Diagnostic] = (),
+    kept_layout: Iterable[Diagnostic] = (),
     npu: NpuReport | None = None,
     calibration: Calibration | None = None,
     warnings: Iterable[str] = (),
@@ -213,7 +176,7 @@ def _row(name: str, op: str, calls: list[KernelCall], share: float, npu: NpuRepo
         calls, key=lambda call: (call.kernel == CHECK, call.kernel == GENERIC, call.kernel in families.NAMES)
     )
     indices = dict.fromkeys(call.indices[name] for call in calls if name in call.indices)
-    rejected = "; ".join(f"not {a.kernel}: {a.reason}" for a in main.rejected)
+    rejected = "; ".join(f"not {a.asked}: {a.why()}" for a in main.rejected)
     return NodeRow(
         source=name,
         op=op,

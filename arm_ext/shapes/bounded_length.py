@@ -14,13 +14,13 @@ from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.phases import PHASES, Context, Dump, fuse, lower_kernels, plan
 from arm_ext.shapes.given import Bucket, Dim, dims_text
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import relax_functions
 from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import slice_growing
 from relay_passes.lengths.merge_lengths import unite
 from relay_passes.memory.plan_arena import UPPER_BOUND
-from relay_passes.rewriter.rule import Rejection
 
 _SHORT = (3, 2)
 """Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""
@@ -56,7 +56,7 @@ def of_any_length(
     if any(len(list(relax_functions(mod))) > 1 for mod in modules.values()):
         raise _refused(bucket, "it has loops or branches")
     found = unite(list(slice_growing(modules).values()), tuple(modules), bucket.length)
-    if isinstance(found, Rejection):
+    if isinstance(found, Diagnostic):
         raise _refused(bucket, str(found))
     inputs = tuple(_opened(spec, bucket) for spec in model.inputs)
     result = found["main"].ret_ty
@@ -98,7 +98,7 @@ def run_lengths(
             mod = modules[largest]
         if phase.run is fuse:
             found = unite(list(modules.values()), tuple(modules), bucket.length)
-            if isinstance(found, Rejection):
+            if isinstance(found, Diagnostic):
                 raise _refused(bucket, str(found))
             mod = found
             context.kept_layout += contexts[largest].kept_layout

@@ -20,12 +20,13 @@ from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate, key_of
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, function_sources, global_callees, relax_functions
 from schedules.composites.one_axis import widened
 from schedules.composites.workload import Workload
 from schedules.generic import default_schedule, loop_workload, metaschedule_trace
 from schedules.generic.families import GENERIC
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array
 from schedules.lowering.lower import read
 from schedules.select import KERNELS, Rejected, select
 
@@ -177,13 +178,13 @@ def _calling(call: relax.Call, symbol: str, func: tirx.PrimFunc) -> relax.Functi
 def _task(composite: relax.Function, routines: dict[str, tirx.PrimFunc], context: Context) -> Task | None:
     """The task of one composite, without name, times and sources; None if no kernel takes it."""
     parsed = read(composite, routines)
-    if isinstance(parsed, Rejection):
+    if isinstance(parsed, Diagnostic):
         return None
     wide, core = widened(parsed), context.profile.core
     choice = select(wide.workload, core, without=context.without)
     if isinstance(choice, Rejected):
         return None
-    refused = {rejection.kernel for rejection in choice.rejected}
+    refused = {rejection.asked for rejection in choice.rejected}
     kernels = tuple(kernel.NAME for kernel in KERNELS if kernel.NAME not in refused)
     default = Candidate.of(choice)
     return Task(

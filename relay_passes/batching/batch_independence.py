@@ -15,11 +15,11 @@ from tvm.ir import Call, Expr, GenericConst, Op, TupleGetItem, Var
 from tvm.relax import ShapeExpr
 from tvm_ffi import structural_equal
 
+from diagnostics import Diagnostic
 from relay_passes.batching.batch_axes import MixedError, Samples, find_batch_axes
 from relay_passes.canonicalize.recognize_kernels import recognize_kernels
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.ir.upstream import run_upstream
-from relay_passes.rewriter.rule import Rejection
 
 # They work along one axis, and each place beside it is by itself.
 _ALONG_AXIS = ("relax.topk", "relax.sort", "relax.argsort", "relax.cumsum", "relax.cumprod")
@@ -35,7 +35,7 @@ def check_batch_independence(
     batched: Iterable[int],
     count: int,
     legalize: Mapping[str, Callable[..., Expr]] | None = None,
-) -> Rejection | None:
+) -> Diagnostic | None:
     """Return why a model is not proven to be batch-independent; None if it is.
 
     Args:
@@ -58,16 +58,16 @@ def check_batch_independence(
         try:
             proof.places[binding.var] = proof.place(binding.value)
         except MixedError as err:
-            return Rejection(str(err), sources_of(binding.value))
+            return Diagnostic.of(str(err), nodes=sources_of(binding.value))
     result = proof.place(lowered["main"].body.body)
     if any(place != Samples(0) for place in (result if isinstance(result, list) else [result])):
-        return Rejection("an output has no samples along its first axis", ())
+        return Diagnostic.of("an output has no samples along its first axis")
     return None
 
 
 def find_row_axes(
     mod: IRModule, operands: Iterable[Samples | None], count: int
-) -> Samples | Rejection | None:
+) -> Samples | Diagnostic | None:
     """Return the row axis of a function's result, if each row is computed from the same rows of the operands.
 
     Args:
@@ -82,9 +82,9 @@ def find_row_axes(
         try:
             proof.places[binding.var] = proof.place(binding.value)
         except MixedError as err:
-            return Rejection(str(err), sources_of(binding.value))
+            return Diagnostic.of(str(err), nodes=sources_of(binding.value))
     result = proof.place(lowered["main"].body.body)
-    return Rejection(_UNKNOWN, ()) if isinstance(result, list) else result
+    return Diagnostic.of(_UNKNOWN) if isinstance(result, list) else result
 
 
 class _Proof:
@@ -142,14 +142,16 @@ def _plain(mod: IRModule) -> IRModule:
     return relax.transform.DeadCodeElimination(["main"])(recognize_kernels(mod))
 
 
-def _different(one: relax.Function, several: relax.Function, count: int) -> Rejection | None:
+def _different(one: relax.Function, several: relax.Function, count: int) -> Diagnostic | None:
     """Where the two are more than the number of samples apart."""
     mine, others = bindings_of(one), bindings_of(several)
     for a, b in zip(mine, others, strict=False):
         if not _alike(a.value, b.value, count):
-            return Rejection("for one sample it is another one than for several", sources_of(b.value))
+            return Diagnostic.of(
+                "for one sample it is another one than for several", nodes=sources_of(b.value)
+            )
     if len(mine) != len(others):
-        return Rejection("for one sample the graph is another one than for several", ())
+        return Diagnostic.of("for one sample the graph is another one than for several")
     return None
 
 

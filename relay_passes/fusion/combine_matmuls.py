@@ -25,6 +25,7 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import Constant, Expr, TupleGetItem, Var
 
+from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.epilogue_steps import operator_of
 from relay_passes.fusion.grouping import Group, group
@@ -32,7 +33,7 @@ from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import Names, relax_functions, sources_of, union, with_source
 from relay_passes.rewriter.recording import note_pass
-from relay_passes.rewriter.rule import Explanation, Rejection
+from relay_passes.rewriter.rule import Explanation
 
 NAME = "combine_matmuls"
 
@@ -86,7 +87,7 @@ def combine_matmuls(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: C
     """
     out = mod.clone()
     applied: list[Names] = []
-    rejected: list[Rejection] = []
+    rejected: list[Diagnostic] = []
     for gv, func in relax_functions(mod):
         if func.attrs and "Primitive" in func.attrs:
             continue
@@ -113,16 +114,16 @@ def _parallel(groups: Sequence[Group]) -> list[_Parallel]:
     return [_Parallel(tuple(members)) for members in alike.values() if len(members) > 1]
 
 
-def _no_gain(parallel: _Parallel, costs: Costs) -> Rejection | None:
+def _no_gain(parallel: _Parallel, costs: Costs) -> Diagnostic | None:
     """Why the matmuls are better apart, or None."""
     first = parallel.members[0].bindings
     data, widths, bias = static_shape(first[0].value.args[0]), parallel.widths, len(first) > 1
     if data is None:
-        return Rejection("shape is not static", parallel.nodes)
+        return Diagnostic.of("shape is not static", nodes=parallel.nodes)
     apart = [costs.linear(data, width, bias=bias) for width in widths]
     together = costs.linear(data, sum(widths), bias=bias)
     if together is None or None in apart:
-        return Rejection("there is no estimate", parallel.nodes)
+        return Diagnostic.of("there is no estimate", nodes=parallel.nodes)
     value = (*data[:-1], sum(widths))
     limit, actual = sum(filter(None, apart)), together + costs.split(value)
     if actual < limit:
@@ -132,7 +133,9 @@ def _no_gain(parallel: _Parallel, costs: Costs) -> Rejection | None:
         f", of a value of {size} bytes that leaves the cache of {costs.cache}" if size > costs.cache else ""
     )
     cost = f"{together:.0f} cycles of the product, {actual - together:.0f} of its split{where}"
-    return Rejection("takes more cycles than apart", parallel.nodes, round(limit), round(actual), cost)
+    return Diagnostic.of(
+        "takes more cycles than apart", round(limit), round(actual), nodes=parallel.nodes, hint=cost
+    )
 
 
 def _is_linear(candidate: Group) -> bool:

@@ -3,33 +3,24 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from types import MappingProxyType
 
 from tvm import relax
 from tvm.ir import Call, Constant, Expr, Op, Var
 
+from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec, EpilogueStep
 from relay_passes.ir.shapes import static_shape
-from relay_passes.ir.sources import Names, sources_of
-from relay_passes.rewriter.rule import Rejection
+from relay_passes.ir.sources import sources_of
 
 # Operators that take the value as either operand.
 _COMMUTATIVE = ("relax.add", "relax.multiply", "qdq.add", "tosa.add")
 
 
-@dataclass(frozen=True)
-class Misfit:
-    """Why a call is not the anchor or step: reason, limit and actual value, and the call's source nodes."""
-
-    reason: str
-    limit: object = None
-    actual: object = None
-    others: Names = ()
-
-    def at(self, binding: relax.Binding) -> Rejection:
-        """Return the misfit as a rejection with the source nodes of a binding."""
-        return Rejection(self.reason, sources_of(binding.value), self.limit, self.actual, others=self.others)
+def at(misfit: Diagnostic, binding: relax.Binding) -> Diagnostic:
+    """Return why a call is not the anchor or step, with the source nodes of a binding."""
+    return replace(misfit, nodes=sources_of(binding.value))
 
 
 def operator_of(expr: Expr, routines: Mapping[str, str] = MappingProxyType({})) -> str | None:
@@ -47,19 +38,23 @@ def tensors_of(call: Call) -> list[Expr]:
     return [arg for arg in flat if isinstance(arg.ty, relax.TensorType)]
 
 
-def no_anchor(spec: CompositeSpec, call: Call) -> Misfit | None:
+def no_anchor(spec: CompositeSpec, call: Call) -> Diagnostic | None:
     """Return why a call of the anchor's operator is no anchor of a composite, or None if it is one."""
     tensors = tensors_of(call)
     dtype = str(tensors[0].ty.dtype)
     if dtype not in spec.dtypes:
-        return Misfit(f"no {spec.name}: dtype is not allowed", ", ".join(spec.dtypes), dtype)
+        return Diagnostic.of(f"no {spec.name}: dtype is not allowed", ", ".join(spec.dtypes), dtype)
     if spec.anchor_dtype and str(call.ty.dtype) != spec.anchor_dtype:
-        return Misfit(f"no {spec.name}: its value has another dtype", spec.anchor_dtype, str(call.ty.dtype))
+        return Diagnostic.of(
+            f"no {spec.name}: its value has another dtype", spec.anchor_dtype, str(call.ty.dtype)
+        )
     for index in spec.constant_operands:
         if not isinstance(tensors[index], Constant):
-            return Misfit(f"no {spec.name}: operand {index} is not a constant")
+            return Diagnostic.of(f"no {spec.name}: operand {index} is not a constant")
         if spec.constant_dtype not in ("", actual := str(tensors[index].ty.dtype)):
-            return Misfit(f"no {spec.name}: operand {index} has another dtype", spec.constant_dtype, actual)
+            return Diagnostic.of(
+                f"no {spec.name}: operand {index} has another dtype", spec.constant_dtype, actual
+            )
     return None
 
 
@@ -76,53 +71,55 @@ def no_step(
     op: str | None,
     follower: relax.Binding,
     steps: Sequence[EpilogueStep],
-    misfits: Sequence[Misfit | None],
-) -> Misfit:
+    misfits: Sequence[Diagnostic | None],
+) -> Diagnostic:
     """Return why `follower` is none of `steps`."""
     for step, misfit in zip(steps, misfits, strict=True):
         if _is_of(step, op) and misfit is not None:
             others = sources_of(follower.value)
-            return Misfit(f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual, others)
+            return Diagnostic.of(
+                f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual, others=others
+            )
     known = any(_is_of(step, op) for step in spec.epilogue)
     what = "may not follow here, or not again" if known else f"is no step of {spec.name}"
-    return Misfit(f"{label(follower)}: {op} {what}", others=sources_of(follower.value))
+    return Diagnostic.of(f"{label(follower)}: {op} {what}", others=sources_of(follower.value))
 
 
 def _is_of(step: EpilogueStep, op: str | None) -> bool:
     return op == step.op or op in step.also
 
 
-def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Misfit | None:
+def misfit_of(step: EpilogueStep, op: str | None, follower: relax.Binding, value: Var) -> Diagnostic | None:
     """Return why `follower`, a call of `op`, is not this step on `value`, or None if it is."""
     call, shape = follower.value, static_shape(value)
     if not _is_of(step, op):
-        return Misfit("is another operator", step.op, op)
+        return Diagnostic.of("is another operator", step.op, op)
     if shape is None:
-        return Misfit("shape is not static")
+        return Diagnostic.of("shape is not static")
     tensors = tensors_of(call)
     if step.op not in _COMMUTATIVE and not tensors[0].same_as(value):
-        return Misfit("the value is not its first operand")
+        return Diagnostic.of("the value is not its first operand")
     axis = getattr(call.attrs, "axis", None)
     if axis is not None and int(axis) % len(shape) != len(shape) - 1:
-        return Misfit("goes along another axis than the last", len(shape) - 1, int(axis))
+        return Diagnostic.of("goes along another axis than the last", len(shape) - 1, int(axis))
     kept = static_shape(follower.var) == shape if step.retypes else follower.var.ty == value.ty
     if step.to and (dtype := str(follower.var.ty.dtype)) not in step.to:
-        return Misfit("changes to another dtype", ", ".join(step.to), dtype)
+        return Diagnostic.of("changes to another dtype", ", ".join(step.to), dtype)
     if step.broadcast != "contracted" and not kept:
-        return Misfit("changes shape or dtype", str(value.ty), str(follower.var.ty))
+        return Diagnostic.of("changes shape or dtype", str(value.ty), str(follower.var.ty))
     others = [arg for arg in tensors if not arg.same_as(value)]
     if len(others) != (step.operand is not None):
-        return Misfit("number of other tensors", int(step.operand is not None), len(others))
+        return Diagnostic.of("number of other tensors", int(step.operand is not None), len(others))
     return _operand_misfit(step, others[0], shape) if others else None
 
 
-def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -> Misfit | None:
+def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -> Diagnostic | None:
     kind = "constant" if isinstance(operand, Constant) else "tensor"
     if step.operand not in (kind, "any"):
-        return Misfit("other operand is of another kind", step.operand, kind)
+        return Diagnostic.of("other operand is of another kind", step.operand, kind)
     shape = static_shape(operand)
     if shape is None:
-        return Misfit("shape is not static")
+        return Diagnostic.of("shape is not static")
     last_axis = bool(shape) and shape[-1] == math.prod(shape) == value[-1]
     fits = {
         "same-shape": shape == value,
@@ -134,7 +131,9 @@ def _operand_misfit(step: EpilogueStep, operand: Expr, value: tuple[int, ...]) -
         # One right side for each left side: a vector, or what is broadcast, would change the shape in other ways.
         "contracted": shape[:-2] == value[:-2] and len(shape) == len(value),
     }
-    return None if fits[str(step.broadcast)] else Misfit("other operand's shape", step.broadcast, shape)
+    return (
+        None if fits[str(step.broadcast)] else Diagnostic.of("other operand's shape", step.broadcast, shape)
+    )
 
 
 def label(binding: relax.Binding) -> str:

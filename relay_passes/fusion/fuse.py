@@ -17,8 +17,8 @@ from tvm.relax.analysis import free_vars, remove_all_unused
 from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map
 
+from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec
-from relay_passes.fusion.epilogue_steps import Misfit
 from relay_passes.fusion.grouping import Group, Grouping, group
 from relay_passes.ir.sources import identifier, relax_functions, with_source
 from relay_passes.rewriter.recording import note_pass
@@ -58,9 +58,9 @@ def fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs | None
     groupings: list[Grouping] = []
     functions = {gvar.name_hint: f for gvar, f in mod.functions_items() if isinstance(f, PrimFunc)}
 
-    def weigh(found: Group) -> Misfit | None:
+    def weigh(found: Group) -> Diagnostic | None:
         answer = None if costs is None else costs.dearer(_function(builder, found)[0], functions)
-        return None if answer is None else Misfit(*answer)
+        return None if answer is None else Diagnostic.of(*answer)
 
     for gv, func in relax_functions(mod):
         if func.attrs and "Primitive" in func.attrs:

@@ -15,9 +15,10 @@ from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax.analysis import free_vars
 
+from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.epilogue_steps import (
-    Misfit,
+    at,
     label,
     misfit_of,
     no_anchor,
@@ -27,7 +28,6 @@ from relay_passes.fusion.epilogue_steps import (
     tensors_of,
 )
 from relay_passes.ir.sources import Names, bindings_of, sources_of, union
-from relay_passes.rewriter.rule import Rejection
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Group:
 
     spec: CompositeSpec
     bindings: tuple[relax.VarBinding, ...]
-    end: Rejection
+    end: Diagnostic
 
     @property
     def nodes(self) -> Names:
@@ -55,10 +55,10 @@ class Grouping:
     """The composites of one function, and each anchor and spec that formed none, with the reason."""
 
     groups: tuple[Group, ...]
-    left: tuple[tuple[CompositeSpec, Rejection], ...]
+    left: tuple[tuple[CompositeSpec, Diagnostic], ...]
 
 
-Weigh = Callable[[Group], Misfit | None]
+Weigh = Callable[[Group], Diagnostic | None]
 """Why the last call of a composite is better left to a kernel of its own, or None."""
 
 
@@ -78,12 +78,12 @@ def group(
     """
     finder = _Finder(func, vocabulary, routines, weigh)
     groups: list[Group] = []
-    left: list[tuple[CompositeSpec, Rejection]] = []
+    left: list[tuple[CompositeSpec, Diagnostic]] = []
     for binding in bindings_of(func):
         answers = finder.around(binding)
         found = next((answer for _, answer in answers if isinstance(answer, Group)), None)
         if found is None:
-            left += ((spec, answer) for spec, answer in answers if isinstance(answer, Rejection))
+            left += ((spec, answer) for spec, answer in answers if isinstance(answer, Diagnostic))
             continue
         finder.taken.update(b.var for b in found.bindings)
         groups.append(found)
@@ -108,17 +108,17 @@ class _Finder:
                 self._consumers.setdefault(operand, []).append(binding)
         self.taken: set[Var] = set()
 
-    def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, Group | Rejection]]:
+    def around(self, binding: relax.VarBinding) -> list[tuple[CompositeSpec, Group | Diagnostic]]:
         """Return, for each spec with this anchor, the composite around `binding` or why there is none."""
         operator = operator_of(binding.value, self._routines)
         if binding.var in self.taken:
             return []
         return [(spec, self._grouped(spec, binding)) for spec in self._vocabulary if spec.anchor == operator]
 
-    def _grouped(self, spec: CompositeSpec, anchor: relax.VarBinding) -> Group | Rejection:
+    def _grouped(self, spec: CompositeSpec, anchor: relax.VarBinding) -> Group | Diagnostic:
         misfit = no_anchor(spec, anchor.value)
         if misfit is not None:
-            return misfit.at(anchor)
+            return at(misfit, anchor)
         chain, remaining, spare = [anchor], list(spec.epilogue), spec.spare_registers
         while (end := self._end(chain[-1].var)) is None:
             follower = self._consumers[chain[-1].var][0]
@@ -135,11 +135,13 @@ class _Finder:
                     f"{label(follower)}: {op} would spill: vector registers that it needs beside the tile's"
                 )
                 others = sources_of(follower.value)
-                end = Misfit(reason, spare + step.registers, step.registers, others)
+                end = Diagnostic.of(reason, spare + step.registers, step.registers, others=others)
                 break
             if step.weighed and (dearer := self._dearer(spec, [*chain, follower])) is not None:
                 others = sources_of(follower.value)
-                end = Misfit(f"{label(follower)}: {dearer.reason}", dearer.limit, dearer.actual, others)
+                end = Diagnostic.of(
+                    f"{label(follower)}: {dearer.reason}", dearer.limit, dearer.actual, others=others
+                )
                 break
             # Steps keep their order and occur once.
             remaining = remaining[misfits.index(None) + 1 :]
@@ -147,18 +149,18 @@ class _Finder:
         missing = next((step.op for step in remaining if step.required), None)
         if missing is not None:
             reason = f"no {spec.name}: {missing} is missing; {end.reason}"
-            return Misfit(reason, end.limit, end.actual).at(anchor)
+            return at(Diagnostic(reason, end.limit, end.actual), anchor)
         return self._group(spec, chain, end)
 
-    def _group(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding], end: Misfit) -> Group:
+    def _group(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding], end: Diagnostic) -> Group:
         bindings = (*self._pad(spec, chain[0]), *self._before(spec, chain), *chain)
-        return Group(spec, bindings, end.at(chain[-1]))
+        return Group(spec, bindings, at(end, chain[-1]))
 
-    def _dearer(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Misfit | None:
+    def _dearer(self, spec: CompositeSpec, chain: Sequence[relax.VarBinding]) -> Diagnostic | None:
         """Why the last call of a chain is better left alone, or None."""
         if self._weigh is None:
-            return Misfit("there is no estimate to weigh it")
-        return self._weigh(self._group(spec, chain, Misfit("it is weighed")))
+            return Diagnostic.of("there is no estimate to weigh it")
+        return self._weigh(self._group(spec, chain, Diagnostic.of("it is weighed")))
 
     def _pad(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
         """The constant pad of operand 0 that nothing else needs, if the composite takes one."""
@@ -193,15 +195,15 @@ class _Finder:
             value = binding.value.args[0]
         return found[::-1]
 
-    def _end(self, value: Var) -> Misfit | None:
+    def _end(self, value: Var) -> Diagnostic | None:
         """Why nothing may follow `value` at all, or None."""
         users = self._consumers.get(value, [])
         if not isinstance(value, relax.DataflowVar):
-            return Misfit("its value is an output")
+            return Diagnostic.of("its value is an output")
         if len(users) != 1:
-            return Misfit("its value is needed more than once", 1, ", ".join(map(label, users)))
+            return Diagnostic.of("its value is needed more than once", 1, ", ".join(map(label, users)))
         if users[0].var in self.taken:
-            return Misfit(f"{label(users[0])} belongs to another composite")
+            return Diagnostic.of(f"{label(users[0])} belongs to another composite")
         return None
 
 

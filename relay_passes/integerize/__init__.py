@@ -3,6 +3,5 @@
 
 from relay_passes.integerize.integerize import integerize
 from relay_passes.integerize.numerics import Numerics
-from relay_passes.integerize.values import RemainingFloat
 
-__all__ = ["Numerics", "RemainingFloat", "integerize"]
+__all__ = ["Numerics", "integerize"]

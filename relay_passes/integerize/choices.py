@@ -18,8 +18,9 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, operator
-from relay_passes.integerize.values import Quantization, Quantized, Refusal
+from relay_passes.integerize.values import Quantization, Quantized
 from relay_passes.ir.sources import sources_of
 
 _Floats = npt.NDArray[np.float32]
@@ -48,12 +49,12 @@ def is_comparison(call: Call) -> bool:
     return operator(call) in _COMPARISONS
 
 
-def compared(context: Context, call: Call) -> Expr | Refusal | None:
+def compared(context: Context, call: Call) -> Expr | Diagnostic | None:
     """Return the integer comparison with the same result; None unless the operands are quantised."""
     a, b = (context.known(arg) for arg in call.args)
     if a is not None and b is not None and a.constant is None and b.constant is None:
         if a.per_tensor is None or a.per_tensor != b.per_tensor:
-            return Refusal("its operands are quantised differently", _described(a), _described(b))
+            return Diagnostic.of("its operands are quantised differently", _described(a), _described(b))
         return Call(call.op, [a.value, b.value], call.attrs, call.ty_args)
     for name, x, other in (
         (operator(call), a, call.args[1]),
@@ -65,21 +66,21 @@ def compared(context: Context, call: Call) -> Expr | Refusal | None:
     return None
 
 
-def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -> Expr | Refusal:
+def _with_constant(name: str, x: Quantized, constant: npt.NDArray[np.float64]) -> Expr | Diagnostic:
     quantization = x.per_tensor
     if quantization is None:
-        return Refusal("its input is quantised per channel")
+        return Diagnostic.of("its input is quantised per channel")
     if constant.size != 1:
-        return Refusal("a constant in it has several elements", 1, constant.size)
+        return Diagnostic.of("a constant in it has several elements", 1, constant.size)
     info = np.iinfo(quantization.dtype)
     if info.bits > _MAX_BITS:
-        return Refusal("its input has too many bits", _MAX_BITS, info.bits)
+        return Diagnostic.of("its input has too many bits", _MAX_BITS, info.bits)
     values = np.arange(int(info.min), int(info.max) + 1)
     real = (values - quantization.zero_point).astype(np.float32) * np.float32(quantization.scale)
     holds = _COMPARISONS[name](real, np.float32(constant.item()))
     where = values[~holds if name == "not_equal" else holds]
     if where.size in (0, values.size):
-        return Refusal("it is the same for every input")
+        return Diagnostic.of("it is the same for every input")
     limit = where[-1] if name.startswith("less") else where[0]
     exact = {"greater": R.greater_equal, "less": R.less_equal}
     compare = exact.get(name) or getattr(R, name)

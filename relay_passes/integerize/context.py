@@ -10,8 +10,9 @@ from tvm import relax
 from tvm.ir import Call, Expr, GenericConst, Op, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.numerics import Floats, Numerics, Routine
-from relay_passes.integerize.values import Quantized, Refusal, Sum, static_shape
+from relay_passes.integerize.values import Quantized, Sum, static_shape
 from relay_passes.ir.sources import Names, union, with_source
 
 _INT32_MAX = 2**31 - 1
@@ -39,7 +40,7 @@ class Context:
         self.quantized: dict[Var, Quantized] = {}
         self.sums: dict[Var, Sum] = {}
         self.splits: dict[Var, tuple[Var, Quantized]] = {}
-        self.refusals: dict[Var, Refusal] = {}
+        self.refusals: dict[Var, Diagnostic] = {}
         self.created: set[Var] = set()
         self.bindings: list[relax.Binding] = []
         self._builder = builder

@@ -21,13 +21,14 @@ from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Var
 from tvm.relax.analysis import remove_all_unused
 
+from diagnostics import Diagnostic
 from relay_passes.fusion.epilogue_steps import operator_of
 from relay_passes.integerize.numerics import Routine
 from relay_passes.ir.calls import with_attrs
 from relay_passes.ir.shapes import shape_of, static_shape
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
 from relay_passes.rewriter.recording import note_pass
-from relay_passes.rewriter.rule import Explanation, Rejection
+from relay_passes.rewriter.rule import Explanation
 
 NAME = "dynamic_products"
 
@@ -54,7 +55,7 @@ def dynamic_products(mod: IRModule, linear_dynamic: LinearDynamic) -> IRModule:
     """
     builder = relax.BlockBuilder(mod)
     applied: list[Names] = []
-    rejected: list[Rejection] = []
+    rejected: list[Diagnostic] = []
     for gv, func in relax_functions(mod):
         walk = _Walk(builder, func, linear_dynamic)
         new = walk.function(func)
@@ -76,7 +77,7 @@ class _Walk:
         self._values = {b.var: b.value for b in bindings_of(func) if isinstance(b, relax.VarBinding)}
         self._products: set[Var] = set()
         self.applied: list[Names] = []
-        self.rejected: list[Rejection] = []
+        self.rejected: list[Diagnostic] = []
 
     def function(self, func: relax.Function) -> relax.Function:
         blocks = []
@@ -128,7 +129,7 @@ class _Walk:
             values = np.ascontiguousarray(values.reshape(len(values), -1).T)
         why = _misfit(q, zero_point, values)
         if why is not None:
-            self.rejected.append(Rejection(why[0], sources_of(call), *why[1:]))
+            self.rejected.append(Diagnostic.of(why[0], *why[1:], nodes=sources_of(call)))
             return None
         routine = self._linear_dynamic(
             shape_of(q), str(q.ty.dtype), values.astype(np.int8), shape_of(zero_point)

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from tvm.ir import Call, Expr, Var
 from tvm.tirx import FloatImm, IntImm
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.numerics import Real
-from relay_passes.integerize.values import Quantized, Refusal, static_shape
+from relay_passes.integerize.values import Quantized, static_shape
 
 _Array = npt.NDArray[np.float64]
 
@@ -131,21 +132,21 @@ class Chain:
     calls: tuple[Call, ...]
 
 
-def chain_of(context: Context, expr: Expr) -> Chain | Refusal:
+def chain_of(context: Context, expr: Expr) -> Chain | Diagnostic:
     """Return the elementwise function of one quantised tensor that computes `expr`, or why there is none."""
     call = context.definition(expr)
     if call is not None and not _has_meaning(call) and context.known(expr) is None:
-        return Refusal(f"no integer form of {operator(call)} is defined")
+        return Diagnostic.of(f"no integer form of {operator(call)} is defined")
     leaves: dict[Var, Quantized] = {}
     calls: dict[Var, Call] = {}
     function = _function(context, expr, leaves, calls)
-    if isinstance(function, Refusal):
+    if isinstance(function, Diagnostic):
         return function
     if len(leaves) != 1:
-        return Refusal("it is a function of several tensors", 1, len(leaves))
+        return Diagnostic.of("it is a function of several tensors", 1, len(leaves))
     at, leaf = next(iter(leaves.items()))
     if static_shape(expr) != leaf.shape:
-        return Refusal("it broadcasts its input", list(leaf.shape), list(static_shape(expr)))
+        return Diagnostic.of("it broadcasts its input", list(leaf.shape), list(static_shape(expr)))
     return Chain(leaf, lambda x: function({at: x}), tuple(calls.values()))
 
 
@@ -155,34 +156,34 @@ _Function = Callable[[_Environment], _Array]
 
 def _function(
     context: Context, expr: Expr, leaves: dict[Var, Quantized], calls: dict[Var, Call]
-) -> _Function | Refusal:
+) -> _Function | Diagnostic:
     """`expr` as a function of its leaves, which it adds to `leaves`."""
     constant = context.constant(expr)
     if constant is not None:
         if constant.size != 1:
-            return Refusal("a constant in it has several elements", 1, constant.size)
+            return Diagnostic.of("a constant in it has several elements", 1, constant.size)
         scalar = constant.reshape(())
         return lambda _values: scalar
     known = context.known(expr)
     if known is not None:
         if known.per_tensor is None:
-            return Refusal("its input is quantised per channel")
+            return Diagnostic.of("its input is quantised per channel")
         leaves[expr] = known
         return lambda values: values[expr]
     if expr in context.sums:
-        return Refusal("it is no clamp and stands between an accumulator and its quantize")
+        return Diagnostic.of("it is no clamp and stands between an accumulator and its quantize")
     call = context.definition(expr)
     if call is None:
-        return Refusal("its input is not quantised")
+        return Diagnostic.of("its input is not quantised")
     if not _has_meaning(call):
-        return Refusal(f"{operator(call)} before it is not quantised")
+        return Diagnostic.of(f"{operator(call)} before it is not quantised")
     args = [_function(context, arg, leaves, calls) for arg in call.args if not _is_immediate(arg)]
     for arg in args:
-        if isinstance(arg, Refusal):
+        if isinstance(arg, Diagnostic):
             return arg
     calls[expr] = call
     meaning = _meaning(call)
-    functions = [arg for arg in args if not isinstance(arg, Refusal)]
+    functions = [arg for arg in args if not isinstance(arg, Diagnostic)]
     return lambda values: meaning(*(function(values) for function in functions))
 
 

@@ -2,13 +2,14 @@
 """The calls of a quantised function that still compute in float, and why."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tvm import relax
 from tvm.ir import Call, Var
 from tvm.relax.analysis import free_vars
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, operator
-from relay_passes.integerize.values import Refusal, RemainingFloat
 from relay_passes.ir.sources import bindings_of, sources_of
 
 # The borders between float and integers, which the definition has.
@@ -16,7 +17,7 @@ _BORDERS = ("quantize", "dequantize")
 _OUTPUT = "the model's output"
 
 
-def remaining_float(func: relax.Function, context: Context) -> Iterator[RemainingFloat]:
+def remaining_float(func: relax.Function, context: Context) -> Iterator[Diagnostic]:
     """Yield the float calls of `func` that `context` has no integer form of."""
     bindings = bindings_of(func)
     quantized = {
@@ -33,7 +34,7 @@ def remaining_float(func: relax.Function, context: Context) -> Iterator[Remainin
         if binding.var in context.created:
             continue
         why = context.refusals.get(binding.var) or _default(binding.var, quantized, readers)
-        yield RemainingFloat(sources_of(call), operator(call), why.reason, why.limit, why.actual)
+        yield replace(why, nodes=sources_of(call), operator=operator(call), asked="integerize")
 
 
 def _readers(func: relax.Function) -> Mapping[Var, list[str]]:
@@ -47,13 +48,13 @@ def _readers(func: relax.Function) -> Mapping[Var, list[str]]:
     return found
 
 
-def _default(var: Var, quantized: set[Var], readers: Mapping[Var, list[str]]) -> Refusal:
+def _default(var: Var, quantized: set[Var], readers: Mapping[Var, list[str]]) -> Diagnostic:
     if var not in quantized:
         actual = ", ".join(sorted(set(readers.get(var, ()))))
-        return Refusal(
+        return Diagnostic.of(
             "its result is not quantised", "read by quantize", f"read by {actual}" if actual else None
         )
-    return Refusal("it has no integer form")
+    return Diagnostic.of("it has no integer form")
 
 
 def _is_float(ty: relax.Type) -> bool:

@@ -20,6 +20,7 @@ from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.relax.analysis import remove_all_unused
 
+from diagnostics import Diagnostic
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.elementwise import clamp_of
@@ -32,8 +33,6 @@ from relay_passes.integerize.values import (
     UNBOUNDED,
     Quantization,
     Quantized,
-    Refusal,
-    RemainingFloat,
     Sum,
     clamped,
 )
@@ -41,11 +40,11 @@ from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, un
 from relay_passes.ir.upstream import name_equals, run_upstream
 
 
-def dequantized(context: Context, call: Call) -> Quantized | Sum | Refusal:
+def dequantized(context: Context, call: Call) -> Quantized | Sum | Diagnostic:
     """Return the quantised tensor or the sum that a dequantize of integers stands for, or why there is none."""
     data, scale, zero_point = call.args
     if not (isinstance(scale, GenericConst) and isinstance(zero_point, GenericConst)):
-        return Refusal("its scale or zero point is not a constant")
+        return Diagnostic.of("its scale or zero point is not a constant")
     data = context.constants.get(data, data) if isinstance(data, Var) else data
     shape = [1] * len(data.ty.shape)
     s, z = scale.value.numpy(), zero_point.value.numpy().astype(np.int64)
@@ -77,7 +76,7 @@ def _along(shape: list[int], axis: int) -> list[int]:
     return shape
 
 
-_PRODUCTS: Mapping[str, Callable[[Context, Call], Sum | Refusal]] = {
+_PRODUCTS: Mapping[str, Callable[[Context, Call], Sum | Diagnostic]] = {
     "nn.conv1d": convolution,
     "nn.conv2d": convolution,
     "nn.conv3d": convolution,
@@ -86,7 +85,7 @@ _PRODUCTS: Mapping[str, Callable[[Context, Call], Sum | Refusal]] = {
     "nn.conv3d_transpose": convolution,
     "matmul": matmul,
 }
-_TOTALS: Mapping[str, Callable[[Context, Call], Sum | Refusal]] = {
+_TOTALS: Mapping[str, Callable[[Context, Call], Sum | Diagnostic]] = {
     "mean": reduction,
     "sum": reduction,
     "nn.avg_pool2d": average_pool,
@@ -98,7 +97,7 @@ _TOTALS: Mapping[str, Callable[[Context, Call], Sum | Refusal]] = {
 _ORDER = ("argmax", "argmin")
 
 
-def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[RemainingFloat, ...]]:
+def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Diagnostic, ...]]:
     """Compute in integers what stands between dequantize and quantize.
 
     Args:
@@ -112,7 +111,7 @@ def integerize(mod: IRModule, numerics: Numerics) -> tuple[IRModule, tuple[Remai
     if not functions:
         return mod, ()
     builder = relax.BlockBuilder(mod)
-    left: list[RemainingFloat] = []
+    left: list[Diagnostic] = []
     for gv, func in functions:
         context = Context(builder, numerics)
         new = _Walk(context).function(func)
@@ -197,23 +196,23 @@ class _Walk:
     def _quantized(self, var: Var, call: Call) -> bool:
         data, scale, zero_point = call.args
         if not (isinstance(scale, GenericConst) and isinstance(zero_point, GenericConst)):
-            refusal = Refusal("its scale or zero point is not a constant")
+            refusal = Diagnostic.of("its scale or zero point is not a constant")
         elif scale.value.numpy().size != 1 or zero_point.value.numpy().size != 1:
-            refusal = Refusal("its result is quantised per channel")
+            refusal = Diagnostic.of("its result is quantised per channel")
         else:
             dtype = str(call.attrs.out_dtype)
             y = Quantization(float(scale.value.numpy().item()), int(zero_point.value.numpy().item()), dtype)
             found = self._outputs.of(data, y, sources_of(call))
-            if not isinstance(found, Refusal):
+            if not isinstance(found, Diagnostic):
                 self._context.rebind(var, found, sources_of(call))
                 return True
             return False
         self._context.refusals.setdefault(data, refusal)
         return False
 
-    def _sum(self, var: Var, found: Sum | Refusal, *, real: bool) -> bool:
+    def _sum(self, var: Var, found: Sum | Diagnostic, *, real: bool) -> bool:
         context = self._context
-        if isinstance(found, Refusal):
+        if isinstance(found, Diagnostic):
             context.refusals[var] = found
             return False
         context.sums[var] = found
@@ -238,7 +237,7 @@ class _Walk:
 
     def _compared(self, var: Var, call: Call) -> bool:
         found = choices.compared(self._context, call)
-        if isinstance(found, Refusal):
+        if isinstance(found, Diagnostic):
             self._context.refusals[var] = found
         elif found is not None:
             self._context.rebind(var, found, sources_of(call))

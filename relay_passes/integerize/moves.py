@@ -18,29 +18,30 @@ from tvm import relax
 from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, integers, operator
-from relay_passes.integerize.values import Quantization, Quantized, Refusal, narrow, static_shape
+from relay_passes.integerize.values import Quantization, Quantized, narrow, static_shape
 from relay_passes.ir.sources import Names, sources_of
 
 RESIZE = "image.resize2d"
 _BILINEAR = "linear"
 
 
-def interpolated(context: Context, call: Call, names: Names) -> Quantized | Refusal:
+def interpolated(context: Context, call: Call, names: Names) -> Quantized | Diagnostic:
     """Return the bilinear resize of a quantised tensor, with the same scale and zero point."""
     x, attrs = context.known(call.args[0]), call.attrs
     quantization = None if x is None else x.per_tensor
     if x is None or quantization is None:
-        return Refusal("its input is not quantised per tensor")
+        return Diagnostic.of("its input is not quantised per tensor")
     if attrs.method != _BILINEAR:
-        return Refusal("it interpolates otherwise than by neighbours", _BILINEAR, str(attrs.method))
+        return Diagnostic.of("it interpolates otherwise than by neighbours", _BILINEAR, str(attrs.method))
     layout, mode = str(attrs.layout), str(attrs.coordinate_transformation_mode)
     shape = static_shape(call)
     size = [shape[layout.index(axis)] for axis in "HW"]
     try:
         routine = context.numerics.resize(x.shape, size, mode, quantization, layout)
     except ValueError as err:
-        return Refusal(str(err))
+        return Diagnostic.of(str(err))
     value = context.call(routine, [x.value], call, quantization.dtype, x.names, names)
     return Quantized(value, x.scale, x.zero_point, names)
 
@@ -80,7 +81,7 @@ def is_move(call: Call) -> bool:
     return name in (*_PLAIN, "nn.pad") or (name == RESIZE and call.attrs.method == "nearest_neighbor")
 
 
-def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Names) -> Expr | Refusal:
+def moved(context: Context, call: Call, data: Expr, to: Quantization, *names: Names) -> Expr | Diagnostic:
     """Emit `call` on integers that are quantised as `to`; for a split, return the tuple."""
     if operator(call) == "nn.pad" and call.attrs.pad_mode == "constant":
         value = np.float32(call.attrs.pad_value)
@@ -106,7 +107,7 @@ def commuted(context: Context, call: Call) -> Quantized | None:
     if quantization is None or not _keeps(context, call, quantization):
         return None
     value = moved(context, call, x.value, quantization, x.names, sources_of(call))
-    return None if isinstance(value, Refusal) else Quantized(value, x.scale, x.zero_point, ())
+    return None if isinstance(value, Diagnostic) else Quantized(value, x.scale, x.zero_point, ())
 
 
 def joined(context: Context, call: Call) -> Quantized | None:

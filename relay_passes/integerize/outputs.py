@@ -18,6 +18,7 @@ from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
+from diagnostics import Diagnostic
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, integers, operator
 from relay_passes.integerize.elementwise import chain_of, clamp_of
@@ -27,7 +28,6 @@ from relay_passes.integerize.values import (
     UNBOUNDED,
     Quantization,
     Quantized,
-    Refusal,
     Sum,
     clamped,
     static_shape,
@@ -37,31 +37,31 @@ from relay_passes.ir.sources import Names, sources_of, union
 NORMS = ("nn.layer_norm", "nn.rms_norm")
 
 
-def norm(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
+def norm(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Diagnostic:
     """Return the integers of one of `NORMS` over the last axes, with constant gamma and beta, or a refusal."""
     name = operator(call)
     x = context.known(call.args[0])
     quantization = None if x is None else x.per_tensor
     if x is None or quantization is None:
-        return Refusal("its input is not quantised per tensor")
+        return Diagnostic.of("its input is not quantised per tensor")
     if bounds != UNBOUNDED:
-        return Refusal(f"a clamp follows {name}")
+        return Diagnostic.of(f"a clamp follows {name}")
     rank = len(x.shape)
     axes = sorted(axis % rank for axis in integers(call.attrs.axes))
     if axes != list(range(rank - len(axes), rank)):
-        return Refusal("its axes are not the last ones", list(range(rank - len(axes), rank)), axes)
+        return Diagnostic.of("its axes are not the last ones", list(range(rank - len(axes), rank)), axes)
     if not all(getattr(call.attrs, part, True) for part in ("center", "scale")):
-        return Refusal("it leaves out gamma or beta")
+        return Diagnostic.of("it leaves out gamma or beta")
     factors = [context.constant(factor) for factor in call.args[1:]]
     gamma, beta = (*factors, None)[:2]
     if gamma is None or any(factor is None for factor in factors):
-        return Refusal("gamma or beta are not constants")
+        return Diagnostic.of("gamma or beta are not constants")
     try:
         routine = context.numerics.norm(
             x.shape, (len(axes), float(call.attrs.epsilon)), (gamma, beta), quantization, y
         )
     except ValueError as err:
-        return Refusal(str(err))
+        return Diagnostic.of(str(err))
     return context.call(routine, [x.value], x.value, y.dtype, x.names, names)
 
 
@@ -82,7 +82,7 @@ class Outputs:
         self._context = context
         self._found: dict[tuple[Expr, Quantization, Bounds], Expr] = {}
 
-    def of(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds = UNBOUNDED) -> Expr | Refusal:
+    def of(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds = UNBOUNDED) -> Expr | Diagnostic:
         """Return the integers of clamp(expr), quantised as `y`, or why there are none.
 
         Args:
@@ -94,7 +94,7 @@ class Outputs:
         key = (expr, y, bounds)
         if key not in self._found:
             found = self._emitted(expr, y, names, bounds)
-            if isinstance(found, Refusal):
+            if isinstance(found, Diagnostic):
                 # The deepest call that refuses is the one to blame.
                 if isinstance(expr, Var):
                     self._context.refusals.setdefault(expr, found)
@@ -102,7 +102,7 @@ class Outputs:
             self._found[key] = found
         return self._found[key]
 
-    def _emitted(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
+    def _emitted(self, expr: Expr, y: Quantization, names: Names, bounds: Bounds) -> Expr | Diagnostic:
         context = self._context
         known = context.known(expr)
         if known is not None and known.constant is not None:
@@ -113,7 +113,7 @@ class Outputs:
             return _rounded(context, context.sums[expr], y, bounds, names)
         call = context.definition(expr)
         if call is None:
-            return Refusal("its input is not quantised")
+            return Diagnostic.of("its input is not quantised")
         names = union((sources_of(call), names))
         name = operator(call)
         if name == "nn.softmax":
@@ -122,7 +122,7 @@ class Outputs:
             return norm(context, call, y, bounds, names)
         if name == RESIZE and not moves.is_move(call):
             resized = interpolated(context, call, names)
-            if isinstance(resized, Refusal):
+            if isinstance(resized, Diagnostic):
                 return resized
             return _requantized(context, resized, y, bounds, names)
         if name == "concat":
@@ -131,9 +131,9 @@ class Outputs:
             return self._chosen(call, y, names, bounds)
         if moves.is_move(call) and name != "split":
             data = self.of(call.args[0], y, names, bounds)
-            return data if isinstance(data, Refusal) else moves.moved(context, call, data, y, names)
+            return data if isinstance(data, Diagnostic) else moves.moved(context, call, data, y, names)
         chain = chain_of(context, expr)
-        if not isinstance(chain, Refusal):
+        if not isinstance(chain, Diagnostic):
             function = _bounded(chain.function, bounds)
             return _table(context, chain.leaf, y, function, union((*map(sources_of, chain.calls), names)))
         clamp = clamp_of(context, call)
@@ -144,20 +144,20 @@ class Outputs:
             return _binary(context, call, y, bounds, names)
         return chain
 
-    def _joined(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
+    def _joined(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Diagnostic:
         """Each part quantised by itself; in float, if need be, as long as one of them is known in integers."""
         fields = moves.fields(self._context, call)
         parts = [self.of(field, y, names, bounds) for field in fields]
-        refused = [part for part in parts if isinstance(part, Refusal)]
+        refused = [part for part in parts if isinstance(part, Diagnostic)]
         if refused and (len(refused) == len(parts) or bounds != UNBOUNDED):
             return refused[0]
         tensors = [
-            _in_float(self._context, field, y, names) if isinstance(part, Refusal) else part
+            _in_float(self._context, field, y, names) if isinstance(part, Diagnostic) else part
             for field, part in zip(fields, parts, strict=True)
         ]
         return self._context.emit(R.concat(tensors, call.attrs.axis), names)
 
-    def _chosen(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Refusal:
+    def _chosen(self, call: Call, y: Quantization, names: Names, bounds: Bounds) -> Expr | Diagnostic:
         """Both branches quantised, then chosen from."""
         context, chosen = self._context, list[Expr]()
         for branch in choices.branches(call):
@@ -166,7 +166,7 @@ class Outputs:
                 if context.constant(branch) is None
                 else _constant(context, branch, y, bounds)
             )
-            if isinstance(found, Refusal):
+            if isinstance(found, Diagnostic):
                 return found
             chosen.append(found)
         return context.emit(choices.between(call, chosen), names)
@@ -186,10 +186,10 @@ def _constant(context: Context, expr: Expr, y: Quantization, bounds: Bounds) -> 
 
 def _requantized(
     context: Context, known: Quantized, y: Quantization, bounds: Bounds, names: Names
-) -> Expr | Refusal:
+) -> Expr | Diagnostic:
     x = known.per_tensor
     if x is None:
-        return Refusal("its input is quantised per channel")
+        return Diagnostic.of("its input is quantised per channel")
     if x == y and bounds == UNBOUNDED:
         return known.value
     return _table(context, known, y, _bounded(lambda real: real, bounds), names)
@@ -197,17 +197,17 @@ def _requantized(
 
 def _table(
     context: Context, leaf: Quantized, y: Quantization, function: Real, names: Names
-) -> Expr | Refusal:
+) -> Expr | Diagnostic:
     x = leaf.per_tensor
     assert x is not None
     try:
         routine = context.numerics.table(leaf.shape, x, y, function)
     except ValueError as err:
-        return Refusal(str(err))
+        return Diagnostic.of(str(err))
     return context.call(routine, [leaf.value], leaf.value, y.dtype, leaf.names, names)
 
 
-def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
+def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names: Names) -> Expr | Diagnostic:
     total = context.total(acc)
     try:
         routine = context.numerics.requantize(
@@ -217,11 +217,11 @@ def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names:
             clamped(acc.bounds, *bounds),
         )
     except ValueError as err:
-        return Refusal(str(err))
+        return Diagnostic.of(str(err))
     return context.call(routine, [total], total, y.dtype, acc.names, names)
 
 
-def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
+def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Diagnostic:
     operands: list[Quantization | Floats] = []
     values: list[Expr] = []
     for arg in call.args:
@@ -230,36 +230,38 @@ def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names
         if constant is not None:
             operands.append(constant.astype(np.float32))
         elif known is None or quantization is None:
-            return Refusal(f"an operand of {operator(call)} is not quantised per tensor")
+            return Diagnostic.of(f"an operand of {operator(call)} is not quantised per tensor")
         else:
             operands.append(quantization)
             values.append(known.value)
             names = union((known.names, names))
     if operator(call) == "divide" and len(values) == 2:
-        return Refusal("its divisor is computed at run time and may be 0")
+        return Diagnostic.of("its divisor is computed at run time and may be 0")
     if not values:
-        return Refusal("all its operands are constants")
+        return Diagnostic.of("all its operands are constants")
     shapes = (static_shape(call.args[0]), static_shape(call.args[1]))
     try:
         routine = context.numerics.binary(
             _BINARY[operator(call)], shapes, (operands[0], operands[1]), y, bounds
         )
     except ValueError as err:
-        return Refusal(str(err))
+        return Diagnostic.of(str(err))
     return context.call(routine, values, call, y.dtype, names)
 
 
-def _softmax(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Refusal:
+def _softmax(
+    context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names
+) -> Expr | Diagnostic:
     x = context.known(call.args[0])
     quantization = None if x is None else x.per_tensor
     if x is None or quantization is None:
-        return Refusal("its input is not quantised per tensor")
+        return Diagnostic.of("its input is not quantised per tensor")
     if bounds != UNBOUNDED:
-        return Refusal("a clamp follows softmax")
+        return Diagnostic.of("a clamp follows softmax")
     try:
         routine = context.numerics.softmax(x.shape, int(call.attrs.axis), quantization, y)
     except ValueError as err:
-        return Refusal(str(err))
+        return Diagnostic.of(str(err))
     return context.call(routine, [x.value], x.value, y.dtype, x.names, names)
 
 

@@ -27,13 +27,13 @@ from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
 from relay_passes.integerize.numerics import Array
 from relay_passes.integerize.values import (
     UNBOUNDED,
     Quantization,
     Quantized,
-    Refusal,
     Sum,
     narrow,
     static_shape,
@@ -82,10 +82,10 @@ _TRANSPOSED: dict[str, Callable[..., Call]] = {
 }
 
 
-def convolution(context: Context, call: Call) -> Sum | Refusal:
+def convolution(context: Context, call: Call) -> Sum | Diagnostic:
     """Return the accumulators of a convolution or a transposed convolution, or why there are none."""
     operands = _operands(context, call)
-    if isinstance(operands, Refusal):
+    if isinstance(operands, Diagnostic):
         return operands
     x, xq, w = operands
     weight = w.constant
@@ -96,7 +96,7 @@ def convolution(context: Context, call: Call) -> Sum | Refusal:
     out_axis = kernel_layout.index("O")
     scale = narrow(np.broadcast_to(w.scale, weight.shape))
     if scale.size != scale.shape[out_axis]:
-        return Refusal("its weight's scale varies along another axis than the output channels")
+        return Diagnostic.of("its weight's scale varies along another axis than the output channels")
     transposed = call.op.name in _TRANSPOSED
     groups = int(call.attrs.groups) if transposed else 1
 
@@ -133,13 +133,13 @@ def convolution(context: Context, call: Call) -> Sum | Refusal:
 
 def _of_run_time(
     context: Context, call: Call, data: tuple[Quantized, Quantization], w: Quantized
-) -> Sum | Refusal:
+) -> Sum | Diagnostic:
     """The accumulators of a convolution whose weights are computed at run time; their padding is 0 once centred."""
     (x, xq), wq = data, w.per_tensor
     if call.op.name in _TRANSPOSED:
-        return Refusal("its weight is not a constant")
+        return Diagnostic.of("its weight is not a constant")
     if wq is None:
-        return Refusal("its weight is computed at run time and quantised per channel")
+        return Diagnostic.of("its weight is computed at run time and quantised per channel")
     names = union((x.names, w.names, sources_of(call)))
     taps = math.prod(w.shape) // w.shape[str(call.attrs.kernel_layout).index("O")]
     magnitude = taps * xq.reach * wq.reach
@@ -180,19 +180,19 @@ def padded(context: Context, data: Expr, layout: str, padding: list[int], value:
     return context.emit(R.nn.pad(data, widths, pad_value=value), names)
 
 
-def matmul(context: Context, call: Call) -> Sum | Refusal:
+def matmul(context: Context, call: Call) -> Sum | Diagnostic:
     """Return the accumulators of a matrix product, by constants or of two run-time operands, or why there are none."""
     a, b = (context.known(arg) for arg in call.args)
     if a is None or b is None:
-        return Refusal("an operand is not quantised")
+        return Diagnostic.of("an operand is not quantised")
     aq = a.per_tensor
     if aq is None:
-        return Refusal("its first operand is quantised per channel")
+        return Diagnostic.of("its first operand is quantised per channel")
     if len(a.shape) < 2 or len(b.shape) < 2:
-        return Refusal("an operand is a vector", "rank 2 and above", min(len(a.shape), len(b.shape)))
+        return Diagnostic.of("an operand is a vector", "rank 2 and above", min(len(a.shape), len(b.shape)))
     scale = b.scale.reshape(()) if b.scale.size == 1 else narrow(np.broadcast_to(b.scale, b.shape))
     if scale.ndim and scale.shape[-2] != 1:
-        return Refusal("its second operand's scale varies along the axis of the sum")
+        return Diagnostic.of("its second operand's scale varies along the axis of the sum")
     names = union((a.names, b.names, sources_of(call)))
     rank = len(call.ty.shape)
     sums = np.zeros((1,) * rank, np.int64)
@@ -207,7 +207,7 @@ def matmul(context: Context, call: Call) -> Sum | Refusal:
     else:
         bq = b.per_tensor
         if bq is None:
-            return Refusal("its second operand is computed at run time and quantised per channel")
+            return Diagnostic.of("its second operand is computed at run time and quantised per channel")
         offset = sums
         magnitude = a.shape[-1] * aq.reach * bq.reach
         dtype = accumulator_dtype(magnitude)
@@ -232,17 +232,17 @@ def biased(context: Context, call: Call) -> Sum | None:
     return None
 
 
-def _operands(context: Context, call: Call) -> tuple[Quantized, Quantization, Quantized] | Refusal:
+def _operands(context: Context, call: Call) -> tuple[Quantized, Quantization, Quantized] | Diagnostic:
     x, w = (context.known(arg) for arg in call.args)
     if x is None:
-        return Refusal("its input is not quantised")
+        return Diagnostic.of("its input is not quantised")
     if w is None:
-        return Refusal("its weight is not quantised")
+        return Diagnostic.of("its weight is not quantised")
     xq = x.per_tensor
     if xq is None:
-        return Refusal("its input is quantised per channel")
+        return Diagnostic.of("its input is quantised per channel")
     if not (str(call.attrs.data_layout) + str(call.attrs.kernel_layout)).isalpha():
-        return Refusal("its layout is blocked", "one letter an axis", call.attrs.data_layout)
+        return Diagnostic.of("its layout is blocked", "one letter an axis", call.attrs.data_layout)
     return x, xq, w
 
 

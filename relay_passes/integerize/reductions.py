@@ -16,41 +16,42 @@ from tvm import relax
 from tvm.ir import Call
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
 from relay_passes.integerize.products import padded
-from relay_passes.integerize.values import UNBOUNDED, Quantization, Quantized, Refusal, Sum, static_shape
+from relay_passes.integerize.values import UNBOUNDED, Quantization, Quantized, Sum, static_shape
 from relay_passes.ir.sources import sources_of, union
 
 
-def reduction(context: Context, call: Call) -> Sum | Refusal:
+def reduction(context: Context, call: Call) -> Sum | Diagnostic:
     """Return the sum for a mean or sum over axes, or why there is none."""
     x = context.known(call.args[0])
     if x is None:
-        return Refusal("its input is not quantised")
+        return Diagnostic.of("its input is not quantised")
     rank = len(x.shape)
     axes = range(rank) if call.attrs.axis is None else [axis % rank for axis in integers(call.attrs.axis)]
     return _over(context, call, x, list(axes), bool(call.attrs.keepdims), divide=call.op.name == "relax.mean")
 
 
-def global_pool(context: Context, call: Call) -> Sum | Refusal:
+def global_pool(context: Context, call: Call) -> Sum | Diagnostic:
     """Return the sum for an adaptive average pool to one element, or why there is none."""
     x = context.known(call.args[0])
     if x is None:
-        return Refusal("its input is not quantised")
+        return Diagnostic.of("its input is not quantised")
     layout = str(call.attrs.layout)
     axes = [axis for axis, letter in enumerate(layout) if letter in "DHW"]
     size = [static_shape(call)[axis] for axis in axes]
     if any(n != 1 for n in size):
-        return Refusal("an adaptive pool has windows of several sizes", [1] * len(size), size)
+        return Diagnostic.of("an adaptive pool has windows of several sizes", [1] * len(size), size)
     return _over(context, call, x, axes, keepdims=True, divide=True)
 
 
 def _over(
     context: Context, call: Call, x: Quantized, axes: Sequence[int], keepdims: bool, *, divide: bool
-) -> Sum | Refusal:
+) -> Sum | Diagnostic:
     xq = x.per_tensor
     if xq is None:
-        return Refusal("its input is quantised per channel")
+        return Diagnostic.of("its input is quantised per channel")
     names = union((x.names, sources_of(call)))
     n = math.prod(x.shape[axis] for axis in axes)
     magnitude = n * x.magnitude
@@ -61,17 +62,17 @@ def _over(
     return _average(xq, (total, n, magnitude), count, names, "int32")
 
 
-def average_pool(context: Context, call: Call) -> Sum | Refusal:
+def average_pool(context: Context, call: Call) -> Sum | Diagnostic:
     """Return the sum for a two-dimensional average pool, or why there is none."""
     x, attrs = context.known(call.args[0]), call.attrs
     if x is None:
-        return Refusal("its input is not quantised")
+        return Diagnostic.of("its input is not quantised")
     xq = x.per_tensor
     if xq is None:
-        return Refusal("its input is quantised per channel")
+        return Diagnostic.of("its input is quantised per channel")
     layout = str(attrs.layout)
     if layout not in ("NCHW", "NHWC"):
-        return Refusal("its layout is blocked", "NCHW or NHWC", layout)
+        return Diagnostic.of("its layout is blocked", "NCHW or NHWC", layout)
     names = union((x.names, sources_of(call)))
     windows = _windows(call, x.shape, layout)
     padding = [w.before for w in windows] + [w.after for w in windows]

@@ -108,44 +108,6 @@ class Sum:
     data_dtype: str
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """Why a call has no integer form.
-
-    Attributes:
-        reason: A sentence without full stop.
-        limit: What is allowed, if it is a comparison.
-        actual: What is there instead.
-    """
-
-    reason: str
-    limit: object = None
-    actual: object = None
-
-
-@dataclass(frozen=True)
-class RemainingFloat:
-    """A call that computes in float in the module that `integerize` returned.
-
-    Attributes:
-        nodes: Source nodes.
-        operator: The Relax operator, without "relax.".
-        reason: Why, as a sentence without full stop.
-        limit: What an integer form allows, if it is a comparison.
-        actual: What is there instead.
-    """
-
-    nodes: Names
-    operator: str
-    reason: str
-    limit: object = None
-    actual: object = None
-
-    def __str__(self) -> str:
-        comparison = "" if self.limit is None else f" (limit {self.limit}, actual {self.actual})"
-        return f"{', '.join(self.nodes)}: {self.operator}: {self.reason}{comparison}"
-
-
 def static_shape(expr: Expr) -> tuple[int, ...]:
     """The shape of a tensor whose dimensions are all known.
 

@@ -12,38 +12,19 @@ Quantised: `quantize` and `dequantize` are calls like others, so the transposes 
 there are any; integer weights stay integer constants under `dequantize`, whose axis follows.
 """
 
-from dataclasses import dataclass
-
 from tvm import IRModule, relax
 from tvm.ir import Var
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import Node, nodes_of
-from relay_passes.ir.sources import Names, relax_functions, sources_of
+from relay_passes.ir.sources import relax_functions, sources_of
 from relay_passes.layout.choose_layouts import forms_of, moved_or_why, operator_of, staying
 from relay_passes.layout.constants import Static, static_call
 from relay_passes.layout.moves import Moved
 from relay_passes.layout.write_function import Plan, emit
 
 
-@dataclass(frozen=True)
-class KeptLayout:
-    """A call that stays in the model's layout: a convolution, or one whose operands or results are transposed.
-
-    Attributes:
-        nodes: Its source nodes.
-        operator: Such as "relax.nn.conv2d_transpose".
-        reason: Why it is not channels-last: a sentence without full stop.
-    """
-
-    nodes: Names
-    operator: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{', '.join(self.nodes)}: {self.operator.removeprefix('relax.')} stays: {self.reason}"
-
-
-def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[KeptLayout, ...]]:
+def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:
     """Put channels last: convolutions with constant weights always, the rest wherever it saves transposed bytes.
 
     Args:
@@ -54,7 +35,7 @@ def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[KeptLayout, ...]]:
         The module, with inputs and outputs as they were, and what stayed, in program order.
     """
     out = mod.clone()
-    kept: list[KeptLayout] = []
+    kept: list[Diagnostic] = []
     for gv, func in relax_functions(mod):
         if len(func.body.blocks) == 1 and isinstance(func.body.blocks[0], relax.DataflowBlock):
             new, stayed = _converted(func)
@@ -63,7 +44,7 @@ def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[KeptLayout, ...]]:
     return out, tuple(kept)
 
 
-def _converted(func: relax.Function) -> tuple[relax.Function, list[KeptLayout]]:
+def _converted(func: relax.Function) -> tuple[relax.Function, list[Diagnostic]]:
     statics: dict[Var, Static] = {}
     nodes: list[Node] = []
     for node in nodes_of(func):
@@ -80,7 +61,9 @@ def _converted(func: relax.Function) -> tuple[relax.Function, list[KeptLayout]]:
         moved = {v: m for v, m in choices.items() if isinstance(m, Moved) and v not in stay}
         func, transposed = emit(func, nodes, Plan(forms, moved, statics))
     kept = [
-        KeptLayout(sources_of(node.call), node.name, reason)
+        Diagnostic(
+            reason, nodes=sources_of(node.call), asked="layout", operator=node.name.removeprefix("relax.")
+        )
         for node in nodes
         if isinstance(reason := choices[node.var], str)
         and (_is_anchor(node) or not transposed.isdisjoint([*node.operands, *(v for _, v in node.outputs)]))

@@ -15,12 +15,12 @@ from tvm import IRModule, relax, tirx
 from tvm.ir import BaseFunc, Expr, Var
 from tvm_ffi import structural_map
 
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import equal_tensors, tensors_of
 from relay_passes.lengths.merge_functions import DifferentError, Graphs, Numbers
 from relay_passes.programs.merge_modules import add_functions
-from relay_passes.rewriter.rule import Rejection
 
 _DIVISORS = (1, 2, 3, 4, 8)
 """Strides of convolutions and pools, alone and multiplied, that lengths are divided by."""
@@ -60,7 +60,7 @@ def form_of(numbers: Numbers, lengths: Numbers) -> Form | None:
     return None
 
 
-def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule | Rejection:
+def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule | Diagnostic:
     """Return the module for any length, or why the modules cannot be merged.
 
     Args:
@@ -70,14 +70,14 @@ def unite(modules: Sequence[IRModule], lengths: Numbers, name: str) -> IRModule 
     """
     symbols = [{str(gv.name_hint) for gv in mod.get_global_vars()} for mod in modules]
     if any(each != symbols[0] for each in symbols):
-        return first_difference(modules) or Rejection("its parts are others for another length", ())
+        return first_difference(modules) or Diagnostic.of("its parts are others for another length")
     functions: dict[str, BaseFunc] = {}
     for symbol in sorted(symbols[0]):
         try:
             functions[symbol] = united([mod[symbol] for mod in modules], lengths, name)
         except DifferentError as err:
             where = first_difference(modules, symbol)
-            return where or Rejection(f"{symbol} is another one for another length: {err}", ())
+            return where or Diagnostic.of(f"{symbol} is another one for another length: {err}")
     out = IRModule()
     add_functions(out, functions)
     return out
@@ -130,19 +130,23 @@ def _sizes(functions: Sequence[BaseFunc]) -> list[Numbers]:
     return sorted(set(zip(*shapes, strict=True)))
 
 
-def first_difference(modules: Sequence[IRModule], symbol: str = "main") -> Rejection | None:
+def first_difference(modules: Sequence[IRModule], symbol: str = "main") -> Diagnostic | None:
     """Return the first call that differs between the modules, with its source nodes; None if none does."""
     each = [bindings_of(mod[symbol]) if isinstance(mod[symbol], relax.Function) else [] for mod in modules]
     for group in zip(*each, strict=False):
         operators = {str(getattr(b.value, "op", type(b.value))) for b in group}
         kinds = {str(getattr(b.value, "attrs", None)) for b in group}
         if len(operators) > 1 or len(kinds) > 1:
-            return Rejection("the graph is another one for another length", sources_of(group[0].value))
+            return Diagnostic.of(
+                "the graph is another one for another length", nodes=sources_of(group[0].value)
+            )
         first, *others = [tensors_of(binding.value) for binding in group]
         if any(not equal_tensors(first, other) for other in others):
-            return Rejection("a constant is another one for another length", sources_of(group[0].value))
+            return Diagnostic.of(
+                "a constant is another one for another length", nodes=sources_of(group[0].value)
+            )
     if len({len(bindings) for bindings in each}) > 1:
         longest = max(each, key=len)
         extra = longest[min(map(len, each))]
-        return Rejection("the graph is another one for another length", sources_of(extra.value))
+        return Diagnostic.of("the graph is another one for another length", nodes=sources_of(extra.value))
     return None

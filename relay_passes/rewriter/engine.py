@@ -16,6 +16,7 @@ from tvm.relax.analysis import free_vars, get_var2val, remove_all_unused
 from tvm.relax.dpl import CallPattern, DFPattern, ExprPattern, OrPattern
 from tvm_ffi import structural_map
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import element_count
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
 from relay_passes.ir.upstream import run_upstream
@@ -23,7 +24,7 @@ from relay_passes.ir.verify import verify
 from relay_passes.rewriter import recording
 from relay_passes.rewriter.near_misses import INNER, near_misses
 from relay_passes.rewriter.pattern_text import CONSTRAINTS
-from relay_passes.rewriter.rule import Explanation, Match, Rejection, Rule
+from relay_passes.rewriter.rule import Explanation, Match, Rule
 
 # Rules that still apply after this many sweeps undo each other or grow the graph: a defect of the rules.
 _MAX_SWEEPS = 100
@@ -75,7 +76,7 @@ def apply_rule(mod: IRModule, rule: Rule, graphs: "_Graphs | None" = None) -> tu
     graphs = {} if graphs is None else graphs
     applied: list[Names] = []
     for _ in range(_MAX_SWEEPS):
-        rejected: list[Rejection] = []
+        rejected: list[Diagnostic] = []
         new = mod.clone()
         for gv, func in relax_functions(mod):
             found, refused = _sweep(_graph_of(func, gv, graphs), rule)
@@ -104,13 +105,13 @@ def find_matches(mod: IRModule, pattern: DFPattern) -> list[Names]:
     return found
 
 
-def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Rejection]]:
+def _sweep(graph: "_Graph", rule: Rule) -> tuple[dict[Var, Match], list[Diagnostic]]:
     """The matches of one rule: those that pass and do not overlap, by root variable, and the rejected."""
     passed: list[tuple[Var, list[Var], Match]] = []
-    rejected: list[Rejection] = []
+    rejected: list[Diagnostic] = []
     for root, inside, match in graph.matches(rule.pattern, rule.parts):
         result = graph.shared(inside, root, match) or rule.check(match)
-        if isinstance(result, Rejection):
+        if isinstance(result, Diagnostic):
             rejected.append(result)
         else:
             passed.append((root, inside, result))
@@ -168,7 +169,7 @@ class _Graph:
         nodes = union(sources_of(self._bindings[var].value) for var in inside)
         return Match(nodes, {name: self._owner.get(e.id_, e) for name, e in parts.items()}, parts)
 
-    def shared(self, inside: Sequence[Var], root: Var, match: Match) -> Rejection | None:
+    def shared(self, inside: Sequence[Var], root: Var, match: Match) -> Diagnostic | None:
         """Reject a match with an inner value that something outside of it needs, with what would be done twice."""
         for var in inside:
             outside = [user for user in self._consumers.get(var, []) if user not in inside]
@@ -176,8 +177,8 @@ class _Graph:
                 users = union(sources_of(self._bindings[user].value) for user in outside) or ("the output",)
                 value = ", ".join(sources_of(self._bindings[var].value)) or var.name
                 count = element_count(var.ty)
-                cost = "" if count is None else f"{count} elements computed twice"
-                return replace(match.reject(f"{value} is also needed by {', '.join(users)}"), cost=cost)
+                hint = "" if count is None else f"{count} elements would be computed twice"
+                return match.reject(f"{value} is also needed by {', '.join(users)}", hint=hint)
         return None
 
 

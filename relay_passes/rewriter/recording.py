@@ -28,13 +28,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tvm import IRModule
 
+from diagnostics import Diagnostic
 from relay_passes.rewriter.near_misses import NearMiss, near_misses
 
 if TYPE_CHECKING:
     from relay_passes.ir.sources import Names
-    from relay_passes.rewriter.rule import Explanation, Rejection, Rule
+    from relay_passes.rewriter.rule import Explanation, Rule
 
-_Finding = TypeVar("_Finding", "Rejection", NearMiss)
+_Finding = TypeVar("_Finding", "Diagnostic", NearMiss)
 
 
 @dataclass

@@ -9,34 +9,9 @@ import numpy as np
 from tvm.ir import Expr, GenericConst
 from tvm.relax.dpl import DFPattern
 
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import Names
 from relay_passes.rewriter.near_misses import NearMiss
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """Why a rule did not apply where its pattern matched.
-
-    Attributes:
-        reason: A sentence without full stop, such as "weight is not a constant".
-        nodes: Source nodes of the match.
-        limit: What the check allows, if it is a comparison.
-        actual: What it found instead.
-        cost: What the rewrite would cost there, if that is why it is refused.
-        others: Source nodes that would be part of it if it applied, where the reason begins with them.
-    """
-
-    reason: str
-    nodes: Names
-    limit: object = None
-    actual: object = None
-    cost: str = ""
-    others: Names = ()
-
-    def __str__(self) -> str:
-        comparison = "" if self.limit is None else f" (limit {self.limit}, actual {self.actual})"
-        cost = f" (cost: {self.cost})" if self.cost else ""
-        return f"{', '.join(self.nodes)}: {self.reason}{comparison}{cost}"
 
 
 @dataclass(frozen=True)
@@ -63,9 +38,9 @@ class Match:
         value: np.ndarray[Any, Any] = self.operands[part].value.numpy()
         return value
 
-    def reject(self, reason: str, limit: object = None, actual: object = None) -> Rejection:
+    def reject(self, reason: str, limit: object = None, actual: object = None, hint: str = "") -> Diagnostic:
         """A rejection of this match."""
-        return Rejection(reason, self.nodes, limit, actual)
+        return Diagnostic.of(reason, limit, actual, nodes=self.nodes, hint=hint)
 
 
 @dataclass(frozen=True)
@@ -83,7 +58,7 @@ class Rule:
     name: str
     pattern: DFPattern
     parts: Mapping[str, DFPattern]
-    check: Callable[[Match], Match | Rejection]
+    check: Callable[[Match], Match | Diagnostic]
     rewrite: Callable[[Match], Expr]
 
 
@@ -98,5 +73,5 @@ class Explanation:
     """
 
     applied: tuple[Names, ...]
-    rejected: tuple[Rejection, ...]
+    rejected: tuple[Diagnostic, ...]
     near_misses: tuple[NearMiss, ...] = ()

@@ -16,9 +16,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import static_shape
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _x, _constant = wildcard(), is_const()
 _split = is_op("relax.reshape")(_x, wildcard())
@@ -26,7 +27,7 @@ _sum, _product = is_op("relax.add")(_split, _constant), is_op("relax.multiply")(
 _root = _sum | _product
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The reshape splits the last axis, and the constant is one number, or over all of its parts and no other axis."""
     x, root = static_shape(match.operands["x"]), static_shape(match.values["root"])
     constant = static_shape(match.operands["constant"])

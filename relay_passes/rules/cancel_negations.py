@@ -13,15 +13,16 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.rewriter.patterns import non_consuming
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _NEGATIONS = ("relax.negative", "relax.logical_not", "relax.bitwise_not")
 _inner = non_consuming(reduce(or_, (is_op(name)(wildcard()) for name in _NEGATIONS)))
 _outer = reduce(or_, (is_op(name)(_inner) for name in _NEGATIONS))
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Both calls are the same kind of negation."""
     inner, outer = (str(match.values[part].op.name) for part in ("inner", "outer"))
     return match if inner == outer else match.reject("negations of two kinds", limit=outer, actual=inner)

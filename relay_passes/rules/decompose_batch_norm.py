@@ -17,7 +17,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import along
 
 _data = wildcard()
@@ -27,7 +28,7 @@ _norm = is_op("relax.nn.batch_norm")(_data, _gamma, _beta, _mean, _variance)
 _CONSTANTS = ("gamma", "beta", "mean", "variance")
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The norm is one of inference, with constants."""
     norm = match.values["norm"].attrs
     for part in _CONSTANTS:

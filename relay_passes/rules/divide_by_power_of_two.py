@@ -12,8 +12,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import is_float
 from relay_passes.rules.common.scalars import all_normal
 
@@ -23,7 +24,7 @@ _quotient = is_op("relax.divide")(_x, _divisor)
 _MANTISSA = 0.5
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The divisor is a constant of powers of two."""
     if not match.is_constant("divisor"):
         return match.reject("divisor is not a constant")

@@ -15,8 +15,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import static_shape
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import uniform_value
 
 _x, _y = wildcard(), wildcard()
@@ -24,7 +25,7 @@ _root = is_op("relax.sqrt")(_y)
 _quotient = is_op("relax.divide")(_x, _root)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """There are fewer roots than quotients, or the dividend is 1."""
     roots, quotients = static_shape(match.values["root"]), static_shape(match.values["quotient"])
     if roots is None or quotients is None:

@@ -15,7 +15,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import is_float
 
 _x, _exponent = wildcard(), wildcard()
@@ -35,7 +36,7 @@ _FORMS: dict[float, Callable[[Expr], Expr]] = {
 }
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The exponent is one constant number of those above."""
     if not match.is_constant("exponent"):
         return match.reject("exponent is not a constant")

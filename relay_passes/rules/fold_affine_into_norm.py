@@ -15,8 +15,9 @@ import numpy as np
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _x, _gamma, _beta, _factor, _shift = wildcard(), is_const(), is_const(), is_const(), is_const()
 _layer_norm = is_op("relax.nn.layer_norm")(_x, _gamma, _beta)
@@ -25,7 +26,7 @@ _norm = _layer_norm | _rms_norm
 _root = is_op("relax.multiply")(_norm, _factor) | is_op("relax.add")(_norm, _shift)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The constant is one number an element of the normalised axes."""
     if "shift" in match.operands and "beta" not in match.operands:
         return match.reject("the norm has no shift of its own")

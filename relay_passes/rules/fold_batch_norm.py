@@ -17,8 +17,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import (
     along,
     anchor,
@@ -38,7 +39,7 @@ _norm = is_op("relax.nn.batch_norm")(_anchor | _biased, _gamma, _beta, _mean, _v
 _CONSTANTS = ("bias", "gamma", "beta", "mean", "variance")
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Everything but the data is a constant, and bias and norm are one number an output channel."""
     problem = not_foldable(match)
     if problem is not None:

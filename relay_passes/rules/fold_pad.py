@@ -18,7 +18,8 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 
 _x, _weight = wildcard(), wildcard()
 _pad = is_op("relax.nn.pad")(_x)
@@ -36,7 +37,7 @@ _MAKE: dict[str, Callable[..., Expr]] = {
 }
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The pad's axes and value are those that the operator's own padding would have."""
     pad = match.values["pad"].attrs
     if pad.pad_mode != "constant":
@@ -50,7 +51,7 @@ def check(match: Match) -> Match | Rejection:
     return _check_max(match) if "max" in match.values else _check_zero(match)
 
 
-def _check_zero(match: Match) -> Match | Rejection:
+def _check_zero(match: Match) -> Match | Diagnostic:
     value, attrs = float(match.values["pad"].attrs.pad_value), match.values["root"].attrs
     if value != 0:
         return match.reject("pad value is not 0", limit=0, actual=value)
@@ -63,7 +64,7 @@ def _check_zero(match: Match) -> Match | Rejection:
     return match
 
 
-def _check_max(match: Match) -> Match | Rejection:
+def _check_max(match: Match) -> Match | Diagnostic:
     value, attrs = float(match.values["pad"].attrs.pad_value), match.values["root"].attrs
     lowest = float(ml_dtypes.finfo(str(match.operands["x"].ty.dtype)).min)
     if value > lowest:

@@ -16,8 +16,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import (
     along,
     anchor,
@@ -37,7 +38,7 @@ _value = _anchor | _biased
 _scaled = is_op("relax.multiply")(_value, _scale) | is_op("relax.divide")(_value, _scale)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Weights, bias and scale are constants, the latter two one number an output channel."""
     problem = not_foldable(match)
     if problem is not None:

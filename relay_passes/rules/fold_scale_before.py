@@ -23,9 +23,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import (
     anchor,
     channels_of,
@@ -43,7 +44,7 @@ _shifted = is_op("relax.add")(_scaled, _shift)
 _anchor = anchor(_scaled | _shifted, _weight)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The weights are a constant, and the scale is one number an input channel."""
     problem = not_foldable(match)
     if problem is not None:

@@ -25,10 +25,11 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import element_count, shape_of
 from relay_passes.rewriter.patterns import non_consuming
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import (
     along,
     anchor,
@@ -51,7 +52,7 @@ _anchor = anchor(_biased | _computed | _add(_data, _shift), _weight)
 _KEPT = ("strides", "dilation", "groups", "data_layout", "kernel_layout", "out_layout", "out_dtype")
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The weights are a constant, the shift is along the input channels, and the padding can be adjusted."""
     problem = not_foldable(match)
     if problem is not None:
@@ -73,7 +74,7 @@ def check(match: Match) -> Match | Rejection:
     return _check_gain(match)
 
 
-def _check_gain(match: Match) -> Match | Rejection:
+def _check_gain(match: Match) -> Match | Diagnostic:
     """The borders can be kept, and keeping them costs less than the shift does."""
     padding, shift = list(padding_of(match.values["anchor"])), match.constant("shift")
     if any(padding) and (shift != shift.flat[0]).any():
@@ -82,7 +83,7 @@ def _check_gain(match: Match) -> Match | Rejection:
             element_count(match.values["anchor"].ty),
             element_count(match.values["anchor"].args[0].ty),
         )
-        return replace(found, cost=f"{sums} elements to add to the result for {data} of the data")
+        return replace(found, hint=f"{sums} elements would be added to the result for {data} of the data")
     if "biased" in match.values:
         return match.reject("the shift is the bias of what computes the data")
     if any(padding) and "computed" in match.values:

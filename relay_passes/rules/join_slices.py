@@ -15,8 +15,9 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, is_tuple, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import shape_of, static_shape
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _MOST = 8
 # Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.
@@ -26,7 +27,7 @@ _slices = [is_op("relax.strided_slice")(_x, varg_default_wildcard=True) for _ in
 _concat = reduce(or_, (is_op("relax.concat")(is_tuple(_slices[:count])) for count in range(2, _MOST + 1)))
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Each slice is of the concatenated axis and begins where the one before it ends."""
     if static_shape(match.operands["x"]) is None:
         return match.reject("shape is not static")

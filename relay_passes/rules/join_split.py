@@ -12,7 +12,8 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 
 _MOST = 8
 _x = wildcard()
@@ -21,7 +22,7 @@ _items = [is_tuple_get_item(_split, index) for index in range(_MOST)]
 _concat = reduce(or_, (is_op("relax.concat")(is_tuple(_items[:count])) for count in range(1, _MOST + 1)))
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Split and concatenation are along one axis, and no part is missing."""
     x, concat = match.operands["x"], match.values["concat"]
     axes = [int(match.values[part].attrs.axis) % x.ty.ndim for part in ("split", "concat")]

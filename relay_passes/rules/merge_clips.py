@@ -15,7 +15,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import bounds, has_bounds
 
 _x = wildcard()
@@ -24,7 +25,7 @@ _inner = _clip(_x, wildcard(), wildcard()) | _relu(_x)
 _outer = _clip(_inner, wildcard(), wildcard()) | _relu(_inner)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """All bounds are known."""
     known = has_bounds(match.values["inner"]) and has_bounds(match.values["outer"])
     return match if known else match.reject("a bound is computed at run time")

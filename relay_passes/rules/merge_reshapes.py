@@ -11,15 +11,16 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.patterns import including, non_consuming
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _inner = non_consuming(is_op("relax.reshape")(wildcard(), wildcard()))
 _outer = is_op("relax.reshape")(_inner, wildcard())
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The final shape is known; the sources are those of both."""
     if static_shape(match.values["outer"]) is None:
         return match.reject("shape is not static")

@@ -16,8 +16,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import factors, is_float
 from relay_passes.rules.common.scalars import all_normal
 
@@ -27,7 +28,7 @@ _inner = _multiply(_x, _a) | _divide(_x, _a)
 _outer = _multiply(_inner, _b) | _divide(_inner, _b)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The scales are floats, and their product is a normal number and no larger a tensor."""
     a, b = match.constant("a"), match.constant("b")
     if not is_float(a.dtype):

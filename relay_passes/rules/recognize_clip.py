@@ -17,8 +17,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.rewriter.patterns import either_order
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import enlarged, uniform_value
 
 _x, _bound = wildcard(), is_const()
@@ -27,7 +28,7 @@ _upper = either_order(is_op("relax.minimum"), _x, _bound)
 _root = _lower | _upper
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The bound is one number, and the result a float tensor like x."""
     x, bound = match.operands["x"], uniform_value(match.operands["bound"])
     if not str(x.ty.dtype).startswith("float"):

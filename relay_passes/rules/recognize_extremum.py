@@ -16,7 +16,8 @@ from tvm import relax
 from tvm.ir import Expr, Tuple
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 
 _tensors = wildcard()
 _stack = is_op("relax.stack")(_tensors)
@@ -24,7 +25,7 @@ _max, _min = is_op("relax.max")(_stack), is_op("relax.min")(_stack)
 _extremum = _max | _min
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The axis of the stack, and no other, is what is reduced away."""
     stack, extremum = match.values["stack"], match.values["extremum"]
     if not isinstance(stack.args[0], Tuple):

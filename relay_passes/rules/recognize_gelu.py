@@ -16,7 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.gated_half import check_gated_half, gated_half
 from relay_passes.rules.common.scalars import is_number, uniform_value
 
@@ -25,7 +26,7 @@ _divided, _multiplied = is_op("relax.divide")(_x, _scale), is_op("relax.multiply
 _root, _parts = gated_half(_x, is_op("relax.erf")(_divided | _multiplied))
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The constants are those of the formula."""
     expected = math.sqrt(2) if "divided" in match.values else math.sqrt(0.5)
     if not is_number(match.operands["scale"], expected):

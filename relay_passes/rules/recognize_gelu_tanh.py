@@ -18,7 +18,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.gated_half import check_gated_half, gated_half
 from relay_passes.rules.common.scalars import is_number, uniform_value
 
@@ -42,7 +43,7 @@ _root, _parts = gated_half(_x, is_op("relax.tanh")(_argument))
 _numbers = {"scale": _SCALE, "cubic": _CUBIC, "unit": 1.0, "two": 2.0, "three": 3.0}
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The constants are those of the formula."""
     for part, number in _numbers.items():
         if part in match.operands and not is_number(match.operands[part], number):

@@ -19,7 +19,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import bounds, has_bounds, is_number, uniform_value
 
 _SHIFT, _WIDTH = 3.0, 6.0
@@ -39,7 +40,7 @@ _root = (
 _numbers = {"shift": _SHIFT, "divisor": _WIDTH, "factor": 1 / _WIDTH}
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The constants are those of the formula, and enlarge nothing."""
     clip, x = match.values["clip"], match.operands["x"]
     if not has_bounds(clip):

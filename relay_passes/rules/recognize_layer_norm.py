@@ -16,7 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.norms import (
     OTHER_MEAN,
     check_mean,
@@ -40,7 +41,7 @@ _positive = is_op("relax.nn.relu")(_difference) | _maximum(_difference, _zero) |
 _norm = over_rms(_subtract(_x, _center), _positive | _difference)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Both means are over the same last axes, and epsilon is one number."""
     rejection = check_over_rms(match) or check_mean(match, "center")
     if rejection is not None:

@@ -14,9 +14,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.patterns import any_of, either_order
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
 
 _x, _slope, _zero = wildcard(), is_const(), is_const()
@@ -28,7 +29,7 @@ _larger = either_order(is_op("relax.maximum"), _x, _steep)
 _root = _larger | _where(_positive, _x, _steep) | _where(_negative, _steep, _x)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The slopes are along one axis at most, and give the form the operator's value."""
     slope = match.constant("slope")
     if "zero" in match.operands and not is_number(match.operands["zero"], 0.0):

@@ -12,7 +12,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import bounds, has_bounds
 
 _RELU = (0.0, math.inf)
@@ -21,7 +22,7 @@ _x = wildcard()
 _clip = is_op("relax.clip")(_x, wildcard(), wildcard())
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The bounds are those of relu."""
     clip = match.values["clip"]
     if not has_bounds(clip):

@@ -15,7 +15,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.norms import check_over_rms, normalized_shape, over_rms, with_gain
 from relay_passes.rules.common.scalars import uniform_value
 
@@ -23,7 +24,7 @@ _x = wildcard()
 _norm = over_rms(_x)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The mean is over the last axes, and epsilon is one number."""
     return check_over_rms(match) or match
 

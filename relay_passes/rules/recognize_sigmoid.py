@@ -12,7 +12,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import is_number, uniform_value
 
 _x, _one, _unit = wildcard(), is_const(), is_const()
@@ -20,7 +21,7 @@ _exp = is_op("relax.exp")(is_op("relax.negative")(_x))
 _root = is_op("relax.divide")(_one, is_op("relax.add")(_exp, _unit))  # matches the addends in either order
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Both constants are 1, and make no more of the tensor."""
     for part in ("one", "unit"):
         if not is_number(match.operands[part], 1.0):

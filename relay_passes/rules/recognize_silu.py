@@ -13,13 +13,14 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 
 _x = wildcard()
 _product = is_op("relax.multiply")(_x, is_op("relax.sigmoid")(_x))  # matches the operands in either order
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Every match of the pattern is a SiLU."""
     return match
 

@@ -16,7 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 
 _x = wildcard()
 _maximum = is_op("relax.max")(_x)
@@ -25,7 +26,7 @@ _sum = is_op("relax.sum")(_exp)
 _root = is_op("relax.divide")(_exp, _sum)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The reductions are along one axis, the same, and keep it."""
     axes = _axes(match, "sum")
     if len(axes) != 1:

@@ -16,7 +16,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
 
 _x, _one = wildcard(), is_const()
@@ -26,7 +27,7 @@ _tail = is_op("relax.nn.softplus")(is_op("relax.negative")(is_op("relax.abs")(_x
 _root = _plain | _add(is_op("relax.nn.relu")(_x), _tail)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The constants are 1."""
     if "tail" in match.values:
         attrs = match.values["tail"].attrs

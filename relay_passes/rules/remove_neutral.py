@@ -11,7 +11,8 @@ Quantised: in float between `dequantize` and `quantize` as elsewhere; integers l
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 
 _x, _constant = wildcard(), is_const()
 # Operator → its neutral second operand.
@@ -26,7 +27,7 @@ _multiply, _divide, _power, _add, _subtract = (is_op(name)(_x, _constant) for na
 _call = _multiply | _divide | _power | _add | _subtract
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The constant is neutral, and broadcasting it does not enlarge x."""
     neutral, value = _NEUTRAL[str(match.values["call"].op.name)], match.constant("constant")
     other = value[value != neutral]

@@ -16,8 +16,9 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import axes_of
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _x = wildcard()
 # Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.
@@ -35,7 +36,7 @@ _dropped = is_tuple_get_item(is_op("relax.nn.dropout")(_x), 0)
 _call = _by_type | _resized | _permuted | _sliced | _single | _dropped
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The result has the type of x, and its elements in the same places."""
     x, call = match.operands["x"], match.values["call"]
     if x.ty != call.ty:

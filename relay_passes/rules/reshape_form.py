@@ -15,8 +15,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import axes_of, static_shape
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _x = wildcard()
 _RESHAPES = ("relax.squeeze", "relax.expand_dims", "relax.flatten", "relax.nn.batch_flatten")
@@ -24,7 +25,7 @@ _permuted = is_op("relax.permute_dims")(_x)
 _call = reduce(or_, (is_op(name)(_x) for name in _RESHAPES)) | _permuted
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The shape is known, and a transpose moves axes of length 1 only."""
     shape = static_shape(match.operands["x"])
     if shape is None or static_shape(match.values["call"]) is None:

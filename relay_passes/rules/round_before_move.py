@@ -15,7 +15,8 @@ from tvm import DataType, relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match, Rule
 
 _x = wildcard()
 _MOVES = ("permute_dims", "reshape", "expand_dims", "squeeze", "flatten")
@@ -23,7 +24,7 @@ _moved = reduce(or_, (is_op(f"relax.{op}")(_x, varg_default_wildcard=True) for o
 _rounded = is_op("relax.astype")(_moved)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The cast makes elements smaller."""
     before, after = (_bits(match.values[part]) for part in ("moved", "rounded"))
     if after >= before:

@@ -17,9 +17,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _data, _weight, _scale, _zero = wildcard(), wildcard(), wildcard(), wildcard()
 _dequantized = is_op("relax.dequantize")(_weight, _scale, _zero)
@@ -30,7 +31,7 @@ _product = is_op("relax.matmul")(_data, _dequantized | _cast | _permuted)
 _MATRIX = 2
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Weights are a matrix of int8 with a scale an output channel and no zero point."""
     for part in ("weight", "scale", "zero"):
         if not match.is_constant(part):

@@ -17,8 +17,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.rewriter.patterns import any_of
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import uniform_value
 
 _DTYPES = ("float32", "float64")
@@ -31,7 +32,7 @@ _masked = is_op("relax.add")(_scores, _mask)
 _root = is_op("relax.nn.softmax")(_masked | _scores)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The scales are one number each, and enlarge nothing."""
     dtype = str(match.values["scores"].ty.dtype)
     if dtype not in _DTYPES:

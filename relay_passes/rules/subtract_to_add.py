@@ -11,15 +11,16 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import is_float
 
 _x, _constant = wildcard(), wildcard()
 _difference = is_op("relax.subtract")(_x, _constant)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The subtrahend is a float constant."""
     if not match.is_constant("constant"):
         return match.reject("the second operand is not a constant")

@@ -14,8 +14,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import with_attrs
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import anchor
 
 _HALF, _FULL = "float16", "float32"
@@ -24,7 +25,7 @@ _x, _w = wildcard(), wildcard()
 _root = anchor(_x, _w)
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """Operands and result are halves, and a matmul has constant weights."""
     call, weight = match.values["root"], match.operands["w"]
     dtypes = [str(value.ty.dtype) for value in (match.operands["x"], weight, call)]

@@ -13,8 +13,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import axes_of, shape_of, static_shape
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 
 _LAST_TWO = [0, 2, 1]
 
@@ -24,7 +25,7 @@ _turned = is_op("relax.permute_dims")(_flat)
 _root = is_op("relax.reshape")(_turned, wildcard())
 
 
-def check(match: Match) -> Match | Rejection:
+def check(match: Match) -> Match | Diagnostic:
     """The reshapes touch leading axes only, and those that the first joins the second parts again."""
     x, root = static_shape(match.operands["x"]), static_shape(match.values["root"])
     flat = static_shape(match.values["flat"])

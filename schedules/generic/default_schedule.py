@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from tvm import target, tirx
 
+from diagnostics import Diagnostic
 from schedules import generic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.generic import loop_workload
 from schedules.generic.families import GENERIC
-from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.contract import Array, Match
 
 NAME = GENERIC
 
@@ -21,7 +22,7 @@ class Params:
     """Parameters of the default schedule: none."""
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Accept every workload of generic loops."""
     return loop_workload.matches(NAME, workload)
 

@@ -19,6 +19,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm_ffi import structural_equal
 
+from diagnostics import Diagnostic
 from schedules.generic import elementwise, functions_f32, quotient, reduce
 from schedules.generic.expressions import (
     CONDITIONAL,
@@ -36,7 +37,7 @@ from schedules.generic.loops import lanes_for
 from schedules.generic.stages import Axis, Stage
 from schedules.generic.transpose import INTERLEAVED, transposition
 from schedules.generic.vector import table_index
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match, declined
 
 GENERIC = "generic"
 
@@ -82,39 +83,39 @@ class Family:
     """
 
     name: str
-    matches: Callable[[Stage, Where], Match | Rejection]
+    matches: Callable[[Stage, Where], Match | Diagnostic]
 
 
-def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Rejection, ...]]:
+def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Diagnostic, ...]]:
     """Return the family name of a function of these nests, or "generic" and why one of them fits no family."""
     names = set()
     for nest in nests:
         answers = {family.name: family.matches(nest, where) for family in FAMILIES}
         taken = [name for name, answer in answers.items() if isinstance(answer, Match)]
         if not taken:
-            return GENERIC, tuple(answer for answer in answers.values() if isinstance(answer, Rejection))
+            return GENERIC, tuple(answer for answer in answers.values() if isinstance(answer, Diagnostic))
         names.add(taken[0])
     # What comes before and after a pool, or a transpose, is part of it.
     return next((family.name for family in reversed(FAMILIES) if family.name in names), GENERIC), ()
 
 
-def _elementwise(nest: Stage, where: Where) -> Match | Rejection:
+def _elementwise(nest: Stage, where: Where) -> Match | Diagnostic:
     if nest.reduction:
-        return Rejection("elementwise", "it reduces", "no reduction", nest.reduction.kind, unfit=True)
+        return declined("elementwise", "it reduces", "no reduction", nest.reduction.kind, unfit=True)
     along = elementwise.stored_along(nest)
     turned = along is not None and transposition(nest, along) is not None
     if turned:
-        return Rejection(
+        return declined(
             "elementwise", "it reads along another axis than it writes", "one axis", "two", unfit=True
         )
     return _whole("elementwise", nest, along, where) or Match("elementwise")
 
 
-def _transpose(nest: Stage, where: Where) -> Match | Rejection:
+def _transpose(nest: Stage, where: Where) -> Match | Diagnostic:
     along = elementwise.stored_along(nest)
     read = None if nest.reduction or along is None else transposition(nest, along)
     if along is None or read is None:
-        return Rejection(
+        return declined(
             "transpose",
             "it does not read along one axis and write along another",
             "two axes",
@@ -125,43 +126,43 @@ def _transpose(nest: Stage, where: Where) -> Match | Rejection:
         return _whole("transpose", nest, read, where) or Match("interleaved")
     short = min(along.extent, read.extent)
     if short < REGISTER_BITS // _bits(nest.value) and nest.size * where.rows > SMALL:
-        return Rejection(
+        return declined(
             "transpose", "a block has no whole register", str(REGISTER_BITS // _bits(nest.value)), str(short)
         )
     return _whole("transpose", nest, read, where) or Match("blocks")
 
 
-def _pool(nest: Stage, where: Where) -> Match | Rejection:
+def _pool(nest: Stage, where: Where) -> Match | Diagnostic:
     along = _reduced_along("pool", nest)
-    if isinstance(along, Rejection):
+    if isinstance(along, Diagnostic):
         return along
     if nest.reduction and any(axis is along for axis in nest.reduction.axes):
-        return Rejection(
+        return declined(
             "pool", "it reduces across lanes", "along an axis of the result", "a reduced axis", unfit=True
         )
     return _whole("pool", nest, along, where) or Match("pool")
 
 
-def _reduction(nest: Stage, where: Where) -> Match | Rejection:
+def _reduction(nest: Stage, where: Where) -> Match | Diagnostic:
     along = _reduced_along("reduction", nest)
-    if isinstance(along, Rejection):
+    if isinstance(along, Diagnostic):
         return along
     if nest.reduction and not any(axis is along for axis in nest.reduction.axes):
-        return Rejection(
+        return declined(
             "reduction", "it does not reduce across lanes", "a reduced axis", "one of the result", unfit=True
         )
     if along.extent < LONG_ROW and nest.work * where.rows > SMALL:
-        return Rejection("reduction", "rows are short", str(LONG_ROW), str(along.extent))
+        return declined("reduction", "rows are short", str(LONG_ROW), str(along.extent))
     return _whole("reduction", nest, along, where) or Match("reduction")
 
 
-def _reduced_along(name: str, nest: Stage) -> Axis | Rejection:
+def _reduced_along(name: str, nest: Stage) -> Axis | Diagnostic:
     if nest.reduction is None:
-        return Rejection(name, "it does not reduce", "a reduction", "none", unfit=True)
+        return declined(name, "it does not reduce", "a reduction", "none", unfit=True)
     if nest.reduction.kind == "product" or _multiplies(nest.reduction.term):
-        return Rejection(name, "it multiplies what it reduces", "sum, max, min of one tensor", "a product")
+        return declined(name, "it multiplies what it reduces", "sum, max, min of one tensor", "a product")
     along = reduce.vector_axis(nest, nest.reduction)
-    return along or Rejection(name, "every axis is of one step", "2 or more", "1")
+    return along or declined(name, "every axis is of one step", "2 or more", "1")
 
 
 def _multiplies(expr: ir.Expr) -> bool:
@@ -175,20 +176,20 @@ def _multiplies(expr: ir.Expr) -> bool:
     )
 
 
-def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Rejection | None:
+def _whole(name: str, nest: Stage, along: Axis | None, where: Where) -> Diagnostic | None:
     """Why vectors along an axis are not whole, or None."""
     if along is None:
         few = nest.work * where.rows <= SMALL
-        return None if few else Rejection(name, "it stores single elements", "a contiguous axis", "none")
+        return None if few else declined(name, "it stores single elements", "a contiguous axis", "none")
     values = values_of(nest)
     lanes = lanes_for(along.extent, elementwise.LANES)
     widest = max(_bits(value) for value in values)
     if lanes * widest < REGISTER_BITS and nest.work * where.rows > SMALL:
-        return Rejection(name, "vectors are shorter than a register", str(REGISTER_BITS), str(lanes * widest))
+        return declined(name, "vectors are shorter than a register", str(REGISTER_BITS), str(lanes * widest))
     for value in values:
         found = _single(value, along, lanes, where.neon)
         if found is not None:
-            return Rejection(name, found, "vectors", "single elements")
+            return declined(name, found, "vectors", "single elements")
     return None
 
 

@@ -14,8 +14,9 @@ import tvm
 from tvm import tirx
 from tvm.ir.prim import expr as prim
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match, declined
 
 COMPOSITE = "loops"
 
@@ -72,11 +73,11 @@ def machine_of(workload: Workload) -> str:
     return dict(workload.attributes)[_MACHINE]
 
 
-def matches(kernel: str, workload: Workload) -> Match | Rejection:
+def matches(kernel: str, workload: Workload) -> Match | Diagnostic:
     """Match workloads of the composite `loops`."""
     if workload.composite == COMPOSITE:
         return Match("loops of TVM's operators")
-    return Rejection(kernel, "it is no function of loops", COMPOSITE, workload.composite, unfit=True)
+    return declined(kernel, "it is no function of loops", COMPOSITE, workload.composite, unfit=True)
 
 
 def _text_of(func: tirx.PrimFunc) -> str:

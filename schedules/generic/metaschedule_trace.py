@@ -19,10 +19,11 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule import _ffi_api
 from tvm.s_tir.schedule import Trace
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.generic import default_schedule, loop_workload
-from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.contract import Array, Match
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 
 NAME = "metaschedule"
@@ -70,7 +71,7 @@ class Params:
     trace: str
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Accept every workload of generic loops."""
     return loop_workload.matches(NAME, workload)
 

@@ -11,6 +11,7 @@ from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm_ffi import structural_equal
 
+from diagnostics import Diagnostic
 from schedules.generic import elementwise, families, reduce
 from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, element, loads
 from schedules.generic.fusion import cost, fuse, values_of
@@ -19,7 +20,6 @@ from schedules.generic.parse import parse
 from schedules.generic.rows import Rows, share_rows
 from schedules.generic.stages import Program, Stage, shape_of
 from schedules.generic.vector import Place
-from schedules.kernels.common.contract import Rejection
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each_of
 from schedules.tir.emit import i64, in_root_block, kernel_function
 
@@ -52,7 +52,7 @@ class Scheduled:
     done: str
     kernel: str = families.GENERIC
     cycles: float | None = None
-    rejected: tuple[Rejection, ...] = ()
+    rejected: tuple[Diagnostic, ...] = ()
     moves: bool = False
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from tvm import relax, target, tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.one_axis import as_called, widened
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import Core
-from schedules.kernels.common.contract import Array, Kernel, Rejection
+from schedules.kernels.common.contract import Array, Kernel
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select
 from schedules.tir.emit import in_root_block
@@ -63,7 +64,7 @@ def lower(
         ValueError: The composite is not in the vocabulary, or not of the form that its spec describes.
     """
     parsed = read(composite, routines)
-    if isinstance(parsed, Rejection):
+    if isinstance(parsed, Diagnostic):
         return Rejected((parsed,))
     wide = widened(parsed)
     choice = select(wide.workload, core, choose, without, more)
@@ -82,7 +83,7 @@ def _built(kernel: str, workload: Workload, params: Any, more: tuple[Kernel, ...
     return in_root_block(kernel_named(kernel, more).build(workload, params))
 
 
-def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Rejection:
+def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Diagnostic:
     """Parse a composite by the spec that its "Composite" attribute names; arguments and errors as of `lower`."""
     name = str(composite.attrs["Composite"])
     spec = next((spec for spec in VOCABULARY if spec.name == name), None)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax, tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import encoded
 from schedules.composites.specs import CompositeSpec, EpilogueStep
 from schedules.composites.workload import Composite, Magnitude, Operand, Pad, Step, Workload
-from schedules.kernels.common.contract import Rejection
+from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise.broadcast_plan import affine_form
 from schedules.kernels.epilogues.accumulator_bounds import (
     magnitude_of,
@@ -86,7 +87,7 @@ class _Reader:
 
 def parse(
     function: relax.Function, spec: CompositeSpec, routines: Routines = MappingProxyType({})
-) -> Composite | Rejection:
+) -> Composite | Diagnostic:
     """Parse a composite function, as `relay_passes.fusion.fuse` forms it.
 
     Args:
@@ -104,7 +105,7 @@ def parse(
     bindings = [binding for block in function.body.blocks for binding in block.bindings]
     for expr in (*function.params, *(binding.var for binding in bindings)):
         if not _is_static(expr):
-            return Rejection("any", "shape is not static", "integer dimensions", str(expr.ty))
+            return declined("any", "shape is not static", "integer dimensions", str(expr.ty))
     reader = _Reader(function, routines)
     pad = _pad(bindings[0].value) if spec.pad else None
     before, bindings = (bindings[0], bindings[1:]) if pad else (None, bindings)

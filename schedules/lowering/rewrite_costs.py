@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tvm import relax
 
+from diagnostics import Diagnostic
 from schedules.composites.one_axis import widened
 from schedules.composites.vocabulary import BIAS, LINEAR, VOCABULARY
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.cores import Core
-from schedules.kernels.common.contract import Rejection
 from schedules.kernels.epilogues import residual_s8
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, select
@@ -73,7 +73,7 @@ class Costs:
         """
         spec = next(spec for spec in VOCABULARY if spec.name == str(composite.attrs["Composite"]))
         parsed = parse(composite, spec, routines)
-        if isinstance(parsed, Rejection):
+        if isinstance(parsed, Diagnostic):
             return parsed.reason, parsed.limit, parsed.actual
         whole = widened(parsed).workload
         apart = residual_s8.separate(whole)

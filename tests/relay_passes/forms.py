@@ -104,4 +104,4 @@ def refusal(mod: tvm.IRModule, rule: Rule) -> str:
     explanation = explain(mod, rule)
     assert explanation.applied == ()
     (rejection,) = explanation.rejected
-    return str(replace(rejection, cost="")).partition(": ")[2]
+    return str(replace(rejection, hint="")).partition(": ")[2]

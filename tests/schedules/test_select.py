@@ -47,19 +47,19 @@ def test_runner_up_where_one_kernel_takes_it_has_other_parameters():
 def test_every_kernel_says_why_it_does_not_take_a_workload():
     answer = select(dataclasses.replace(WORKLOAD, output_dtype="float16"), CORE)
     assert isinstance(answer, Rejected)
-    assert [rejection.kernel for rejection in answer.rejections] == [kernel.NAME for kernel in KERNELS]
+    assert [rejection.asked for rejection in answer.rejections] == [kernel.NAME for kernel in KERNELS]
     assert all(r.reason and r.limit and r.actual for r in answer.rejections)
 
 
 def test_a_kernel_of_other_composites_is_told_from_one_whose_limits_fail():
     choice = select(WORKLOAD, CORE)
     assert isinstance(choice, Choice)
-    others = {rejection.kernel for rejection in choice.rejected if rejection.unfit}
+    others = {rejection.asked for rejection in choice.rejected if rejection.unfit}
     assert {"softmax_f32", "attention_f32", "gemm_s8_sdot"} <= others
     workload = conv2d((1, 9, 9, 3), 8, (3, 3))
     choice = select(workload, CORE)
     assert isinstance(choice, Choice)
-    assert {r.kernel: r.reason for r in choice.rejected if not r.unfit} == {
+    assert {r.asked: r.reason for r in choice.rejected if not r.unfit} == {
         "winograd_f32": "channels are not in fours"
     }
 

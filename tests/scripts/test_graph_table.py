@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from arm_ext.api import digits
-from arm_ext.report.report import FloatCall
+from diagnostics import Diagnostic
 from tests.arm_ext.models import model
 
 
@@ -33,9 +33,7 @@ def test_transposes_are_counted(tmp_path: Path):
 
 
 def test_table_gives_the_reasons_of_quantised_models():
-    left = tuple(
-        FloatCall(sources=(name,), operator="nn.layer_norm", reason="no integer form") for name in "ab"
-    )
+    left = tuple(Diagnostic("no integer form", nodes=(name,), operator="nn.layer_norm") for name in "ab")
     row = graph_table.Row("net", 9, 8, 7, 6, 5, 0.125, left)
     assert graph_table.table([row]).splitlines()[2:] == [
         "| net | 9 | 8 | 7 | 6 | 5 | 2 | 0.12 |",

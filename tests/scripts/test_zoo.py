@@ -97,7 +97,7 @@ def test_no_quantisation_is_left_unexplained(name: str):
     imported = import_onnx(quantized_model(name))
     context = Context(resolve("arm"))
     mod = next(mod for phase, mod in run_phases(imported.mod, context) if phase == "integerize")
-    reported = {source for call in context.left_float for source in call.sources}
+    reported = {source for call in context.left_float for source in call.nodes}
     assert unexplained(mod["main"], reported) == []
 
 

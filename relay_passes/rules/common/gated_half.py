@@ -3,7 +3,8 @@
 
 from tvm.relax.dpl import DFPattern, is_const, is_op
 
-from relay_passes.rewriter.rule import Match, Rejection
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match
 from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
 
 _add, _multiply, _divide = is_op("relax.add"), is_op("relax.multiply"), is_op("relax.divide")
@@ -28,7 +29,7 @@ def gated_half(x: DFPattern, gate: DFPattern) -> tuple[DFPattern, dict[str, DFPa
     return root, {"x": x, "half": half, "two": two, "one": one, "root": root}
 
 
-def check_gated_half(match: Match) -> Rejection | None:
+def check_gated_half(match: Match) -> Diagnostic | None:
     """Why the constants are not those of the formula, or None."""
     for part, number in (("half", 0.5), ("two", 2.0), ("one", 1.0)):
         if part in match.operands and not is_number(match.operands[part], number):

@@ -14,9 +14,10 @@ import numpy as np
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import DFPattern, is_op
 
+from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of, static_shape
-from relay_passes.rewriter.rule import Match, Rejection
+from relay_passes.rewriter.rule import Match
 
 Array = np.ndarray[Any, Any]
 
@@ -145,7 +146,7 @@ def with_weight(call: Call, data: Expr, weight: Array) -> Call:
     return Call(call.op, [data, tensor_const(weight)], call.attrs, call.ty_args)
 
 
-def not_foldable(match: Match) -> Rejection | None:
+def not_foldable(match: Match) -> Diagnostic | None:
     """Return why nothing can be folded into the weights of an anchor, or None."""
     if not match.is_constant("weight"):
         return match.reject("weight is not a constant")

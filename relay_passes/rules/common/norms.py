@@ -8,7 +8,8 @@ from tvm.ir import Expr
 from tvm.relax.dpl import DFPattern, is_const, is_op
 from tvm.tirx import IntImm
 
-from relay_passes.rewriter.rule import Match, Rejection
+from diagnostics import Diagnostic
+from relay_passes.rewriter.rule import Match
 from relay_passes.rules.common.scalars import is_number, uniform_value
 
 _add, _multiply, _divide = is_op("relax.add"), is_op("relax.multiply"), is_op("relax.divide")
@@ -62,7 +63,7 @@ def with_gain(match: Match, norm: Expr) -> Expr:
     return relax.op.multiply(norm, match.operands["gain"]) if "gain" in match.operands else norm
 
 
-def check_over_rms(match: Match) -> Rejection | None:
+def check_over_rms(match: Match) -> Diagnostic | None:
     """Why the parts are not those of a norm over the last axes, or None."""
     for part, number in (("two", 2.0), ("one", 1.0)):
         if part in match.operands and not is_number(match.operands[part], number):
@@ -83,7 +84,7 @@ def squares_mean(match: Match) -> str:
     return "mean" if "mean" in match.values else OTHER_MEAN
 
 
-def check_mean(match: Match, part: str) -> Rejection | None:
+def check_mean(match: Match, part: str) -> Diagnostic | None:
     """Why the mean is not one over the last axes, kept as axes of one element, or None."""
     axes, rank = mean_axes(match, part), len(match.values["root"].ty.shape)
     if not match.values[part].attrs.keepdims:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from tvm.ir import Call, Constant, Expr
 from tvm.tirx import FloatImm, IntImm
 
+from diagnostics import Diagnostic
 from relay_passes.ir.shapes import static_shape
-from relay_passes.rewriter.rule import Match, Rejection
+from relay_passes.rewriter.rule import Match
 
 # A float32 constant is within eps of the number it stands for, and one that an exporter computed in float32, such
 # as 1 / sqrt(2), within a few.
@@ -51,7 +52,7 @@ def bounds(call: Call) -> tuple[float, float]:
     return float(low.value), float(high.value)
 
 
-def enlarged(match: Match) -> Rejection | None:
+def enlarged(match: Match) -> Diagnostic | None:
     """Return a rejection if broadcasting a constant makes "root" larger than "x", else None."""
     x, root = match.operands["x"], match.values["root"]
     if x.ty == root.ty:

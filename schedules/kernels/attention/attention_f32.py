@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import exp_f32, sve
@@ -27,7 +28,7 @@ from schedules.kernels.attention import heads_f32
 from schedules.kernels.attention.attention_tile import Emitter
 from schedules.kernels.attention.heads_f32 import Heads
 from schedules.kernels.common import float_data, threads
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, taken
 from schedules.kernels.softmax import exponentials_f32
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import kernel_function
@@ -63,10 +64,10 @@ class Params:
         return self.vectors * LANES
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes float32 or float16 attention along the last axis, with any mask that broadcasts."""
     heads = heads_f32.heads_of(workload, NAME)
-    if isinstance(heads, Rejection):
+    if isinstance(heads, Diagnostic):
         return heads
     sizes = f"{heads.rows} x {heads.keys.columns}, depth {heads.keys.depth} and {heads.values.columns}"
     what = float_data.named("attention", workload)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.kernels.common import float_data
-from schedules.kernels.common.contract import Rejection
+from schedules.kernels.common.contract import declined
 from schedules.kernels.gemm.packed_panels_f32 import Matrix
 from schedules.tir.emit import i64
 
@@ -53,7 +54,7 @@ def operands(workload: Workload) -> list[Operand]:
     return [*workload.operands, *(step.operand for step in steps if step is not None and step.operand)]
 
 
-def heads_of(workload: Workload, kernel: str) -> Heads | Rejection:
+def heads_of(workload: Workload, kernel: str) -> Heads | Diagnostic:
     """Parse a workload of `COMPOSITE`.
 
     Args:
@@ -61,27 +62,25 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Rejection:
         kernel: Who asks, for the rejection.
     """
     if workload.composite != COMPOSITE:
-        return Rejection(kernel, "composite is no attention", COMPOSITE, workload.composite, unfit=True)
+        return declined(kernel, "composite is no attention", COMPOSITE, workload.composite, unfit=True)
     q, k, v, *masks = operands(workload)
     dtypes = [*(operand.dtype for operand in (q, k, v, *masks)), workload.output_dtype]
     if not set(dtypes) <= set(float_data.DTYPES):
         reason = "an operand or the result has another dtype"
-        return Rejection(kernel, reason, " or ".join(float_data.DTYPES), ", ".join(dtypes), unfit=True)
+        return declined(kernel, reason, " or ".join(float_data.DTYPES), ", ".join(dtypes), unfit=True)
     if any(operand.kind != "input" for operand in (q, k, v)):
-        return Rejection(kernel, "an operand is a constant", "inputs", "constant")
+        return declined(kernel, "an operand is a constant", "inputs", "constant")
     lead = np.broadcast_shapes(*(operand.seen[:-2] for operand in (q, k, v)))
     if 0 in (*q.seen, *k.seen, *v.seen) or workload.output_shape != (*lead, q.seen[-2], v.seen[-1]):
-        return Rejection(
-            kernel, "shapes do not broadcast to the heads", str(lead), str(workload.output_shape)
-        )
+        return declined(kernel, "shapes do not broadcast to the heads", str(lead), str(workload.output_shape))
     if q.strides[-1] != 1 or any(1 not in operand.strides[-2:] for operand in (k, v)):
-        return Rejection(kernel, "a head's queries are not contiguous", "1", str(q.strides))
+        return declined(kernel, "a head's queries are not contiguous", "1", str(q.strides))
     scores = (*lead, q.seen[-2], k.seen[-1])
     strides = [_broadcast(operand, lead) for operand in (q, k, v)]
     mask = None
     if masks:
         if np.broadcast_shapes(masks[0].seen, scores) != scores:
-            return Rejection(kernel, "the mask enlarges the scores", str(scores), str(masks[0].seen))
+            return declined(kernel, "the mask enlarges the scores", str(scores), str(masks[0].seen))
         across = _strides(masks[0], len(scores))
         strides.append(across[:-2])
         mask = (across[-2], across[-1])

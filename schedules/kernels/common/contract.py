@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from tvm import tirx
 
+from diagnostics import Diagnostic
+
 if TYPE_CHECKING:
     from schedules.composites.workload import Workload
     from schedules.cores import Core
@@ -26,11 +28,10 @@ class Match:
     reason: str
 
 
-@dataclass(frozen=True)
-class Rejection:
-    """The answer that a kernel does not take a workload, with the constraint that failed.
+def declined(kernel: str, reason: str, limit: str, actual: str, unfit: bool = False) -> Diagnostic:
+    """Return the answer that a kernel does not take a workload, with the constraint that failed.
 
-    Attributes:
+    Args:
         kernel: The kernel, or "any" where no kernel could take it.
         reason: The constraint, as a sentence without its numbers.
         limit: What the constraint allows.
@@ -38,25 +39,20 @@ class Rejection:
         unfit: Whether the kernel computes another kind of workload: no other size, core or option would make it take
             this one.
     """
-
-    kernel: str
-    reason: str
-    limit: str
-    actual: str
-    unfit: bool = False
+    return Diagnostic(reason, limit, actual, asked=kernel, unfit=unfit)
 
 
 Answer = TypeVar("Answer")
 
 
-def taken(answer: Answer | Rejection, workload: "Workload") -> Answer:
+def taken(answer: Answer | Diagnostic, workload: "Workload") -> Answer:
     """Return what a kernel parsed from a workload that it takes.
 
     Raises:
         ValueError: It does not; callers ask `matches` first.
     """
-    if isinstance(answer, Rejection):
-        raise ValueError(f"{answer.kernel} does not take {workload}: {answer.reason}")  # noqa: TRY004 (no type is wrong)
+    if isinstance(answer, Diagnostic):
+        raise ValueError(f"{answer.asked} does not take {workload}: {answer.reason}")  # noqa: TRY004 (no type is wrong)
     return answer
 
 
@@ -66,7 +62,7 @@ class Kernel(Protocol):
     NAME: str
     Params: type[Any]
 
-    def matches(self, workload: "Workload", core: "Core") -> Match | Rejection:
+    def matches(self, workload: "Workload", core: "Core") -> Match | Diagnostic:
         """Return whether the kernel computes this workload on this core, with the reason."""
 
     def default(self, workload: "Workload", core: "Core") -> Any:

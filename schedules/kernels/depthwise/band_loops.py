@@ -13,11 +13,12 @@ from functools import partial
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Match, Rejection, taken
+from schedules.kernels.common.contract import Match, declined, taken
 from schedules.kernels.depthwise.accumulators_s8 import by_channel, finish
 from schedules.kernels.depthwise.geometry import is_depthwise
 from schedules.kernels.depthwise.input_rows_s8 import Window
@@ -36,26 +37,26 @@ COLUMN_OVERHEAD = 6
 """Scalar instructions and moves of a column."""
 
 
-def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | Rejection:
+def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | Diagnostic:
     """Takes small depthwise convolutions with one output a channel, on cores with a feature, or with NEON."""
     product = product_s8.product_of(workload, name)
-    if isinstance(product, Rejection):
+    if isinstance(product, Diagnostic):
         return product if is_depthwise(workload) else replace(product, unfit=True)
     channels = product.data[-1]
     if workload.composite != "arm.conv2d_s8" or product.groups != channels or product.columns != 1:
         grouped = f"{product.groups} groups of {product.columns} outputs for {channels} channels"
-        return Rejection(name, "not depthwise", "a group and an output each channel", grouped, unfit=True)
+        return declined(name, "not depthwise", "a group and an output each channel", grouped, unfit=True)
     dilation = Convolution.of(workload).dilation
     if dilation != (1, 1):
-        return Rejection(name, "kernel is dilated", "(1, 1)", str(dilation))
+        return declined(name, "kernel is dilated", "(1, 1)", str(dilation))
     if channels < CHANNELS:
-        return Rejection(name, "too few channels", f"{CHANNELS} or more", str(channels))
+        return declined(name, "too few channels", f"{CHANNELS} or more", str(channels))
     height, width = workload.operands[1].shape[1:3]
     if height > MOST_ROWS or height * width > MOST_TAPS:
         limit = f"{MOST_ROWS} rows, {MOST_TAPS} taps"
-        return Rejection(name, "kernel is too large", limit, f"{height} x {width}")
+        return declined(name, "kernel is too large", limit, f"{height} x {width}")
     if feature not in core.features and not (feature == "neon" and core.neon):
-        return Rejection(name, "the core lacks a feature", feature, core.name)
+        return declined(name, "the core lacks a feature", feature, core.name)
     return Match(f"int8 depthwise {height} x {width} of {channels} channels")
 
 

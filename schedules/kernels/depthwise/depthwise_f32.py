@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.fmla import LANES, REGISTERS
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of
 from schedules.kernels.depthwise.patch_loops import patches
@@ -75,14 +76,14 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes depthwise convolutions of any multiplier, stride and dilation."""
     field = _field_or_why(workload)
-    if isinstance(field, Rejection):
+    if isinstance(field, Diagnostic):
         return field
     data = workload.operands[0]
     if data.dtype == "bfloat16" and bfloat.FEATURE not in core.features:
-        return Rejection(NAME, "the core lacks a feature", bfloat.FEATURE, core.name)
+        return declined(NAME, "the core lacks a feature", bfloat.FEATURE, core.name)
     height, width = workload.operands[1].shape[1:3]
     return Match(f"{data.dtype} depthwise {height} x {width} of {data.shape[3]} channels")
 
@@ -153,11 +154,11 @@ def _in_full(workload: Workload) -> Workload:
     return workload if workload.operands[0].dtype == "float32" else product_float.in_full(workload)
 
 
-def _field_or_why(workload: Workload) -> Field | Rejection:
+def _field_or_why(workload: Workload) -> Field | Diagnostic:
     full, data = workload, workload.operands[0]
     if workload.composite in ("arm.conv2d" + suffix for suffix in product_float.SUFFIXES.values()):
         if workload.output_dtype not in (data.dtype, "float32"):
-            return Rejection(
+            return declined(
                 NAME,
                 "output has another dtype",
                 f"{data.dtype} or float32",
@@ -166,14 +167,14 @@ def _field_or_why(workload: Workload) -> Field | Rejection:
             )
         full = product_float.in_full(workload)
     product = product_float.product_of(full, NAME)
-    if isinstance(product, Rejection):
+    if isinstance(product, Diagnostic):
         return product
     if full.composite != "arm.conv2d":
-        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite, unfit=True)
+        return declined(NAME, "composite is no convolution", "arm.conv2d", workload.composite, unfit=True)
     images, height, width, channels = data.shape
     if product.groups != channels:
         grouped = f"{product.groups} groups of {channels} channels"
-        return Rejection(NAME, "not depthwise", "a group each channel", grouped, unfit=True)
+        return declined(NAME, "not depthwise", "a group each channel", grouped, unfit=True)
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),
@@ -184,7 +185,7 @@ def _field_or_why(workload: Workload) -> Field | Rejection:
     )
     field = field_of(of, LANES, border=BORDER)
     if not isinstance(field, Field):
-        return Rejection(NAME, *field)
+        return declined(NAME, *field)
     late = field.down.kernel > 1 and field.across.kernel >= LOOPED_COLUMNS
     return replace(field, down=replace(field.down, late=late))
 

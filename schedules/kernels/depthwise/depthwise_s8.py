@@ -15,6 +15,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
@@ -22,7 +23,7 @@ from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.reload import reloads
 from schedules.intrinsics.sdot import FEATURE
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.contract import Array, Match
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, requantization, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.accumulators_s8 import anew
@@ -57,7 +58,7 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes small depthwise convolutions with one output a channel, on cores with dotprod."""
     return band_loops.matches(workload, core, NAME, FEATURE)
 

@@ -14,12 +14,13 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pinned, pins
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.contract import Array, Match
 from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
 from schedules.kernels.depthwise import band_loops
 from schedules.kernels.depthwise.band_loops import COLUMN_OVERHEAD, Block, bands, starts_of
@@ -59,7 +60,7 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes small depthwise convolutions with one output a channel, on every core with NEON."""
     return band_loops.matches(workload, core, NAME, "neon")
 

@@ -14,6 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
@@ -22,7 +23,7 @@ from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.pin import pinned, pins
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, cheapest, requantization, scalar
 from schedules.kernels.depthwise.accumulators_s8 import anew, by_channel, finish
 from schedules.kernels.depthwise.axis_steps import Span
@@ -66,16 +67,16 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
     product = product_s8.product_of(workload, NAME)
-    if isinstance(product, Rejection):
+    if isinstance(product, Diagnostic):
         return product if is_depthwise(workload) else replace(product, unfit=True)
     field = _field_or_why(workload, product)
-    if isinstance(field, Rejection):
+    if isinstance(field, Diagnostic):
         return field
     if not core.neon:
-        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+        return declined(NAME, "the core lacks a feature", "neon", core.name)
     height, width = workload.operands[1].shape[1:3]
     return Match(f"int8 depthwise {height} x {width} of {product.data[-1]} channels")
 
@@ -211,11 +212,11 @@ class _Emitter:
         return self.engine.column([loaded[row] for row in inside], self.product.flipped)
 
 
-def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Rejection:
+def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Diagnostic:
     channels = product.data[-1]
     if workload.composite != "arm.conv2d_s8" or product.groups != channels:
         grouped = f"{product.groups} groups of {channels} channels"
-        return Rejection(NAME, "not depthwise", "a group each channel", grouped, unfit=True)
+        return declined(NAME, "not depthwise", "a group each channel", grouped, unfit=True)
     images, height, width, _ = workload.operands[0].shape
     (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
     of = Depthwise(
@@ -227,7 +228,7 @@ def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Reject
         product.columns,
     )
     field = field_of(of, CHANNELS, turned=_is_turned(workload))
-    return field if isinstance(field, Field) else Rejection(NAME, *field)
+    return field if isinstance(field, Field) else declined(NAME, *field)
 
 
 def _is_turned(workload: Workload) -> bool:

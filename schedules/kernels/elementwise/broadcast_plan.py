@@ -5,8 +5,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
-from schedules.kernels.common.contract import Rejection
+from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise import binary_workload
 from schedules.kernels.elementwise.affine_forms import (
     Affine,
@@ -91,7 +92,7 @@ class Plan:
         return of_values(self.stay, self.other) if self.other else of_constant(self.stay, constants[0])
 
 
-def read(workload: Workload) -> Plan | Rejection:
+def read(workload: Workload) -> Plan | Diagnostic:
     """Parse a workload of `BINARY`."""
     if workload.composite not in BINARY:
         return _no(
@@ -122,7 +123,7 @@ def read(workload: Workload) -> Plan | Rejection:
     return plan if plan.form else _without_form(plan)
 
 
-def _without_form(plan: Plan) -> Plan | Rejection:
+def _without_form(plan: Plan) -> Plan | Diagnostic:
     """A plan that is computed step by step, if that is exact."""
     if not isinstance(plan.stay, RescaledStay):
         return plan
@@ -188,5 +189,5 @@ def _padded(shape: Sequence[int], rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(shape)) + tuple(shape)
 
 
-def _no(reason: str, limit: str, actual: str, *, unfit: bool = False) -> Rejection:
-    return Rejection("broadcast_s8", reason, limit, actual, unfit)
+def _no(reason: str, limit: str, actual: str, *, unfit: bool = False) -> Diagnostic:
+    return declined("broadcast_s8", reason, limit, actual, unfit)

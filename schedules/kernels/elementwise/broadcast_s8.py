@@ -16,10 +16,11 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Exact, Form, Linear, form_of
@@ -96,12 +97,12 @@ class Params:
     parallel: bool = False
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes functions of two tensors of which one has the output's shape and the other less, or is a constant."""
     if not core.neon:
-        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+        return declined(NAME, "the core lacks a feature", "neon", core.name)
     plan = read(workload)
-    if isinstance(plan, Rejection):
+    if isinstance(plan, Diagnostic):
         return plan
     form = "affine" if plan.form else type(_other_form(plan)).__name__.lower()
     return Match(f"{plan.stay.op}, {plan.repeats} times a run of {plan.inner}, form {form}")

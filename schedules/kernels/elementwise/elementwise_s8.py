@@ -13,10 +13,11 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.contract import Array, Match, declined
 from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.common.threads import PARALLEL_CYCLES, PARALLEL_TASKS
 from schedules.kernels.elementwise import binary_tile
@@ -56,34 +57,34 @@ class Params:
             raise ValueError(f"unroll {self.unroll} is not positive")
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes functions of two tensors of one shape, and `arm.table_s8`, on cores with NEON."""
     if workload.composite not in (*BINARY, TABLE):
         limit = ", ".join((*BINARY, TABLE))
-        return Rejection(
+        return declined(
             NAME, "composite is no integer elementwise function", limit, workload.composite, unfit=True
         )
     if not core.neon:
-        return Rejection(NAME, "the core lacks a feature", "neon", core.name)
+        return declined(NAME, "the core lacks a feature", "neon", core.name)
     dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
     if not dtypes <= {"int8", "uint8"}:
-        return Rejection(
+        return declined(
             NAME, "a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)), unfit=True
         )
     if math.prod(workload.output_shape) == 0:
-        return Rejection(NAME, "a dimension is 0", "1 or more", str(workload.output_shape))
+        return declined(NAME, "a dimension is 0", "1 or more", str(workload.output_shape))
     tensors = workload.operands[:1] if workload.composite == TABLE else workload.operands
     if any(operand.kind != "input" for operand in tensors):
-        return Rejection(NAME, "an operand is constant", "tensors of run time", "a constant", unfit=True)
+        return declined(NAME, "an operand is constant", "tensors of run time", "a constant", unfit=True)
     elements = math.prod(workload.output_shape)
     if workload.composite == TABLE:
         return Match(f"look-up of {elements} bytes in a table of {table_lookup.SIZE}")
     shapes = [operand.shape for operand in workload.operands]
     if any(shape != workload.output_shape for shape in shapes):
-        return Rejection(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)), unfit=True)
+        return declined(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)), unfit=True)
     what = binary_of(workload)
     if isinstance(what, Rescaled) and not what.exact():
-        return Rejection(NAME, *overflow(what))
+        return declined(NAME, *overflow(what))
     form = type(form_of(what)).__name__.lower()
     return Match(f"{what.op} of {elements} bytes, form {form}")
 

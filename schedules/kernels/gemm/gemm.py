@@ -25,11 +25,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from tvm import ir, tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import bfloat
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import cheapest_by
 from schedules.kernels.gemm.product import Product
 from schedules.tir.emit import kernel_function
@@ -57,7 +58,7 @@ class Unit(ABC, Generic[P, Q]):
     counts_fetching: bool = True
 
     @abstractmethod
-    def products(self, workload: Workload) -> tuple[Q, ...] | Rejection:
+    def products(self, workload: Workload) -> tuple[Q, ...] | Diagnostic:
         """Return the matrix products of a workload, one per phase of a transposed convolution, or a rejection."""
 
     @abstractmethod
@@ -144,13 +145,13 @@ class Gemm(ABC, Generic[P, Q]):
     def __init__(self, unit: Unit[P, Q]) -> None:
         self.unit = unit
 
-    def matches(self, workload: Workload, core: Core) -> Match | Rejection:
+    def matches(self, workload: Workload, core: Core) -> Match | Diagnostic:
         """Accept products with constant weights, of the unit's dtypes, on cores with its instruction."""
         products = self.unit.products(workload)
-        if isinstance(products, Rejection):
+        if isinstance(products, Diagnostic):
             return products
         if not self.unit.has(core):
-            return Rejection(self.unit.name, "the core lacks a feature", self.unit.feature, core.name)
+            return declined(self.unit.name, "the core lacks a feature", self.unit.feature, core.name)
         return Match(f"{self.unit.describe(workload)} {', '.join(str(product) for product in products)}")
 
     def default(self, workload: Workload, core: Core) -> P:

@@ -13,6 +13,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import bfloat
@@ -20,7 +21,7 @@ from schedules.intrinsics.bfloat import FEATURE, LANES
 from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.mmla import BLOCK
 from schedules.kernels.common import tiling
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, Cost, arithmetic, scalar
 from schedules.kernels.epilogues import epilogue_half
 from schedules.kernels.gemm.by_rows import (
@@ -75,9 +76,9 @@ class Params:
 class _Bfmmla(RowUnit[Params, Product]):
     name, feature, tie = NAME, FEATURE, TIE
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Rejection:
+    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
         product = half_product_of(workload, NAME, "bfloat16")
-        return product if isinstance(product, Rejection) else (product,)
+        return product if isinstance(product, Diagnostic) else (product,)
 
     def describe(self, workload: Workload) -> str:
         return "bfloat16 product"

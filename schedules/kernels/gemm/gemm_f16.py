@@ -14,11 +14,12 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.fmla_f16 import FEATURE, LANES, WIDENING_FEATURE
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array
 from schedules.kernels.gemm import widen_s8
 from schedules.kernels.gemm.by_panels import (
     BeginTask,
@@ -81,12 +82,12 @@ class _Float16(PanelUnit[Params]):
     name, feature, dtype, lanes = NAME, FEATURE, "float16", LANES
     counts_fetching = False
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Rejection:
+    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
         if workload.composite == WEIGHT_ONLY:
             product = weight_only_product_of(workload, NAME, "float16")
         else:
             product = half_product_of(workload, NAME, "float16")
-        return product if isinstance(product, Rejection) else (product,)
+        return product if isinstance(product, Diagnostic) else (product,)
 
     def describe(self, workload: Workload) -> str:
         return f"float16 product{' of int8 weights' if workload.composite == WEIGHT_ONLY else ''}"

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from tvm import ir, tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import sve
 from schedules.intrinsics.fmla import LANES
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import activation_f32, epilogue_f32
 from schedules.kernels.gemm import k_blocking
 from schedules.kernels.gemm.by_panels import (
@@ -98,7 +99,7 @@ class FmlaUnit(PanelUnit[P]):
 class _Float32(FmlaUnit[Params]):
     name = NAME
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Rejection:
+    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
         return products_of(workload, NAME)
 
     def describe(self, workload: Workload) -> str:

@@ -14,11 +14,12 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import sve
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.epilogues import row_scales
 from schedules.kernels.epilogues.requantize import Form, requantize16
@@ -111,7 +112,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         """Return the scope of intrinsics that constrain LLVM's instruction order and registers."""
         return nullcontext()
 
-    def products(self, workload: Workload) -> tuple[IntegerProduct, ...] | Rejection:
+    def products(self, workload: Workload) -> tuple[IntegerProduct, ...] | Diagnostic:
         """Return the integer products of a convolution or linear layer, or why there are none."""
         return product_s8.products_of(workload, self.name)
 
@@ -126,7 +127,7 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
     def tiles(self, workload: Workload, core: Core) -> Sequence[C]:
         """Return the register tiles; SVE stores a tail of columns that would take NEON several stores."""
         products = self.products(workload)
-        assert not isinstance(products, Rejection)
+        assert not isinstance(products, Diagnostic)
         product = max(products, key=lambda product: product.macs)
 
         def stores(params: C) -> int:

@@ -14,10 +14,11 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.fmla import LANES
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm import gemm_f32, widen_s8
 from schedules.kernels.gemm.by_panels import (
@@ -59,9 +60,9 @@ class _Int8Weights(gemm_f32.FmlaUnit[Params]):
         assert isinstance(tile, gemm_f32.Params)
         return Params(tile)
 
-    def products(self, workload: Workload) -> tuple[Product, ...] | Rejection:
+    def products(self, workload: Workload) -> tuple[Product, ...] | Diagnostic:
         product = weight_only_product_of(workload, NAME, "float32")
-        return product if isinstance(product, Rejection) else (product,)
+        return product if isinstance(product, Diagnostic) else (product,)
 
     def describe(self, workload: Workload) -> str:
         return "float32 product of int8 weights"

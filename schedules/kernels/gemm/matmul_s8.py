@@ -20,11 +20,12 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common import threads, tiling
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, MAGIC_BITS, requantize16
 from schedules.kernels.gemm import panel_tile_s8, run_time_product_s8
@@ -78,13 +79,13 @@ class Params:
         return self.column_vectors * UNITS[self.unit].lines
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Accept products of two 8-bit run-time tensors, on cores with NEON."""
     product = run_time_product_s8.product_of(workload, NAME)
-    if isinstance(product, Rejection):
+    if isinstance(product, Diagnostic):
         return product
     if not units_of(core):
-        return Rejection(
+        return declined(
             NAME, "the core lacks a feature", " or ".join(u.feature for u in UNITS.values()), core.name
         )
     return Match(

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Pad, Workload
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product import (
     Misfit,
@@ -44,7 +45,7 @@ SCALE = "scale"
 """Its step that multiplies by the weights' scale."""
 
 
-def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Rejection:
+def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Diagnostic:
     """Parse a float32 workload of `COMPOSITES`, or a transposed convolution, which is several products.
 
     Args:
@@ -53,15 +54,15 @@ def products_of(workload: Workload, kernel: str) -> tuple[Product, ...] | Reject
     """
     if workload.composite != TRANSPOSED:
         product = product_of(workload, kernel)
-        return product if isinstance(product, Rejection) else (product,)
+        return product if isinstance(product, Diagnostic) else (product,)
     misfit = _misfit(workload)
     if misfit is not None:
-        return Rejection(kernel, *misfit)
+        return declined(kernel, *misfit)
     found = transposed_convolution(workload, 0)
-    return found if isinstance(found[0], Product) else Rejection(kernel, *found)
+    return found if isinstance(found[0], Product) else declined(kernel, *found)
 
 
-def product_of(workload: Workload, kernel: str) -> Product | Rejection:
+def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     """Parse a float32 workload of `COMPOSITES`.
 
     Args:
@@ -69,22 +70,22 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         kernel: Who asks, for the rejection.
     """
     if workload.composite not in COMPOSITES:
-        return Rejection(
+        return declined(
             kernel, "composite is no float32 product", " or ".join(COMPOSITES), workload.composite, unfit=True
         )
     misfit = _misfit(workload)
     if misfit is not None:
-        return Rejection(kernel, *misfit)
+        return declined(kernel, *misfit)
     if workload.composite == CONV2D:
         border = Convolution.of(workload).padding
         return convolution(workload, Pad.spatial(border, 0) if any(border) else None)
     rank = len(workload.operands[1].shape)
     if rank != 2:
-        return Rejection(kernel, "B is batched", "2 dimensions", f"{rank} dimensions")
+        return declined(kernel, "B is batched", "2 dimensions", f"{rank} dimensions")
     return linear(workload)
 
 
-def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Rejection:
+def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Diagnostic:
     """Parse a linear layer or convolution with constant weights, whose operands have one 16-bit dtype.
 
     Args:
@@ -94,34 +95,34 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Rej
     """
     composites = [name + SUFFIXES[half] for name in COMPOSITES]
     if workload.composite not in composites:
-        return Rejection(
+        return declined(
             kernel, f"composite is no {half} product", " or ".join(composites), workload.composite, unfit=True
         )
     dtypes = {operand.dtype for operand in workload.operands}
     if dtypes != {half}:
-        return Rejection(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)), unfit=True)
+        return declined(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)), unfit=True)
     if workload.output_dtype not in (half, "float32"):
-        return Rejection(
+        return declined(
             kernel, "output has another dtype", f"{half} or float32", workload.output_dtype, unfit=True
         )
     product = product_of(in_full(workload), kernel)
     if isinstance(product, Product) and product.groups > 1 and product.columns < LEAST_COLUMNS:
         reason = "a group has fewer columns than a vector has lanes"
-        return Rejection(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
+        return declined(kernel, reason, f"{LEAST_COLUMNS} or more", str(product.columns))
     return product
 
 
-def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Product | Rejection:
+def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Product | Diagnostic:
     """Parse a linear layer of int8 weights and data of the given dtype."""
     if workload.composite != WEIGHT_ONLY:
-        return Rejection(
+        return declined(
             kernel, "composite is no product of int8 weights", WEIGHT_ONLY, workload.composite, unfit=True
         )
     dtypes = [operand.dtype for operand in workload.operands]
     if dtypes != [data, "int8"]:
-        return Rejection(kernel, "dtype is another", f"{data}, int8", ", ".join(dtypes), unfit=True)
+        return declined(kernel, "dtype is another", f"{data}, int8", ", ".join(dtypes), unfit=True)
     if workload.output_dtype not in (data, "float32"):
-        return Rejection(
+        return declined(
             kernel, "output has another dtype", f"{data} or float32", workload.output_dtype, unfit=True
         )
     return product_of(in_full(workload), kernel)

@@ -14,9 +14,10 @@ from functools import lru_cache
 import numpy as np
 from tvm import ir, tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution, encoded
 from schedules.composites.workload import Pad, Workload
-from schedules.kernels.common.contract import Array, Rejection
+from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
@@ -99,7 +100,7 @@ class IntegerProduct(Product):
 
 
 @lru_cache(1024)  # each tile's estimate reads its workload
-def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] | Rejection:
+def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] | Diagnostic:
     """Parse a workload of `COMPOSITES`, with its residual; a transposed convolution is several products.
 
     Args:
@@ -111,30 +112,30 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
         return _with_residual(workload, *parts, kernel)
     if workload.composite != TRANSPOSED:
         product = product_of(workload, kernel)
-        return product if isinstance(product, Rejection) else (product,)
+        return product if isinstance(product, Diagnostic) else (product,)
     misfit = misfit_of(workload)
     if misfit is not None:
-        return Rejection(kernel, *misfit)
+        return declined(kernel, *misfit)
     # With the border that stands for 0, the zero point's share is the same for all outputs of a phase.
     found = transposed_convolution(workload, int(dict(workload.attributes)["x_zero"]))
     if not isinstance(found[0], Product):
-        return Rejection(kernel, *found)
+        return declined(kernel, *found)
     return tuple(_requantized(workload, each) for each in found)
 
 
 def _with_residual(
     workload: Workload, alone: Workload, total: Workload, kernel: str
-) -> tuple[IntegerProduct, ...] | Rejection:
+) -> tuple[IntegerProduct, ...] | Diagnostic:
     products = products_of(alone, kernel)
-    if isinstance(products, Rejection):
+    if isinstance(products, Diagnostic):
         return products
     residual = residual_s8.residual_of(workload, total)
     if not isinstance(residual, Residual):
-        return Rejection(kernel, *residual)
+        return declined(kernel, *residual)
     return tuple(replace(product, residual=residual) for product in products)
 
 
-def product_of(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
+def product_of(workload: Workload, kernel: str) -> IntegerProduct | Diagnostic:
     """Parse a workload of `COMPOSITES`.
 
     Args:
@@ -144,12 +145,12 @@ def product_of(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
     if workload.composite == DYNAMIC:
         return _dynamic(workload, kernel)
     if workload.composite not in COMPOSITES:
-        return Rejection(
+        return declined(
             kernel, "composite is no integer product", " or ".join(COMPOSITES), workload.composite, unfit=True
         )
     misfit = misfit_of(workload)
     if misfit is not None:
-        return Rejection(kernel, *misfit)
+        return declined(kernel, *misfit)
     if workload.composite == LINEAR:
         return _requantized(workload, linear(workload))
     border = Convolution.of(workload).padding
@@ -165,10 +166,10 @@ def _requantized(workload: Workload, product: Product) -> IntegerProduct:
     return _of_data(workload, product, to, form, fused=fused and not product.kernels)
 
 
-def _dynamic(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
+def _dynamic(workload: Workload, kernel: str) -> IntegerProduct | Diagnostic:
     misfit = row_scales.misfit(workload)
     if misfit is not None:
-        return Rejection(kernel, *misfit)
+        return declined(kernel, *misfit)
     scales = row_scales.read(workload, FLIP * (workload.operands[0].dtype == "uint8"))
     return replace(_of_data(workload, linear(workload), NOT_REQUANTIZED, "none"), dynamic=scales)
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, tirx
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
-from schedules.kernels.common.contract import Rejection
+from schedules.kernels.common.contract import declined
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import Form, Requantization
 from schedules.kernels.gemm.packed_panels_s8 import Lines
@@ -59,7 +60,7 @@ def offsets(index: ir.Expr, product: Product) -> tuple[ir.Expr, ir.Expr]:
     return found[0], found[1]
 
 
-def product_of(workload: Workload, kernel: str) -> Product | Rejection:
+def product_of(workload: Workload, kernel: str) -> Product | Diagnostic:
     """Parse a workload of `COMPOSITE`.
 
     Args:
@@ -67,35 +68,35 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         kernel: Who asks, for the rejection.
     """
     if workload.composite != COMPOSITE:
-        return Rejection(
+        return declined(
             kernel, "composite is no product of run time", COMPOSITE, workload.composite, unfit=True
         )
     requantize = workload.step("requantize")
     dtypes = [operand.dtype for operand in workload.operands]
     if not set(dtypes) <= {"int8", "uint8"}:
-        return Rejection(kernel, "operands are not of 8 bits", "int8 or uint8", ", ".join(dtypes), unfit=True)
+        return declined(kernel, "operands are not of 8 bits", "int8 or uint8", ", ".join(dtypes), unfit=True)
     if any(operand.kind == "constant" for operand in workload.operands):
-        return Rejection(kernel, "an operand is a constant", "inputs", "constant", unfit=True)
+        return declined(kernel, "an operand is a constant", "inputs", "constant", unfit=True)
     misfit = requantize_step.misfit(workload)
     if misfit is not None:
-        return Rejection(kernel, *misfit)
+        return declined(kernel, *misfit)
     if requantize is None or requantize.operand is None or math.prod(requantize.operand.shape) != 1:
-        return Rejection(
+        return declined(
             kernel, "accumulators are not requantised per tensor", "one multiplier", str(requantize)
         )
     unknown = [step.name for step in workload.epilogue if step.name != "requantize"]
     if unknown:
-        return Rejection(kernel, "a step has no implementation", "requantize", ", ".join(unknown))
+        return declined(kernel, "a step has no implementation", "requantize", ", ".join(unknown))
     a, b = workload.operands
     if 0 in (*a.seen, *b.seen):
-        return Rejection(kernel, "a dimension is 0", "1 or more", f"{a.seen}, {b.seen}")
+        return declined(kernel, "a dimension is 0", "1 or more", f"{a.seen}, {b.seen}")
     lead = np.broadcast_shapes(a.seen[:-2], b.seen[:-2])
     zeros = [int(dict(workload.attributes)[name]) for name in ("a_zero", "b_zero")]
     za, zb = (zero - FLIP * (x.dtype == "uint8") for zero, x in zip(zeros, (a, b), strict=True))
     lines = (_lines(a, (-2, -1), zb), _lines(b, (-1, -2), za))
     scattered = next((x for x, line in zip((a, b), lines, strict=True) if 1 not in (line.line, line.k)), None)
     if scattered is not None:
-        return Rejection(kernel, "neither rows nor columns are contiguous", "1 of 2", str(scattered.axes))
+        return declined(kernel, "neither rows nor columns are contiguous", "1 of 2", str(scattered.axes))
     to, form = requantize_step.quantization(workload)
     return Product(
         lead=lead,

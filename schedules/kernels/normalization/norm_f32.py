@@ -20,6 +20,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import is_false, numbers
 from schedules.composites.workload import Workload
 from schedules.cores import Core
@@ -27,7 +28,7 @@ from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.narrow import fma
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common import float_data, threads, tiling
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import arithmetic, scalar
 from schedules.kernels.rowwise import row_kernel, row_vectors
 from schedules.tir.emit import kernel_function, load
@@ -71,7 +72,7 @@ class Rows:
     epsilon: float
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes norms of float32 or float16 data over the last axes."""
     what = float_data.named(COMPOSITES.get(workload.composite, ""), workload)
     return row_kernel.matched(NAME, core, _read(workload), what)
@@ -180,17 +181,17 @@ def _rows(workload: Workload) -> Rows:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> Rows | Rejection:
+def _read(workload: Workload) -> Rows | Diagnostic:
     refusal = row_kernel.refused(workload, NAME, "norm of floats", COMPOSITES, float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape, attributes = workload.operands[0].shape, dict(workload.attributes)
     if any(is_false(attributes, name) for name in ("center", "scale")):
-        return Rejection(NAME, "gamma or beta is left out", "both", "one")
+        return declined(NAME, "gamma or beta is left out", "both", "one")
     axes = sorted(axis % len(shape) for axis in numbers(attributes, "axes"))
     last = list(range(len(shape) - len(axes), len(shape)))
     if axes != last:
-        return Rejection(NAME, "not over the last axes", str(last), str(axes))
+        return declined(NAME, "not over the last axes", str(last), str(axes))
     return Rows(
         count=math.prod(shape[: last[0]]),
         length=math.prod(shape[last[0] :]),

@@ -14,6 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, sqadd16, sqxtn16
@@ -21,7 +22,7 @@ from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.kernels.common import threads, tiling
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import VECTOR, arithmetic, scalar
 from schedules.kernels.epilogues.accumulator_bounds import RANGES
 from schedules.kernels.rowwise import row_kernel, row_vectors
@@ -125,7 +126,7 @@ class Rows:
     zero_point: int
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes norms of 8-bit data over the last axes."""
     return row_kernel.matched(NAME, core, _read(workload), COMPOSITES.get(workload.composite, ""))
 
@@ -242,7 +243,7 @@ def _rows(workload: Workload) -> Rows:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> Rows | Rejection:
+def _read(workload: Workload) -> Rows | Diagnostic:
     refusal = row_kernel.refused(workload, NAME, "norm of integers", COMPOSITES, RANGES)
     if refusal is not None:
         return refusal
@@ -250,7 +251,7 @@ def _read(workload: Workload) -> Rows | Rejection:
     inner = len(x.shape) - int(attributes["axes"])
     length = math.prod(x.shape[inner:])
     if length > LONGEST:
-        return Rejection(NAME, "rows are too long for sums of 32 bits", str(LONGEST), str(length))
+        return declined(NAME, "rows are too long for sums of 32 bits", str(LONGEST), str(length))
     return Rows(
         count=math.prod(x.shape[:inner]),
         length=length,

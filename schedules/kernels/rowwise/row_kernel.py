@@ -5,10 +5,11 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.kernels.common import threads
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match, declined
 
 Params = TypeVar("Params", bound=Any)
 
@@ -25,7 +26,7 @@ class Rows(Protocol):
         """Elements of a row."""
 
 
-def matched(kernel: str, core: Core, rows: Rows | Rejection, what: str) -> Match | Rejection:
+def matched(kernel: str, core: Core, rows: Rows | Diagnostic, what: str) -> Match | Diagnostic:
     """Return a kernel's answer for rows that were parsed, or for the rejection in their place.
 
     Args:
@@ -35,15 +36,15 @@ def matched(kernel: str, core: Core, rows: Rows | Rejection, what: str) -> Match
         what: Is computed of them.
     """
     if not core.neon:
-        return Rejection(kernel, "the core lacks a feature", "neon", core.name)
-    if isinstance(rows, Rejection):
+        return declined(kernel, "the core lacks a feature", "neon", core.name)
+    if isinstance(rows, Diagnostic):
         return rows
     return Match(f"{what} of {rows.count} rows of {rows.length}")
 
 
 def refused(
     workload: Workload, kernel: str, what: str, composites: Collection[str], dtypes: Collection[str]
-) -> Rejection | None:
+) -> Diagnostic | None:
     """Return why a row-by-row kernel does not take a workload, or None.
 
     Args:
@@ -54,15 +55,15 @@ def refused(
         dtypes: Of data and result.
     """
     if workload.composite not in composites:
-        return Rejection(
+        return declined(
             kernel, f"composite is no {what}", ", ".join(composites), workload.composite, unfit=True
         )
     x, output = workload.operands[0], workload.output_dtype
     if not {x.dtype, output} <= set(dtypes):
         reason = "data or result have another dtype"
-        return Rejection(kernel, reason, " or ".join(dtypes), f"{x.dtype}, {output}", unfit=True)
+        return declined(kernel, reason, " or ".join(dtypes), f"{x.dtype}, {output}", unfit=True)
     if 0 in x.shape:
-        return Rejection(kernel, "a dimension is 0", "1 or more", str(x.shape))
+        return declined(kernel, "a dimension is 0", "1 or more", str(x.shape))
     return None
 
 

@@ -7,6 +7,8 @@ distance from the greatest value, the error relative to a share is at most
 
     d eps + 2 ERROR + (length / 16 + 11) eps
 
+from schedules.kernels.common.contract import declined
+from diagnostics import Diagnostic
 from the difference, the power and the sum's powers, and the roundings of sum, reciprocal and product.
 """
 
@@ -17,13 +19,14 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies, float_data, threads, tiling
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import scalar
 from schedules.kernels.rowwise import row_kernel, row_vectors
 from schedules.kernels.softmax import exponentials_f32
@@ -67,7 +70,7 @@ class Rows:
     length: int
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes softmax of float32 or float16 data along the last axis."""
     return row_kernel.matched(NAME, core, _read(workload), float_data.named("softmax", workload))
 
@@ -142,12 +145,12 @@ def _rows(workload: Workload) -> Rows:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> Rows | Rejection:
+def _read(workload: Workload) -> Rows | Diagnostic:
     refusal = row_kernel.refused(workload, NAME, "softmax of floats", (COMPOSITE,), float_data.DTYPES)
     if refusal is not None:
         return refusal
     shape = workload.operands[0].shape
     last, axis = len(shape) - 1, int(dict(workload.attributes)["axis"]) % len(shape)
     if axis != last:
-        return Rejection(NAME, "not along the last axis", str(last), str(axis))
+        return declined(NAME, "not along the last axis", str(last), str(axis))
     return Rows(math.prod(shape[:-1]), shape[-1])

@@ -16,11 +16,12 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics import sve
 from schedules.kernels.common import copies, tiling
-from schedules.kernels.common.contract import Array, Match, Rejection, taken
+from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import VECTOR
 from schedules.kernels.common.threads import each
 from schedules.kernels.epilogues import tosa_rescale
@@ -185,7 +186,7 @@ class Rows:
     zero_point: int
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes softmax of 8-bit data along the last axis."""
     return row_kernel.matched(NAME, core, _read(workload), "softmax")
 
@@ -272,7 +273,7 @@ def _rows(workload: Workload) -> Rows:
     return taken(_read(workload), workload)
 
 
-def _read(workload: Workload) -> Rows | Rejection:
+def _read(workload: Workload) -> Rows | Diagnostic:
     composites = (COMPOSITE, RESCALED)
     refusal = row_kernel.refused(workload, NAME, "softmax of integers", composites, RANGES)
     if refusal is not None:
@@ -281,13 +282,13 @@ def _read(workload: Workload) -> Rows | Rejection:
     attributes = dict(workload.attributes)
     axis, last = int(attributes["axis"]), len(x.shape) - 1
     if axis != last:
-        return Rejection(NAME, "not along the last axis", str(last), str(axis))
+        return declined(NAME, "not along the last axis", str(last), str(axis))
     scale: float | Scale
     if workload.composite == RESCALED:
         scale = Scale(int(attributes["y_multiplier"]), int(attributes["y_shift"]))
         if not tosa_rescale.exact(scale.shift, quotient_tosa.BITS):
             least = f"{quotient_tosa.BITS} or more"
-            return Rejection(NAME, "a RESCALE of that shift may overflow", least, str(scale.shift))
+            return declined(NAME, "a RESCALE of that shift may overflow", least, str(scale.shift))
     else:
         scale = float(np.float32(attributes["y_scale"]))
     return Rows(

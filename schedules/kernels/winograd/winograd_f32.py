@@ -30,13 +30,14 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
 from schedules.kernels.common import copies
-from schedules.kernels.common.contract import Array, Match, Rejection
+from schedules.kernels.common.contract import Array, Match, declined
 from schedules.kernels.common.cost_model import cheapest_by
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.epilogues import epilogue_f32
@@ -65,13 +66,13 @@ LEAST_TILES = 8
 """Of a block that is cut to that: a weight takes a cycle of two pipes of four lanes, and half a one to read."""
 
 
-def matches(workload: Workload, core: Core) -> Match | Rejection:
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
     """Takes `arm.conv2d` in float32 with constant weights, 3 x 3, stride 1, channels in fours."""
     product = product_float.product_of(workload, NAME)
-    if isinstance(product, Rejection):
+    if isinstance(product, Diagnostic):
         return product
     if workload.composite != "arm.conv2d":
-        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite, unfit=True)
+        return declined(NAME, "composite is no convolution", "arm.conv2d", workload.composite, unfit=True)
     w = workload.operands[1].shape
     for what, limit, actual in (
         ("kernel", (TAPS, TAPS), w[1:3]),
@@ -80,9 +81,9 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
         ("groups", 1, product.groups),
     ):
         if limit != actual:
-            return Rejection(NAME, f"{what} of another size", str(limit), str(actual), unfit=True)
+            return declined(NAME, f"{what} of another size", str(limit), str(actual), unfit=True)
     if w[0] % LANES or w[3] % LANES:
-        return Rejection(NAME, "channels are not in fours", f"multiples of {LANES}", f"{w[3]} to {w[0]}")
+        return declined(NAME, "channels are not in fours", f"multiples of {LANES}", f"{w[3]} to {w[0]}")
     return Match(f"float32 3 x 3 of {w[3]} to {w[0]} channels")
 
 

@@ -34,7 +34,7 @@ def test_where_a_rule_applied_and_where_it_was_rejected() -> None:
     (rejected,) = report.rejected
     assert rejected.nodes == ("/conv2", "/norm2")
     assert rejected.reason == "/conv2 is also needed by /skip"
-    assert rejected.cost == "504 elements computed twice"
+    assert rejected.hint == "504 elements would be computed twice"
     assert report.definition.startswith("BatchNorm after a convolution")
     assert "Quantised:" in report.definition
 
@@ -135,7 +135,7 @@ def test_matmuls_are_combined_where_the_estimate_says_so(columns: int, combined:
         (rejected,) = report.rejected
         assert (rejected.nodes, rejected.reason) == (nodes, "takes more cycles than apart")
         assert int(rejected.actual) > int(rejected.limit)
-        assert "of its split" in rejected.cost
+        assert "of its split" in rejected.hint
 
 
 def _parallel(columns: int) -> onnx.ModelProto:

@@ -196,7 +196,7 @@ def test_a_budget_of_sram_is_aimed_at_and_held():
     for budget in (peak, peak - 1):
         held = model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True, sram_budget=budget)))
         assert _sram(held) <= budget
-    with pytest.raises(ModelError, match="exceeds sram_budget 16 ") as error:
+    with pytest.raises(ModelError, match="exceeds --sram-budget 16 ") as error:
         model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True, sram_budget=16)))
     _, *layers = str(error.value).splitlines()
     assert any(node in layer for layer in layers for node in model.model.nodes)

@@ -11,8 +11,8 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.package import REPORT_JSON, REPORT_TEXT
 from arm_ext.report.page import render
-from arm_ext.report.report import FloatCall, build_report, report_schema
-from relay_passes import RemainingFloat
+from arm_ext.report.report import build_report, report_schema
+from diagnostics import Diagnostic
 from tests.arm_ext.models import mlp, model
 from tests.board.qdq_models import QdqModel
 
@@ -38,7 +38,7 @@ def test_integer_model_is_said_to_be_one(tmp_path: Path):
 
 def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
     result = arm_ext.compile(with_log_softmax(), output=tmp_path / "p")
-    assert [(c.sources, c.operator) for c in result.report.left_float] == [(("Norm",), "nn.log_softmax")]
+    assert [(c.nodes, c.operator) for c in result.report.left_float] == [(("Norm",), "nn.log_softmax")]
     nodes = {node.source: node.numerics for node in result.report.nodes}
     assert (nodes["Norm"], nodes["Gate"]) == ("float", "qdq")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
@@ -86,17 +86,16 @@ def test_what_keeps_its_layout_stands_in_the_report(tmp_path: Path):
     inputs = {"x": [1, 3, 9, 7], "w": [8, 3, 3, 3]}
     result = arm_ext.compile(model(nodes, inputs, ["y"]), output=tmp_path / "p")
     (kept,) = result.report.kept_layout
-    assert (kept.sources, kept.operator) == (("conv",), "nn.conv2d")
+    assert (kept.nodes, kept.operator) == (("conv",), "nn.conv2d")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
     _, left = text.split("Laid out or copied (1):\n")
     assert "conv nn.conv2d keeps the model's layout: " + kept.reason in " ".join(left.split())
 
 
-def test_record_of_a_float_call_names_limit_and_actual():
-    call = FloatCall.of(
-        RemainingFloat(("up",), "image.resize2d", "it interpolates", "nearest_neighbor", "linear")
+def test_a_comparison_names_limit_and_actual():
+    call = Diagnostic(
+        "it interpolates", "nearest_neighbor", "linear", nodes=("up",), operator="image.resize2d"
     )
-    assert call.why() == "it interpolates: linear (limit nearest_neighbor)"
-    assert FloatCall.of(RemainingFloat(("n",), "nn.layer_norm", "none")).why() == "none"
+    assert call.why() == "it interpolates (limit nearest_neighbor, actual linear)"
     report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
     assert "Stayed in float, though the model quantises (2):\n" in render(report)

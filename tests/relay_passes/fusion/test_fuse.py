@@ -11,13 +11,13 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.script import relax as R
 
+from diagnostics import Diagnostic
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.fusion.fuse import fuse
 from relay_passes.ir.sources import bindings_of, function_sources, sources_of
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.rewriter.recording import recording
-from relay_passes.rewriter.rule import Rejection
 from tests.relay_passes.graphs import GRAPHS, Net, inputs_of, operators, run, tensor, transformer_block
 
 
@@ -241,7 +241,7 @@ def test_the_same_input_gives_the_same_text() -> None:
     assert set(_composites(first)) == {"arm_linear_fc1", "arm_linear_fc2"}
 
 
-def explain_fuse(mod: tvm.IRModule, vocabulary: Sequence[Spec]) -> list[Rejection]:
+def explain_fuse(mod: tvm.IRModule, vocabulary: Sequence[Spec]) -> list[Diagnostic]:
     """Why each composite takes in no more, and why each other anchor is none."""
     with recording() as record:
         fuse(mod, vocabulary)

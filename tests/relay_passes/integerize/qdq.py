@@ -11,7 +11,8 @@ from tvm import relax
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
-from relay_passes.integerize import RemainingFloat, integerize
+from diagnostics import Diagnostic
+from relay_passes.integerize import integerize
 from relay_passes.ir.sources import bindings_of, unnamed_calls
 from relay_passes.ir.verify import verify
 from schedules.numerics.qdq import NUMERICS
@@ -77,7 +78,7 @@ def qdq(body: Body, inputs: Sequence[Input], y: Per | None) -> tvm.IRModule:
     return graph.module(params, whole)
 
 
-def made_integer(mod: tvm.IRModule) -> tuple[tvm.IRModule, tuple[RemainingFloat, ...]]:
+def made_integer(mod: tvm.IRModule) -> tuple[tvm.IRModule, tuple[Diagnostic, ...]]:
     """The module after the pass, verified."""
     out, left = integerize(mod, NUMERICS)
     verify(out, after="integerize")
@@ -115,7 +116,7 @@ def computed(body: Body, inputs: Sequence[Input], y: Per | None) -> tuple[Array,
     return output, values
 
 
-def refused(body: Body, inputs: Sequence[Input], y: Per | None) -> tuple[RemainingFloat, ...]:
+def refused(body: Body, inputs: Sequence[Input], y: Per | None) -> tuple[Diagnostic, ...]:
     """What stays float; the module must still compute the same as before."""
     before = qdq(body, inputs, y)
     mod, left = made_integer(before)

@@ -6,9 +6,10 @@ import pytest
 from tvm import relax
 from tvm.relax import op
 
+from diagnostics import Diagnostic
 from relay_passes.integerize.choices import compared, is_choice
 from relay_passes.integerize.context import Context, operator
-from relay_passes.integerize.values import Quantized, Refusal
+from relay_passes.integerize.values import Quantized
 from schedules.numerics.qdq import NUMERICS, requantize
 from tests.relay_passes.integerize.qdq import Array, Body, Input, computed
 from tests.schedules.numerics.routines import ODD_POWER, Per
@@ -52,7 +53,7 @@ def test_a_comparison_with_a_number_is_that_of_real_numbers(name: str, number: f
             call = getattr(op, swap.get(name, name))(relax.const(number), x)
         found = compared(context, call)
         if expected.all() or not expected.any():
-            assert found == Refusal("it is the same for every input")
+            assert found == Diagnostic.of("it is the same for every input")
         else:
             np.testing.assert_array_equal(truths(found), expected)
 
@@ -67,7 +68,7 @@ def test_tensors_that_are_quantised_alike_compare_as_integers():
 def test_tensors_that_are_quantised_differently_do_not():
     context, (x, y) = context_of(SCALE, 0.09)
     found = compared(context, op.less(x, y))
-    assert isinstance(found, Refusal)
+    assert isinstance(found, Diagnostic)
     assert found.reason == "its operands are quantised differently"
     assert (found.limit, found.actual) == (
         "int8, scale 0.07, zero point -5", "int8, scale 0.09, zero point -5",

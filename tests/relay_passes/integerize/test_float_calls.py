@@ -5,21 +5,11 @@ from tvm import relax
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
-from relay_passes.integerize import RemainingFloat
 from tests.relay_passes.integerize.qdq import Body, Graph, Input, made_integer, qdq
 from tests.schedules.numerics.routines import DECIMAL, WIDE, Per
 
 Y = Per(2.0**-3, -5, "int8")
 W = np.ones((9, 7), np.int8)
-
-
-def test_record_reads_as_a_sentence():
-    left = RemainingFloat(("a", "b"), "nn.pad", "its value is too large", 7, 9)
-    assert str(left) == "a, b: nn.pad: its value is too large (limit 7, actual 9)"
-    assert (
-        str(RemainingFloat(("a",), "sin", "its result is not quantised"))
-        == "a: sin: its result is not quantised"
-    )
 
 
 def test_each_call_has_its_own_reason():

@@ -6,8 +6,8 @@ import pytest
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
+from diagnostics import Diagnostic
 from relay_passes.integerize import integerize
-from relay_passes.integerize.values import RemainingFloat
 from schedules.numerics.qdq.table import look_up, table
 from schedules.numerics.tosa import NUMERICS
 from schedules.numerics.tosa.resize import axis_of, resize
@@ -60,7 +60,7 @@ def test_moves_pass_the_quantize_on():
     np.testing.assert_array_equal(actual, bilinear(q).transpose(0, 2, 3, 1))
 
 
-def left_of_tosa(body: Body, x: Per) -> tuple[RemainingFloat, ...]:
+def left_of_tosa(body: Body, x: Per) -> tuple[Diagnostic, ...]:
     return integerize(qdq(body, [Input(SHAPE, x)], x), NUMERICS)[1]
 
 

@@ -6,11 +6,11 @@ import pytest
 import tvm_ffi
 from tvm import IRModule, relax
 
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import with_source
 from relay_passes.lengths.bounded_main import at_length
 from relay_passes.lengths.growing_constants import slice_growing
 from relay_passes.lengths.merge_lengths import Form, form_of, unite
-from relay_passes.rewriter.rule import Rejection
 
 LENGTHS = (40, 39, 26)
 
@@ -53,14 +53,14 @@ def test_united_module_is_each_of_them_for_its_length():
 def test_what_differs_otherwise_is_refused_by_node():
     modules = [module(length, scale=1 / length) for length in LENGTHS]
     found = unite(modules, LENGTHS, "n")
-    assert isinstance(found, Rejection)
-    assert found == Rejection("a constant is another one for another length", ("scale",))
+    assert isinstance(found, Diagnostic)
+    assert found == Diagnostic.of("a constant is another one for another length", nodes=("scale",))
 
 
 def test_constants_that_grow_become_a_beginning():
     whole = np.arange(40 * 6, dtype=np.float32).reshape(40, 6)
     modules = {length: module(length, constant=whole[:length]) for length in LENGTHS}
-    assert isinstance(unite(list(modules.values()), LENGTHS, "n"), Rejection)
+    assert isinstance(unite(list(modules.values()), LENGTHS, "n"), Diagnostic)
     united = unite(list(slice_growing(modules).values()), LENGTHS, "n")
     assert isinstance(united, IRModule)
     assert "strided_slice" in united.script()
@@ -70,4 +70,4 @@ def test_constants_that_only_differ_stay():
     modules = {
         length: module(length, constant=np.full((length, 6), length, np.float32)) for length in LENGTHS
     }
-    assert isinstance(unite(list(slice_growing(modules).values()), LENGTHS, "n"), Rejection)
+    assert isinstance(unite(list(slice_growing(modules).values()), LENGTHS, "n"), Diagnostic)

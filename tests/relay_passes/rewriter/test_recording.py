@@ -7,15 +7,16 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.relax.dpl import is_const, is_op, wildcard
 
+from diagnostics import Diagnostic
 from relay_passes.rewriter.engine import apply_rule, apply_rules
 from relay_passes.rewriter.recording import Record, recording
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from tests.relay_passes.graphs import Net, tensor
 
 _x, _number = wildcard(), is_const()
 
 
-def _only_small(match: Match) -> Match | Rejection:
+def _only_small(match: Match) -> Match | Diagnostic:
     value = float(match.constant("number"))
     return match if value < 2 else match.reject("number is too large", limit=2, actual=value)
 
@@ -100,7 +101,7 @@ def test_what_applied_in_the_end_is_not_rejected() -> None:
     assert explanation.rejected == ()
 
 
-def _large(match: Match) -> Match | Rejection:
+def _large(match: Match) -> Match | Diagnostic:
     value = float(match.constant("number"))
     return match if value > 2 else match.reject("number is small")
 

@@ -11,20 +11,21 @@ from tvm.relax.analysis import well_formed
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.script import relax as R
 
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from relay_passes.rewriter.engine import apply_rule, apply_rules, explain, find_matches
 from relay_passes.rewriter.patterns import maybe
-from relay_passes.rewriter.rule import Match, Rejection, Rule
+from relay_passes.rewriter.rule import Match, Rule
 from tests.relay_passes.graphs import Net, operators, tensor
 
-Check = Callable[[Match], Match | Rejection]
+Check = Callable[[Match], Match | Diagnostic]
 
 _x = wildcard()
 _inner = is_op("relax.negative")(_x)
 _outer = is_op("relax.negative")(_inner)
 
 
-def _is_small(match: Match) -> Match | Rejection:
+def _is_small(match: Match) -> Match | Diagnostic:
     size = int(match.operands["x"].ty.shape[0])
     return match if size <= 9 else match.reject("tensor too long", limit=9, actual=size)
 
@@ -83,7 +84,7 @@ def test_a_value_that_something_else_needs_is_not_taken() -> None:
     mod = _chain("a", "b", output_inner=True)
     after, explanation = apply_rule(mod, UNDO)
     (rejection,) = explanation.rejected
-    assert str(rejection) == "a, b: a is also needed by both (cost: 7 elements computed twice)"
+    assert str(rejection) == "a, b: a is also needed by both; 7 elements would be computed twice"
     assert explanation.applied == ()
     tvm.ir.assert_structural_equal(after, mod)
 
@@ -115,7 +116,7 @@ def test_a_value_that_is_returned_is_not_taken() -> None:
 
 def test_a_rejection_names_limit_and_actual_value() -> None:
     (rejection,) = explain(_chain("a", "b", size=31), UNDO).rejected
-    assert rejection == Rejection("tensor too long", ("a", "b"), limit=9, actual=31)
+    assert rejection == Diagnostic("tensor too long", "9", "31", ("a", "b"))
     assert str(rejection) == "a, b: tensor too long (limit 9, actual 31)"
 
 

@@ -8,10 +8,11 @@ import tvm
 from tvm import relax
 from tvm.ir import Expr
 
+from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.rewriter.engine import apply_rule, explain
-from relay_passes.rewriter.rule import Rejection, Rule
+from relay_passes.rewriter.rule import Rule
 from tests.relay_passes.graphs import Net, inputs_of, run
 
 # Unit roundoff of float32: how far one rounding is from the exact result, relative to it.
@@ -34,7 +35,7 @@ def rewritten(mod: tvm.IRModule, rule: Rule, times: int = 1) -> tvm.IRModule:
     return after
 
 
-def rejection(mod: tvm.IRModule, rule: Rule) -> Rejection:
+def rejection(mod: tvm.IRModule, rule: Rule) -> Diagnostic:
     """Why the rule does not apply to its only match."""
     explanation = explain(mod, rule)
     assert explanation.applied == ()

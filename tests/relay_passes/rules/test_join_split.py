@@ -29,8 +29,8 @@ def test_parts_along_another_axis_are_kept() -> None:
     found = rejection(_joined([0, 1], 2, (0, 1), 2, 8), RULE)
     assert (found.reason, found.limit, found.actual) == (
         "split and concatenation are along different axes",
-        0,
-        1,
+        "0",
+        "1",
     )
 
 

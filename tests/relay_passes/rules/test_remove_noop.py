@@ -79,10 +79,10 @@ def test_a_transpose_of_a_square_is_kept() -> None:
     found = rejection(
         graph(lambda net, x: net.emit("y", op.permute_dims(x, [0, 2, 1])), tensor("x", 1, 7, 7)), RULE
     )
-    assert (found.reason, found.actual) == ("axes change places", [0, 2, 1])
+    assert (found.reason, found.actual) == ("axes change places", "[0, 2, 1]")
 
 
 def test_a_reversal_is_kept() -> None:
     mod = graph(lambda net, x: net.emit("y", op.strided_slice(x, [2], [-1], [-10], [-1])), X)
     found = rejection(mod, RULE)
-    assert (found.reason, found.limit, found.actual) == ("the slice runs backwards", 1, -1)
+    assert (found.reason, found.limit, found.actual) == ("the slice runs backwards", "1", "-1")

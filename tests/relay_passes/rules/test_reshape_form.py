@@ -36,7 +36,7 @@ def test_down_to_a_scalar() -> None:
 
 def test_a_transpose_of_long_axes_is_kept() -> None:
     found = rejection(graph(lambda net, x: net.emit("y", op.permute_dims(x, [0, 3, 2, 1])), X), RULE)
-    assert (found.reason, found.actual) == ("axes longer than 1 change places", [3, 1])
+    assert (found.reason, found.actual) == ("axes longer than 1 change places", "[3, 1]")
 
 
 def test_a_shape_that_is_not_static_is_kept() -> None:

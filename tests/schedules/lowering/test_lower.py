@@ -65,7 +65,7 @@ def test_composite_that_no_kernel_takes():
     answer = lower(batched, host(), CORE)
     assert isinstance(answer, Rejected)
     assert ("gemm_f32", "2 dimensions", "3 dimensions") in {
-        (r.kernel, r.limit, r.actual) for r in answer.rejections
+        (r.asked, r.limit, r.actual) for r in answer.rejections
     }
 
 
@@ -167,7 +167,7 @@ def test_symbolic_shape():
     dynamic = composite([tensor((tvm.tirx.Var("n", "int64"), 9))], lambda _, x: op.matmul(x, W))
     answer = lower(dynamic, host(), CORE)
     assert isinstance(answer, Rejected)
-    assert answer.rejections[0].kernel == "any"
+    assert answer.rejections[0].asked == "any"
 
 
 def test_composite_outside_the_vocabulary():

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.intrinsics.exp_f32 import ERROR
 from schedules.kernels.attention import attention_f32 as kernel
 from schedules.kernels.attention.attention_f32 import TILES, Params
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from tests.schedules.float_data import FULL, HALF, rounded
 from tests.schedules.programs import BASELINE, NEON, NEON_CORE, Array, assembly, loops, model_so, run_on_host
 
@@ -199,7 +200,7 @@ def test_near_misses_name_limit_and_actual():
 
     def refused(workload: Workload) -> tuple[str, str]:
         answer = kernel.matches(workload, NEON_CORE)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         return answer.limit, answer.actual
 
     assert refused(dataclasses.replace(good, composite="arm.linear")) == ("arm.attention", "arm.linear")

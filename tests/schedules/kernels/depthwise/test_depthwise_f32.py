@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.kernels.depthwise.depthwise_f32 import PATCHES, Params
 from schedules.select import Choice, select
@@ -183,5 +184,5 @@ def test_few_long_sums_are_slower_than_a_matrix_product():
 )
 def test_near_misses_name_limit_and_actual(workload: Workload, limit: str, actual: str):
     answer = depthwise_f32.matches(workload, CORE)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert (answer.limit, answer.actual) == (limit, actual)

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from arm_ext.board import Board, open_board
+from diagnostics import Diagnostic
 from schedules.cores import CORES, Core
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.depthwise import depthwise_s8 as kernel
 from schedules.kernels.depthwise.depthwise_s8 import Params
 from tests.schedules.products import MIXED, QUANTS, SHAPES, SIGNED, Case, Quant, check, conv
@@ -117,6 +118,6 @@ def test_matches_says_what_it_saw():
 )
 def test_near_misses_name_limit_and_actual(case: Case, core: str, limit: str, actual: str):
     answer = kernel.matches(case.workload, CORES[core])
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert answer.limit == limit
     assert answer.actual.startswith(actual)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match, declined
 from schedules.kernels.depthwise import depthwise_s8_mlal as kernel
 from schedules.kernels.depthwise.depthwise_s8_mlal import Params
 from tests.schedules.products import MIXED, SIGNED, UNSIGNED, Case, Quant, check, conv
@@ -104,7 +105,7 @@ def test_inner_loop(name: str, stride: int):
 )
 def test_what_it_does_not_take(case: Case, reason: str):
     answer = kernel.matches(case.workload, CORE)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert answer.reason == reason
 
 
@@ -112,6 +113,6 @@ def test_cores():
     workload = CASES[0].workload
     assert isinstance(kernel.matches(workload, CORE), Match)
     host = dataclasses.replace(CORE, name="x86-64", neon=False)
-    assert kernel.matches(workload, host) == Rejection(
+    assert kernel.matches(workload, host) == declined(
         "depthwise_s8_mlal", "the core lacks a feature", "neon", "x86-64"
     )

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match, declined
 from schedules.kernels.depthwise import depthwise_s8_patch as kernel
 from schedules.kernels.depthwise.depthwise_s8_patch import PATCHES, Params
 from schedules.select import Choice, select
@@ -125,12 +126,12 @@ def test_matches_says_what_it_saw():
 )
 def test_near_misses_name_limit_and_actual(case: Case, limit: str, actual: str):
     answer = kernel.matches(case.workload, N2)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert (answer.limit, answer.actual) == (limit, actual)
 
 
 def test_cores():
     host = dataclasses.replace(A53, name="x86-64", neon=False)
     answer = kernel.matches(CASES[0].workload, host)
-    assert answer == Rejection(kernel.NAME, "the core lacks a feature", "neon", "x86-64")
+    assert answer == declined(kernel.NAME, "the core lacks a feature", "neon", "x86-64")
     assert np.all([params.engine == "sdot" for params in kernel.candidates(CASES[0].workload, N2)])

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.elementwise import broadcast_s8
 from schedules.kernels.elementwise.binary_forms import Per
 from schedules.kernels.elementwise.broadcast_plan import affine_form
@@ -217,7 +218,7 @@ def test_matches_says_what_it_saw():
 )
 def test_near_misses(shapes, pers: Pers, reason: str):
     answer = broadcast_s8.matches(workload("add", shapes, pers), CORE)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert answer.reason == reason
 
 

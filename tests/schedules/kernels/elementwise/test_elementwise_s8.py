@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.elementwise import binary_tile, elementwise_s8
 from schedules.kernels.elementwise.binary_forms import Linear, Product, Steps, form_of
 from schedules.kernels.elementwise.binary_workload import BINARY, binary_of
@@ -135,7 +136,7 @@ def test_a_rescale_that_overflows_is_refused():
     good = rescaled("add", (A, B, Y), (3,))
     large = dict(good.attributes) | {"y_shift": "20"}
     answer = elementwise_s8.matches(dataclasses.replace(good, attributes=tuple(sorted(large.items()))), CORE)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert answer.reason == "a RESCALE of that shift may overflow"
 
 
@@ -231,7 +232,7 @@ def test_near_misses_name_limit_and_actual():
     }
     for (limit, actual), case in near.items():
         answer = elementwise_s8.matches(case, CORE)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         assert (answer.limit, answer.actual) == (limit, actual)
 
 
@@ -244,5 +245,5 @@ def test_a_table_of_a_constant_is_left():
     good = table((2, 9), "int8", "int8")
     fixed = dataclasses.replace(good.operands[0], kind="constant")
     answer = elementwise_s8.matches(dataclasses.replace(good, operands=(fixed, good.operands[1])), CORE)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert answer.reason == "an operand is constant"

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Step, Workload
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.elementwise.binary_forms import Exact, Linear, Per, Steps
 from schedules.kernels.epilogues.residual_s8 import separate
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
@@ -53,7 +54,7 @@ def with_residual(case: Case, pers: Pers, low: int | None = None, *, numerics: s
 
 def product(workload: Workload) -> IntegerProduct:
     found = products_of(workload, "test")
-    assert not isinstance(found, Rejection)
+    assert not isinstance(found, Diagnostic)
     return found[0]
 
 
@@ -141,7 +142,7 @@ def test_what_cannot_be_added():
     reasons = []
     for wrong in (wide, small, constant):
         answer = gemm_s8_mmla.matches(replace(workload, epilogue=(*others, wrong)), NEON_CORES["neoverse-n2"])
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         reasons.append(answer.reason)
     assert reasons == [
         "a tensor is not of 8 bits",

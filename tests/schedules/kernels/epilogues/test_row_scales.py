@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from schedules.select import Choice, select
 from tests.schedules.dynamic_cases import STEPS, Case
@@ -54,5 +55,5 @@ def test_matches_says_what_it_saw():
     answer = gemm_s8_sdot.matches(
         replace(CASES[1].workload, operands=(x, replace(zero, shape=(3, 1)), w)), CORE
     )
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert (answer.limit, answer.actual) == ("int32, 1 or 7", "int32, 3")

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_f16 as kernel
 from schedules.kernels.gemm.gemm_f16 import TILES, Params
 from tests.schedules.float_cases import conv2d
@@ -133,7 +134,7 @@ def test_matches_says_what_it_saw():
 
 def _rejected(workload, core=CORE) -> tuple[str, str]:
     answer = kernel.matches(workload, core)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     return answer.limit, answer.actual
 
 

@@ -10,7 +10,7 @@ import pytest
 from arm_ext.board import Board
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match, declined
 from schedules.kernels.gemm import gemm_f32, panel_selection
 from schedules.kernels.gemm.gemm_f32 import TILES, Params
 from schedules.kernels.tiles import fmla_tile
@@ -222,7 +222,7 @@ def test_matches_says_what_it_saw():
 def test_near_miss_names_limit_and_actual():
     a, _ = linear(2, 5, 4).operands
     variable = dataclasses.replace(linear(2, 5, 4), operands=(a, Operand((4, 5), "float32", "input", 1)))
-    assert gemm_f32.matches(variable, NEON_CORE) == Rejection(
+    assert gemm_f32.matches(variable, NEON_CORE) == declined(
         "gemm_f32", "weights are not constant", "constant", "input"
     )
 

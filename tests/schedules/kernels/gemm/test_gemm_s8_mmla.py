@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board, open_board
+from diagnostics import Diagnostic
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.common.threads import PARALLEL_CYCLES, SPREADS, part_sizes, spread
 from schedules.kernels.gemm import gemm_s8_mmla as kernel
 from schedules.kernels.gemm.gemm_s8 import TILES_TIE
@@ -118,8 +119,8 @@ def test_matches_says_what_it_saw_or_lacks():
     grouped = CONVOLUTIONS[4].workload
     assert kernel.matches(grouped, CORE) == Match("int8 product 2 x 98 x 72 x 12")
     answer = kernel.matches(grouped, CORES["cortex-a76"])
-    assert isinstance(answer, Rejection)
-    assert (answer.kernel, answer.limit, answer.actual) == ("gemm_s8_mmla", "i8mm", "cortex-a76")
+    assert isinstance(answer, Diagnostic)
+    assert (answer.asked, answer.limit, answer.actual) == ("gemm_s8_mmla", "i8mm", "cortex-a76")
 
 
 def test_params_that_cannot_be():

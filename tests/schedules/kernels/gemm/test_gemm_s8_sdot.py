@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from arm_ext.board import Board, open_board
+from diagnostics import Diagnostic
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_s8_sdot as kernel
 from schedules.kernels.gemm.gemm_s8_sdot import TILES, Params
 from tests.schedules.products import CONVOLUTIONS, LINEAR, SHAPES, Case, check, conv, linear
@@ -79,8 +80,8 @@ def test_one_row_takes_accumulators_enough_to_hide_the_latency():
 def test_matches_says_what_it_saw_or_lacks():
     assert kernel.matches(LINEAR[1].workload, CORE) == Match("int8 product 7 x 8 x 9")
     answer = kernel.matches(LINEAR[1].workload, CORES["cortex-a53"])
-    assert isinstance(answer, Rejection)
-    assert (answer.kernel, answer.limit, answer.actual) == ("gemm_s8_sdot", "dotprod", "cortex-a53")
+    assert isinstance(answer, Diagnostic)
+    assert (answer.asked, answer.limit, answer.actual) == ("gemm_s8_sdot", "dotprod", "cortex-a53")
 
 
 def test_params_that_cannot_be():

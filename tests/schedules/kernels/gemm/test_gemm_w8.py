@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.gemm import gemm_w8 as kernel
 from schedules.kernels.gemm.gemm_w8 import Params
@@ -76,5 +77,5 @@ def test_matches_says_what_it_saw():
         (weight_only(linear(2, 5, 4), "float16"), "float32, int8"),
     ):
         answer = kernel.matches(other, CORE)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         assert answer.limit == limit

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES, Core
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.epilogues.accumulator_bounds import magnitude_of_run_time
 from schedules.kernels.gemm import matmul_s8 as kernel
 from schedules.kernels.gemm.matmul_s8 import TILES, Params
@@ -165,7 +166,7 @@ def test_near_misses_name_limit_and_actual():
 
     def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
         answer = kernel.matches(workload, core)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         return answer.limit, answer.actual
 
     assert refused(good, dataclasses.replace(CORE, features=frozenset(), neon=False)) == (

@@ -4,8 +4,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Pad, Step, Workload
-from schedules.kernels.common.contract import Rejection
 from schedules.kernels.gemm import product_float
 from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.product import Product
@@ -72,12 +72,12 @@ A, B = LINEAR.operands
 )
 def test_near_misses_name_limit_and_actual(workload: Workload, limit: str, actual: str):
     answer = product_of(workload, "k")
-    assert isinstance(answer, Rejection)
-    assert (answer.kernel, answer.limit, answer.actual) == ("k", limit, actual)
+    assert isinstance(answer, Diagnostic)
+    assert (answer.asked, answer.limit, answer.actual) == ("k", limit, actual)
 
 
 def test_step_without_an_implementation():
     answer = product_of(dataclasses.replace(CONV, epilogue=(Step("softmax"),)), "k")
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert answer.actual == "softmax"
     assert "silu" in answer.limit

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from diagnostics import Diagnostic
 from schedules.composites.workload import Magnitude, Operand, Pad, Step, Workload
-from schedules.kernels.common.contract import Rejection
 from schedules.kernels.epilogues.requantize import MAGIC_BITS
 from schedules.kernels.gemm.product_s8 import (
     IntegerProduct,
@@ -117,8 +117,8 @@ NEAR_MISSES = {
 def test_near_misses_name_what_they_have(name: str):
     workload, actual = NEAR_MISSES[name]
     answer = product_of(workload, "asker")
-    assert isinstance(answer, Rejection)
-    assert (answer.kernel, answer.actual) == ("asker", actual)
+    assert isinstance(answer, Diagnostic)
+    assert (answer.asked, answer.actual) == ("asker", actual)
     assert answer.reason
     assert answer.limit
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.transposed_convolution import Geometry
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_f32, gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot, transposed_phases
 from tests.schedules.products import I8MM, MIXED, RESCALED, SIGNED, UNSIGNED, check
 from tests.schedules.programs import (
@@ -112,5 +113,5 @@ def test_near_misses_name_limit_and_actual(geometry: Geometry, limit: str, actua
         attributes = tuple(sorted({**dict(good.attributes), "groups": "3"}.items()))
         workload = replace(good, attributes=attributes)
     answer = gemm_f32.matches(workload, NEON_CORE)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert (answer.limit, answer.actual) == (limit, actual)

@@ -10,10 +10,11 @@ from tvm import ir
 from tvm.relax import op
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import CORES, Core
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params
 from schedules.lowering.parse import parse
@@ -143,7 +144,7 @@ def test_near_misses_name_limit_and_actual():
 
     def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
         answer = kernel.matches(workload, core)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         return answer.limit, answer.actual
 
     def having(**attributes: str) -> Workload:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES, Core
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.normalization import norm_s8 as kernel
 from schedules.kernels.normalization.norm_s8 import Params
 from schedules.numerics.qdq.norm import Norm, factors, norm
@@ -103,7 +104,7 @@ def test_near_misses_name_limit_and_actual():
 
     def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
         answer = kernel.matches(workload, core)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         return answer.limit, answer.actual
 
     assert refused(good, dataclasses.replace(CORE, neon=False)) == ("neon", CORE.name)

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.softmax import softmax_s8 as kernel
 from schedules.kernels.softmax.softmax_s8 import Params
 from schedules.numerics.tosa.softmax import exponentials, reciprocals, softmax, softmax_routine
@@ -74,7 +75,7 @@ def test_matches_says_what_it_saw_or_lacks():
     answer = kernel.matches(
         Workload(good.composite, good.operands, small, (), good.output_shape, "int8"), NEON_CORE
     )
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert (answer.reason, answer.limit, answer.actual) == (
         "a RESCALE of that shift may overflow",
         "17 or more",

@@ -8,11 +8,12 @@ import pytest
 from tvm.relax import op
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import CORES, Core
 from schedules.intrinsics.exp_f32 import ERROR
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.softmax import softmax_f32 as kernel
 from schedules.kernels.softmax.softmax_f32 import Params
 from schedules.lowering.parse import parse
@@ -113,7 +114,7 @@ def test_near_misses_name_limit_and_actual():
 
     def refused(workload: Workload, core: Core = CORE) -> tuple[str, str]:
         answer = kernel.matches(workload, core)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         return answer.limit, answer.actual
 
     assert refused(good, dataclasses.replace(CORE, neon=False)) == ("neon", CORE.name)

@@ -7,9 +7,10 @@ import numpy as np
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import Core
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.softmax import quotient_qdq
 from schedules.kernels.softmax import softmax_s8 as kernel
 from schedules.kernels.softmax.softmax_s8 import Params
@@ -119,7 +120,7 @@ def test_near_misses_name_limit_and_actual():
 
     def refused(workload: Workload, core: Core = NEON_CORE) -> tuple[str, str]:
         answer = kernel.matches(workload, core)
-        assert isinstance(answer, Rejection)
+        assert isinstance(answer, Diagnostic)
         return answer.limit, answer.actual
 
     assert refused(good, dataclasses.replace(NEON_CORE, neon=False)) == ("neon", NEON_CORE.name)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
+from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
-from schedules.kernels.common.contract import Match, Rejection
+from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.winograd import winograd_f32, winograd_tiling
 from schedules.kernels.winograd.transforms import TAPS, Transform
@@ -132,7 +133,7 @@ def test_chosen_where_its_estimate_wins(side: int, channels: int, core: str):
     without = select(workload, CORES[core], without=(winograd_f32.NAME,))
     assert isinstance(without, Choice)
     assert without.kernel == gemm_f32.NAME
-    off = next(r for r in without.rejected if r.kernel == winograd_f32.NAME)
+    off = next(r for r in without.rejected if r.asked == winograd_f32.NAME)
     assert (off.reason, off.actual) == ("switched off", "off")
 
 
@@ -186,5 +187,5 @@ def test_matches_says_what_it_saw():
 )
 def test_near_misses_name_limit_and_actual(workload: Workload, limit: str, actual: str):
     answer = winograd_f32.matches(workload, CORE)
-    assert isinstance(answer, Rejection)
+    assert isinstance(answer, Diagnostic)
     assert (answer.limit, answer.actual) == (limit, actual)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one record of why something was not done: a rewrite, a choice of kernel, an integer form, a place on an NPU.
+
+It is a package of its own, below the others and without imports, because rewrites of graphs and kernels both answer
+"why not" and know nothing of each other, and because what shows the answers should not have to tell them apart.
+"""
+
+from dataclasses import dataclass
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """Why something was not done.
+
+    Attributes:
+        reason: A sentence without full stop and without its numbers, such as "weight is not a constant".
+        limit: What would be allowed; empty if it is no comparison.
+        actual: What is there instead.
+        nodes: Source nodes that it speaks of.
+        asked: Who was asked: a kernel, a rule, or a phase.
+        operator: Operator that it speaks of.
+        hint: What would change the answer, or what the answer was weighed against.
+        others: Source nodes that would be taken in, too, where the reason begins with them.
+        unfit: Whether who was asked is for another kind of thing, so that no other size, core or option would do.
+    """
+
+    reason: str
+    limit: str = ""
+    actual: str = ""
+    nodes: Names = ()
+    asked: str = ""
+    operator: str = ""
+    hint: str = ""
+    others: Names = ()
+    unfit: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        reason: str,
+        limit: object = None,
+        actual: object = None,
+        *,
+        nodes: Names = (),
+        hint: str = "",
+        others: Names = (),
+    ) -> "Diagnostic":
+        """Return the record of a comparison of any values; None is no value."""
+        allowed = "" if limit is None else str(limit)
+        found = "" if limit is actual is None else str(actual)
+        return cls(reason, allowed, found, nodes, hint=hint, others=others)
+
+    def why(self) -> str:
+        """Return the reason with the actual value and the limit, and the hint."""
+        compared = f" (limit {self.limit}, actual {self.actual})" if self.limit else ""
+        return self.reason + compared + (f"; {self.hint}" if self.hint else "")
+
+    def __str__(self) -> str:
+        about = [", ".join(self.nodes), self.operator] if self.operator else [", ".join(self.nodes)]
+        return ": ".join((*about, self.why()))
