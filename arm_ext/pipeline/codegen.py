@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 
 import tvm
 from tvm import s_tir, tirx
-from tvm.ir import Call, StringImm
+from tvm.ir import Call, Expr, StringImm
+from tvm.ir.prim import expr as prim
 from tvm.ir.transform import PassContext, Sequential, module_pass
 from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
 from tvm_ffi import structural_map
@@ -53,6 +54,21 @@ _TO_BLOCKS = Sequential(
         s_tir.transform.ConvertBlocksToOpaque(),
     ]
 )
+
+
+def _compare_bools(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Compare bools as int8: TVM compares vectors of bools by an instruction for floats, which LLVM refuses."""
+
+    def as_integers(node: prim.EQ | prim.NE) -> Expr:
+        dtype = str(node.a.ty.dtype)
+        if not dtype.startswith("bool"):
+            return node
+        integers = dtype.replace("bool", "int8")
+        return type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
+
+    return func.with_body(structural_map(func.body, [((prim.EQ, prim.NE), as_integers)]))
+
+
 _TO_LOOPS = Sequential(
     [
         s_tir.transform.LowerMatchBuffer(),
@@ -77,6 +93,7 @@ _TO_CODE = Sequential(
         s_tir.transform.RewriteUnsafeSelect(),
         # Of vectors as a whole, which VectorizeLoop has made by now.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: _compare_bools(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
     ]

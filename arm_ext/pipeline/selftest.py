@@ -11,6 +11,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.common.faults import is_out_of_memory
 from arm_ext.common.text import counted
 from arm_ext.common.timings import section
 from arm_ext.errors import EnvError, ModelError
@@ -244,7 +245,7 @@ def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
         try:
             result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
         except (MemoryError, tvm.error.InternalError) as err:
-            if isinstance(err, MemoryError) or "bad_alloc" in str(err):
+            if is_out_of_memory(err):
                 raise EnvError(
                     f"this machine, which has {size_text(machine_bytes())} of memory, cannot run the model "
                     "for the self-test: compile a smaller --shape, or on a machine with more"

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import numpy as np
+import pytest
 import tvm
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.pipeline import codegen
+from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.lowering.lower import in_root_block
@@ -44,3 +47,18 @@ def test_code_is_that_of_the_whole_list_of_passes():
             for name in (codegen.registered(), "default")
         )
         assert ours == whole
+
+
+@pytest.mark.parametrize("op", [np.equal, np.not_equal])
+def test_vectors_of_bools_are_compared(op: np.ufunc):
+    """Which TVM does by an instruction for floats, that LLVM refuses."""
+    rng = np.random.default_rng(0)
+    given = [rng.integers(0, 2, (4, 16)).astype(bool) for _ in range(2)]
+    params = [relax.Var(name, relax.TensorType((4, 16), "bool")) for name in "ab"]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            output = builder.emit_output(builder.emit(getattr(relax.op, op.__name__)(*params)))
+        builder.emit_func_output(output)
+    (found,) = run_on_host(builder.get(), given)
+    np.testing.assert_array_equal(found, op(*given))
