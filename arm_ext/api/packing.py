@@ -142,7 +142,9 @@ class Packing:
             selftest, values = offloaded.selftest(model, inputs, context.without)
             selftest = replace(selftest, steps=make_steps(model, inputs, context.without, context.numerics))
         else:
-            selftest = make_selftest(model, inputs, context.precision, context.without, context.numerics)
+            selftest = make_selftest(
+                model, inputs, context.precision, context.without, context.numerics, variant.prepared
+            )
         if model.float_reference is not None:
             selftest = replace(selftest, floats=model.float_reference(inputs)[0])
         return selftest, values

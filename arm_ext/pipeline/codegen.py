@@ -12,6 +12,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Call, Expr, StringImm
 from tvm.ir.prim import expr as prim
 from tvm.ir.transform import PassContext, Sequential, module_pass
+from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
 from tvm_ffi import structural_map
 
@@ -42,6 +43,9 @@ _CPU = 1  # kDLCPU
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
+# Statements in a row that are one function of machine code; a kernel has three. LLVM takes more than twice as long for
+# twice as many: of a model with 1,600 kernels 20 s as one function, and 3 s in such parts.
+_STATEMENTS = 512
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
@@ -136,7 +140,7 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         mod = tvm.IRModule(
             {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
         )
-        mod = _call_outside(_keep_states(_each_compiled(mod, close_loops)), apart)
+        mod = _call_outside(_in_parts(_keep_states(_each_compiled(mod, close_loops))), apart)
         return _TO_PACKED(_TO_CODE(allocations(mod)))
 
 
@@ -179,6 +183,27 @@ def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Say as MakePackedAPI does on which device a function runs: allocations ask for it."""
     body = tirx.AttrStmt("default", "device_type", _CPU, func.body)
     return func.with_body(tirx.AttrStmt("default", "device_id", 0, body))
+
+
+def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
+    """Cut long functions that were Relax ones into parts, which they call; all that flows between is in registers."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if not (gvar.name_hint.startswith(_COMPILED) and isinstance(func.body, tirx.SeqStmt)):
+            continue
+        statements = list(func.body.seq)
+        runs = [statements[i : i + _STATEMENTS] for i in range(0, len(statements), _STATEMENTS)]
+        parts = [func.with_body(tirx.SeqStmt(run) if len(run) > 1 else run[0]) for run in runs]
+        if len(parts) == 1 or any(undefined_vars(part.body, part.params) for part in parts):
+            continue
+        calls = []
+        for number, part in enumerate(parts):
+            symbol = f"{gvar.name_hint}_part{number:05d}"
+            out[symbol] = s_tir.renew_defs(part.with_attr("global_symbol", symbol))
+            call = Call(_FOR_NOTHING_BY_SYMBOL, [StringImm(symbol), *func.params], ret_ty="int32")
+            calls.append(tirx.Evaluate(call))
+        out.update_func(out.get_global_var(gvar.name_hint), func.with_body(tirx.SeqStmt(calls)))
+    return out
 
 
 def _call_outside(mod: tvm.IRModule, apart: Mapping[str, str]) -> tvm.IRModule:
@@ -237,7 +262,8 @@ def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
 def _each_compiled(mod: tvm.IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> tvm.IRModule:
     """Change what was a Relax function."""
     out = mod.clone()
-    for gvar, func in mod.functions_items():
+    # In the order in which machine code of functions is made, for `_call_outside`.
+    for gvar, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         if gvar.name_hint.startswith(_COMPILED):
             out.update_func(gvar, change(func))
     return out
