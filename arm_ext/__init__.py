@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from arm_ext.api.doctor import Diagnosis, diagnose
     from arm_ext.api.explain import explain
     from arm_ext.api.export_payload import ExportReport, export_payload
+    from arm_ext.api.profile import profile
     from arm_ext.api.run import RunResult, run
     from arm_ext.api.tune import tune_model
     from arm_ext.api.verify import VerifyReport, verify
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from arm_ext.package import Package, load_package
     from arm_ext.peers.comparison import Comparison
     from arm_ext.report.explanation import ExplainReport
+    from arm_ext.report.profile.record import ProfileReport
     from arm_ext.tune.report import TuneReport
 
 # onnxruntime, which every import of an ONNX model asks for, else sends events to its makers, and keeps a number of this
@@ -53,6 +55,7 @@ __all__ = [
     "NpuOptions",
     "Package",
     "Preprocess",
+    "ProfileReport",
     "RunResult",
     "ThreadReport",
     "TimeReport",
@@ -69,6 +72,7 @@ __all__ = [
     "export_payload",
     "load_package",
     "open_board",
+    "profile",
     "run",
     "tune_model",
     "verify",
@@ -91,6 +95,8 @@ _HOMES = {
     "arm_ext.package": ("Package", "load_package"),
     "arm_ext.api.compare": ("compare",),
     "arm_ext.peers.comparison": ("Comparison",),
+    "arm_ext.api.profile": ("profile",),
+    "arm_ext.report.profile.record": ("ProfileReport",),
     "arm_ext.api.run": ("RunResult", "run"),
     "arm_ext.tune.report": ("TuneReport",),
     "arm_ext.api.tune": ("tune_model",),

@@ -10,9 +10,9 @@ missing=()
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [[ $extra == test ]]; then
     # The emulator, the arm64 C and C++ libraries it maps, llvm-mca for the cycle estimates, a compiler with sanitizers,
-    # and one for microcontrollers; what users build C libraries with, and a machine without an operating system.
+    # one for microcontrollers; what users build C libraries with, a machine without an operating system, and a browser.
     for package in qemu-user libc6-arm64-cross libstdc++6-arm64-cross llvm-19 g++ gcc-arm-none-eabi cmake pkg-config \
-        qemu-system-arm; do
+        qemu-system-arm chromium chromium-driver; do
         [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
     done
 fi

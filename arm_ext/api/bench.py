@@ -66,7 +66,7 @@ def bench(
         EnvError: The board is out of reach or lacks a feature; QEMU without plugins; no llvm-mca.
     """
     pkg = package_of(package)
-    views = _of_shapes(pkg, static_shapes(shapes, "bench"))
+    views = views_of(pkg, static_shapes(shapes, "bench"))
     if len(views) == 1:
         return _measure(views[0], board, threads)
     return BucketReports(
@@ -77,8 +77,12 @@ def bench(
     )
 
 
-def _of_shapes(package: Package, shapes: Shapes) -> list[Package]:
-    """The package's buckets that have the shapes given."""
+def views_of(package: Package, shapes: Shapes) -> list[Package]:
+    """Return the package's buckets that have the shapes given.
+
+    Raises:
+        UsageError: There are none.
+    """
     views = package.views()
     named = {tensor.name for tensor in package.manifest.inputs}
     refuse_unknown_inputs(shapes, named)
@@ -104,11 +108,16 @@ def _measure(pkg: Package, board: str, threads: int) -> Report:
         return thread_report(trace, threads).model_copy(update={"npu": npu})
     if virtual:
         # What may be missing is looked for before the board is started.
-        return _count(pkg, board, _core(pkg), find_mca())
+        return _count(pkg, board, core_of(pkg), find_mca())
     return _time(pkg, board)
 
 
-def _core(package: Package) -> Core:
+def core_of(package: Package) -> Core:
+    """Return the core that a package was compiled for.
+
+    Raises:
+        UsageError: There is no model of it to estimate cycles with.
+    """
     name = package.manifest.target.core
     if name not in CORES:
         raise UsageError(
@@ -134,7 +143,7 @@ def _trace(package: Package, board: str, threads: int) -> tuple[Trace, NpuStatus
         opened.require(target.features, so=package.so)
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)
         model = opened.load(package.so)
-        trace = model.count(_inputs(package), steps=bool(package.manifest.states))
+        trace = model.count(bound_inputs(package), steps=bool(package.manifest.states))
         return trace, model.npu_status() if package.has_npu_regions else None
 
 
@@ -145,14 +154,14 @@ def _time(package: Package, board: str) -> TimeReport:
         warn_of_foreign(package.path, package.manifest.so_sha256, opened)
         model = opened.load(package.so)
         steps = bool(package.manifest.states)
-        seconds = model.time(_inputs(package), repeats=REPEATS, warmup=WARMUP, steps=steps)
+        seconds = model.time(bound_inputs(package), repeats=REPEATS, warmup=WARMUP, steps=steps)
         npu = model.npu_status() if package.has_npu_regions else None
     report = time_report(seconds, warmup=WARMUP, threads=threads, governor=governor)
     return report.model_copy(update={"npu": npu})
 
 
-def _inputs(package: Package) -> list[npt.NDArray[Any]]:
-    """Those of the self-test, without the states."""
+def bound_inputs(package: Package) -> list[npt.NDArray[Any]]:
+    """Return the inputs of the self-test, without the states."""
     inputs = package.selftest().inputs
     return inputs[: len(inputs) - len(package.manifest.states)]
 

@@ -1,44 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of kernels' machine code, which may be deleted: compiling recreates it."""
+"""The cache of kernels' machine code and of self-tests, which may be deleted: compiling recreates it."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from arm_ext.pipeline.kernel_cache import KERNELS
+from arm_ext.common.cache import cache_folder
+from arm_ext.pipeline.caches import KERNELS, SELFTESTS
 
 
 @dataclass(frozen=True)
 class CacheContents:
-    """The kernels in the cache.
+    """The contents of the cache.
 
     Attributes:
         folder: Where they lie.
-        kernels: How many.
+        kernels: How many compiled kernels.
+        selftests: How many outputs of self-tests.
         size: Bytes of all.
         limit: Bytes above which those go that were used longest ago.
     """
 
     folder: Path
     kernels: int
+    selftests: int
     size: int
     limit: int
 
 
 def cache_contents() -> CacheContents:
-    """Return the folder of the cached kernels, their number and size, and the size limit.
+    """Return the folder of the cache, the number of its entries and their size, and the size limit.
 
     Raises:
         EnvError: There is no cache folder, and it cannot be made.
     """
-    return CacheContents(KERNELS.folder(), *KERNELS.size(), KERNELS.limit)
+    (kernels, code), (selftests, outputs) = KERNELS.size(), SELFTESTS.size()
+    limit = KERNELS.limit + SELFTESTS.limit
+    return CacheContents(cache_folder(), kernels, selftests, code + outputs, limit)
 
 
 def clear_cache() -> CacheContents:
-    """Remove the kernels from the cache; returns what there was.
+    """Remove what compiling put into the cache; returns what there was.
 
     Raises:
         EnvError: One cannot be removed.
     """
     before = cache_contents()
     KERNELS.clear()
+    SELFTESTS.clear()
     return before

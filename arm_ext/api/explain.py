@@ -3,12 +3,14 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import onnx
 import tvm
+from tvm import relax, tirx
 
 import relay_passes
 from arm_ext.api.serial import serial
@@ -18,9 +20,21 @@ from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Method
-from arm_ext.pipeline.phases import PHASES, Context
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.phases import PHASES, Context, lower_kernels, plan
 from arm_ext.quantization.quantize_model import import_given
-from arm_ext.report.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
+from arm_ext.report.call_rows import call_rows
+from arm_ext.report.calls import CallRow, SourceNodes
+from arm_ext.report.explanation import (
+    ExplainReport,
+    Miss,
+    NearMiss,
+    NodePhase,
+    NodeReport,
+    PhaseCount,
+    Rejected,
+    RuleReport,
+)
 from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import resolve
 from relay_passes import Explanation, Rejection
@@ -38,10 +52,10 @@ if TYPE_CHECKING:
     from jax.export import Exported
     from torch.export import ExportedProgram
 
-_PHASES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
+_REWRITES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
 
 # Steps, for a progress display.
-STEPS = ("import", *(phase.name for phase in _PHASES), "explain")
+STEPS = ("import", *(phase.name for phase in _REWRITES), "lower", "explain")
 
 _COMPOSITES = {pass_name(spec): spec for spec in VOCABULARY}
 
@@ -63,6 +77,7 @@ _NOT_TRIED = "changes last bits of float results, which could move an integer, a
 def explain(
     model: "str | Path | onnx.ModelProto | ExportedProgram | Exported",
     rule: str | None = None,
+    node: str | None = None,
     *,
     target: str = "arm",
     trust: bool = False,
@@ -80,6 +95,7 @@ def explain(
     Args:
         model: An ONNX, TFLite, StableHLO or .pt2 file, a loaded ONNX model, or an exported program of PyTorch or JAX.
         rule: The only one of NAMES to tell about; all run in any case, for they make way for each other.
+        node: A source node to tell all about: what it became phase by phase, which kernel computes it, who declined.
         target: Name of a profile, whose core estimates are for.
         trust: As for `compile`.
         mattr: Features to add and remove, such as "+i8mm,-sve".
@@ -90,7 +106,7 @@ def explain(
         progress: Called with each of STEPS as it begins.
 
     Raises:
-        UsageError: There is no such rule (near names are listed) or target, or the model file is wrong.
+        UsageError: There is no such rule or node (near names are listed) or target, or the model file is wrong.
         ModelError: The model holds what cannot be compiled.
     """
     wanted = [name for name in NAMES if rule in (None, name)]
@@ -101,18 +117,130 @@ def explain(
     source = trusted(model) if trust else model
     imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
     imported = preprocessed(imported, read_preprocess(preprocess))
+    if node is not None and node not in imported.nodes:
+        raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
     pieces = split(imported.mod).pieces.values()
-    records = [_recorded(piece, context.of_piece(), progress) for piece in pieces]
+    runs = [_run(piece, context.of_piece(), progress) for piece in pieces]
     progress("explain")
-    reports = tuple(_report(name, _joined([r.explanation(name) for r in records])) for name in wanted)
-    return ExplainReport(model=imported.name, rules=reports)
+    nodes = SourceNodes(imported.nodes, count_macs(imported.mod))
+    calls = tuple(row for run in runs for row in run.calls(nodes))
+    gain = Gain(calls, nodes)
+    reports = (_report(name, _joined([r.record.explanation(name) for r in runs]), gain) for name in wanted)
+    return ExplainReport(
+        model=imported.name,
+        rules=tuple(reports),
+        phases=tuple(
+            PhaseCount(phase=phase, operators=sum(len(run.operators[phase]) for run in runs))
+            for phase in runs[0].operators
+        ),
+        kernel_calls=len(calls),
+        cycles=sum(call.cycles for call in calls),
+        node=None if node is None else _node(node, imported.nodes[node], runs, calls),
+    )
 
 
-def _recorded(mod: tvm.IRModule, context: Context, progress: Callable[[str], None]) -> Record:
+@dataclass
+class _Run:
+    """The phases over one straight-line function.
+
+    Attributes:
+        record: What rules and passes did.
+        context: What phases noted.
+        operators: By phase each operator, with its source nodes.
+    """
+
+    record: Record
+    context: Context
+    operators: dict[str, list[tuple[str, Names]]]
+
+    def calls(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
+        """Return the kernel calls."""
+        kernels = {kernel.symbol: kernel for kernel in self.context.kernels}
+        return call_rows(self.context.calls, kernels, nodes)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Estimates what a rewrite would save at most: the calls that compute no products and would become part of another.
+
+    Attributes:
+        calls: Of all kernels.
+        nodes: The source nodes.
+    """
+
+    calls: Sequence[CallRow]
+    nodes: SourceNodes
+
+    def has_products(self, nodes: Iterable[str]) -> bool:
+        """Return whether source nodes compute products, which become part of no other call."""
+        return any(call.macs and call.anchor in set(nodes) for call in self.calls)
+
+    def of(self, nodes: Iterable[str]) -> float:
+        """Return the share of the model's cycles that would be saved if the source nodes became one call."""
+        # Conversions between float and integers stand with the operators on both sides.
+        wanted = {name for name in nodes if self.nodes.is_operator(name)}
+        found = [call for call in self.calls if wanted & set(call.sources)]
+        saved = [call.cycles for call in found if not call.macs]
+        if len(saved) == len(found):  # one call is left
+            saved = sorted(saved)[:-1]
+        return sum(saved) / (sum(call.cycles for call in self.calls) or 1)
+
+
+def _node(node: str, operator: str, runs: Sequence[_Run], calls: Sequence[CallRow]) -> NodeReport:
+    phases: list[NodePhase] = []
+    for phase in runs[0].operators:
+        found = tuple(said for run in runs for said, names in run.operators[phase] if node in names)
+        if not phases or phases[-1].operators != found:
+            phases.append(NodePhase(phase=phase, operators=found))
+    symbols = {call.symbol for call in calls if node in call.sources}
+    kernels = [kernel for run in runs for kernel in run.context.kernels if node in kernel.sources]
+    return NodeReport(
+        node=node,
+        operator=operator,
+        phases=tuple(phases),
+        calls=tuple(call for call in calls if node in call.sources),
+        kernels=tuple(kernel for kernel in kernels if kernel.symbol in symbols),
+    )
+
+
+def _operators(mod: tvm.IRModule) -> list[tuple[str, Names]]:
+    """Return the operators of a module, each with the type of its result, and their source nodes."""
+    routines, found = routines_of(mod), []
+    for _, func in relax_functions(mod):
+        if func.attrs and {"Composite", "Primitive"} & set(func.attrs.keys()):
+            continue
+        for binding in bindings_of(func):
+            call = binding.value
+            if isinstance(call, tvm.ir.Call):
+                name = _callee(mod, call, routines)
+                found.append((f"{name} {_type(call.ty)}".rstrip(), sources_of(call)))
+    return found
+
+
+def _callee(mod: tvm.IRModule, call: tvm.ir.Call, routines: Mapping[str, str]) -> str:
+    callees = global_callees(call)
+    if not callees:
+        return str(getattr(call.op, "name", call.op)).removeprefix("relax.")
+    attributes = getattr(mod[callees[0]], "attrs", None)
+    if attributes and "Composite" in attributes:
+        return str(attributes["Composite"])
+    return routines.get(callees[0], callees[0])
+
+
+def _type(ty: tvm.ir.Type) -> str:
+    if not isinstance(ty, relax.TensorType) or ty.shape is None:
+        return ""
+    sizes = (str(int(dim)) if isinstance(dim, tirx.IntImm) else str(dim) for dim in ty.shape.values)
+    return f"{'x'.join(sizes) or '1'} {ty.dtype}"
+
+
+def _run(mod: tvm.IRModule, context: Context, progress: Callable[[str], None]) -> _Run:
+    operators = {"import": _operators(mod)}
     with recording() as record:
-        for phase in _PHASES:
+        for phase in _REWRITES:
             progress(phase.name)
             mod = phase.run(mod, context)
+            operators[phase.name] = _operators(mod)
             if phase.name == "layout":
                 kept = (Rejection(f"{c.operator} stays: {c.reason}", c.sources) for c in context.kept_layout)
                 record.passes["layout"] = Explanation(tuple(_channels_last(mod)), tuple(kept))
@@ -124,7 +252,9 @@ def _recorded(mod: tvm.IRModule, context: Context, progress: Callable[[str], Non
                     for c in context.left_float
                 )
                 record.passes["integerize"] = Explanation(tuple(_integers(mod)), tuple(left))
-    return record
+    progress("lower")
+    plan(lower_kernels(mod, context), context)
+    return _Run(record, context, operators)
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:
@@ -180,7 +310,7 @@ def _made_up(spec: CompositeSpec) -> str:
     )
 
 
-def _report(name: str, explanation: Explanation | None) -> RuleReport:
+def _report(name: str, explanation: Explanation | None, gain: Gain) -> RuleReport:
     definition = _definition(name)
     effect = " ".join(definition.partition("\n\n")[0].split())
     if explanation is None:
@@ -190,18 +320,20 @@ def _report(name: str, explanation: Explanation | None) -> RuleReport:
         effect=effect,
         definition=definition,
         applied=explanation.applied,
-        rejected=tuple(map(_rejected, explanation.rejected)),
+        rejected=tuple(_rejected(rejection, gain) for rejection in explanation.rejected),
         near_misses=tuple(
             NearMiss(
                 nodes=near_miss.nodes,
                 misses=tuple(Miss(expected=m.expected, found=m.found, at=m.at) for m in near_miss.misses),
+                anchor=gain.nodes.anchor(near_miss.nodes),
+                gain=gain.of(near_miss.nodes),
             )
             for near_miss in explanation.near_misses
         ),
     )
 
 
-def _rejected(rejection: Rejection) -> Rejected:
+def _rejected(rejection: Rejection, gain: Gain) -> Rejected:
     compared = rejection.limit is not None
     return Rejected(
         nodes=rejection.nodes,
@@ -209,4 +341,7 @@ def _rejected(rejection: Rejection) -> Rejected:
         limit=str(rejection.limit) if compared else "",
         actual=str(rejection.actual) if compared else "",
         cost=rejection.cost,
+        others=rejection.others,
+        anchor=gain.nodes.anchor(rejection.others or rejection.nodes),
+        gain=0.0 if gain.has_products(rejection.others) else gain.of((*rejection.nodes, *rejection.others)),
     )

@@ -23,7 +23,9 @@ from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
 from arm_ext.quantization.accuracy import selftest_distances, warnings
 from arm_ext.report.npu import of_all
-from arm_ext.report.report import CompileReport, build_report
+from arm_ext.report.page import render
+from arm_ext.report.report import CompileReport, PackageFacts, build_report
+from arm_ext.shapes.batch import SELFTEST_SAMPLES
 from arm_ext.shapes.variants import United, Variant
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
@@ -158,12 +160,12 @@ class Packing:
         """
         main = self.united.largest
         calibrated = calibrated and _with_selftest(calibrated, main, linked.selftest)
-        report = self._report(calibrated)
+        report = self._report(calibrated, numerics)
         npu = self._npu(linked.region_values)
         (self.folder / package.REPORT_JSON).write_text(
             report.model_dump_json(indent=2) + "\n", encoding="utf-8"
         )
-        (self.folder / package.REPORT_TEXT).write_text(report.text(), encoding="utf-8")
+        (self.folder / package.REPORT_TEXT).write_text(render(report), encoding="utf-8")
         manifest = make_manifest(
             Compiled(
                 main.model,
@@ -193,7 +195,7 @@ class Packing:
 
         return write_regions(self.folder, self.offloaded, values)
 
-    def _report(self, calibrated: Calibration | None) -> CompileReport:
+    def _report(self, calibrated: Calibration | None, numerics: Numerics) -> CompileReport:
         """What became of the model."""
         main, context = self.united.largest, self.united.context
         return build_report(
@@ -209,6 +211,15 @@ class Packing:
             calibrated,
             warnings(
                 calibrated, {x.name: value for x, value in zip(main.model.inputs, main.inputs, strict=True)}
+            ),
+            self.united.calls,
+            PackageFacts(
+                features=tuple(self.profile.features),
+                so_bytes=(self.folder / package.SO).stat().st_size,
+                memory=self.united.memory,
+                numerics=numerics,
+                precision=context.precision,
+                samples=SELFTEST_SAMPLES if main.bucket.batch else 1,
             ),
         )
 

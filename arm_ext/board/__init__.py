@@ -23,6 +23,7 @@ def open_board(
     counting: bool = False,
     threads: int = 1,
     caches: tuple[int, int] | None = None,
+    calls: bool = False,
     timeout: float = _SESSION_SECONDS,
 ) -> Board:
     """Opens a board; use it in a `with` statement.
@@ -34,6 +35,7 @@ def open_board(
         counting: Whether `LoadedModel.count` is wanted; virtual boards alone can.
         threads: That models run on where they are counted; elsewhere the board has its own number.
         caches: Bytes of an L1 and L2 whose misses are counted beside instructions, on one thread.
+        calls: Whether `LoadedModel.count_calls` is wanted, on one thread.
         timeout: Seconds that a session, that is the use of one loaded model, may last.
 
     Raises:
@@ -43,7 +45,9 @@ def open_board(
     parsed = parse_spec(spec)
     if parsed.kind == "virtual":
         cpu = emulated_cpu(parsed.cpu, profile, profile_cpu)
-        return VirtualBoard(cpu, counting=counting, threads=threads, timeout=timeout, caches=caches)
+        return VirtualBoard(
+            cpu, counting=counting, threads=threads, timeout=timeout, caches=caches, calls=calls
+        )
     if counting:
         raise UsageError(f"board {spec} counts no instructions; take virtual or virtual:CPU")
     if parsed.kind == "local":

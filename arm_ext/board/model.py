@@ -10,19 +10,26 @@ import numpy.typing as npt
 import tvm
 from tvm.runtime.vm import VirtualMachine
 
+from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.session import Session
 from arm_ext.common.npu_status import STATUS, NpuStatus
-from arm_ext.common.trace import Trace
+from arm_ext.common.trace import Trace, regions_of
 from arm_ext.errors import UsageError
 
 _MAIN, _STEP, _RESET = "main", "step", "reset"
 # The first inferences split fresh heap memory: some 3000 instructions more in malloc than all later ones.
 _COUNT_WARMUP = 4
+# Of kernels in an inference; a graph of 2,000 nodes in a loop of 10 rounds has as many.
+_MOST_CALLS = 20_000
 _CLOSURE = "arm_ext_main"  # main or step with its inputs bound, for the timer
 
 
 class LoadedModel:
-    """A loaded model; ends with its session."""
+    """A loaded model; ends with its session.
+
+    Attributes:
+        session: The one that it lives in.
+    """
 
     def __init__(self, session: Session, so: Path, *, dump: Path | None, emulated: bool) -> None:
         """Uploads and loads `so`.
@@ -33,10 +40,11 @@ class LoadedModel:
             dump: Where the counting plugin of the board writes; None where nothing counts.
             emulated: Whether times taken there mean nothing.
         """
-        self._session = session
+        self.session = session
         self._so = so
         self._dump = dump
         self._emulated = emulated
+        self._watching: tvm.runtime.Module | None = None
         self._module = session.load(so)
         with session.guard():
             self._vm = VirtualMachine(self._module, session.device())
@@ -96,10 +104,7 @@ class LoadedModel:
             UsageError: The board is emulated.
             EnvError: As for `run`.
         """
-        if self._emulated:
-            raise UsageError(
-                "the board is emulated, and its times mean nothing; count instructions with --board virtual"
-            )
+        self._require_real()
         return self._evaluate(inputs, repeats, warmup, steps)
 
     def count(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:
@@ -116,9 +121,77 @@ class LoadedModel:
         if self._dump is None:
             raise UsageError("this board counts no instructions; take --board virtual")
         self._evaluate(inputs, 1, _COUNT_WARMUP, steps)
-        maps = self._session.function("arm_ext.board.maps")
-        with self._session.guard():
-            return Trace.parse(self._dump, str(maps()), self._so)
+        return Trace.parse(self._dump, self._maps(), self._so)
+
+    def count_calls(self, inputs: Sequence[npt.NDArray[Any]], *, steps: bool = False) -> Trace:
+        """Counts the instructions of one warm inference, those of each kernel call apart.
+
+        Args:
+            inputs: As for `run`, or for `step`.
+            steps: Whether it is a step.
+
+        Raises:
+            EnvError: As for `run`.
+        """
+        watch = self.session.function("arm_ext.board.watch_region")
+        for region in regions_of(self._maps(), self._so):
+            with self.session.guard():
+                watch(region.begin, region.end)
+        return self.count(inputs, steps=steps)
+
+    def time_calls(
+        self,
+        inputs: Sequence[npt.NDArray[Any]],
+        module: Path,
+        kernels: Sequence[str],
+        *,
+        runs: int,
+        counters: bool = False,
+        steps: bool = False,
+    ) -> tuple[Watch, list[TimedCall]]:
+        """Times each kernel call of warm inferences on the board itself.
+
+        Args:
+            inputs: As for `run`, or for `step`.
+            module: What watches calls, for the board's machine (`call_times_module`).
+            kernels: To time; calls of others are in the time of nobody.
+            runs: How many inferences are timed.
+            counters: Whether to read hardware counters, which makes the times longer.
+            steps: Whether they are steps.
+
+        Returns:
+            What watching costs, and the calls in order.
+
+        Raises:
+            UsageError: The board is emulated.
+            EnvError: As for `run`; or the runs called different kernels.
+        """
+        self._require_real()
+        # Once: an upload would write over the file that is loaded.
+        self._watching = watching = self._watching or self.session.load(module)
+        with self.session.guard():
+            # The evaluator runs the function once more, before it starts the clock.
+            self._vm.save_function(
+                _STEP if steps else _MAIN, _CLOSURE, *self._upload(inputs), include_return=False
+            )
+            self._vm[_CLOSURE]()
+            capacity = (runs + 1) * _MOST_CALLS
+            names = "".join(f"{kernel}\n" for kernel in kernels)
+            watch = Watch.parse(str(watching["arm_ext_calls_watch"](names, capacity, int(counters))))
+            self._vm.time_evaluator(_CLOSURE, self.session.device(), number=1, repeat=runs)()
+            text = str(watching["arm_ext_calls_read"]())
+        return watch, watch.calls(text, runs + 1)
+
+    def _require_real(self) -> None:
+        if self._emulated:
+            raise UsageError(
+                "the board is emulated, and its times mean nothing; count instructions with --board virtual"
+            )
+
+    def _maps(self) -> str:
+        maps = self.session.function("arm_ext.board.maps")
+        with self.session.guard():
+            return str(maps())
 
     def npu_status(self) -> NpuStatus:
         """Where the NPU regions of a model that has some were computed since it was loaded.
@@ -126,16 +199,16 @@ class LoadedModel:
         Raises:
             EnvError: As for `run`.
         """
-        with self._session.guard():
+        with self.session.guard():
             status = self._module.get_function(STATUS, query_imports=True)
             return NpuStatus.model_validate_json(str(status()))
 
     def close(self) -> None:
         """Ends the session."""
-        self._session.close()
+        self.session.close()
 
     def _call(self, function: str, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        with self._session.guard():
+        with self.session.guard():
             self._vm.set_input(function, *self._upload(inputs))
             self._vm.invoke_stateful(function)
             return [tensor.numpy() for tensor in _flat(self._vm.get_outputs(function))]
@@ -143,17 +216,17 @@ class LoadedModel:
     def _evaluate(
         self, inputs: Sequence[npt.NDArray[Any]], repeats: int, warmup: int, steps: bool
     ) -> list[float]:
-        with self._session.guard():
+        with self.session.guard():
             function = _STEP if steps else _MAIN
             self._vm.save_function(function, _CLOSURE, *self._upload(inputs), include_return=False)
             for _ in range(warmup - 1):
                 self._vm[_CLOSURE]()
             # The evaluator itself runs the function once before it starts the clock.
-            evaluate = self._vm.time_evaluator(_CLOSURE, self._session.device(), number=1, repeat=repeats)
+            evaluate = self._vm.time_evaluator(_CLOSURE, self.session.device(), number=1, repeat=repeats)
             return [float(seconds) for seconds in evaluate().results]
 
     def _upload(self, inputs: Sequence[npt.NDArray[Any]]) -> list[tvm.runtime.Tensor]:
-        device = self._session.device()
+        device = self.session.device()
         # Not ascontiguousarray, which makes a vector of a scalar.
         return [tvm.runtime.tensor(np.asarray(value, order="C"), device) for value in inputs]
 

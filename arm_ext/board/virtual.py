@@ -58,6 +58,7 @@ class VirtualServer:
         counting: bool = False,
         threads: int = 1,
         caches: tuple[int, int] | None = None,
+        calls: bool = False,
         tracker: str = "",
         key: str = "",
     ) -> None:
@@ -68,6 +69,7 @@ class VirtualServer:
             counting: Whether to load the plugin that counts.
             threads: That models run on where it counts; of several each is counted apart.
             caches: Bytes of an L1 and L2 whose misses are counted too, on one thread.
+            calls: Whether each kernel call is counted apart, on one thread.
             tracker: "host:port" of a tracker on this machine to register with, or "".
             key: The key to register as.
 
@@ -86,7 +88,8 @@ class VirtualServer:
         def command(folder: Path) -> list[str]:
             dump = folder / "dump"
             line = [qemu, "-cpu", cpu, "-L", str(root), "-E", f"LD_LIBRARY_PATH={libs}"]
-            options = ",by_thread=on" * (threads > 1) + (",l1={},l2={}".format(*caches) if caches else "")
+            options = ",by_thread=on" * (threads > 1) + ",calls=on" * calls
+            options += ",l1={},l2={}".format(*caches) if caches else ""
             line += ["-plugin", f"{plugin},out={dump}{options}"] if plugin else []
             line += [str(server), "--work", str(folder)]
             line += ["--dump", str(dump)] if plugin else []
@@ -130,6 +133,7 @@ class VirtualBoard(Board):
         threads: int,
         timeout: float,
         caches: tuple[int, int] | None = None,
+        calls: bool = False,
     ) -> None:
         """Starts the board.
 
@@ -139,13 +143,14 @@ class VirtualBoard(Board):
             threads: That models run on where it counts.
             timeout: Seconds that a session may last.
             caches: As for `VirtualServer`.
+            calls: As for `VirtualServer`.
 
         Raises:
             EnvError: As for `VirtualServer`.
             UsageError: QEMU has no such CPU.
         """
         super().__init__(f"virtual:{cpu}")
-        self._server = VirtualServer(cpu, counting=counting, threads=threads, caches=caches)
+        self._server = VirtualServer(cpu, counting=counting, threads=threads, caches=caches, calls=calls)
         self._timeout = timeout
         self._threads = threads
         self.dump = self._server.dump

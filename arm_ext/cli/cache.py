@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`arm-ext cache`: the kernels that were compiled before."""
+"""`arm-ext cache`: what was compiled before."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 
 @click.group()
 def cache() -> None:
-    """Look after the cache of compiled kernels."""
+    """Look after the cache of compiled kernels and self-tests."""
 
 
 @cache.command()
@@ -27,7 +27,7 @@ def show(as_json: bool) -> None:
 @cache.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def clear(as_json: bool) -> None:
-    """Remove all compiled kernels, and print what was removed; compiling makes them again."""
+    """Remove all compiled kernels and self-tests, and print what was removed; compiling makes them again."""
     _tell(clear_cache(), as_json)
 
 
@@ -39,6 +39,7 @@ def _tell(contents: CacheContents, as_json: bool) -> None:
     rows = {
         "folder": str(contents.folder),
         "kernels": f"{contents.kernels:,}",
+        "self-tests": f"{contents.selftests:,}",
         "size": f"{contents.size:,} bytes of {contents.limit:,}",
     }
     click.echo(columns(list(rows.items())))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arm_ext.clibrary.library import Weights
 
 SCHEMA_VERSION = 1
+_LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the point
 
 
 @click.command(cls=NpuCommand)
@@ -257,9 +258,12 @@ def _library(library: Library) -> str:
 
 
 def _timings(whole: Section) -> str:
-    rows = [("CPU seconds", f"{whole.seconds:.1f}")]
-    rows += [("  " * (depth + 1) + name, f"{seconds:.1f}") for depth, name, seconds in whole.rows()]
-    return columns(rows, "<>")
+    rows = [("CPU seconds", f"{whole.seconds:.1f}", "")]
+    for depth, name, part in whole.rows():
+        counts = ", ".join(f"{count} {what}" for what, count in part.counts.items())
+        if counts or part.seconds >= _LEAST_SECONDS:
+            rows.append(("  " * (depth + 1) + name, f"{part.seconds:.1f}", counts))
+    return columns(rows, "<><")
 
 
 def _tuned(result: "CompileResult") -> str:

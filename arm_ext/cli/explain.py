@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext explain`."""
 
+import re
+import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -12,11 +15,14 @@ from arm_ext.cli.model_options import model_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
 from arm_ext.package.manifest import Method
-from arm_ext.report.explanation import ExplainReport, NearMiss, Rejected, RuleReport
+from arm_ext.report.explanation import ExplainReport, NearMiss, NodeReport, Rejected, RuleReport
 from arm_ext.shapes.given import Dim
 
 # A page for a model, a screen for a rule: what is left out is counted, and stands in --json.
+_WIDTH = 120
 _PLACES = 3  # places where a rule applied, and different reasons why it did not
+_MISSES = 10  # near misses of a model, those that may gain most first
+_LEAST_GAIN = 0.001  # of all cycles, from which a near miss is worth a user's time
 _NODES = 4  # source nodes of a place
 _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most nodes first
 
@@ -28,12 +34,18 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
     metavar="NAME",
     help="Show every place of one rewrite: a rule's name, or layout, integerize, combine_matmuls, fuse:COMPOSITE.",
 )
+@click.option("--node", metavar="NAME", help="Tell all about one source node, phase by phase.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show every rule, with what it rejected and nearly matched."
+)
 @target_options("estimate", several=False)
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every place.")
 def explain(
     model: Path,
     rule: str | None,
+    node: str | None,
+    everything: bool,
     target: str,
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
@@ -44,6 +56,9 @@ def explain(
     as_json: bool,
 ) -> None:
     """Tell what each rewrite did to MODEL (ONNX, TFLite, StableHLO or a .pt2 file), and where and why it did not.
+
+    First how many operators each phase leaves and what rules did; then near misses, those that may gain most first. The
+    gain is an upper bound from the estimates that kernels are chosen by. --all shows each rule, --node NAME one node.
 
     "rejected": the pattern is there, but the rule's check refused it. "nearly": all of the pattern is there but for
     a part or two; two operators match at least, and more than do not.
@@ -61,6 +76,7 @@ def explain(
         report = explain_model(
             model,
             rule,
+            node,
             target=target,
             mattr=mattr,
             shapes=given_shapes(shapes),
@@ -73,11 +89,138 @@ def explain(
     if as_json:
         click.echo(report.model_dump_json(indent=2))
     else:
-        lines = _overview(report, model) if rule is None else _detail(report.rules[0])
-        click.echo("\n".join(lines))
+        click.echo("\n".join(_text(report, model, rule, everything=everything)))
+
+
+def _text(report: ExplainReport, model: Path, rule: str | None, *, everything: bool) -> Iterator[str]:
+    if report.node is not None:
+        return _node(report.node, report)
+    if rule is not None:
+        return _detail(report.rules[0])
+    return _every_rule(report, model) if everything else _overview(report, model)
 
 
 def _overview(report: ExplainReport, model: Path) -> Iterator[str]:
+    """What happened, then the near misses that may gain most."""
+    yield f"{report.model}: {report.kernel_calls} kernel calls, {report.cycles / 1e6:.3f} M cycles estimated"
+    yield from ("", *_wrapped("operators  ", " → ".join(f"{p.phase} {p.operators}" for p in report.phases)))
+    counts = {rule.rule: len(rule.applied) for rule in report.rules if rule.applied}
+    said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+    yield from _wrapped("applied    ", said or "nothing")
+    if not_tried := {rule.not_tried: 0 for rule in report.rules if rule.not_tried}:
+        for reason in not_tried:
+            names = ", ".join(rule.rule for rule in report.rules if rule.not_tried == reason)
+            yield from _wrapped("not tried  ", f"{names}: each {reason}")
+    yield from ("", *_near_misses(report))
+    yield from ("", "Every rule, one rule, all about one node:")
+    yield from (
+        f"  {command('explain')} {model} {option}" for option in ("--all", "--rule NAME", "--node NAME")
+    )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place that a rule did not rewrite: what that may gain at most, where it is, and why."""
+
+    rule: str
+    gain: float
+    anchor: str
+    why: str
+
+
+def _near_misses(report: ExplainReport) -> Iterator[str]:
+    groups: dict[tuple[str, object], list[_Place]] = {}
+    for rule in report.rules:
+        for rejected in rule.rejected:
+            reason = _reason(rejected)
+            place = _Place(rule.rule, rejected.gain, rejected.anchor, _why(rejected, reason))
+            key = re.sub(r"\d+", "", reason)
+            groups.setdefault((rule.rule, key), []).append(place)
+        for near in rule.near_misses:
+            missed = tuple((miss.expected, miss.found) for miss in near.misses)
+            groups.setdefault((rule.rule, missed), []).append(
+                _Place(rule.rule, near.gain, near.anchor, _misses(near))
+            )
+    worth = [(sum(place.gain for place in places), places) for places in groups.values()]
+    worth = [(gain, places) for gain, places in worth if gain >= _LEAST_GAIN]
+    worth.sort(key=lambda each: -each[0])
+    if not worth:
+        yield "No near miss may gain 0.1 % of the estimated cycles or more."
+        return
+    yield "Near misses, with what they may gain at most (of the estimated cycles):"
+    for gain, places in worth[:_MISSES]:
+        first = max(places, key=lambda place: place.gain)
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield from _wrapped(f"  {100 * gain:5.1f} %  {first.rule}  ", f"{first.anchor}{more}: {first.why}")
+    if len(worth) > _MISSES:
+        yield f"  and {len(worth) - _MISSES} more reasons"
+
+
+def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
+    yield f"{node.node}: {node.operator}"
+    yield from ("", "What it is part of, where a phase changed that:")
+    for phase in node.phases:
+        yield from _wrapped(
+            f"  {phase.phase:<13}", ", ".join(phase.operators) or "nothing: it needs no computing"
+        )
+    yield from ("", "What rules did there:")
+    told = False
+    for rule in report.rules:
+        for what, said in _at_node(rule, node.node):
+            told = True
+            yield from _wrapped(f"  {what:<9} {rule.rule}  ", said)
+    if not told:
+        yield "  nothing"
+    kernels = {kernel.symbol: kernel for kernel in node.kernels}
+    for call in node.calls:
+        share = 100 * call.cycles / (report.cycles or 1)
+        kernel = kernels[call.symbol]
+        yield from ("", f"Computed by {call.kernel} ({call.symbol}), {call.output}:")
+        yield from _wrapped("  holds     ", ", ".join(call.sources))
+        yield from _wrapped(
+            "  costs     ",
+            f"{call.cycles:,} cycles estimated, {share:.1f} % of the model; {call.macs:,} MACs, "
+            f"{call.bytes:,} bytes",
+        )
+        yield from _wrapped("  as        ", f"{kernel.reason}; computes in {kernel.numerics}")
+        if kernel.params:
+            yield from _wrapped(
+                "  with      ", ", ".join(f"{name} {value}" for name, value in kernel.params.items())
+            )
+        if kernel.runner_up is not None:
+            yield from _wrapped("  next best ", kernel.next_best())
+        for other in kernel.rejected:
+            yield from _wrapped("  declined  ", f"{other.kernel}: {other.reason}")
+        for said in dict.fromkeys(kernel.indices.values()):
+            yield from _wrapped("  indices   ", said)
+
+
+def _at_node(rule: RuleReport, node: str) -> Iterator[tuple[str, str]]:
+    for nodes in rule.applied:
+        if node in nodes:
+            yield "applied", f"to {', '.join(nodes)}"
+    for rejected in rule.rejected:
+        if node in (*rejected.nodes, *rejected.others):
+            yield "rejected", _why(rejected, rejected.reason)
+    for near in rule.near_misses:
+        if node in near.nodes:
+            yield "nearly", _misses(near)
+
+
+def _reason(rejected: Rejected) -> str:
+    """The reason without the nodes that it begins with."""
+    return rejected.reason.removeprefix(f"{', '.join(rejected.others)}: ")
+
+
+def _wrapped(begin: str, text: str) -> list[str]:
+    """Text as lines of a page, all but the first indented like its beginning."""
+    wide = textwrap.wrap(
+        text, _WIDTH, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
+    )
+    return wide or [begin.rstrip()]
+
+
+def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
     applied = [rule for rule in report.rules if rule.applied]
     places = _places(sum(len(rule.applied) for rule in applied))
     yield f"{report.model}: {len(applied)} of {len(report.rules)} rules applied, at {places}"
@@ -87,7 +230,7 @@ def _overview(report: ExplainReport, model: Path) -> Iterator[str]:
         if rule.not_tried:
             not_tried.setdefault(rule.not_tried, []).append(rule.rule)
         elif rule.applied or rule.rejected or rule.near_misses:
-            yield from ("", f"{rule.rule}: {rule.effect}", *_summary(rule))
+            yield from ("", *_wrapped("", f"{rule.rule}: {rule.effect}"), *_summary(rule))
         else:
             idle.append(rule.rule)
     for title, names in (
@@ -95,7 +238,7 @@ def _overview(report: ExplainReport, model: Path) -> Iterator[str]:
         *((f"not tried, {k}", v) for k, v in not_tried.items()),
     ):
         if names:
-            yield from ("", f"{title}: {', '.join(names)}")
+            yield from ("", *_wrapped("", f"{title}: {', '.join(names)}"))
     yield from (
         "",
         f"Of each rule the first {_PLACES} places and different reasons are shown. Place by place:",
@@ -106,10 +249,10 @@ def _overview(report: ExplainReport, model: Path) -> Iterator[str]:
 def _summary(rule: RuleReport) -> Iterator[str]:
     if rule.applied:
         shown = "; ".join(_short(nodes) for nodes in rule.applied[:_PLACES])
-        yield f"  applied   {shown}{_more(len(rule.applied) - _PLACES)}"
+        yield from _wrapped("  applied   ", f"{shown}{_more(len(rule.applied) - _PLACES)}")
     reasons: dict[tuple[str, object], list[str]] = {}
     for rejected in rule.rejected:
-        text = f"{_why(rejected)} at {_short(rejected.nodes)}"
+        text = f"{_why(rejected, rejected.reason)} at {_short(rejected.nodes)}"
         # A reason may begin with the node that it speaks of.
         reasons.setdefault(("rejected", rejected.reason.rpartition(": ")[2]), []).append(text)
     for near in _best_first(rule.near_misses):
@@ -118,7 +261,7 @@ def _summary(rule: RuleReport) -> Iterator[str]:
     for title in ("rejected", "nearly  "):
         groups = [group for (kind, _), group in reasons.items() if kind == title]
         for group in groups[:_PLACES]:
-            yield f"  {title}  {group[0]}{_more(len(group) - 1)}"
+            yield from _wrapped(f"  {title}  ", f"{group[0]}{_more(len(group) - 1)}")
         if len(groups) > _PLACES:
             yield f"  {title}  {len(groups) - _PLACES} more reasons"
 
@@ -129,7 +272,7 @@ def _detail(rule: RuleReport) -> Iterator[str]:
         yield f"Not tried: it {rule.not_tried}."
         return
     yield from _section("Applied", [", ".join(nodes) for nodes in rule.applied])
-    yield from _section("Rejected", [f"{', '.join(r.nodes)}: {_why(r)}" for r in rule.rejected])
+    yield from _section("Rejected", [f"{', '.join(r.nodes)}: {_why(r, r.reason)}" for r in rule.rejected])
     near = [f"{', '.join(n.nodes)}: {_misses(n)}" for n in _best_first(rule.near_misses)]
     yield from _section("Nearly matches", near[:_NEAR_MISSES], len(near))
 
@@ -146,10 +289,10 @@ def _best_first(near_misses: Sequence[NearMiss]) -> list[NearMiss]:
     return sorted(near_misses, key=lambda near: (len(near.misses), -len(near.nodes)))
 
 
-def _why(rejected: Rejected) -> str:
+def _why(rejected: Rejected, reason: str) -> str:
     compared = f" (limit {rejected.limit}, actual {rejected.actual})" if rejected.limit else ""
     cost = f" (cost: {rejected.cost})" if rejected.cost else ""
-    return rejected.reason + compared + cost
+    return reason + compared + cost
 
 
 def _misses(near: NearMiss) -> str:

@@ -10,12 +10,16 @@ def load_tvm() -> None:
     """Import TVM without PyTorch, and keep what was loaded from the garbage collector.
 
     TVM imports PyTorch wherever it is installed, which takes two seconds, for conversions of tensors that no command
-    uses. What reads a program of PyTorch imports it later.
+    uses. What reads a program of PyTorch imports it later. No garbage is collected meanwhile, as there is none.
     """
-    if not {"tvm_ffi", "torch"} & sys.modules.keys():
-        sys.modules["torch"] = None  # type: ignore[assignment] # how the import system marks what is not there
-        try:
-            importlib.import_module("tvm")
-        finally:
-            del sys.modules["torch"]
-    gc.freeze()
+    gc.disable()
+    try:
+        if not {"tvm_ffi", "torch"} & sys.modules.keys():
+            sys.modules["torch"] = None  # type: ignore[assignment] # how the import system marks what is not there
+            try:
+                importlib.import_module("tvm")
+            finally:
+                del sys.modules["torch"]
+        gc.freeze()
+    finally:
+        gc.enable()

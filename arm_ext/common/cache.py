@@ -19,6 +19,7 @@ from pathlib import Path
 
 import platformdirs
 
+from arm_ext.common.timings import count
 from arm_ext.errors import EnvError
 
 _LOG = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Entries:
             return make()
         path = self.folder() / key
         found = _read(path)
+        count("made" if found is None else "from the cache")
         if found is None:
             found = make()
             self._write(path, found)

@@ -4,10 +4,31 @@
 from collections.abc import Sequence
 
 
-def columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return rows as lines of aligned columns; the last column is free text and is not padded."""
+def columns(rows: Sequence[tuple[str, ...]], align: str = "") -> list[str]:
+    """Return rows as lines of aligned columns; the last column is free text and is not padded.
+
+    Args:
+        rows: Of as many cells each.
+        align: For each column "<" or ">"; to the left by default.
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    sides = align or "<" * len(widths)
     return [
-        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        "  ".join(
+            [*(f"{cell:{side}{w}}" for cell, side, w in zip(row, sides, widths, strict=False)), row[-1]]
+        ).rstrip()
         for row in rows
     ]
+
+
+def clipped(text: str, width: int) -> str:
+    """Return the text in at most `width` columns: names of nodes differ at both ends, so the middle is left out."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return "1 operator" or "2 operators"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

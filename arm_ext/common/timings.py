@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU seconds of named sections, which may lie in each other and on several threads."""
+"""CPU seconds of named sections, which may lie in each other and on several threads, and counts of what they did."""
 
 import os
 import time
@@ -16,21 +16,27 @@ class Section:
     Attributes:
         seconds: CPU time, that of its parts included.
         parts: What it consists of, in the order in which they began; the rest has no name.
+        counts: How often something happened in it that `count` was told of.
     """
 
     seconds: float = 0.0
     parts: "dict[str, Section]" = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
 
-    def rows(self, depth: int = 0) -> Iterator[tuple[int, str, float]]:
-        """Yield (depth, name, seconds) of all subsections, each before its own."""
+    def rows(self, depth: int = 0) -> "Iterator[tuple[int, str, Section]]":
+        """Yield (depth, name, section) of all subsections, each before its own."""
         for name, part in self.parts.items():
-            yield depth, name, part.seconds
+            yield depth, name, part
             yield from part.rows(depth + 1)
 
     def document(self) -> dict[str, object]:
         """Return the section for JSON."""
         parts = {name: part.document() for name, part in self.parts.items()}
-        return {"cpu_seconds": round(self.seconds, 3), **({"parts": parts} if parts else {})}
+        return {
+            "cpu_seconds": round(self.seconds, 3),
+            **({"counts": self.counts} if self.counts else {}),
+            **({"parts": parts} if parts else {}),
+        }
 
 
 _CURRENT: ContextVar[Section | None] = ContextVar("section", default=None)
@@ -70,6 +76,13 @@ def section(name: str) -> Iterator[None]:
     finally:
         _CURRENT.reset(token)
         part.seconds += time.thread_time() - start
+
+
+def count(what: str) -> None:
+    """Count something in the current section, if there is one."""
+    around = _CURRENT.get()
+    if around is not None:
+        around.counts[what] = around.counts.get(what, 0) + 1
 
 
 @contextmanager

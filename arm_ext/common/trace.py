@@ -3,8 +3,8 @@
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -18,7 +18,11 @@ UNNAMED_SYMBOL = "(unnamed)"
 # TVM wraps the body of PrimFunc `f` (`f_compute_`) in a function that unpacks its arguments (`__tvm_ffi_f`).
 _WRAPPER_PREFIX = "__tvm_ffi_"
 _BODY_SUFFIX = "_compute_"
+# What TVM calls the machine code of a Relax function (VMTIRCodeGen).
+_CALLER_PREFIX = "__vmtir__"
+_INSTRUCTION_BYTES = 4
 _MISSES = "#misses"
+_SECTION = "#section"
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,40 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Section:
+    """A kernel call, or what the program around ran between two of them.
+
+    Attributes:
+        symbol: The kernel; "" is the program around, with what the runtime does for it.
+        blocks: With the executions in this section alone.
+        bytes: That its loads and stores moved; 0 where the board has no caches, as the two below.
+        l1_misses: Lines that L1 had to fetch.
+        l2_misses: Of them, those that L2 had to fetch.
+    """
+
+    symbol: str
+    blocks: tuple[Block, ...]
+    bytes: int
+    l1_misses: int
+    l2_misses: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """Code of model.so at whose execution a section begins: a kernel's entry, or a function that calls kernels.
+
+    Attributes:
+        begin: Guest address of its first byte.
+        end: Of the first byte behind it.
+        symbol: The kernel; "" for a function that calls kernels.
+    """
+
+    begin: int
+    end: int
+    symbol: str
+
+
+@dataclass(frozen=True)
 class Trace:
     """All blocks executed in one inference.
 
@@ -54,12 +92,14 @@ class Trace:
         base: Guest address at which model.so was loaded.
         by_thread: Instructions of each kernel of model.so on each of the threads that ran any of its code.
         misses: Lines that L1 and L2 had to fetch, of all code; None where the board has no caches.
+        sections: In order, where calls were counted apart; together they are `blocks`.
     """
 
     blocks: tuple[Block, ...]
     base: int
     by_thread: dict[str, tuple[int, ...]]
     misses: tuple[int, int] | None = None
+    sections: tuple[Section, ...] = ()
 
     @property
     def instructions(self) -> int:
@@ -84,8 +124,10 @@ class Trace:
         model = _ModelImage(so, images)
         # The emulator may translate a block twice, and then counts it in two lines.
         counts: dict[tuple[int, tuple[int, ...]], Counter[int]] = defaultdict(Counter)
+        lines = []
         for vaddr, count, words, thread in read_blocks(dump):
             counts[vaddr, words][thread] += count
+            lines.append((vaddr, words))
         blocks = []
         kernels: dict[str, Counter[int]] = defaultdict(Counter)
         for (vaddr, words), by_thread in counts.items():
@@ -104,7 +146,21 @@ class Trace:
             model.base,
             {symbol: tuple(of[thread] for thread in threads) for symbol, of in kernels.items()},
             _misses(dump),
+            tuple(_sections(dump, dict(zip(counts, blocks, strict=True)), lines, model.regions())),
         )
+
+
+def regions_of(maps: str, so: Path) -> list[Region]:
+    """Return the regions to watch in a guest, so that each kernel call is a section.
+
+    Args:
+        maps: Text of the guest's /proc/self/maps while model.so is loaded.
+        so: The model.so.
+
+    Raises:
+        EnvError: model.so is not among the guest's mappings.
+    """
+    return _ModelImage(so, Images(maps)).regions()
 
 
 def kernel_name(symbol: str) -> str:
@@ -122,7 +178,7 @@ def read_blocks(dump: Path) -> Iterator[tuple[int, int, tuple[int, ...], int]]:
                 if line.startswith("#total"):
                     total = int(line.split()[1])
                     continue
-                if line.startswith(_MISSES):
+                if line.startswith((_MISSES, _SECTION)):
                     continue
                 if line.startswith("#thread"):
                     thread = int(line.split()[1])
@@ -144,6 +200,31 @@ def _misses(dump: Path) -> tuple[int, int] | None:
     with dump.open() as lines:
         found = next((line for line in lines if line.startswith(_MISSES)), None)
     return None if found is None else (int(found.split()[1]), int(found.split()[2]))
+
+
+def _sections(
+    dump: Path,
+    blocks: Mapping[tuple[int, tuple[int, ...]], Block],
+    lines: Sequence[tuple[int, tuple[int, ...]]],
+    regions: Sequence[Region],
+) -> Iterator[Section]:
+    """Yield what the lines "#section BEGIN BYTES L1 L2 index:count …" of a dump that is whole say."""
+    symbols = {region.begin: region.symbol for region in regions}
+    with dump.open() as text:
+        for line in text:
+            if not line.startswith(_SECTION):
+                continue
+            begin, moved, l1_misses, l2_misses, *runs = line.split()[1:]
+            counts: Counter[Block] = Counter()
+            for index, count in (run.split(":") for run in runs):
+                counts[blocks[lines[int(index)]]] += int(count)
+            yield Section(
+                symbols.get(int(begin, 16), ""),
+                tuple(replace(block, count=count) for block, count in counts.items()),
+                int(moved),
+                int(l1_misses),
+                int(l2_misses),
+            )
 
 
 def _damaged(dump: Path, what: str) -> EnvError:
@@ -198,6 +279,18 @@ class _ModelImage:
             self._code = [(s["p_vaddr"], s.data()) for s in segments if s["p_flags"] & 1]  # PF_X
             self._symbols = _function_symbols(elf)
         self._starts = [symbol[0] for symbol in self._symbols]
+
+    def regions(self) -> list[Region]:
+        """The entries of kernels, and the functions that call them up to where the next begins."""
+        found = []
+        for index, (start, section_end, name) in enumerate(self._symbols):
+            begin = start + self.base
+            if kernel_name(name).startswith(_CALLER_PREFIX):
+                later = (at for at in self._starts[index:] if at > start)
+                found.append(Region(begin, min(next(later, section_end), section_end) + self.base, ""))
+            elif name.startswith(_WRAPPER_PREFIX):
+                found.append(Region(begin, begin + _INSTRUCTION_BYTES, kernel_name(name)))
+        return found
 
     def kernel_at(self, vaddr: int) -> str:
         address = vaddr - self.base

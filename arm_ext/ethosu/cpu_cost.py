@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from tvm import IRModule, relax
 
 from arm_ext.ethosu.operators import Operator
-from arm_ext.report.report import KernelCall
+from arm_ext.report.call_rows import UNSCHEDULED_CYCLES
+from arm_ext.report.calls import KernelCall
 from relay_passes.ir.sources import Names, bindings_of, global_callees, sources_of
-
-UNSCHEDULED_CYCLES = 1.0
-"""Of one multiply-accumulate, or one element, in plain loops: a load, a multiply-add and a step, on two pipes."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class Names:
 def _near(name: str, known: Collection[str]) -> str:
     """Near names; kinds alone where none is, since a model may have thousands of nodes."""
     said = near(name, known)
-    return said if said.startswith("did you mean") else "report.txt of a compile without it names them"
+    return said if said.startswith("did you mean") else "report.json of a compile without it names them"
 
 
 def require_packages() -> None:

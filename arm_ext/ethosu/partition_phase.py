@@ -14,6 +14,7 @@ from arm_ext.ethosu.offload import Region
 from arm_ext.ethosu.options import OnNpuError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.pipeline import phases
+from arm_ext.report.npu import fallback_name
 from relay_passes import Offer, Part, outline
 
 RUN = "arm_ext_npu_run"
@@ -44,14 +45,14 @@ class Partitioner:
         What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours: so the
         whole graph is lowered for the estimates, and again when it is divided.
         """
-        estimates = replace(context, kernels=[])
+        estimates = replace(context, kernels=[], calls=[])
         lowered = mod
         for phase in (phases.fuse, phases.lower_kernels):
             lowered = phase(lowered, estimates)
         first = sum(len(each.offload.regions) for each in self.divided)
         found = self.divider.divide(self.model.nodes, self.macs, mod, lowered, estimates, first)
         self.divided.append(found)
-        regions = {f"fallback_{i}": region for i, region in enumerate(found.offload.regions, first)}
+        regions = {fallback_name(i): region for i, region in enumerate(found.offload.regions, first)}
         on_error = self.divider.options.on_npu_error
         context.offers |= {
             name: offer_of(number, on_error, region)

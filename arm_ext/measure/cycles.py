@@ -41,7 +41,11 @@ def block_costs(blocks: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost
     A block takes no less than its instructions over the core's dispatch width: llvm-mca's neoverse models
     dispatch 8 to 16 a cycle, which none of these cores does.
     """
-    glued = glue(blocks)
+    return costs_of(glue(blocks), core, mca)
+
+
+def costs_of(glued: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost]:
+    """Estimate the cycles of each of some glued blocks on `core`."""
     texts = [mca_text(block.words, core.mca_cpu) for block in glued]
     estimates = mca.estimate(
         [text if repeats(block.words) else read_anew(text) for block, text in zip(glued, texts, strict=True)],

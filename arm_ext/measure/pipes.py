@@ -23,8 +23,12 @@ def least_cycles(costs: Sequence[BlockCost], core: Core) -> float:
 
 def vector_share(costs: Sequence[BlockCost], core: Core) -> float:
     """Return vector instructions as a share of what the vector pipes can take in the estimated cycles."""
+    return vector_cycles(costs, core) / sum(cost.cycles for cost in costs)
+
+
+def vector_cycles(costs: Sequence[BlockCost], core: Core) -> float:
+    """Return the cycles in which the vector pipes are busy, if all are at once."""
     on_pipes = sum(
         cost.block.count * sum(classify(word) in ON_PIPES for word in cost.block.words) for cost in costs
     )
-    cycles = sum(cost.cycles for cost in costs)
-    return on_pipes / (core.vector_pipes * cycles)
+    return on_pipes / core.vector_pipes

@@ -45,16 +45,22 @@ class TimeReport(BaseModel):
     npu: NpuStatus | None = None
 
 
+def spread_of(seconds: Sequence[float]) -> float:
+    """Return the interquartile range over the median; 0 where that is 0."""
+    q1, median, q3 = (float(value) for value in np.percentile(seconds, [25, 50, 75]))
+    return (q3 - q1) / median if median else 0.0
+
+
 def time_report(seconds: Sequence[float], *, warmup: int, threads: int, governor: str) -> TimeReport:
     """Summarise times per inference, given in seconds in any order."""
-    q1, median, q3, p90, p99 = (float(value) for value in np.percentile(seconds, [25, 50, 75, 90, 99]) * 1e3)
+    median, p90, p99 = (float(value) for value in np.percentile(seconds, [50, 90, 99]) * 1e3)
     return TimeReport(
         repeats=len(seconds),
         warmup=warmup,
         median_ms=median,
         p90_ms=p90,
         p99_ms=p99,
-        spread=(q3 - q1) / median,
+        spread=spread_of(seconds),
         threads=threads,
         governor=governor,
     )

@@ -135,6 +135,18 @@ def probe_module(machine: str = "aarch64") -> Path:
     return _shared_library("probe", machine)
 
 
+def call_times_module(machine: str) -> Path:
+    """Return the module that times the kernel calls of a model.so on a board.
+
+    Args:
+        machine: The board's architecture, as `uname -m` gives it.
+
+    Raises:
+        EnvError: zig is missing or failed.
+    """
+    return _shared_library("call_times", machine)
+
+
 def runtime_libs() -> Path:
     """Return the folder with the aarch64 libtvm_runtime, libtvm_runtime_extra and libtvm_ffi.
 

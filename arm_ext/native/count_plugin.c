@@ -15,6 +15,15 @@
 // tells how many lines each had to fetch between the marks. It takes some times longer, and one
 // thread.
 //
+// With calls=on what runs between the marks is split into sections, in order. close(0x5A5A03,
+// BEGIN, END) names a region of the guest's code: a section begins when a block in a region runs,
+// unless the section is that region's own and the block is not its first. So a region of one
+// address, a function's entry, makes a section of each call, and the region of the caller ends it.
+// The file then has a line "#section BEGIN BYTES L1 L2 index:count index:count ..." for each: its
+// region (0 for what ran before any), the bytes that it read and wrote, the lines that the caches
+// fetched (these three are 0 without caches), and how often it ran the block of the file's line
+// `index`.
+//
 // No distribution ships qemu-plugin.h; these are the declarations of plugin API version 1 (QEMU 6.0
 // to 8.2, docs/devel/tcg-plugins.rst) that are used here.
 #include <inttypes.h>
@@ -48,6 +57,7 @@ void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb* tb, enum qe
                                               void* ptr, uint64_t imm);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb* tb, qemu_plugin_vcpu_udata_cb_t cb,
                                           enum qemu_plugin_cb_flags flags, void* data);
+unsigned int qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t info);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn* insn, qemu_plugin_vcpu_mem_cb_t cb,
                                       enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw rw,
                                       void* data);
@@ -59,13 +69,21 @@ const void* qemu_plugin_insn_data(const struct qemu_plugin_insn* insn);
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int qemu_plugin_version = 1;
 
-enum { kSysClose = 57, kBeginMark = 0x5A5A01, kEndMark = 0x5A5A02 };
+enum { kSysClose = 57, kBeginMark = 0x5A5A01, kEndMark = 0x5A5A02, kRegionMark = 0x5A5A03 };
 enum { kMaxThreads = 64 };
+
+typedef struct Region {
+  uint64_t begin, end;  // guest addresses
+} Region;
 
 typedef struct Block {
   struct Block* next;
   uint64_t vaddr;
   uint64_t* counts;  // of each thread, or of all together
+  size_t region;     // index plus one; 0 is none
+  size_t section;    // in which it ran last
+  size_t run;        // there, in `runs`
+  size_t line;       // of the file
   size_t size;       // instructions
   uint32_t words[];
 } Block;
@@ -74,6 +92,32 @@ static Block* blocks;
 static pthread_mutex_t blocks_lock = PTHREAD_MUTEX_INITIALIZER;
 static const char* out;
 static unsigned int counters = 1;  // of a block
+
+/*! \brief How often a block ran in a section. */
+typedef struct Run {
+  Block* block;
+  uint64_t count;
+} Run;
+
+typedef struct Section {
+  size_t region;                         // as of a block
+  size_t first_run;                      // of `runs`
+  uint64_t bytes, l1_misses, l2_misses;  // when it began
+} Section;
+
+static bool by_call;
+static Region* regions;
+static Section* sections;
+static Run* runs;
+static size_t num_regions, num_sections, num_runs;
+
+/*! \brief Makes room for one more of `count` elements, by doubling at each power of two. */
+static void* Grow(void* array, size_t count, size_t size) {
+  if ((count & (count - 1)) != 0) return array;
+  array = realloc(array, (count == 0 ? 1 : 2 * count) * size);
+  if (array == NULL) abort();
+  return array;
+}
 
 // Bytes of a line, and ways of a set in L1 and L2: those of Neoverse N1 and N2 (TRM 100616,
 // 102099).
@@ -88,6 +132,7 @@ typedef struct Cache {
 } Cache;
 
 static Cache l1 = {.ways = kL1Ways}, l2 = {.ways = kL2Ways};
+static uint64_t bytes;  // read and written
 
 /*! \brief Whether the cache has the line; it does afterwards. */
 static bool Touch(Cache* cache, uint64_t line) {
@@ -102,7 +147,8 @@ static bool Touch(Cache* cache, uint64_t line) {
 }
 
 static void OnAccess(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t vaddr, void* data) {
-  (void)vcpu, (void)info, (void)data;
+  (void)vcpu, (void)data;
+  bytes += UINT64_C(1) << qemu_plugin_mem_size_shift(info);
   // QEMU splits accesses of more than eight bytes: what crosses a line is in two of them.
   if (!Touch(&l1, vaddr / kLine)) Touch(&l2, vaddr / kLine);
 }
@@ -123,6 +169,43 @@ static void OnExecute(unsigned int vcpu, void* data) {
   __atomic_store_n(count, __atomic_load_n(count, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
+static void BeginSection(size_t region) {
+  sections = Grow(sections, num_sections, sizeof(Section));
+  sections[num_sections++] = (Section){region, num_runs, bytes, l1.misses, l2.misses};
+}
+
+static void OnExecuteInSection(unsigned int vcpu, void* data) {
+  (void)vcpu;
+  Block* block = data;
+  if (num_sections == 0) return;  // not between the marks
+  const Section* now = &sections[num_sections - 1];
+  if (block->region != 0 &&
+      (block->region != now->region || block->vaddr == regions[block->region - 1].begin)) {
+    BeginSection(block->region);
+  }
+  if (block->section != num_sections) {
+    block->section = num_sections;
+    block->run = num_runs;
+    runs = Grow(runs, num_runs, sizeof(Run));
+    runs[num_runs++] = (Run){block, 0};
+  }
+  runs[block->run].count++;
+  block->counts[0]++;
+}
+
+static void FindRegion(Block* block) {
+  block->region = 0;
+  for (size_t i = 0; i < num_regions; i++) {
+    if (regions[i].begin <= block->vaddr && block->vaddr < regions[i].end) block->region = i + 1;
+  }
+}
+
+static void AddRegion(uint64_t begin, uint64_t end) {
+  regions = Grow(regions, num_regions, sizeof(Region));
+  regions[num_regions++] = (Region){begin, end};
+  for (Block* block = blocks; block != NULL; block = block->next) FindRegion(block);
+}
+
 static void OnTranslate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
   (void)id;
   size_t size = qemu_plugin_tb_n_insns(tb);
@@ -140,19 +223,25 @@ static void OnTranslate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
                                        NULL);
     }
   }
-  if (counters == 1)
+  if (by_call)
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, OnExecuteInSection, QEMU_PLUGIN_CB_NO_REGS, block);
+  else if (counters == 1)
     qemu_plugin_register_vcpu_tb_exec_inline(tb, QEMU_PLUGIN_INLINE_ADD_U64, counts, 1);
   else
     qemu_plugin_register_vcpu_tb_exec_cb(tb, OnExecute, QEMU_PLUGIN_CB_NO_REGS, block);
   pthread_mutex_lock(&blocks_lock);
+  FindRegion(block);
   block->next = blocks;
   blocks = block;
   pthread_mutex_unlock(&blocks_lock);
 }
 
 static void Reset(void) {
-  l1.misses = l2.misses = 0;
+  bytes = l1.misses = l2.misses = 0;
+  num_sections = num_runs = 0;
+  if (by_call) BeginSection(0);
   for (Block* block = blocks; block != NULL; block = block->next) {
+    block->section = 0;
     for (unsigned int i = 0; i < counters; i++)
       __atomic_store_n(&block->counts[i], 0, __ATOMIC_RELAXED);
   }
@@ -161,9 +250,11 @@ static void Reset(void) {
 /*! \brief Writes the blocks that a thread ran; returns how many instructions. */
 static uint64_t DumpThread(FILE* file, unsigned int thread) {
   uint64_t total = 0;
-  for (const Block* block = blocks; block != NULL; block = block->next) {
+  size_t line = 0;
+  for (Block* block = blocks; block != NULL; block = block->next) {
     uint64_t count = __atomic_load_n(&block->counts[thread], __ATOMIC_RELAXED);
     if (count == 0) continue;
+    block->line = line++;
     if (total == 0 && counters > 1) fprintf(file, "#thread %u\n", thread);
     fprintf(file, "%" PRIx64 " %" PRIu64, block->vaddr, count);
     for (size_t i = 0; i < block->size; i++) fprintf(file, " %08" PRIx32, block->words[i]);
@@ -171,6 +262,20 @@ static uint64_t DumpThread(FILE* file, unsigned int thread) {
     total += count * block->size;
   }
   return total;
+}
+
+static void DumpSections(FILE* file) {
+  BeginSection(0);  // whose figures end the last one's
+  for (size_t i = 0; i + 1 < num_sections; i++) {
+    const Section *now = &sections[i], *next = &sections[i + 1];
+    fprintf(file, "#section %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
+            now->region == 0 ? 0 : regions[now->region - 1].begin, next->bytes - now->bytes,
+            next->l1_misses - now->l1_misses, next->l2_misses - now->l2_misses);
+    for (size_t j = now->first_run; j < next->first_run; j++)
+      fprintf(file, " %zu:%" PRIu64, runs[j].block->line, runs[j].count);
+    fputc('\n', file);
+  }
+  num_sections = 0;
 }
 
 static void Dump(void) {
@@ -181,6 +286,7 @@ static void Dump(void) {
   }
   uint64_t total = 0;
   for (unsigned int i = 0; i < counters; i++) total += DumpThread(file, i);
+  if (by_call) DumpSections(file);
   if (l1.sets > 0) fprintf(file, "#misses %" PRIu64 " %" PRIu64 "\n", l1.misses, l2.misses);
   fprintf(file, "#total %" PRIu64 "\n", total);
   fclose(file);
@@ -189,11 +295,13 @@ static void Dump(void) {
 static void OnSyscall(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, uint64_t a1,
                       uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7,
                       uint64_t a8) {
-  (void)id, (void)vcpu, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
-  if (number != kSysClose || (a1 != kBeginMark && a1 != kEndMark)) return;
+  (void)id, (void)vcpu, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+  if (number != kSysClose || a1 < kBeginMark || a1 > kRegionMark) return;
   pthread_mutex_lock(&blocks_lock);
   if (a1 == kBeginMark) {
     Reset();
+  } else if (a1 == kRegionMark) {
+    AddRegion(a2, a3);
   } else {
     Dump();
   }
@@ -206,11 +314,16 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info_t* in
   for (int i = 0; i < argc; i++) {
     if (strncmp(argv[i], "out=", 4) == 0) out = strdup(argv[i] + 4);
     if (strcmp(argv[i], "by_thread=on") == 0) counters = kMaxThreads;
+    if (strcmp(argv[i], "calls=on") == 0) by_call = true;
     if (strncmp(argv[i], "l1=", 3) == 0) MakeCache(&l1, argv[i] + 3);
     if (strncmp(argv[i], "l2=", 3) == 0) MakeCache(&l2, argv[i] + 3);
   }
   if (out == NULL) {
     fprintf(stderr, "count_plugin: needs out=FILE\n");
+    return -1;
+  }
+  if (by_call && counters > 1) {
+    fprintf(stderr, "count_plugin: calls=on takes one thread\n");
     return -1;
   }
   if ((l1.sets > 0) != (l2.sets > 0)) {

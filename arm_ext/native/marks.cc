@@ -17,9 +17,10 @@ namespace arm_ext {
 namespace {
 
 // close() of descriptors that cannot exist: a system call the plugin sees and the kernel refuses.
-// count_plugin.c has the same two numbers.
+// count_plugin.c has the same numbers.
 constexpr long kBeginMark = 0x5A5A01;
 constexpr long kEndMark = 0x5A5A02;
+constexpr long kRegionMark = 0x5A5A03;
 
 /*! \brief The instructions between the last two marks; 0 if the plugin wrote none. */
 int64_t ReadTotal(const char* dump) {
@@ -94,12 +95,23 @@ int Maps(void*, const TVMFFIAny*, int32_t, TVMFFIAny* result) {
   return TVMFFIStringFromByteArray(&bytes, result);
 }
 
+int WatchRegion(void*, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result) {
+  if (num_args != 2 || args[0].type_index != kTVMFFIInt || args[1].type_index != kTVMFFIInt) {
+    TVMFFIErrorSetRaisedFromCStr("TypeError", "a region is two addresses");
+    return -1;
+  }
+  syscall(SYS_close, kRegionMark, args[0].v_int64, args[1].v_int64);
+  *result = {};
+  return 0;
+}
+
 int Nothing(void*, const TVMFFIAny*, int32_t, TVMFFIAny*) { return 0; }
 
 }  // namespace
 
 bool RegisterCountingTimer(const char* dump) {
-  return SetGlobal("runtime.timer.cpu", NewCountingTimer, dump);
+  return SetGlobal("runtime.timer.cpu", NewCountingTimer, dump) &&
+         SetGlobal("arm_ext.board.watch_region", WatchRegion);
 }
 
 bool RegisterEmulated() { return SetGlobal("arm_ext.board.emulated", Nothing); }

@@ -7,7 +7,7 @@ namespace arm_ext {
 
 /*!
  * \brief Makes "runtime.timer.cpu", and so every time_evaluator, count instructions instead of
- * time.
+ * time; registers "arm_ext.board.watch_region", which names a region of code to the plugin.
  * \param dump The file into which the plugin writes at the end mark. An instruction is reported as
  * a nanosecond.
  */

@@ -58,20 +58,33 @@ class Selftest:
 
     def save(self, path: Path) -> None:
         """Write the self-test as a reproducible .npz."""
+        path.write_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """Return the self-test as a reproducible .npz."""
         arrays: dict[str, Any] = {}
         kinds = (self.inputs, self.expected, self.source, self.floats)
         for kind, values in zip(_KINDS, kinds, strict=True):
             arrays.update({f"{kind}_{i}": value for i, value in enumerate(values)})
         for number, step in enumerate(self.steps):
             arrays.update({f"{_STEP}{number}_{i}": value for i, value in enumerate(step)})
-        with path.open("wb") as file:
-            np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)
+        file = io.BytesIO()
+        np.savez_compressed(file, source_runtime=np.array(self.source_runtime), **arrays)
+        return file.getvalue()
 
     @staticmethod
     def load(path: Path, most: int | None = None) -> "Selftest":
         """Read what `save` wrote, which takes `most` bytes unpacked."""
         with path.open("rb") as file:
-            arrays = unpacked(file, most)
+            return Selftest._of(unpacked(file, most))
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Selftest":
+        """Return what `to_bytes` wrote."""
+        return Selftest._of(unpacked(io.BytesIO(data)))
+
+    @staticmethod
+    def _of(arrays: dict[str, Any]) -> "Selftest":
         runtime = str(arrays.pop("source_runtime"))
         kinds: dict[str, dict[int, npt.NDArray[Any]]] = {kind: {} for kind in _KINDS}
         kinds |= {f"{_STEP}{i}": {} for i in range(sum(key.startswith(_STEP) for key in arrays))}

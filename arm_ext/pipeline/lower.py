@@ -11,10 +11,11 @@ from arm_ext.common.timings import section
 from arm_ext.pipeline.kernel_numerics import numerics_of, numerics_of_calls
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.report.report import CHECK, Alternative, KernelCall, RunnerUp
+from arm_ext.report.calls import CHECK, Alternative, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
+from relay_passes.fusion.split_concat import WIDEST
 from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
 from relay_passes.ir.upstream import run_upstream
 from schedules import generic
@@ -103,8 +104,8 @@ def fuse_loops(
             mod = run_upstream(mod, upstream)
         # Before loops are fused: then all indices of one operator are still a tensor.
         mod, checks = check_indices(mod, ours)
-        for upstream in (relax.transform.AnnotateTIROpPattern(), relax.transform.FuseOps()):
-            mod = run_upstream(mod, upstream)
+        mod = _wide_alone(run_upstream(mod, relax.transform.AnnotateTIROpPattern()))
+        mod = run_upstream(mod, relax.transform.FuseOps())
         sources = function_sources(mod)
         routines = numerics_of(mod)
         mod = run_upstream(mod, relax.transform.FuseTIR())
@@ -112,6 +113,19 @@ def fuse_loops(
     symbols = {gvar.name_hint for gvar, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)}
     numerics = numerics_of_calls([func for _, func in _callers(mod)], routines)
     return Fused(mod, kernels, rejected, sources, numerics, frozenset(symbols - ours), checks)
+
+
+def _wide_alone(mod: tvm.IRModule) -> tvm.IRModule:
+    """Keep FuseOps from joining loops of very many operands, such as each part of a concatenation that was split."""
+    wide = {
+        gvar: func.with_attr("op_pattern", _OPAQUE)
+        for gvar, func in mod.functions_items()
+        if isinstance(func, tirx.PrimFunc) and len(func.params) > WIDEST
+    }
+    mod = mod.clone() if wide else mod
+    for gvar, func in wide.items():
+        mod.update_func(gvar, func)
+    return mod
 
 
 def _schedule(
@@ -141,6 +155,7 @@ def _scheduled(symbol: str, fused: Fused, done: generic.Scheduled, known: str) -
         rejected=(*alternatives, *_alternatives(done.rejected)),
         selection_cost=None if done.cycles is None else round(done.cycles),
         tuned=known,
+        moves=done.moves,
     )
 
 
@@ -213,8 +228,11 @@ class _Placed:
 
 
 def _alternatives(rejections: Sequence[Rejection]) -> tuple[Alternative, ...]:
+    """What kernels did not take that might have; those for another kind of workload are no alternatives."""
     return tuple(
-        Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})") for r in rejections
+        Alternative(kernel=r.kernel, reason=f"{r.reason}: {r.actual} (limit {r.limit})")
+        for r in rejections
+        if not r.unfit
     )
 
 
@@ -253,7 +271,7 @@ def _ours(symbol: str, sources: Sequence[str], choice: Choice, numerics: str) ->
         kernel=choice.kernel,
         numerics=numerics,
         reason=choice.reason,
-        rejected=_alternatives([r for r in choice.rejected if not r.of_other_composites]),
+        rejected=_alternatives(choice.rejected),
         params=asdict(choice.params),
         selection_cost=round(choice.estimate),
         runner_up=None if choice.runner_up is None else _runner_up(choice.runner_up),

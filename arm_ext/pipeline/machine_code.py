@@ -6,7 +6,6 @@ object is its TensorIR with the target, TVM and its LLVM, and the passes in `cod
 """
 
 import hashlib
-import importlib.metadata
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,8 @@ from tvm import relax, tirx
 from arm_ext.common.scratch import in_memory, temporary
 from arm_ext.common.timings import section
 from arm_ext.frontends.common import loops
-from arm_ext.pipeline import codegen
-from arm_ext.pipeline.kernel_cache import KERNELS
+from arm_ext.pipeline import codegen, fingerprint
+from arm_ext.pipeline.caches import KERNELS
 from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
@@ -93,10 +92,10 @@ def make_program(
         func = planned[symbol].with_attr(codegen.APART, codegen.IMPORTED if runs_here else codegen.LINKED)
         marked.update_func(marked.get_global_var(symbol), func)
     with section("code generation"):
-        # All that is left computes nothing, and a run or two here does not pay for optimising it.
+        # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here)
     with section("kernels"):
-        target = profile.tvm_target()
+        target = profile.tvm_target(optimised=not runs_here)
         kernels = tuple(_object(symbol, planned[symbol], target, _packed) for symbol in symbols)
         KERNELS.trim()
     return Program(executable, kernels, profile.triple)
@@ -151,6 +150,6 @@ def _written(objects: Sequence[bytes], folder: Path) -> list[Path]:
 @cache
 def _maker() -> str:
     """What turns TensorIR into objects: TVM, and the passes of ours."""
-    wheels = [f"{name}=={importlib.metadata.version(name)}" for name in ("apache-tvm", "apache-tvm-ffi")]
+    wheels = fingerprint.wheels("apache-tvm", "apache-tvm-ffi")
     ours = (inspect.getsource(module) for module in (codegen, loops, define_casts))
-    return " ".join((*wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))
+    return " ".join((wheels, *(hashlib.sha256(source.encode()).hexdigest() for source in ours)))

@@ -22,9 +22,11 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import mark_loops
 from arm_ext.package.manifest import Precision
 from arm_ext.pipeline import codegen
+from arm_ext.pipeline.call_sites import call_sites
 from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.report.report import FloatCall, KernelCall, LayoutCall
+from arm_ext.report.calls import CallSite, KernelCall
+from arm_ext.report.report import FloatCall, LayoutCall
 from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
@@ -55,6 +57,7 @@ class Context:
         kept_layout: Written by `layout`: calls that keep the model's layout, and why.
         left_float: Written by `integerize`: calls of a quantised model that still compute in float, and why.
         kernels: Written by `lower`: one record a kernel.
+        calls: Written by `lower`: every call of a kernel, in execution order.
         offers: Written by `partition`: by a function's name what is to compute it, where that can.
     """
 
@@ -70,11 +73,12 @@ class Context:
     kept_layout: list[LayoutCall] = field(default_factory=list)
     left_float: list[FloatCall] = field(default_factory=list)
     kernels: list[KernelCall] = field(default_factory=list)
+    calls: list[CallSite] = field(default_factory=list)
     offers: dict[str, relay_passes.Offer] = field(default_factory=dict)
 
     def of_piece(self) -> "Context":
         """Return a context with empty records, for a part of the model."""
-        return replace(self, kept_layout=[], left_float=[], kernels=[], offers={})
+        return replace(self, kept_layout=[], left_float=[], kernels=[], calls=[], offers={})
 
     def gather(self, parts: "Mapping[str, Context]", names: Mapping[str, Mapping[str, str]]) -> None:
         """Add the records of the parts' contexts.
@@ -88,6 +92,7 @@ class Context:
             self.kept_layout += part.kept_layout
             self.left_float += part.left_float
             self.offers |= part.offers
+            self.calls += (call.moved_to(name, names[name].get(call.symbol, "")) for call in part.calls)
             for kernel in part.kernels:
                 # A reshape that became a view has no kernel left.
                 symbol = names[name].get(kernel.symbol, f"{name}.{kernel.symbol}")
@@ -95,6 +100,12 @@ class Context:
                 sources = tuple(dict.fromkeys((*shared, *kernel.sources)))
                 kernels[symbol] = kernel.model_copy(update={"symbol": symbol, "sources": sources})
         self.kernels += sorted(kernels.values(), key=lambda kernel: kernel.symbol)
+
+    def note_lowered(self, mod: tvm.IRModule, kernels: Sequence[KernelCall]) -> None:
+        """Add the records of a lowered module, whose shapes are all static."""
+        self.kernels += kernels
+        copies = {kernel.symbol for kernel in kernels if kernel.kernel in ("elementwise", "transpose")}
+        self.calls += call_sites(mod, copies)
 
 
 def canonicalize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
@@ -146,7 +157,7 @@ def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere."""
     sizes = FixedSizes(mod, context.profile, context.without, context.more_kernels)
     mod, kernels = lower(mod, context.profile, context.without, context.choose, sizes)
-    context.kernels += kernels
+    context.note_lowered(mod, kernels)
     return mod
 
 
@@ -170,6 +181,7 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}
     context.kernels = [k if k.symbol in called else k.model_copy(update=_VIEW) for k in context.kernels]
+    context.calls = [call for call in context.calls if call.symbol in called]
     return mod
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of `explain`: one record per rule."""
+"""The report of `explain`: what each phase and each rule did, and all about one node."""
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from arm_ext.report.calls import CallRow, KernelCall
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -17,6 +19,9 @@ class Rejected(BaseModel):
         limit: What the rule's check allows; empty if it is no comparison.
         actual: What it found instead.
         cost: What the rewrite would cost there, if that is why.
+        others: Source nodes that would be part of it if it applied; the reason begins with them.
+        anchor: The operator that names the place: of `others` if there are any, else of `nodes`.
+        gain: What it would save at most if it applied, as a share of the model's estimated cycles.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -26,6 +31,9 @@ class Rejected(BaseModel):
     limit: str = ""
     actual: str = ""
     cost: str = ""
+    others: tuple[str, ...] = ()
+    anchor: str = ""
+    gain: float = 0.0
 
 
 class Miss(BaseModel):
@@ -39,12 +47,21 @@ class Miss(BaseModel):
 
 
 class NearMiss(BaseModel):
-    """A place where a rule matches but for one part or two; `nodes` are those that match."""
+    """A place where a rule matches but for one part or two.
+
+    Attributes:
+        nodes: Source nodes of the operators that match.
+        misses: What does not match.
+        anchor: The operator that names the place.
+        gain: What the rewrite would save at most, as a share of the model's estimated cycles.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     nodes: tuple[str, ...]
     misses: tuple[Miss, ...]
+    anchor: str = ""
+    gain: float = 0.0
 
 
 class RuleReport(BaseModel):
@@ -71,11 +88,56 @@ class RuleReport(BaseModel):
     near_misses: tuple[NearMiss, ...] = ()
 
 
+class PhaseCount(BaseModel):
+    """How many operators there are after a phase; a composite is one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: str
+    operators: int
+
+
+class NodePhase(BaseModel):
+    """The operators that a source node is part of after a phase, with the types of their results."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: str
+    operators: tuple[str, ...]
+
+
+class NodeReport(BaseModel):
+    """All about one source node."""
+
+    model_config = ConfigDict(frozen=True)
+
+    node: str
+    operator: str = Field(description="As the model's format names it.")
+    phases: tuple[NodePhase, ...] = Field(
+        description="What it is part of after each phase that changed that."
+    )
+    calls: tuple[CallRow, ...] = Field(description="The kernel calls that compute it.")
+    kernels: tuple[KernelCall, ...] = Field(description="The kernels of these calls, who declined, and why.")
+
+
 class ExplainReport(BaseModel):
-    """What became of the rules on a model, in the order in which they are tried."""
+    """What became of a model's operators and of the rules, in the order in which they are tried.
+
+    Attributes:
+        model: Its name.
+        rules: One record a rule.
+        phases: The number of operators, as imported and after each phase.
+        kernel_calls: How many calls of kernels the phases end in.
+        cycles: The estimate for all of them, on one core.
+        node: All about the source node that was asked for, if one was.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     schema_version: Literal[1] = SCHEMA_VERSION
     model: str
     rules: tuple[RuleReport, ...]
+    phases: tuple[PhaseCount, ...] = ()
+    kernel_calls: int = 0
+    cycles: int = 0
+    node: NodeReport | None = None

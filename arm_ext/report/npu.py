@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NPU's part of the CompileReport: regions, and why every other node stays on the CPU."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from arm_ext.common.text import columns
+from arm_ext.common.text import columns, counted
 
 Where = Literal["cpu", "npu", "cpu+npu"]
 
 
-_DRIVEN = (
+DRIVEN = (
     "model.so runs its regions on the NPU through Linux's driver accel/ethosu (Linux 6.19 and later) where there is "
     "one, and on the CPU elsewhere, with the same bytes out."
 )
-_UNDRIVEN = (
+UNDRIVEN = (
     "Linux has no driver for it: model.so computes its regions on the CPU. arm-ext export-payload writes them for bare "
     "metal."
 )
@@ -145,30 +145,16 @@ class NpuReport(_Record):
         operators = sum(len(region.operators) for region in self.regions)
         cycles = sum(region.cycles for region in self.regions)
         left = sum(not fallback.border for fallback in self.fallbacks)
-        regions = (
-            f"{len(self.regions)} region{'' if len(self.regions) == 1 else 's'} of {operators} operators"
-        )
-        return f"{self.accelerator}: {regions}, {cycles:,} cycles by Vela's estimate; {left} operators on the CPU"
+        if not self.regions:
+            return f"{self.accelerator}: nothing runs on it; {counted(left, 'operator')} on the CPU"
+        regions = f"{counted(len(self.regions), 'region')} of {counted(operators, 'operator')}"
+        kept = f"{counted(left, 'operator')} on the CPU"
+        return f"{self.accelerator}: {regions}, {cycles:,} cycles by Vela's estimate; {kept}"
 
-    def text(self) -> Iterator[str]:
-        """Render it: regions, layers by source node, and what stays on the CPU by reason."""
-        yield (
-            f"{self.accelerator}, Vela {self.vela}, {self.system_config}, {self.memory_mode}; weighed at "
-            f"{self.npu_mhz:g} MHz and {self.handover_us:g} us a hand-over against a CPU at {self.cpu_mhz:g} MHz. "
-            "All figures are estimates."
-        )
-        if self.regions:
-            yield _DRIVEN if self.linux_driver else _UNDRIVEN
-        for region in self.regions:
-            yield from ("", *_region(region))
-        if self.reasons:
-            yield from (
-                "",
-                f"{len(self.fallbacks)} operators on the CPU, by reason:",
-                *reason_table(self.reasons),
-            )
-            rows = [(", ".join(f.sources), f.operator, f.why()) for f in self.fallbacks]
-            yield from ("", *columns([("node", "operator", "reason"), *rows]))
+
+def fallback_name(index: int) -> str:
+    """Return the name of the function that computes a region on the CPU."""
+    return f"fallback_{index}"
 
 
 def of_all(reports: Sequence[NpuReport], macs: Mapping[str, int]) -> NpuReport:
@@ -189,29 +175,6 @@ def reason_table(reasons: Sequence[Reason]) -> list[str]:
     """Render reasons as a table."""
     rows = [(str(r.nodes), f"{100 * r.mac_share:.1f}", ", ".join(r.operators), r.reason) for r in reasons]
     return columns([("nodes", "MAC %", "operators", "reason"), *rows])
-
-
-def _region(region: NpuRegion) -> Iterator[str]:
-    yield (
-        f"NPU region {region.index}: {len(region.operators)} operators, {region.macs / 1e6:.2f} MMAC, "
-        f"{region.cycles:,} cycles; {region.npu_us:.1f} us with its hand-over, {region.cpu_us:.1f} us on the CPU"
-    )
-    yield "memory: " + ", ".join(f"{m.name} {m.peak_bytes:,} bytes" for m in region.memories)
-    if region.refused_by_linux:
-        yield f"Linux's driver does not take {region.refused_by_linux}: under Linux the CPU computes this region."
-    rows = [
-        (
-            f"{layer.cycles:,}",
-            f"{layer.macs:,}",
-            f"{layer.staging_bytes:,}",
-            layer.operator,
-            ", ".join(layer.sources),
-        )
-        for layer in region.layers
-    ]
-    yield from columns([("cycles", "MACs", "staging", "Vela's layer", "node"), *rows])
-    ends = [(border.way, ", ".join(border.sources), border.reason) for border in region.borders]
-    yield from columns([("border", "beyond it", "why it ends there"), *ends])
 
 
 def reasons_of(

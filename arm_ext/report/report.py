@@ -2,84 +2,21 @@
 """CompileReport: where and by which kernel each source node runs, and why not elsewhere."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from arm_ext.common.text import columns
-from arm_ext.package.manifest import Calibration, json_schema
-from arm_ext.report.npu import NpuReport, Where
+from arm_ext.common.text import counted
+from arm_ext.package.manifest import Calibration, Memory, json_schema
+from arm_ext.report.call_rows import call_rows
+from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
+from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
 from relay_passes import KeptLayout, RemainingFloat
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 
-CHECK = "check"
-"""The kernel of what compares indices before another kernel reads by them."""
-
-_SELECTION_COST = (
-    "Selection cost is what they are chosen by: cycles of one call on one core, by a formula over a kernel's "
-    "instructions.\nIt compares kernels of one workload; `arm-ext bench` models cycles of what is executed."
-)
-
 SCHEMA_VERSION: Literal[2] = 2
-
-
-_CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
-_NAMED = 3
-"""Source nodes that the table of kernels names of each."""
-
-
-class Alternative(BaseModel):
-    """A kernel that did not take a workload, with the constraint, its limit and the actual value."""
-
-    model_config = ConfigDict(frozen=True)
-
-    kernel: str
-    reason: str
-
-
-class RunnerUp(BaseModel):
-    """What would run a workload if the kernel that does were not there, or had not these parameters."""
-
-    model_config = ConfigDict(frozen=True)
-
-    kernel: str
-    params: dict[str, Any]
-    selection_cost: int
-
-
-class KernelCall(BaseModel):
-    """One kernel of model.so and the source nodes computed in it.
-
-    A kernel of ours has parameters and a selection cost, by which kernels are chosen: cycles of one call on one core,
-    by a formula over the kernel's instructions. That is no measurement, and not what `bench` models of executed code.
-    `tuned` names the record of a tuning database that its parameters are of.
-    `indices` says by node what keeps indices in bounds that are known at run time alone.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    symbol: str
-    sources: tuple[str, ...]
-    kernel: str
-    numerics: str
-    reason: str
-    rejected: tuple[Alternative, ...] = ()
-    params: dict[str, Any] = {}
-    selection_cost: int | None = None
-    runner_up: RunnerUp | None = None
-    tuned: str = ""
-    indices: dict[str, str] = {}
-
-    def next_best(self) -> str:
-        """Return the runner-up: its name, or the parameters that it has other ones of, and its cost."""
-        if self.runner_up is None:
-            return "-"
-        own, other = self.params, self.runner_up.params
-        changed = ", ".join(f"{name} {value}" for name, value in other.items() if own.get(name) != value)
-        what = changed if self.runner_up.kernel == self.kernel else self.runner_up.kernel
-        return f"{what}: {self.runner_up.selection_cost:,}"
 
 
 class FloatCall(BaseModel):
@@ -134,6 +71,23 @@ class NodeRow(BaseModel):
     reason: str
 
 
+class PackageFacts(BaseModel):
+    """The package as a whole."""
+
+    model_config = ConfigDict(frozen=True)
+
+    features: tuple[str, ...] = Field(
+        description="Instruction-set extensions of the target, by LLVM's names."
+    )
+    so_bytes: int = Field(description="Size of model.so in bytes.")
+    memory: Memory
+    numerics: str = Field(description='What quantised operators compute: "qdq" or "tosa".')
+    precision: str = Field(description='What float operators compute in: "fp32", "fp16" or "bf16".')
+    samples: int = Field(
+        description="Inferences that the rows of `calls` have to be repeated for, in the self-test."
+    )
+
+
 class CompileReport(BaseModel):
     """report.json."""
 
@@ -145,6 +99,8 @@ class CompileReport(BaseModel):
     macs: int
     nodes: tuple[NodeRow, ...]
     kernels: tuple[KernelCall, ...]
+    calls: tuple[CallRow, ...] = ()
+    package: PackageFacts | None = None
     left_float: tuple[FloatCall, ...] = ()
     kept_layout: tuple[LayoutCall, ...] = ()
     npu: NpuReport | None = None
@@ -152,76 +108,22 @@ class CompileReport(BaseModel):
     warnings: tuple[str, ...] = ()
 
     def summary(self) -> str:
-        """Return how many source nodes each kernel serves: "linear_f32 13, generic 40, folded 12 nodes"."""
-        count = Counter(node.kernel if node.where == "cpu" else node.where for node in self.nodes)
-        return ", ".join(f"{kernel} {n}" for kernel, n in count.most_common()) + " nodes"
+        """Return the kernel calls by kernel: "54 kernel calls: gemm_s8_mmla 34, depthwise_s8 17, ..."."""
+        on_cpu = [call for call in self.calls if self.region_of(call) is None]
+        count = Counter(call.kernel for call in on_cpu)
+        by_kernel = ", ".join(f"{kernel} {n}" for kernel, n in count.most_common())
+        return counted(len(on_cpu), "kernel call") + (f": {by_kernel}" if by_kernel else "")
 
-    def _named(self, sources: Sequence[str]) -> str:
-        """The first of some source nodes, conversions only where there is nothing else."""
-        operators = {node.source: node.op for node in self.nodes}
-        named = [name for name in sources if operators.get(name) not in _CONVERSIONS] or list(sources)
-        more = len(named) - _NAMED
-        return ", ".join(named[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    def region_of(self, call: CallRow) -> NpuRegion | None:
+        """Return the region for the NPU whose fallback on the CPU a call belongs to, or None."""
+        regions = self.npu.regions if self.npu else ()
+        name = call.function.rpartition("/")[2]
+        return next((region for region in regions if fallback_name(region.index) == name), None)
 
-    def text(self) -> str:
-        """Render one page: totals, a row a node, a row a kernel, what was left in float, what kept its layout."""
-        lines = [
-            f"{self.model} for {self.target}: {len(self.nodes)} nodes, {len(self.kernels)} kernels, "
-            f"{self.macs / 1e6:.2f} MMAC",
-            *(f"WARNING: {warning}" for warning in self.warnings),
-            "",
-        ]
-        if self.calibration is not None:
-            lines += [*_distances(self.calibration), ""]
-        rows: list[tuple[str, ...]] = [("node", "operator", "where", "kernel", "numerics", "MAC %", "reason")]
-        rows += [
-            (n.source, n.op, n.where, n.kernel, n.numerics, f"{100 * n.mac_share:.1f}", n.reason)
-            for n in self.nodes
-        ]
-        lines += columns(rows)
-        if self.npu is not None:
-            lines += ["", *self.npu.text()]
-        lines += ["", f"Kernels. {_SELECTION_COST}"]
-        choices = [
-            (c.symbol, c.kernel, self._named(c.sources), _count(c.selection_cost), c.next_best())
-            for c in self.kernels
-        ]
-        lines += columns([("symbol", "kernel", "nodes", "selection cost", "runner-up: its cost"), *choices])
-        if tuned := [(c.symbol, c.kernel, c.tuned) for c in self.kernels if c.tuned]:
-            lines += ["", f"{len(tuned)} kernels with tuned parameters:"]
-            lines += columns([("symbol", "kernel", "by"), *tuned])
-        head = ("node", "operator", "reason")
-        if self.left_float:
-            lines += ["", f"{len(self.left_float)} operators left in float:"]
-            lines += columns([head, *((", ".join(c.sources), c.operator, c.why()) for c in self.left_float)])
-        if self.kept_layout:
-            lines += ["", f"{len(self.kept_layout)} operators left in the model's layout, not channels-last:"]
-            lines += columns(
-                [head, *((", ".join(c.sources), c.operator, c.reason) for c in self.kept_layout)]
-            )
-        return "\n".join(lines) + "\n"
-
-
-def _count(cost: int | None) -> str:
-    return "-" if cost is None else f"{cost:,}"
-
-
-def _distances(calibration: Calibration) -> list[str]:
-    """How far the outputs of a model that was quantised are from the float model's."""
-    found = (
-        (f"{calibration.compared} calibration samples", calibration.distance),
-        ("self-test", calibration.selftest),
-    )
-    rows = [
-        (each.output, where, f"{each.sqnr_db:.1f} dB", f"{each.relative:.2e}")
-        for where, distances in found
-        for each in distances
-    ]
-    head = ("output", "on", "SQNR", "max |difference| / max |reference|")
-    title = f"Quantised by {calibration.method} of {calibration.samples} samples"
-    if not rows:
-        return [f"{title}, not compared with the float model"]
-    return [f"{title}; distance to the float model:", *columns([head, *rows])]
+    def source_nodes(self) -> SourceNodes:
+        """Return what is known of the source nodes."""
+        macs = {node.source: round(node.mac_share * self.macs) for node in self.nodes}
+        return SourceNodes({node.source: node.op for node in self.nodes}, macs)
 
 
 def build_report(
@@ -235,6 +137,8 @@ def build_report(
     npu: NpuReport | None = None,
     calibration: Calibration | None = None,
     warnings: Iterable[str] = (),
+    sites: Iterable[CallSite] = (),
+    package: PackageFacts | None = None,
 ) -> CompileReport:
     """Join what the phases recorded into one row a source node.
 
@@ -249,6 +153,8 @@ def build_report(
         npu: What an NPU computes.
         calibration: How the model was quantised, if it was.
         warnings: What a user must hear.
+        sites: The calls of the kernels, in execution order.
+        package: Sizes and memory.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}
@@ -266,6 +172,8 @@ def build_report(
         macs=total,
         nodes=rows,
         kernels=calls,
+        calls=call_rows(sites, {call.symbol: call for call in calls}, SourceNodes(nodes, macs)),
+        package=package,
         left_float=tuple(left_float),
         kept_layout=tuple(kept_layout),
         npu=npu,

@@ -15,7 +15,7 @@ from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.phases import PHASES, Context, Dump, fuse, lower_kernels, plan
 from arm_ext.shapes.given import Bucket, Dim, dims_text
 from relay_passes.ir.sources import relax_functions
-from relay_passes.lengths.bounded_main import copy_ends
+from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import slice_growing
 from relay_passes.lengths.merge_lengths import unite
@@ -84,7 +84,7 @@ def run_lengths(
         if phase.run is lower_kernels:
             lengths = Lengths(mod, largest, context.profile, context.without)
             mod, kernels = lower(mod, context.profile, context.without, context.choose, lengths)
-            context.kernels += kernels
+            context.note_lowered(at_length(mod, largest), kernels)
             if lengths.chunked:
                 mod = copy_ends(mod)
         elif phase.run is plan:

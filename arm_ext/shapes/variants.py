@@ -18,6 +18,7 @@ from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import memory_of, weight_bytes
 from arm_ext.pipeline.phases import PHASES, Context, Dump, run_phases
 from arm_ext.pipeline.selftest import check_of
+from arm_ext.report.calls import CallSite
 from arm_ext.shapes.batch import SELFTEST_SAMPLES, with_samples
 from arm_ext.shapes.bounded_length import run_lengths
 from arm_ext.shapes.given import Bucket
@@ -119,6 +120,15 @@ class United:
     def largest(self) -> Variant:
         """The variant with the greatest peak memory."""
         return max(self.variants, key=lambda variant: variant.memory.peak_activation_bytes)
+
+    @property
+    def calls(self) -> list[CallSite]:
+        """The kernel calls of the largest variant, by the kernels' names in the module."""
+        if len(self.variants) == 1:
+            return self.context.calls
+        name = self.largest.name
+        parts = ((call, *call.function.partition("/")) for call in self.context.calls)
+        return [replace(call, function=function) for call, variant, _, function in parts if variant == name]
 
     def selftest_file(self, variant: Variant) -> str:
         """Return the name of the self-test file of a variant."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from arm_ext.errors import UsageError
 from arm_ext.package.manifest import TunedKernel
-from arm_ext.report.report import KernelCall
+from arm_ext.report.calls import KernelCall
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate, key_of
 from arm_ext.tune.database import Database, best_of

@@ -11,7 +11,7 @@ from tvm.ir import Call, Constant, Expr, Op, Var
 
 from relay_passes.fusion.composites import CompositeSpec, EpilogueStep
 from relay_passes.ir.shapes import static_shape
-from relay_passes.ir.sources import sources_of
+from relay_passes.ir.sources import Names, sources_of
 from relay_passes.rewriter.rule import Rejection
 
 # Operators that take the value as either operand.
@@ -20,15 +20,16 @@ _COMMUTATIVE = ("relax.add", "relax.multiply", "qdq.add", "tosa.add")
 
 @dataclass(frozen=True)
 class Misfit:
-    """Why a call is not the anchor or step: reason, limit and actual value."""
+    """Why a call is not the anchor or step: reason, limit and actual value, and the call's source nodes."""
 
     reason: str
     limit: object = None
     actual: object = None
+    others: Names = ()
 
     def at(self, binding: relax.Binding) -> Rejection:
         """Return the misfit as a rejection with the source nodes of a binding."""
-        return Rejection(self.reason, sources_of(binding.value), self.limit, self.actual)
+        return Rejection(self.reason, sources_of(binding.value), self.limit, self.actual, others=self.others)
 
 
 def operator_of(expr: Expr, routines: Mapping[str, str] = MappingProxyType({})) -> str | None:
@@ -80,10 +81,11 @@ def no_step(
     """Return why `follower` is none of `steps`."""
     for step, misfit in zip(steps, misfits, strict=True):
         if _is_of(step, op) and misfit is not None:
-            return Misfit(f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual)
+            others = sources_of(follower.value)
+            return Misfit(f"{label(follower)}: {misfit.reason}", misfit.limit, misfit.actual, others)
     known = any(_is_of(step, op) for step in spec.epilogue)
     what = "may not follow here, or not again" if known else f"is no step of {spec.name}"
-    return Misfit(f"{label(follower)}: {op} {what}")
+    return Misfit(f"{label(follower)}: {op} {what}", others=sources_of(follower.value))
 
 
 def _is_of(step: EpilogueStep, op: str | None) -> bool:

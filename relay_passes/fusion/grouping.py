@@ -134,10 +134,12 @@ class _Finder:
                 reason = (
                     f"{label(follower)}: {op} would spill: vector registers that it needs beside the tile's"
                 )
-                end = Misfit(reason, spare + step.registers, step.registers)
+                others = sources_of(follower.value)
+                end = Misfit(reason, spare + step.registers, step.registers, others)
                 break
             if step.weighed and (dearer := self._dearer(spec, [*chain, follower])) is not None:
-                end = Misfit(f"{label(follower)}: {dearer.reason}", dearer.limit, dearer.actual)
+                others = sources_of(follower.value)
+                end = Misfit(f"{label(follower)}: {dearer.reason}", dearer.limit, dearer.actual, others)
                 break
             # Steps keep their order and occur once.
             remaining = remaining[misfits.index(None) + 1 :]

@@ -23,6 +23,7 @@ class Rejection:
         limit: What the check allows, if it is a comparison.
         actual: What it found instead.
         cost: What the rewrite would cost there, if that is why it is refused.
+        others: Source nodes that would be part of it if it applied, where the reason begins with them.
     """
 
     reason: str
@@ -30,6 +31,7 @@ class Rejection:
     limit: object = None
     actual: object = None
     cost: str = ""
+    others: Names = ()
 
     def __str__(self) -> str:
         comparison = "" if self.limit is None else f" (limit {self.limit}, actual {self.actual})"

@@ -100,11 +100,13 @@ def name_of(nests: Sequence[Stage], where: Where) -> tuple[str, tuple[Rejection,
 
 def _elementwise(nest: Stage, where: Where) -> Match | Rejection:
     if nest.reduction:
-        return Rejection("elementwise", "it reduces", "no reduction", nest.reduction.kind)
+        return Rejection("elementwise", "it reduces", "no reduction", nest.reduction.kind, unfit=True)
     along = elementwise.stored_along(nest)
     turned = along is not None and transposition(nest, along) is not None
     if turned:
-        return Rejection("elementwise", "it reads along another axis than it writes", "one axis", "two")
+        return Rejection(
+            "elementwise", "it reads along another axis than it writes", "one axis", "two", unfit=True
+        )
     return _whole("elementwise", nest, along, where) or Match("elementwise")
 
 
@@ -113,7 +115,11 @@ def _transpose(nest: Stage, where: Where) -> Match | Rejection:
     read = None if nest.reduction or along is None else transposition(nest, along)
     if along is None or read is None:
         return Rejection(
-            "transpose", "it does not read along one axis and write along another", "two axes", "one"
+            "transpose",
+            "it does not read along one axis and write along another",
+            "two axes",
+            "one",
+            unfit=True,
         )
     if along.extent in INTERLEAVED and step_of(nest.indices[0], read.var) == along.extent:
         return _whole("transpose", nest, read, where) or Match("interleaved")
@@ -130,7 +136,9 @@ def _pool(nest: Stage, where: Where) -> Match | Rejection:
     if isinstance(along, Rejection):
         return along
     if nest.reduction and any(axis is along for axis in nest.reduction.axes):
-        return Rejection("pool", "it reduces across lanes", "along an axis of the result", "a reduced axis")
+        return Rejection(
+            "pool", "it reduces across lanes", "along an axis of the result", "a reduced axis", unfit=True
+        )
     return _whole("pool", nest, along, where) or Match("pool")
 
 
@@ -140,7 +148,7 @@ def _reduction(nest: Stage, where: Where) -> Match | Rejection:
         return along
     if nest.reduction and not any(axis is along for axis in nest.reduction.axes):
         return Rejection(
-            "reduction", "it does not reduce across lanes", "a reduced axis", "one of the result"
+            "reduction", "it does not reduce across lanes", "a reduced axis", "one of the result", unfit=True
         )
     if along.extent < LONG_ROW and nest.work * where.rows > SMALL:
         return Rejection("reduction", "rows are short", str(LONG_ROW), str(along.extent))
@@ -149,7 +157,7 @@ def _reduction(nest: Stage, where: Where) -> Match | Rejection:
 
 def _reduced_along(name: str, nest: Stage) -> Axis | Rejection:
     if nest.reduction is None:
-        return Rejection(name, "it does not reduce", "a reduction", "none")
+        return Rejection(name, "it does not reduce", "a reduction", "none", unfit=True)
     if nest.reduction.kind == "product" or _multiplies(nest.reduction.term):
         return Rejection(name, "it multiplies what it reduces", "sum, max, min of one tensor", "a product")
     along = reduce.vector_axis(nest, nest.reduction)

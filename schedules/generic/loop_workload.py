@@ -76,7 +76,7 @@ def matches(kernel: str, workload: Workload) -> Match | Rejection:
     """Match workloads of the composite `loops`."""
     if workload.composite == COMPOSITE:
         return Match("loops of TVM's operators")
-    return Rejection(kernel, "it is no function of loops", COMPOSITE, workload.composite)
+    return Rejection(kernel, "it is no function of loops", COMPOSITE, workload.composite, unfit=True)
 
 
 def _text_of(func: tirx.PrimFunc) -> str:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from tvm import ir, target, tirx
 from tvm.ir.expr import TensorLoad
+from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm_ffi import structural_equal
 
 from schedules.generic import elementwise, families, reduce
-from schedules.generic.expressions import UnsupportedError, element, loads
+from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, element, loads
 from schedules.generic.fusion import cost, fuse, values_of
 from schedules.generic.nest import nests
 from schedules.generic.parse import parse
@@ -30,6 +31,10 @@ _INSTRUCTIONS_PER_CYCLE = 2
 """Of vector code on a core with two vector pipes; it scales the threshold for threads alone."""
 
 
+_MOST_TENSORS = 300
+"""Of a function: TVM's IR builder closes the scopes of all in Python, one inside the other, of 1,000 calls at most."""
+
+
 @dataclass(frozen=True)
 class Scheduled:
     """A function after scheduling.
@@ -40,6 +45,7 @@ class Scheduled:
         kernel: Name of its family; see `families`.
         cycles: Of one call on one core, roughly; None where it is as it was.
         rejected: Why it is of no family.
+        moves: Whether it only copies or rearranges elements.
     """
 
     func: tirx.PrimFunc
@@ -47,6 +53,7 @@ class Scheduled:
     kernel: str = families.GENERIC
     cycles: float | None = None
     rejected: tuple[Rejection, ...] = ()
+    moves: bool = False
 
 
 def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
@@ -60,7 +67,7 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
         program = fuse(parse(func))
         if _is_reshape(program):
             # As it is, so that the memory planner sees it.
-            return Scheduled(func, "unscheduled: a copy of consecutive elements")
+            return Scheduled(func, "unscheduled: a copy of consecutive elements", moves=True)
         rows = share_rows(program)
         scheduled, emitter = _emitted(rows, _AARCH64 in str(target.attrs.get("mtriple", "")))
     except UnsupportedError as reason:
@@ -70,7 +77,15 @@ def schedule(func: tirx.PrimFunc, target: target.Target) -> Scheduled:
     where = families.Where(math.prod(axis.extent for axis in rows.axes), emitter.neon)
     kernel, rejected = families.name_of(emitter.nests, where)
     cycles = where.rows * sum(_cycles(stage) for stage in rows.program.stages)
-    return Scheduled(in_root_block(scheduled), emitter.said(), kernel, cycles, rejected)
+    moves = all(stage.reduction is None and _is_move(stage.value) for stage in program.stages)
+    return Scheduled(in_root_block(scheduled), emitter.said(), kernel, cycles, rejected, moves)
+
+
+def _is_move(value: ir.Expr) -> bool:
+    """Whether a value is an element of a tensor or a constant, whichever a condition says."""
+    if call_name(value) == CONDITIONAL:
+        return all(_is_move(branch) for branch in value.args[1:])
+    return isinstance(value, (TensorLoad, prim.IntImm, prim.FloatImm))
 
 
 def _is_reshape(program: Program) -> bool:
@@ -85,6 +100,9 @@ def _is_reshape(program: Program) -> bool:
 
 def _emitted(rows: Rows, neon: bool) -> "tuple[tirx.PrimFunc, _Emitter]":
     program = rows.program
+    count = len(program.params) + len(program.temporaries)
+    if count > _MOST_TENSORS:
+        raise UnsupportedError(f"{count} tensors; at most {_MOST_TENSORS} are taken")
     flat = {
         tensor: tirx.decl_buffer((math.prod(shape_of(tensor)),), str(tensor.ty.dtype), tensor.name)
         for tensor in (*program.params, *program.temporaries)

@@ -112,7 +112,7 @@ class Tally:
     """What was covered.
 
     Attributes:
-        graphs: How many ran.
+        graphs: How many were drawn and ran.
         runs: How many lists of inputs.
         covered: (operator, form of the index, kind of the value, outcome).
         refused: Operator → how many graphs with it were refused at compile time.
@@ -163,17 +163,22 @@ class Tally:
         return "\n".join(lines)
 
 
-def graph_of(seed: int, number: int) -> Graph:
-    """The graph of a number: some operators side by side; now and then one whose result has no fixed size."""
-    g = Graph(np.random.default_rng([seed, number]))
+def operators_of(rng: np.random.Generator, number: int, most: int) -> list[str]:
+    """The operators that the graph of a number has; now and then one whose result has no fixed size."""
     names = sorted(OPERATORS)
     chosen = [names[number % len(names)]]
-    chosen += [g.pick(names) for _ in range(int(g.rng.integers(0, GRAPH_OPERATORS)))]
-    if g.rng.integers(50) == 0:
-        chosen = [g.pick(sorted(SIZES))]
-    for name in chosen:
-        g.operator = name
-        (OPERATORS | SIZES)[name](g)
+    chosen += [str(rng.choice(names)) for _ in range(int(rng.integers(0, most)))]
+    return [str(rng.choice(sorted(SIZES)))] if rng.integers(50) == 0 else chosen
+
+
+def graph_of(seed: int, *numbers: int, most: int = GRAPH_OPERATORS) -> Graph:
+    """The graphs of some numbers side by side, each of at most so many operators."""
+    g = Graph(np.random.default_rng())
+    for number in numbers:
+        g.rng = np.random.default_rng([seed, number])
+        for name in operators_of(g.rng, number, most):
+            g.operator = name
+            (OPERATORS | SIZES)[name](g)
     return g
 
 
@@ -191,25 +196,34 @@ def _no_plan() -> Any:
     return relax.transform.Normalize()
 
 
-def run_graph(seed: int, number: int, worker: Worker, tally: Tally) -> None:
-    """Draw, compile and run one graph, or one program."""
-    if number % EVERY == EVERY - 1:
+def run_graphs(
+    seed: int, numbers: Sequence[int], worker: Worker, tally: Tally, most: int = GRAPH_OPERATORS
+) -> None:
+    """Draw, compile and run the graphs of some numbers as one module, and programs each as its own."""
+    programs = [number for number in numbers if number % EVERY == EVERY - 1]
+    for number in programs:
         run_program(seed, number, worker, tally)
+    graphs = [number for number in numbers if number not in programs]
+    if not graphs:
         return
-    g = graph_of(seed, number)
+    g = graph_of(seed, *graphs, most=most)
     operators = sorted({given.operator for given in g.inputs if given.operator} or {g.operator})
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "model.so"
         try:
-            compiled(g, library, arena=number % 2 == 0)
+            compiled(g, library, arena=graphs[0] // len(numbers) % 2 == 0)
         except ModelError:
-            tally.refused.update(operators)
+            if len(graphs) == 1:
+                tally.refused.update(operators)
+            else:  # one of them need not be the others' end
+                for number in graphs:
+                    run_graphs(seed, [number], worker, tally, most)
             return
         lists = batches(g)
         fault = _held(g, lists, library, worker, tally)
-    tally.graphs += 1
+    tally.graphs += len(graphs)
     if fault:
-        tally.findings.append(f"{fault}\nseed {seed}, graph {number}\n{listing(g.model())}")
+        tally.findings.append(f"{fault}\nseed {seed}, graphs {graphs}\n{listing(g.model())}")
 
 
 def program_of(seed: int, number: int) -> Program:

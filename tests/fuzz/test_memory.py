@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from tests.fuzz.memory import (
     Worker,
     graph_of,
     guard_library,
-    run_graph,
+    operators_of,
+    run_graphs,
     run_program,
 )
 from tests.fuzz.memory_graphs import Graph, Input
@@ -38,7 +40,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 def _held(numbers: range, worker: Worker) -> Tally:
     tally = Tally()
     for number in numbers:
-        run_graph(_SEED, number, worker, tally)
+        run_graphs(_SEED, [number], worker, tally)
     assert not tally.findings, tally.findings[0]
     return tally
 
@@ -47,6 +49,20 @@ def test_no_graph_accesses_memory_outside_of_its_tensors(worker: Worker) -> None
     tally = _held(range(len(OPERATORS)), worker)
     assert {operator for operator, _, kind, _ in tally.covered if kind} >= {"gather", "scatter_nd", "rotary"}
     assert {outcome for *_, outcome in tally.covered} == {"result", "error"}
+
+
+def test_nor_do_several_as_one_module(worker: Worker) -> None:
+    """Of which one has a result of no fixed size, and refuses the module."""
+    numbers = range(4)
+    seed = next(
+        seed
+        for seed in itertools.count()
+        if any(operators_of(np.random.default_rng([seed, n]), n, 1) == ["non_zero"] for n in numbers)
+    )
+    tally = Tally()
+    run_graphs(seed, numbers, worker, tally, most=1)
+    assert not tally.findings, tally.findings[0]
+    assert (tally.graphs, tally.refused.total()) == (3, 1)
 
 
 @pytest.mark.parametrize("kind", range(len(PROGRAMS)))

@@ -54,13 +54,14 @@ def test_every_kernel_says_why_it_does_not_take_a_workload():
 def test_a_kernel_of_other_composites_is_told_from_one_whose_limits_fail():
     choice = select(WORKLOAD, CORE)
     assert isinstance(choice, Choice)
-    others = {rejection.kernel for rejection in choice.rejected if rejection.of_other_composites}
+    others = {rejection.kernel for rejection in choice.rejected if rejection.unfit}
     assert {"softmax_f32", "attention_f32", "gemm_s8_sdot"} <= others
     workload = conv2d((1, 9, 9, 3), 8, (3, 3))
     choice = select(workload, CORE)
     assert isinstance(choice, Choice)
-    near = {rejection.kernel for rejection in choice.rejected if not rejection.of_other_composites}
-    assert near == {"winograd_f32", "depthwise_f32"}
+    assert {r.kernel: r.reason for r in choice.rejected if not r.unfit} == {
+        "winograd_f32": "channels are not in fours"
+    }
 
 
 def test_look_up_overrules():

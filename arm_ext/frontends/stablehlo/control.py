@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
+from arm_ext.errors import ModelError
+from arm_ext.frontends.common.limits import MOST_ROUNDS
 from arm_ext.frontends.stablehlo.attributes import word
 from arm_ext.frontends.stablehlo.regions import run_time_choice, run_time_loop
-from arm_ext.frontends.stablehlo.scalars import Array, known_turns
+from arm_ext.frontends.stablehlo.scalars import Array, known_turns, outlasts
 from arm_ext.frontends.stablehlo.translator import Convert, Translator
 from arm_ext.frontends.stablehlo.values import Held
 
@@ -102,12 +104,15 @@ def _operators(t: Translator, block: Any) -> Iterator[Any]:
 def _while(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     condition, body = (region.blocks[0] for region in op.regions)
     size = sum(1 for _ in _operators(t, body))
-    turns = known_turns(condition, body, [_whole(held) for held in operands], MAX_UNROLLED // size)
+    states = [_whole(held) for held in operands]
+    turns = known_turns(condition, body, states, MAX_UNROLLED // size)
     if turns is not None:
         state = operands
         for _ in range(turns):
             state = t.block(body, state)
         return state
+    if outlasts(condition, body, states, MOST_ROUNDS):
+        raise ModelError(f"it has more than {MOST_ROUNDS} rounds, the most that can be compiled")
     (begins,) = t.block(condition, operands)
     if begins.scalar() is not None and not begins.scalar():
         return operands

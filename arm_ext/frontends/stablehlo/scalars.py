@@ -7,6 +7,7 @@ the version of what wrote it.
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -100,26 +101,95 @@ def known_turns(condition: Any, body: Any, states: Sequence[Array | None], most:
         states: What is known of what the loop begins with.
         most: Turns to count.
     """
-    ends = list(list(body.operations)[-1].operands)
-    tests, wanted = _needed(condition, list(list(condition.operations)[-1].operands))
-    steps: list[Any] = []
-    while True:
-        steps, read = _needed(body, [ends[k] for k in wanted])
-        if read <= wanted:
-            break
-        wanted |= read
-    known = {k: states[k] for k in wanted}
+    counted = _Counted.of(condition, body)
+    known = {k: states[k] for k in counted.wanted}
     for turn in range(most + 1):
-        goes_on = _given(condition, tests, known, list(list(condition.operations)[-1].operands))
+        goes_on = counted.goes_on(known)
         if goes_on is None:
             return None
-        if not goes_on[0].all():
+        if not goes_on:
             return turn
-        after = _given(body, steps, known, [ends[k] for k in known])
-        if after is None:
+        if (after := counted.after(known)) is None:
             return None
-        known = dict(zip(known, after, strict=True))
+        known = after
     return None
+
+
+def outlasts(condition: Any, body: Any, states: Sequence[Array | None], most: int) -> bool:
+    """Whether a loop has more than `most` turns: it counts by a constant step up or down to a bound.
+
+    Args:
+        condition: Block that gives whether there is another turn.
+        body: Block of a turn.
+        states: What is known of what the loop begins with.
+        most: Turns.
+    """
+    counted = _Counted.of(condition, body)
+    compared = [op for op in counted.tests if op.operation.name != "stablehlo.constant"]
+    if len(compared) != 1 or compared[0].operation.name != "stablehlo.compare":
+        return False
+    if word(compared[0], "comparison_direction") in ("EQ", "NE"):
+        return False
+    first = {k: states[k] for k in counted.wanted}
+    second = counted.after(first) if counted.goes_on(first) else None
+    third = counted.after(second) if second and counted.goes_on(second) else None
+    if second is None or third is None:
+        return False
+    last: dict[int, Array | None] = {}
+    for k in counted.wanted:
+        a, b, c = (np.asarray(each[k]) for each in (first, second, third))
+        if a.dtype.kind not in "iu" or a.size != 1:
+            return False
+        step, again = int(b.item()) - int(a.item()), int(c.item()) - int(b.item())
+        value, limits = int(a.item()) + most * step, np.iinfo(a.dtype)
+        if step != again or not limits.min <= value <= limits.max:
+            return False
+        last[k] = np.full_like(a, value)
+    return bool(counted.goes_on(last))
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The part of a loop that decides how often it turns.
+
+    Attributes:
+        condition: Block that gives whether there is another turn.
+        body: Block of a turn.
+        tests: Operators of `condition` that are needed.
+        steps: Operators of `body` that are needed.
+        wanted: Which states these read.
+    """
+
+    condition: Any
+    body: Any
+    tests: list[Any]
+    steps: list[Any]
+    wanted: set[int]
+
+    @classmethod
+    def of(cls, condition: Any, body: Any) -> "_Counted":
+        ends = _results(body)
+        tests, wanted = _needed(condition, _results(condition))
+        while True:
+            steps, read = _needed(body, [ends[k] for k in wanted])
+            if read <= wanted:
+                return cls(condition, body, tests, steps, wanted)
+            wanted |= read
+
+    def goes_on(self, known: Mapping[int, Array | None]) -> bool | None:
+        """Whether there is another turn; None if that is unknown."""
+        found = _given(self.condition, self.tests, known, _results(self.condition))
+        return None if found is None else bool(found[0].all())
+
+    def after(self, known: Mapping[int, Array | None]) -> dict[int, Array | None] | None:
+        """The states after a turn, or None if they cannot be computed."""
+        ends = _results(self.body)
+        found = _given(self.body, self.steps, known, [ends[k] for k in known])
+        return None if found is None else dict(zip(known, found, strict=True))
+
+
+def _results(block: Any) -> list[Any]:
+    return list(list(block.operations)[-1].operands)
 
 
 def _needed(block: Any, values: Sequence[Any]) -> tuple[list[Any], set[int]]:

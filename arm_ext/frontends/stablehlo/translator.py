@@ -10,7 +10,7 @@ from tvm.ir import Expr, Var
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.block import Callee
-from arm_ext.frontends.common.limits import MOST_CALLS
+from arm_ext.frontends.common.limits import MOST_CALLS, MOST_NESTED
 from arm_ext.frontends.stablehlo.attributes import Tensor, Uniform, constant_of, resources_of, tensor_of, word
 from arm_ext.frontends.stablehlo.expansions import known_functions
 from arm_ext.frontends.stablehlo.scalars import computable, compute
@@ -57,6 +57,7 @@ class Translator(Values):
         self._nodes = nodes
         self._resources = resources_of(module)
         self._calling: list[str] = []
+        self._depth = 0
 
     def function(self, symbol: str, params: Sequence[Var], convert: Callable[[], Sequence[Held]]) -> Callee:
         """Add what is converted meanwhile as a function of its own, which returns a tuple, or the one result.
@@ -97,7 +98,16 @@ class Translator(Values):
         return results
 
     def block(self, block: Any, arguments: Sequence[Held]) -> list[Held]:
-        """Convert a block's operators, and return what it returns."""
+        """Convert a block's operators, and return what it returns.
+
+        Raises:
+            ModelError: It is nested too deeply.
+        """
+        if self._depth > MOST_NESTED:
+            raise ModelError(
+                f"its branches, loops and calls are nested more than {MOST_NESTED} deep, the most that is compiled"
+            )
+        self._depth += 1
         self.values.update(zip(block.arguments, arguments, strict=True))
         within = self.node
         *operations, last = block.operations
@@ -109,6 +119,7 @@ class Translator(Values):
             elif op.operation not in inside:
                 self._convert(op, self._converter_of(op), op.operands)
         self.node = within
+        self._depth -= 1
         return [self.values[value] for value in last.operands]
 
     def _convert(self, op: Any, convert: Convert | None, arguments: Sequence[Any]) -> None:

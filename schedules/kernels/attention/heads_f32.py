@@ -61,12 +61,12 @@ def heads_of(workload: Workload, kernel: str) -> Heads | Rejection:
         kernel: Who asks, for the rejection.
     """
     if workload.composite != COMPOSITE:
-        return Rejection(kernel, "composite is no attention", COMPOSITE, workload.composite)
+        return Rejection(kernel, "composite is no attention", COMPOSITE, workload.composite, unfit=True)
     q, k, v, *masks = operands(workload)
     dtypes = [*(operand.dtype for operand in (q, k, v, *masks)), workload.output_dtype]
     if not set(dtypes) <= set(float_data.DTYPES):
         reason = "an operand or the result has another dtype"
-        return Rejection(kernel, reason, " or ".join(float_data.DTYPES), ", ".join(dtypes))
+        return Rejection(kernel, reason, " or ".join(float_data.DTYPES), ", ".join(dtypes), unfit=True)
     if any(operand.kind != "input" for operand in (q, k, v)):
         return Rejection(kernel, "an operand is a constant", "inputs", "constant")
     lead = np.broadcast_shapes(*(operand.seen[:-2] for operand in (q, k, v)))

@@ -35,17 +35,15 @@ class Rejection:
         reason: The constraint, as a sentence without its numbers.
         limit: What the constraint allows.
         actual: What the workload has.
+        unfit: Whether the kernel computes another kind of workload: no other size, core or option would make it take
+            this one.
     """
 
     kernel: str
     reason: str
     limit: str
     actual: str
-
-    @property
-    def of_other_composites(self) -> bool:
-        """Whether the workload's composite is of another kind than the kernel computes."""
-        return self.reason.startswith("composite is no ")
+    unfit: bool = False
 
 
 Answer = TypeVar("Answer")

@@ -7,6 +7,7 @@ is no padded copy.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tvm import ir, tirx
@@ -18,6 +19,7 @@ from schedules.cores import Core
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Match, Rejection, taken
 from schedules.kernels.depthwise.accumulators_s8 import by_channel, finish
+from schedules.kernels.depthwise.geometry import is_depthwise
 from schedules.kernels.depthwise.input_rows_s8 import Window
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS
 from schedules.kernels.gemm import product_s8
@@ -38,11 +40,11 @@ def matches(workload: Workload, core: Core, name: str, feature: str) -> Match | 
     """Takes small depthwise convolutions with one output a channel, on cores with a feature, or with NEON."""
     product = product_s8.product_of(workload, name)
     if isinstance(product, Rejection):
-        return product
+        return product if is_depthwise(workload) else replace(product, unfit=True)
     channels = product.data[-1]
     if workload.composite != "arm.conv2d_s8" or product.groups != channels or product.columns != 1:
         grouped = f"{product.groups} groups of {product.columns} outputs for {channels} channels"
-        return Rejection(name, "not depthwise", "a group and an output each channel", grouped)
+        return Rejection(name, "not depthwise", "a group and an output each channel", grouped, unfit=True)
     dilation = Convolution.of(workload).dilation
     if dilation != (1, 1):
         return Rejection(name, "kernel is dilated", "(1, 1)", str(dilation))

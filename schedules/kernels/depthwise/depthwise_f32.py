@@ -158,18 +158,22 @@ def _field_or_why(workload: Workload) -> Field | Rejection:
     if workload.composite in ("arm.conv2d" + suffix for suffix in product_float.SUFFIXES.values()):
         if workload.output_dtype not in (data.dtype, "float32"):
             return Rejection(
-                NAME, "output has another dtype", f"{data.dtype} or float32", workload.output_dtype
+                NAME,
+                "output has another dtype",
+                f"{data.dtype} or float32",
+                workload.output_dtype,
+                unfit=True,
             )
         full = product_float.in_full(workload)
     product = product_float.product_of(full, NAME)
     if isinstance(product, Rejection):
         return product
     if full.composite != "arm.conv2d":
-        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite)
+        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite, unfit=True)
     images, height, width, channels = data.shape
     if product.groups != channels:
         grouped = f"{product.groups} groups of {channels} channels"
-        return Rejection(NAME, "not depthwise", "a group each channel", grouped)
+        return Rejection(NAME, "not depthwise", "a group each channel", grouped, unfit=True)
     of = Depthwise(
         (images, height, width, channels),
         (workload.operands[1].shape[1], workload.operands[1].shape[2]),

@@ -26,7 +26,7 @@ from schedules.kernels.common.contract import Array, Match, Rejection, taken
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, cheapest, requantization, scalar
 from schedules.kernels.depthwise.accumulators_s8 import anew, by_channel, finish
 from schedules.kernels.depthwise.axis_steps import Span
-from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, prepared
+from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, is_depthwise, prepared
 from schedules.kernels.depthwise.input_rows_s8 import Groups
 from schedules.kernels.depthwise.instructions_s8 import CHANNELS, ENGINES, HALVES, Engine, reorders
 from schedules.kernels.depthwise.patch_loops import Place, patches
@@ -70,7 +70,7 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes depthwise convolutions of any kernel, multiplier, stride and dilation, on every core with NEON."""
     product = product_s8.product_of(workload, NAME)
     if isinstance(product, Rejection):
-        return product
+        return product if is_depthwise(workload) else replace(product, unfit=True)
     field = _field_or_why(workload, product)
     if isinstance(field, Rejection):
         return field
@@ -215,7 +215,7 @@ def _field_or_why(workload: Workload, product: IntegerProduct) -> Field | Reject
     channels = product.data[-1]
     if workload.composite != "arm.conv2d_s8" or product.groups != channels:
         grouped = f"{product.groups} groups of {channels} channels"
-        return Rejection(NAME, "not depthwise", "a group each channel", grouped)
+        return Rejection(NAME, "not depthwise", "a group each channel", grouped, unfit=True)
     images, height, width, _ = workload.operands[0].shape
     (_, (top, bottom), (left, right), _) = product.pad.widths if product.pad else ((0, 0),) * 4
     of = Depthwise(

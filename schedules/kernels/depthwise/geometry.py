@@ -14,6 +14,8 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.composites.attributes import Convolution
+from schedules.composites.workload import Workload
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.copies import REGISTER
@@ -172,3 +174,10 @@ def _repeated(source: tirx.Buffer, count: int, times: int) -> tirx.Buffer:
     for at, size in copies.pieces(count - whole * lanes, lanes):
         vector(i64(whole * lanes + at), size)
     return target
+
+
+def is_depthwise(workload: Workload) -> bool:
+    """Return whether a workload is a convolution in int8 of as many groups as channels."""
+    if not workload.composite.startswith("arm.conv2d_s8"):
+        return False
+    return Convolution.of(workload).groups == workload.operands[0].shape[-1]

@@ -94,10 +94,12 @@ class Plan:
 def read(workload: Workload) -> Plan | Rejection:
     """Parse a workload of `BINARY`."""
     if workload.composite not in BINARY:
-        return _no("composite is no function of two tensors", ", ".join(BINARY), workload.composite)
+        return _no(
+            "composite is no function of two tensors", ", ".join(BINARY), workload.composite, unfit=True
+        )
     dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
     if not dtypes <= {"int8", "uint8"}:
-        return _no("a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)))
+        return _no("a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)), unfit=True)
     shape = workload.output_shape
     if math.prod(shape) == 0:
         return _no("a dimension is 0", "1 or more", str(shape))
@@ -107,7 +109,7 @@ def read(workload: Workload) -> Plan | Rejection:
     if not full:
         return _no("both operands broadcast", str(shape), " and ".join(map(str, shapes)))
     if len(full) == len(shapes):
-        return _no("nothing broadcasts", "a broadcast or constant operand", str(shape))
+        return _no("nothing broadcasts", "a broadcast or constant operand", str(shape), unfit=True)
     whole = full[0]
     stay, other = _function(workload, whole)
     outer, repeats, inner = _axes(shape, _padded(shapes[1 - whole], len(shape)))
@@ -186,5 +188,5 @@ def _padded(shape: Sequence[int], rank: int) -> tuple[int, ...]:
     return (1,) * (rank - len(shape)) + tuple(shape)
 
 
-def _no(reason: str, limit: str, actual: str) -> Rejection:
-    return Rejection("broadcast_s8", reason, limit, actual)
+def _no(reason: str, limit: str, actual: str, *, unfit: bool = False) -> Rejection:
+    return Rejection("broadcast_s8", reason, limit, actual, unfit)

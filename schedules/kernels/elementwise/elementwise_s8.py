@@ -60,23 +60,27 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
     """Takes functions of two tensors of one shape, and `arm.table_s8`, on cores with NEON."""
     if workload.composite not in (*BINARY, TABLE):
         limit = ", ".join((*BINARY, TABLE))
-        return Rejection(NAME, "composite is no integer elementwise function", limit, workload.composite)
+        return Rejection(
+            NAME, "composite is no integer elementwise function", limit, workload.composite, unfit=True
+        )
     if not core.neon:
         return Rejection(NAME, "the core lacks a feature", "neon", core.name)
     dtypes = {o.dtype for o in workload.operands if o.kind == "input"} | {workload.output_dtype}
     if not dtypes <= {"int8", "uint8"}:
-        return Rejection(NAME, "a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)))
+        return Rejection(
+            NAME, "a tensor is not of 8 bits", "int8, uint8", ", ".join(sorted(dtypes)), unfit=True
+        )
     if math.prod(workload.output_shape) == 0:
         return Rejection(NAME, "a dimension is 0", "1 or more", str(workload.output_shape))
     tensors = workload.operands[:1] if workload.composite == TABLE else workload.operands
     if any(operand.kind != "input" for operand in tensors):
-        return Rejection(NAME, "an operand is constant", "tensors of run time", "a constant")
+        return Rejection(NAME, "an operand is constant", "tensors of run time", "a constant", unfit=True)
     elements = math.prod(workload.output_shape)
     if workload.composite == TABLE:
         return Match(f"look-up of {elements} bytes in a table of {table_lookup.SIZE}")
     shapes = [operand.shape for operand in workload.operands]
     if any(shape != workload.output_shape for shape in shapes):
-        return Rejection(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)))
+        return Rejection(NAME, "operands broadcast", "one shape", " and ".join(map(str, shapes)), unfit=True)
     what = binary_of(workload)
     if isinstance(what, Rescaled) and not what.exact():
         return Rejection(NAME, *overflow(what))

@@ -70,7 +70,7 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
     """
     if workload.composite not in COMPOSITES:
         return Rejection(
-            kernel, "composite is no float32 product", " or ".join(COMPOSITES), workload.composite
+            kernel, "composite is no float32 product", " or ".join(COMPOSITES), workload.composite, unfit=True
         )
     misfit = _misfit(workload)
     if misfit is not None:
@@ -95,13 +95,15 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Rej
     composites = [name + SUFFIXES[half] for name in COMPOSITES]
     if workload.composite not in composites:
         return Rejection(
-            kernel, f"composite is no {half} product", " or ".join(composites), workload.composite
+            kernel, f"composite is no {half} product", " or ".join(composites), workload.composite, unfit=True
         )
     dtypes = {operand.dtype for operand in workload.operands}
     if dtypes != {half}:
-        return Rejection(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)))
+        return Rejection(kernel, f"dtype is not {half}", half, ", ".join(sorted(dtypes)), unfit=True)
     if workload.output_dtype not in (half, "float32"):
-        return Rejection(kernel, "output has another dtype", f"{half} or float32", workload.output_dtype)
+        return Rejection(
+            kernel, "output has another dtype", f"{half} or float32", workload.output_dtype, unfit=True
+        )
     product = product_of(in_full(workload), kernel)
     if isinstance(product, Product) and product.groups > 1 and product.columns < LEAST_COLUMNS:
         reason = "a group has fewer columns than a vector has lanes"
@@ -112,12 +114,16 @@ def half_product_of(workload: Workload, kernel: str, half: str) -> Product | Rej
 def weight_only_product_of(workload: Workload, kernel: str, data: str) -> Product | Rejection:
     """Parse a linear layer of int8 weights and data of the given dtype."""
     if workload.composite != WEIGHT_ONLY:
-        return Rejection(kernel, "composite is no product of int8 weights", WEIGHT_ONLY, workload.composite)
+        return Rejection(
+            kernel, "composite is no product of int8 weights", WEIGHT_ONLY, workload.composite, unfit=True
+        )
     dtypes = [operand.dtype for operand in workload.operands]
     if dtypes != [data, "int8"]:
-        return Rejection(kernel, "dtype is another", f"{data}, int8", ", ".join(dtypes))
+        return Rejection(kernel, "dtype is another", f"{data}, int8", ", ".join(dtypes), unfit=True)
     if workload.output_dtype not in (data, "float32"):
-        return Rejection(kernel, "output has another dtype", f"{data} or float32", workload.output_dtype)
+        return Rejection(
+            kernel, "output has another dtype", f"{data} or float32", workload.output_dtype, unfit=True
+        )
     return product_of(in_full(workload), kernel)
 
 

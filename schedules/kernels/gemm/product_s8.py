@@ -145,7 +145,7 @@ def product_of(workload: Workload, kernel: str) -> IntegerProduct | Rejection:
         return _dynamic(workload, kernel)
     if workload.composite not in COMPOSITES:
         return Rejection(
-            kernel, "composite is no integer product", " or ".join(COMPOSITES), workload.composite
+            kernel, "composite is no integer product", " or ".join(COMPOSITES), workload.composite, unfit=True
         )
     misfit = misfit_of(workload)
     if misfit is not None:

@@ -67,13 +67,15 @@ def product_of(workload: Workload, kernel: str) -> Product | Rejection:
         kernel: Who asks, for the rejection.
     """
     if workload.composite != COMPOSITE:
-        return Rejection(kernel, "composite is no product of run time", COMPOSITE, workload.composite)
+        return Rejection(
+            kernel, "composite is no product of run time", COMPOSITE, workload.composite, unfit=True
+        )
     requantize = workload.step("requantize")
     dtypes = [operand.dtype for operand in workload.operands]
     if not set(dtypes) <= {"int8", "uint8"}:
-        return Rejection(kernel, "operands are not of 8 bits", "int8 or uint8", ", ".join(dtypes))
+        return Rejection(kernel, "operands are not of 8 bits", "int8 or uint8", ", ".join(dtypes), unfit=True)
     if any(operand.kind == "constant" for operand in workload.operands):
-        return Rejection(kernel, "an operand is a constant", "inputs", "constant")
+        return Rejection(kernel, "an operand is a constant", "inputs", "constant", unfit=True)
     misfit = requantize_step.misfit(workload)
     if misfit is not None:
         return Rejection(kernel, *misfit)

@@ -54,11 +54,13 @@ def refused(
         dtypes: Of data and result.
     """
     if workload.composite not in composites:
-        return Rejection(kernel, f"composite is no {what}", ", ".join(composites), workload.composite)
+        return Rejection(
+            kernel, f"composite is no {what}", ", ".join(composites), workload.composite, unfit=True
+        )
     x, output = workload.operands[0], workload.output_dtype
     if not {x.dtype, output} <= set(dtypes):
         reason = "data or result have another dtype"
-        return Rejection(kernel, reason, " or ".join(dtypes), f"{x.dtype}, {output}")
+        return Rejection(kernel, reason, " or ".join(dtypes), f"{x.dtype}, {output}", unfit=True)
     if 0 in x.shape:
         return Rejection(kernel, "a dimension is 0", "1 or more", str(x.shape))
     return None

@@ -71,7 +71,7 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
     if isinstance(product, Rejection):
         return product
     if workload.composite != "arm.conv2d":
-        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite)
+        return Rejection(NAME, "composite is no convolution", "arm.conv2d", workload.composite, unfit=True)
     w = workload.operands[1].shape
     for what, limit, actual in (
         ("kernel", (TAPS, TAPS), w[1:3]),
@@ -80,7 +80,7 @@ def matches(workload: Workload, core: Core) -> Match | Rejection:
         ("groups", 1, product.groups),
     ):
         if limit != actual:
-            return Rejection(NAME, f"{what} of another size", str(limit), str(actual))
+            return Rejection(NAME, f"{what} of another size", str(limit), str(actual), unfit=True)
     if w[0] % LANES or w[3] % LANES:
         return Rejection(NAME, "channels are not in fours", f"multiples of {LANES}", f"{w[3]} to {w[0]}")
     return Match(f"float32 3 x 3 of {w[3]} to {w[0]} channels")

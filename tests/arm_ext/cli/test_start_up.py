@@ -76,3 +76,9 @@ def test_a_model_of_another_format_is_compiled_without_torch(tmp_path: Path) -> 
     loaded = _loaded("compile", "--target", "host", "-o", str(tmp_path / "digits.armpkg"))
     assert "tvm" in loaded
     assert "torch" not in loaded
+
+
+def test_no_script_is_parsed_while_modules_are_loaded() -> None:
+    """TVM's parser walks the call stack, which takes it most of a second inside an import."""
+    loading = "import tvm.tirx.script.parser.entry as entry; entry.parse = None; import arm_ext.api.compile"
+    subprocess.run([sys.executable, "-c", loading], check=True)

@@ -15,6 +15,8 @@ from arm_ext.ethosu.operators import Graph, Operator
 from arm_ext.ethosu.partition import Wishes
 from arm_ext.ethosu.vela import VelaError, VelaOptions, compile_network
 from arm_ext.report.npu import NpuBorder
+from arm_ext.report.page import render
+from arm_ext.report.report import build_report
 from arm_ext.target.npu import resolve_npu
 from tests.arm_ext.ethosu.divided import named, prepared
 
@@ -55,11 +57,16 @@ def test_a_path_over_the_cpu_ends_a_region():
     assert texts(mixture)[0] == ("in", "softmax_q", sent)
 
 
-def test_the_report_shows_borders():
+def test_the_report_shows_why_regions_are_not_one():
     model = prepared("mixed")
-    lines = [*model.divide(Divider(NpuOptions("ethos-u55-128", cpu_mhz=200))).report.text()]
-    (at,) = [i for i, line in enumerate(lines) if line.startswith("border ")]
-    assert lines[at + 1].split()[:2] == ["in", "image_q"]
+    options = NpuOptions("ethos-u55-128", cpu_mhz=5, cpu_ops=("Softmax",))
+    report = model.divide(Divider(options)).report
+    page = render(build_report("m", "cortex-a55", model.model.nodes, {}, [], npu=report))
+    kept = {fallback.why() for fallback in report.fallbacks}
+    between = [b for region in report.regions for b in region.borders if b.sources and b.reason not in kept]
+    assert between
+    _, said = page.split("Where regions for the NPU end")
+    assert all(border.reason in " ".join(said.split()) for border in between)
 
 
 def divided(graph: Graph, wishes: Wishes) -> offload.Offload:

@@ -9,8 +9,10 @@ from onnx import helper
 
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.lower import lower
+from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.target.profiles import resolve
 from relay_passes import canonicalize, fuse
+from relay_passes.fusion.split_concat import WIDEST
 from schedules.composites.vocabulary import LINEAR, VOCABULARY
 from schedules.generic import families
 from schedules.kernels.gemm import gemm_f32
@@ -57,3 +59,32 @@ def test_the_report_says_why_no_kernel_takes_a_composite() -> None:
     assert families.GENERIC in {kernel.kernel for kernel in mine} <= {families.GENERIC, *families.NAMES}
     assert {name for kernel in mine for name in kernel.sources} >= inside
     assert all(any("arm.attention" in a.reason for a in kernel.rejected) for kernel in mine)
+
+
+def _concatenation(parts: int, each: int) -> onnx.ModelProto:
+    """Concatenations of so many inputs each, concatenated; of one part, none of parts."""
+    names = [[f"x{part}_{k}" for k in range(each)] for part in range(parts)]
+    nodes = [
+        helper.make_node("Concat", group, [f"y{part}"], name=f"part{part}", axis=1)
+        for part, group in enumerate(names)
+    ]
+    if parts > 1:
+        joined = [f"y{part}" for part in range(parts)]
+        nodes.append(helper.make_node("Concat", joined, ["y"], name="join", axis=1))
+    inputs = {name: [1, 4] for group in names for name in group}
+    return model(nodes, inputs, list(nodes[-1].output), {})
+
+
+def test_parts_of_a_wide_concatenation_stay_functions_of_their_own() -> None:
+    """As one, 600 operands take what makes kernels more than Python's stack."""
+    context = Context(resolve("host"))
+    *_, (_, planned) = run_phases(import_onnx(_concatenation(1, 600)).mod, context)
+    widest = max(len(f.params) for f in planned.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
+    assert widest <= 2 * WIDEST + 1
+    assert not [kernel.reason for kernel in context.kernels if "unscheduled" in kernel.reason]
+
+
+def test_loops_of_very_many_operands_stay_unscheduled() -> None:
+    context = Context(resolve("host"))
+    list(run_phases(import_onnx(_concatenation(12, WIDEST - 5)).mod, context))
+    assert any("337 tensors; at most 300" in kernel.reason for kernel in context.kernels)

@@ -9,7 +9,7 @@ import pytest
 from arm_ext.api import digits
 from arm_ext.cli import invoke
 from arm_ext.common.cache import cache_folder
-from arm_ext.pipeline.kernel_cache import KERNELS
+from arm_ext.pipeline.caches import KERNELS, SELFTESTS
 
 _COMPILE = ["compile", "--target", "arm", "-o"]
 _RUN = "import sys; from arm_ext.cli import invoke; sys.exit(invoke(sys.argv[1:]))"
@@ -43,10 +43,11 @@ def test_a_package_is_the_same_with_and_without_the_cache(empty: Path, tmp_path:
     cold = _compiled(tmp_path / "cold")
     kernels, _ = KERNELS.size()
     assert kernels >= 10
+    assert SELFTESTS.size()[0] == 1
     warm = _compiled(tmp_path / "warm")
-    assert KERNELS.size()[0] == kernels
+    assert (KERNELS.size()[0], SELFTESTS.size()[0]) == (kernels, 1)
     assert without == cold == warm
-    for path in empty.iterdir():
+    for path in (*empty.iterdir(), *SELFTESTS.folder().iterdir()):
         path.write_bytes(path.read_bytes()[:-1])
     assert _compiled(tmp_path / "after-damage") == cold
     entry = next(empty.iterdir())
@@ -72,8 +73,14 @@ def test_show_and_clear(empty: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     empty.mkdir()
     for number in range(3):
         KERNELS.get(f"{number:064x}", lambda: bytes(100))
-    for verb, left in (("show", 3), ("clear", 0)):
+    SELFTESTS.get(f"{0:064x}", lambda: bytes(100))
+    shown = [
+        f"folder      {empty.parent}",
+        "kernels     3",
+        "self-tests  1",
+        "size        528 bytes of 1,342,177,280",
+    ]
+    for verb, left in (("show", 4), ("clear", 0)):
         assert invoke(["cache", verb]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines == [f"folder   {empty}", "kernels  3", "size     396 bytes of 1,073,741,824"]
-        assert len(list(empty.iterdir())) == left
+        assert capsys.readouterr().out.splitlines() == shown
+        assert len([*empty.iterdir(), *SELFTESTS.folder().iterdir()]) == left

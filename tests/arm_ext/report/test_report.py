@@ -10,6 +10,7 @@ from onnx import helper
 import arm_ext
 from arm_ext.api import digits
 from arm_ext.package import REPORT_JSON, REPORT_TEXT
+from arm_ext.report.page import render
 from arm_ext.report.report import FloatCall, build_report, report_schema
 from relay_passes import RemainingFloat
 from tests.arm_ext.models import mlp, model
@@ -29,7 +30,7 @@ def test_integer_model_is_said_to_be_one(tmp_path: Path):
     numerics = {node.numerics for node in result.report.nodes if node.mac_share}
     assert numerics == {"qdq"}
     assert result.report.left_float == ()
-    assert "left in float" not in (tmp_path / "p" / REPORT_TEXT).read_text()
+    assert "Nothing stayed in float" in (tmp_path / "p" / REPORT_TEXT).read_text()
     check = result.package.manifest.check
     assert check.relative_bound == 0
     assert "every operator is computed in integers" in check.reason
@@ -41,11 +42,11 @@ def test_what_is_left_in_float_stands_in_report_and_check(tmp_path: Path):
     nodes = {node.source: node.numerics for node in result.report.nodes}
     assert (nodes["Norm"], nodes["Gate"]) == ("float", "qdq")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
-    _, left = text.split("1 operators left in float:\n")
-    assert "Norm  nn.log_softmax  no integer form of nn.log_softmax is defined" in left
+    _, left = text.split("Stayed in float, though the model quantises (1):\n")
+    assert " %  Norm  nn.log_softmax: no integer form of nn.log_softmax is defined\n" in left
     check = result.package.manifest.check
     assert check.relative_bound == 0.1
-    assert "1 operators are computed in float (nn.log_softmax)" in check.reason
+    assert "1 operator computed in float (nn.log_softmax)" in check.reason
 
 
 def test_choice_and_runner_up_stand_in_the_report_with_their_estimates(tmp_path: Path):
@@ -58,10 +59,11 @@ def test_choice_and_runner_up_stand_in_the_report_with_their_estimates(tmp_path:
     assert call.runner_up.kernel == "gemm_s8_sdot"
     assert call.selection_cost < call.runner_up.selection_cost
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
-    _, kernels = text.split("Kernels. Selection cost is ")
-    (line,) = (line for line in kernels.splitlines() if line.startswith(f"{call.symbol} "))
-    assert f"{call.selection_cost:,}" in line
-    assert line.endswith(f"gemm_s8_sdot: {call.runner_up.selection_cost:,}")
+    _, others = text.split("Next best kernels of the slowest layers")
+    row = next(row for row in result.report.calls if row.symbol == call.symbol)
+    price = call.runner_up.selection_cost / row.cycles
+    assert f"{row.anchor}" in others
+    assert f"gemm_s8_sdot at {price:.2f} times the cycles of gemm_s8_mmla" in others
     written = json.loads((tmp_path / "p" / REPORT_JSON).read_text())
     jsonschema.validate(written, report_schema())
     generic = [call for call in result.report.kernels if call.kernel == "generic"]
@@ -86,8 +88,8 @@ def test_what_keeps_its_layout_stands_in_the_report(tmp_path: Path):
     (kept,) = result.report.kept_layout
     assert (kept.sources, kept.operator) == (("conv",), "nn.conv2d")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
-    _, left = text.split("1 operators left in the model's layout, not channels-last:\n")
-    assert f"conv  nn.conv2d  {kept.reason}" in left
+    _, left = text.split("Laid out or copied (1):\n")
+    assert "conv nn.conv2d keeps the model's layout: " + kept.reason in " ".join(left.split())
 
 
 def test_record_of_a_float_call_names_limit_and_actual():
@@ -97,4 +99,4 @@ def test_record_of_a_float_call_names_limit_and_actual():
     assert call.why() == "it interpolates: linear (limit nearest_neighbor)"
     assert FloatCall.of(RemainingFloat(("n",), "nn.layer_norm", "none")).why() == "none"
     report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
-    assert "2 operators left in float:\n" in report.text()
+    assert "Stayed in float, though the model quantises (2):\n" in render(report)

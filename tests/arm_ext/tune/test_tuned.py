@@ -8,7 +8,7 @@ import arm_ext
 from arm_ext.cli import invoke
 from arm_ext.errors import UsageError
 from arm_ext.package import REPORT_TEXT
-from arm_ext.report.report import KernelCall
+from arm_ext.report.calls import KernelCall
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.database import Database

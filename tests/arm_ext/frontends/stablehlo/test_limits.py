@@ -4,6 +4,7 @@
 import pytest
 
 from arm_ext.errors import ArmExtError, ModelError
+from arm_ext.frontends.common.limits import MOST_NESTED, MOST_ROUNDS
 from arm_ext.frontends.stablehlo.importer import import_stablehlo
 
 
@@ -64,3 +65,62 @@ def test_beyond_limits(case: str):
 def test_what_mlir_refuses(window: str):
     with pytest.raises(ArmExtError, match="expects window to have positive"):
         import_stablehlo(conv(window, "1x6x6x4"), "m")
+
+
+def while_program(first: int, bound: int, direction: str = "LT", step: int = 1) -> bytes:
+    """A loop that counts from one number to another and doubles its argument."""
+    return f"""module {{ func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+  %z = stablehlo.constant dense<{first}> : tensor<i64>
+  %r:2 = stablehlo.while(%i = %z, %a = %x) : tensor<i64>, tensor<4xf32>
+    cond {{
+      %n = stablehlo.constant dense<{bound}> : tensor<i64>
+      %p = stablehlo.compare {direction}, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    }} do {{
+      %one = stablehlo.constant dense<{step}> : tensor<i64>
+      %j = stablehlo.add %i, %one : tensor<i64>
+      %b = stablehlo.add %a, %a : tensor<4xf32>
+      stablehlo.return %j, %b : tensor<i64>, tensor<4xf32>
+    }}
+  return %r#1 : tensor<4xf32>
+}} }}""".encode()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [while_program(0, 2**62), while_program(5, -(2**40), "GT", -3), while_program(0, MOST_ROUNDS + 1)],
+    ids=["up", "down", "one more"],
+)
+def test_a_loop_of_more_rounds_than_can_be_run(program: bytes):
+    with pytest.raises(ModelError, match=f"stablehlo.while node.*more than {MOST_ROUNDS} rounds"):
+        import_stablehlo(program, "m")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [while_program(2**62 - 10, 2**62), while_program(0, 100_000), while_program(0, 2, "NE", 1)],
+    ids=["few from far", "at run time", "not a bound"],
+)
+def test_a_loop_of_fewer(program: bytes):
+    import_stablehlo(program, "m")
+
+
+def ifs(depth: int) -> bytes:
+    text = "%v0 = stablehlo.cosine %x : tensor<4xf32>"
+    for k in range(1, depth + 1):
+        text = (
+            f'%v{k} = "stablehlo.if"(%c) ({{\n{text}\nstablehlo.return %v{k - 1} : tensor<4xf32>\n}}, {{\n'
+            f"stablehlo.return %x : tensor<4xf32>\n}}) : (tensor<i1>) -> tensor<4xf32>"
+        )
+    types = "%x: tensor<4xf32>, %c: tensor<i1>"
+    return (
+        f"module {{ func.func public @main({types}) -> tensor<4xf32> {{\n{text}\n"
+        f"return %v{depth} : tensor<4xf32>\n}} }}"
+    ).encode()
+
+
+def test_branches_inside_each_other():
+    import_stablehlo(ifs(MOST_NESTED - 1), "m")
+    for depth in (MOST_NESTED + 1, 200):
+        with pytest.raises(ModelError, match=f"stablehlo.if node .* nested more than {MOST_NESTED} deep"):
+            import_stablehlo(ifs(depth), "m")

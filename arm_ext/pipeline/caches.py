@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache folder of kernels' machine code, in a module that does not load TVM."""
+"""The kinds of entries that compiling caches, in a module that does not load TVM."""
 
 from arm_ext.common.cache import Entries
 
 KERNELS = Entries("kernels", limit=1 << 30)
 """Objects; a MobileNetV2 has 2 to 5 MB of them for the target and the self-test."""
+
+SELFTESTS = Entries("selftests", limit=1 << 28)
+"""Outputs of models on this machine, as a self-test without inputs."""

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.profile`: what each kernel call of one inference costs, by the source model's nodes."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arm_ext.api.arguments import check_type
+from arm_ext.api.bench import bound_inputs, core_of, views_of
+from arm_ext.api.compile import compile as compile_model
+from arm_ext.board import Board, LoadedModel, conditions, open_board
+from arm_ext.board.call_times import TimedCall, Watch
+from arm_ext.board.foreign import warn_of_foreign
+from arm_ext.board.spec import parse_spec
+from arm_ext.common.scratch import temporary
+from arm_ext.errors import UsageError
+from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
+from arm_ext.measure.mca import Mca, find_mca
+from arm_ext.measure.times import REPEATS, WARMUP, spread_of
+from arm_ext.native.build import call_times_module
+from arm_ext.package import REPORT_JSON, AnyPackage, Package, package_of
+from arm_ext.report.calls import CallRow, KernelCall
+from arm_ext.report.profile.record import (
+    Around,
+    Counts,
+    HotLoop,
+    Limits,
+    NpuRegionCost,
+    ProfiledCall,
+    ProfileReport,
+    Roof,
+    Times,
+    executed_rows,
+)
+from arm_ext.report.report import CompileReport
+from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.target.profiles import PROFILES
+from schedules.cores import Core
+from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
+from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
+
+STEPS = ("compile", "load", "measure")
+"""Of `profile`, for a progress display."""
+
+NOTE_COUNTS = (
+    "Instructions are counted in an emulator and exact. Cycles are of models, llvm-mca and caches with least-recently-"
+    "used replacement and no prefetching: they compare layers and builds for one core, and are no time on a board."
+)
+NOTE_TIMES = (
+    "Times are of the board, of one inference after another; a call's leaves out what reading the clock takes. What is "
+    "left of the whole without its calls is the runtime's and that of the clock between calls."
+)
+
+# Times are taken again until the spread is small, a few rounds at most.
+_SPREAD = 0.03
+_ROUNDS = 4
+_MICRO = 1e6
+
+
+def profile(
+    model: AnyPackage,
+    board: str = "virtual",
+    *,
+    target: str | None = None,
+    shapes: Given | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> ProfileReport:
+    """Measure each kernel call of one inference, on the self-test's inputs.
+
+    A virtual board gives instructions, estimated cycles and traffic between caches. A real one gives times, and
+    hardware counters where its kernel lets a program read them.
+
+    Args:
+        model: A package (its folder, opened, or what `compile` returned), or a model file, which is compiled first.
+        board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        target: Profile to compile a model file for; by default the board's, where its name is a profile.
+        shapes: Input name → shape: which of a package's several to measure, or those of a model file.
+        progress: Called with each of STEPS as it begins.
+
+    Raises:
+        UsageError: No such package, model, shapes or board; a package with several shapes, none of which is chosen.
+        ModelError: The model file cannot be compiled.
+        EnvError: The board is out of reach or lacks a feature; no llvm-mca.
+    """
+    check_type("board", board, str)
+    progress("compile")
+    with _compiled(model, board, target, shapes) as (package, fixed):
+        views = views_of(package, static_shapes(fixed, "profile"))
+        if len(views) > 1:
+            have = "; ".join(view.describe_inputs() for view in views)
+            raise UsageError(f"--shape: the package has several shapes; name one of {have}")
+        view = views[0]
+        report = CompileReport.model_validate_json((package.path / REPORT_JSON).read_bytes())
+        progress("load")
+        if parse_spec(board).kind == "virtual":
+            return _counted(view, report, board, core_of(view), find_mca(), progress)
+        return _timed(view, report, board, progress)
+
+
+@contextmanager
+def _compiled(
+    model: AnyPackage, board: str, target: str | None, shapes: Given | None
+) -> Iterator[tuple[Package, Given | None]]:
+    """Give the package to measure, and the shapes that are still to be chosen of it."""
+    if not isinstance(model, str | Path) or not Path(model).is_file():
+        if target is not None:
+            raise UsageError("--target: a package is compiled; the option is for a model file")
+        yield package_of(model), shapes
+        return
+    named = parse_spec(board)
+    default = "host" if named.kind == "local" else named.cpu if named.cpu in PROFILES else "arm"
+    with temporary() as folder:
+        result = compile_model(model, target or default, folder / "model.armpkg", shapes=shapes)
+        yield result.package, None
+
+
+def _counted(
+    package: Package,
+    report: CompileReport,
+    board: str,
+    core: Core,
+    mca: Mca,
+    progress: Callable[[str], None],
+) -> ProfileReport:
+    target = package.manifest.target
+    with open_board(
+        board,
+        profile=target.profile,
+        profile_cpu=target.qemu_cpu,
+        counting=True,
+        caches=(core.l1d.size, core.l2.size),
+        calls=True,
+    ) as opened:
+        model = _load(opened, package)
+        progress("measure")
+        trace = model.count_calls(bound_inputs(package), steps=bool(package.manifest.states))
+        npu = model.npu_status() if package.has_npu_regions else None
+    costs = call_costs(trace.sections, core, mca)
+    whole = sum(cost.cycles for cost in costs)
+    own = [cost for cost in costs if cost.symbol]
+    rows = executed_rows([cost.symbol for cost in own], report.calls)
+    kernels = {kernel.symbol: kernel for kernel in report.kernels}
+    around = [cost for cost in costs if not cost.symbol]
+    around_cycles = sum(cost.cycles for cost in around)
+    return ProfileReport(
+        kind="counts",
+        **_of_package(package, report, board),
+        core=core.name,
+        instructions=trace.instructions,
+        cycles=round(whole),
+        calls=tuple(
+            _call(index, row, kernels.get(row.symbol), cost.cycles / whole, counts=_counts(cost))
+            for index, (row, cost) in enumerate(zip(rows, own, strict=True))
+        ),
+        around=Around(
+            instructions=sum(cost.instructions for cost in around),
+            cycles=round(around_cycles),
+            share=around_cycles / whole,
+        ),
+        limits=_limits(own, core),
+        conditions={"cycle model": f"{core.mca_cpu} of llvm-mca {mca.version}"},
+        npu=npu,
+        note=NOTE_COUNTS,
+    )
+
+
+def _load(board: Board, package: Package) -> LoadedModel:
+    board.require(package.manifest.target.features, so=package.so)
+    warn_of_foreign(package.path, package.manifest.so_sha256, board)
+    return board.load(package.so)
+
+
+def _of_package(package: Package, report: CompileReport, board: str) -> dict[str, Any]:
+    """Fields of a profile that the package tells."""
+    manifest = package.manifest
+    regions = report.npu.regions if report.npu else ()
+    return {
+        "model": manifest.model.name,
+        "target": manifest.target.profile,
+        "board": board,
+        "macs": manifest.macs,
+        "peak_bytes": manifest.memory.peak_activation_bytes,
+        "weight_bytes": manifest.memory.weight_bytes,
+        "npu_regions": tuple(
+            NpuRegionCost(index=r.index, sources=r.sources, cycles=r.cycles, us=r.npu_us, cpu_us=r.cpu_us)
+            for r in regions
+        ),
+    }
+
+
+def _counts(cost: CallCost) -> Counts:
+    hot = cost.hot
+    return Counts(
+        instructions=cost.instructions,
+        core_cycles=round(cost.core_cycles),
+        cycles=round(cost.cycles),
+        limit_cycles=round(cost.limit_cycles),
+        bound=bound_of(cost),
+        moved_bytes=cost.moved_bytes,
+        l2_bytes=cost.l2_bytes,
+        memory_bytes=cost.memory_bytes,
+        classes={str(kind): count for kind, count in cost.classes.most_common()},
+        hot=None if hot is None else HotLoop(executions=hot.count, cycles=hot.cycles, instructions=hot.lines),
+    )
+
+
+def _call(
+    index: int,
+    row: CallRow,
+    kernel: KernelCall | None,
+    share: float,
+    *,
+    counts: Counts | None = None,
+    times: Times | None = None,
+) -> ProfiledCall:
+    why = [] if kernel is None else [("chosen", kernel.reason), ("runner-up: its cost", kernel.next_best())]
+    return ProfiledCall(
+        index=index,
+        symbol=row.symbol,
+        anchor=row.anchor,
+        sources=row.sources,
+        operators=row.operators,
+        output=row.output,
+        kernel=row.kernel,
+        macs=row.macs,
+        bytes=row.bytes,
+        written=row.written,
+        reads=row.reads,
+        function=row.function,
+        why=tuple((name, text) for name, text in why if text not in ("", "-")),
+        share=share,
+        counts=counts,
+        times=times,
+    )
+
+
+def _limits(costs: Sequence[CallCost], core: Core) -> Limits:
+    roofs = peak_macs_per_cycle(costs, core)
+    return Limits(
+        roofs=tuple(Roof(name=str(kind), macs_per_cycle=macs) for kind, macs in roofs.items()),
+        l2_bytes_per_cycle=L2_BYTES_PER_CYCLE,
+        memory_bytes_per_cycle=MEMORY_BYTES_PER_CYCLE,
+        l1d_bytes=core.l1d.size,
+        l2_bytes=core.l2.size,
+    )
+
+
+def _timed(
+    package: Package, report: CompileReport, board: str, progress: Callable[[str], None]
+) -> ProfileReport:
+    steps = bool(package.manifest.states)
+    kernels = {kernel.symbol: kernel for kernel in report.kernels}
+    with open_board(board) as opened:
+        model = _load(opened, package)
+        progress("measure")
+        inputs, module = bound_inputs(package), call_times_module(opened.info.machine)
+        rounds: list[list[TimedCall]] = []
+        whole: list[float] = []
+        while len(rounds) < _ROUNDS and (len(rounds) < 1 or spread_of(whole) > _SPREAD):
+            whole += model.time(inputs, repeats=REPEATS, warmup=WARMUP, steps=steps)
+            watch, calls = model.time_calls(inputs, module, list(kernels), runs=REPEATS, steps=steps)
+            rounds.append(calls)
+        counting, counted = model.time_calls(
+            inputs, module, list(kernels), runs=WARMUP, counters=True, steps=steps
+        )
+        found = _conditions(model, watch, counting)
+        npu = model.npu_status() if package.has_npu_regions else None
+        core = opened.info.cpu
+    times = [_times(same, counts) for same, counts in zip(zip(*rounds, strict=True), counted, strict=True)]
+    median = float(np.median(whole)) * _MICRO
+    around = max(0.0, median - sum(time.median_us for time in times))
+    rows = executed_rows([call.symbol for call in counted], report.calls)
+    return ProfileReport(
+        kind="times",
+        **_of_package(package, report, board),
+        core=core,
+        median_us=median,
+        runs=len(whole),
+        calls=tuple(
+            _call(index, row, kernels.get(row.symbol), time.median_us / median, times=time)
+            for index, (row, time) in enumerate(zip(rows, times, strict=True))
+        ),
+        around=Around(us=around, share=around / median),
+        conditions=found | {"spread": f"{100 * spread_of(whole):.1f} %"},
+        npu=npu,
+        note=NOTE_TIMES,
+    )
+
+
+def _times(same: Sequence[TimedCall], counted: TimedCall) -> Times:
+    seconds = [value for call in same for value in call.seconds]
+    return Times(
+        median_us=float(np.median(seconds)) * _MICRO,
+        spread=spread_of(seconds),
+        counters={name: int(np.median(values)) for name, values in counted.counters.items()},
+    )
+
+
+def _conditions(model: LoadedModel, watch: Watch, counting: Watch) -> dict[str, str]:
+    """Return what times depend on, as far as the board tells."""
+    session = model.session
+    return {
+        "threads": str(conditions.threads(session)),
+        "governor": conditions.governor(session),
+        "temperature": conditions.temperature(session),
+        "reading the clock": f"{watch.overhead_seconds * 1e9:.0f} ns a call, subtracted",
+        "counters": ", ".join(counting.counters) or f"none: {counting.without_counters}",
+    }

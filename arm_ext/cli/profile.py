@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext profile`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from pydantic import ValidationError
+
+from arm_ext.cli.console import Shape, given_shapes, progress
+from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.path_type import PATH
+from arm_ext.common.faults import why
+from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.errors import UsageError
+from arm_ext.shapes.given import Dim
+
+if TYPE_CHECKING:
+    from arm_ext.report.profile.record import ProfileReport
+
+WRITTEN = (".html", ".json", ".csv", ".trace")
+"""Endings of --output, which say what is written: a trace is for Perfetto and Chrome's tracing."""
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.option(
+    "--board",
+    default="virtual",
+    show_default=True,
+    help="Board to measure on: virtual[:cpu], local, host:port, tracker-host:port/key.",
+)
+@click.option("--target", help="Profile to compile a model file for.  [default: the board's, or arm]")
+@click.option(
+    "--shape",
+    "shapes",
+    type=Shape(),
+    multiple=True,
+    metavar="NAME=1,64",
+    help="Which shape of a package with several to measure, or the shape of an input of a model file.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Write the profile, too, by the file's ending: .html (one page with all views), .json, .csv, or .trace (for "
+    "Perfetto). May be given several times.",
+)
+@click.option(
+    "--compare",
+    type=PATH,
+    metavar="FILE.json",
+    help="An earlier profile, to compare with in the page in HTML.",
+)
+@click.option(
+    "--all", "whole", is_flag=True, help="List all kernel calls in execution order, not the ten costliest."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def profile(
+    model: Path,
+    board: str,
+    target: str | None,
+    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
+    outputs: tuple[Path, ...],
+    compare: Path | None,
+    whole: bool,
+    as_json: bool,
+) -> None:
+    """Show what each kernel call of MODEL costs, and what bounds it.
+
+    MODEL is a package, or a model file, which is compiled first. A virtual board gives instruction counts, estimated
+    cycles and the traffic between caches. A real one gives times, and hardware counters where it has them.
+    """
+    for output in outputs:
+        if output.suffix not in WRITTEN:
+            raise UsageError(f"{output}: --output writes files that end with {', '.join(WRITTEN)}")
+        refuse_inputs(checked_file(output, "--output"), "--output", [model, *([compare] if compare else [])])
+    if compare is not None and not any(output.suffix == ".html" for output in outputs):
+        raise UsageError("--compare is for a page in HTML: name one by -o FILE.html")
+    load_tvm()
+    # Not above: they load TVM, for which --help need not wait.
+    from arm_ext.api.profile import STEPS
+    from arm_ext.api.profile import profile as measure
+    from arm_ext.report.profile.views import text
+
+    before = None if compare is None else _read(compare)
+    with progress("profiling", STEPS) as step:
+        report = measure(model, board, target=target, shapes=given_shapes(shapes), progress=step)
+    if before is not None and before.kind != report.kind:
+        raise UsageError(
+            f"{compare} holds {before.kind} and this board gives {report.kind}: they do not compare"
+        )
+    for output in outputs:
+        write_file(output, _content(report, before, output.suffix).encode(), "--output")
+    click.echo(report.model_dump_json(indent=2) if as_json else text(report, whole=whole))
+
+
+def _content(report: "ProfileReport", before: "ProfileReport | None", suffix: str) -> str:
+    from arm_ext.report.profile.html import html
+    from arm_ext.report.profile.views import comma_separated, trace
+
+    if suffix == ".html":
+        return html(report, before)
+    if suffix == ".csv":
+        return comma_separated(report)
+    return trace(report) if suffix == ".trace" else report.model_dump_json(indent=2) + "\n"
+
+
+def _read(file: Path) -> "ProfileReport":
+    from arm_ext.report.profile.record import ProfileReport
+
+    try:
+        return ProfileReport.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--compare: {why(error, file)}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(
+            f"--compare: {file} is no profile that --output FILE.json wrote ({first['msg']}); write it anew"
+        ) from error

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hashes of what decides a cached result: the values that it is computed from, and the programs that compute it."""
+
+import hashlib
+import importlib.metadata
+import platform
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.ir import GenericConst
+
+import relay_passes
+import schedules
+from relay_passes.ir.sources import relax_functions
+
+# arm_ext, whose name loads what would import this, and what it computes with.
+_PACKAGES = (
+    Path(__file__).parents[1],
+    *(Path(str(package.__file__)).parent for package in (relay_passes, schedules)),
+)
+_WHEELS = ("apache-tvm", "apache-tvm-ffi", "ziglang", "numpy")
+
+
+def wheels(*names: str) -> str:
+    """Return packages with their versions."""
+    return " ".join(f"{name}=={importlib.metadata.version(name)}" for name in names)
+
+
+@cache
+def programs() -> str:
+    """Return a hash of all sources of ours, and the versions of what they compute with on this machine."""
+    hashed = hashlib.sha256(f"{wheels(*_WHEELS)} {platform.machine()} {platform.libc_ver()}".encode())
+    for root in _PACKAGES:
+        for path in sorted(root.rglob("*.py")):
+            hashed.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return hashed.hexdigest()
+
+
+def module(mod: tvm.IRModule) -> str:
+    """Return a hash of a Relax module with its constants.
+
+    The text has the operators with their attributes, and shows constants as numbers; their bytes follow. TVM's own
+    hash, of 64 bits, is there for what the text may leave out.
+    """
+    hashed = hashlib.sha256(f"{mod.script(show_meta=False)}\0{tvm_ffi.structural_hash(mod)}".encode())
+    for _, func in relax_functions(mod):
+        for value in _constants(func):
+            hashed.update(arrays([value]).encode())
+    return hashed.hexdigest()
+
+
+def arrays(values: Iterable[npt.NDArray[Any]]) -> str:
+    """Return a hash of arrays, with their types and shapes."""
+    hashed = hashlib.sha256()
+    for value in values:
+        hashed.update(f"{value.dtype} {value.shape} ".encode())
+        hashed.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
+    return hashed.hexdigest()
+
+
+def _constants(func: relax.Function) -> list[npt.NDArray[Any]]:
+    found: list[npt.NDArray[Any]] = []
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, GenericConst) and isinstance(expr.ty, relax.TensorType):
+            found.append(expr.value.numpy())
+
+    relax.analysis.post_order_visit(func, visit)
+    return found

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of all kernel calls: what a call is, which multiply-accumulates it computes, and what it costs."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
+from schedules.generic import families
+from schedules.select import KERNELS
+
+UNSCHEDULED_CYCLES = 1.0
+"""Of one multiply-accumulate, or one element, in plain loops: a load, a multiply-add and a step, on two pipes."""
+
+_WITHOUT_PRODUCTS = {
+    CHECK,
+    *families.NAMES,
+    *(
+        kernel.NAME
+        for kernel in KERNELS
+        if {"elementwise", "normalization", "softmax"} & {*str(getattr(kernel, "__name__", "")).split(".")}
+    ),
+}
+"""Kernels that compute no multiply-accumulates, by their families' folders."""
+
+
+def call_rows(
+    sites: Iterable[CallSite], kernels: Mapping[str, KernelCall], nodes: SourceNodes
+) -> tuple[CallRow, ...]:
+    """Return the rows of all calls; what needs no kernel, because it shares its input's bytes, has none."""
+    found: list[CallSite] = []
+    made_by: dict[str, tuple[int, ...]] = {}
+    reads: list[tuple[int, ...]] = []
+    for site in sites:
+        read = tuple(sorted({index for name in site.reads for index in made_by.get(name, ())}))
+        if site.symbol in kernels and kernels[site.symbol].kernel != "view":
+            made_by[site.result] = (len(found),)
+            found.append(site)
+            reads.append(read)
+        else:
+            made_by[site.result] = read
+    macs = _macs(found, kernels, nodes.macs)
+    rows = []
+    for site, own, read in zip(found, macs, reads, strict=True):
+        kernel = kernels[site.symbol]
+        estimate = kernel.selection_cost
+        rows.append(
+            CallRow(
+                symbol=site.symbol,
+                anchor=nodes.anchor(site.sources),
+                sources=site.sources,
+                operators=nodes.operators(site.sources),
+                output=site.output,
+                kernel=kernel.kernel,
+                macs=own,
+                cycles=round(UNSCHEDULED_CYCLES * (own + site.elements)) if estimate is None else estimate,
+                bytes=site.read + site.written,
+                written=site.written,
+                reads=read,
+                moves=kernel.moves,
+                function=site.function,
+            )
+        )
+    return tuple(rows)
+
+
+def _macs(sites: Sequence[CallSite], kernels: Mapping[str, KernelCall], macs: Mapping[str, int]) -> list[int]:
+    """Return the multiply-accumulates of each call: those of a node are shared out among the products that hold it."""
+    holders: dict[str, list[int]] = {}
+    for index, site in enumerate(sites):
+        for name in site.sources:
+            if macs.get(name):
+                holders.setdefault(name, []).append(index)
+    found = [0] * len(sites)
+    for name, indices in holders.items():
+        products = [i for i in indices if kernels[sites[i].symbol].kernel not in _WITHOUT_PRODUCTS] or indices
+        costs = [kernels[sites[i].symbol].selection_cost or sites[i].elements for i in products]
+        for index, part in zip(products, _shares(macs[name], costs), strict=True):
+            found[index] += part
+    return found
+
+
+def _shares(total: int, weights: Collection[int]) -> list[int]:
+    """Return `total` in parts in proportion to weights; the parts sum up to it."""
+    whole, before, given = sum(weights) or 1, 0, 0
+    parts = []
+    for weight in weights:
+        before += weight
+        parts.append(total * before // whole - given)
+        given += parts[-1]
+    if parts:
+        parts[-1] += total - given
+    return parts

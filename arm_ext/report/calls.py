@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of the kernels of model.so, and of their calls in execution order, with source nodes and costs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "QUANTIZE", "DEQUANTIZE", "quantize", "dequantize")
+"""Operators of source models between float and integers: they are part of the operators around them."""
+
+CHECK = "check"
+"""The kernel of what compares indices before another kernel reads by them."""
+
+
+class Alternative(BaseModel):
+    """A kernel that did not take a workload, with the constraint, its limit and the actual value."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kernel: str
+    reason: str
+
+
+class RunnerUp(BaseModel):
+    """What would run a workload if the kernel that does were not there, or had not these parameters."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kernel: str
+    params: dict[str, Any]
+    selection_cost: int
+
+
+class KernelCall(BaseModel):
+    """One kernel of model.so and the source nodes computed in it.
+
+    A kernel of ours has parameters and a selection cost, by which kernels are chosen: cycles of one call on one core,
+    by a formula over the kernel's instructions. That is no measurement, and not what `bench` models of executed code.
+    `tuned` names the record of a tuning database that its parameters are of.
+    `indices` says by node what keeps indices in bounds that are known at run time alone.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    symbol: str
+    sources: tuple[str, ...]
+    kernel: str
+    numerics: str
+    reason: str
+    rejected: tuple[Alternative, ...] = ()
+    params: dict[str, Any] = {}
+    selection_cost: int | None = None
+    runner_up: RunnerUp | None = None
+    tuned: str = ""
+    indices: dict[str, str] = {}
+    moves: bool = Field(default=False, description="Whether it only copies or rearranges elements.")
+
+    def next_best(self) -> str:
+        """Return the runner-up: its name, or the parameters that it has other ones of, and its cost."""
+        if self.runner_up is None:
+            return "-"
+        own, other = self.params, self.runner_up.params
+        changed = ", ".join(f"{name} {value}" for name, value in other.items() if own.get(name) != value)
+        what = changed if self.runner_up.kernel == self.kernel else self.runner_up.kernel
+        return f"{what}: {self.runner_up.selection_cost:,}"
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call of a kernel, as the phase `lower` leaves it.
+
+    Attributes:
+        symbol: The kernel's function.
+        sources: Source nodes computed in this call.
+        output: Shape and dtype of the result, such as "1x32x32x16 int8".
+        elements: Number of elements of the results.
+        read: Bytes of the operands, weights among them.
+        written: Bytes of the results.
+        function: Where the call stands: "" for `main`; else a region for an NPU, a branch, or a loop's body.
+        result: A name for what it computes.
+        reads: Of calls in the same module whose results it reads, these names.
+    """
+
+    symbol: str
+    sources: tuple[str, ...]
+    output: str
+    elements: int
+    read: int
+    written: int
+    function: str = ""
+    result: str = ""
+    reads: tuple[str, ...] = ()
+
+    def moved_to(self, function: str, symbol: str) -> "CallSite":
+        """Return the call as it stands in a module that this one became a part of."""
+        return replace(
+            self,
+            symbol=symbol,
+            function="/".join(filter(None, (function, self.function))),
+            result=f"{function}/{self.result}",
+            reads=tuple(f"{function}/{name}" for name in self.reads),
+        )
+
+
+class CallRow(BaseModel):
+    """One call of a kernel. Calls are listed in execution order."""
+
+    model_config = ConfigDict(frozen=True)
+
+    symbol: str = Field(description="Function of model.so.")
+    anchor: str = Field(
+        description="Source node that names the call: the product, or else the first operator."
+    )
+    sources: tuple[str, ...] = Field(description="Every source node computed in the call.")
+    operators: tuple[str, ...] = Field(
+        description="Operators of the source nodes besides the anchor's; quantisation is left out."
+    )
+    output: str = Field(description='Shape and element type of the result, such as "1x32x32x16 int8".')
+    kernel: str = Field(description="Name of the kernel, or of the family of loops.")
+    macs: int = Field(description="Multiply-accumulates of one call.")
+    cycles: int = Field(
+        description="Estimated cycles of one call on one core; a formula of the kernel's, not a measurement."
+    )
+    bytes: int = Field(description="Bytes read and written, weights among them.")
+    written: int = Field(default=0, description="Bytes of the results.")
+    reads: tuple[int, ...] = Field(
+        default=(), description="Calls whose results it reads: their places in this list, from 0."
+    )
+    moves: bool = Field(default=False, description="Whether the call only copies or rearranges elements.")
+    function: str = Field(
+        default="",
+        description="Part of the model in which the call stands: empty, a region for an NPU whose fallback on the CPU "
+        "the call belongs to, a branch, or the body of a loop.",
+    )
+
+
+@dataclass(frozen=True)
+class SourceNodes:
+    """The source nodes of a model: what they are and what they cost.
+
+    Attributes:
+        kinds: Source node → operator.
+        macs: Source node → multiply-accumulates of one inference.
+    """
+
+    kinds: Mapping[str, str]
+    macs: Mapping[str, int]
+
+    def anchor(self, sources: Sequence[str]) -> str:
+        """Return the source node that names a group: the one with the most MACs, or else the first operator."""
+        if not sources:
+            return "-"
+        found = max(sources, key=lambda name: self.macs.get(name, 0))
+        if self.macs.get(found):
+            return found
+        return next((name for name in sources if self.is_operator(name)), sources[0])
+
+    def is_operator(self, name: str) -> bool:
+        """Return whether a source node is more than a conversion between float and integers."""
+        return name in self.kinds and self.kinds[name] not in CONVERSIONS
+
+    def operators(self, sources: Sequence[str]) -> tuple[str, ...]:
+        """Return the operators of a group's source nodes besides that of its anchor, in the source's order."""
+        anchor = self.anchor(sources)
+        return tuple(self.kinds[name] for name in sources if name != anchor and self.is_operator(name))

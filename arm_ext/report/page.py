@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: Apache-2.0
+"""report.txt: a page that a person reads, at most 120 columns wide; everything else stands in report.json.
+
+the package       target, size, memory, numerics, MACs by kernel, the slowest layers
+the calls         a row a kernel call, in execution order; a layer of the NPU is a row, too
+worth knowing     what stayed float, what only moves data, what runs in plain loops or on the CPU instead of the NPU,
+and what might be faster, each with its reason, the costliest first
+"""
+
+import textwrap
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from arm_ext.common.text import clipped
+from arm_ext.package.manifest import Calibration
+from arm_ext.report.calls import CHECK, CallRow, KernelCall, SourceNodes
+from arm_ext.report.npu import DRIVEN, UNDRIVEN, Fallback, NpuRegion, NpuReport
+from arm_ext.report.report import CompileReport
+from schedules.generic.families import GENERIC
+
+WIDTH = 120
+
+MOST = 10
+"""Rows of a section of what is worth knowing; the rest is counted."""
+
+_SLOWEST = 3
+_NAME = 44  # columns of a source node where a reason follows it
+_VECTOR_FEATURES = ("neon", "dotprod", "i8mm", "fullfp16", "bf16", "sve", "sve2")
+
+_ESTIMATES = (
+    "Cycles are estimates for one core, by the formula that kernels are chosen by; none is measured. "
+    "`arm-ext bench` counts instructions and models cycles of what is executed."
+)
+
+
+_FLOAT = "Stayed in float, though the model quantises"
+_GENERIC = "In plain loops, without vector code"
+_MOVED = "Laid out or copied"
+_NOTHING = {
+    _FLOAT: "stayed in float",
+    _GENERIC: "runs in plain loops",
+    _MOVED: "is copied to another layout",
+}
+
+_FURTHER = (
+    "More: `arm-ext explain MODEL --node LAYER` tells all about one layer, `arm-ext explain MODEL` what rewrites did "
+    "and what they nearly matched, `arm-ext tune` measures other parameters; report.json has everything."
+)
+
+
+def render(report: CompileReport) -> str:
+    """Return the page."""
+    page = _Page(report)
+    lines = [*page.head(), "", *page.calls(), *page.worth_knowing()]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """A row of a section: what it costs, as a share of the estimated time, where it is, and what is said of it."""
+
+    share: float
+    layer: str
+    said: str
+    count: int = 1
+
+
+@dataclass
+class _Page:
+    """The views of one report.
+
+    Attributes:
+        report: The report.
+        kernels: Its kernels by symbol.
+        nodes: Its source nodes.
+        on_cpu: The calls that the CPU makes even where there is the NPU.
+        total: Estimated time of all: cycles, or microseconds where an NPU has part of the work.
+    """
+
+    report: CompileReport
+    kernels: dict[str, KernelCall] = field(init=False)
+    nodes: SourceNodes = field(init=False)
+    on_cpu: list[CallRow] = field(init=False)
+    total: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kernels = {kernel.symbol: kernel for kernel in self.report.kernels}
+        self.nodes = self.report.source_nodes()
+        self.on_cpu = [call for call in self.report.calls if self.report.region_of(call) is None]
+        on_npu = sum(region.npu_us for region in self._regions())
+        self.total = sum(map(self._cost, self.on_cpu)) + on_npu or 1.0
+
+    # The package.
+
+    def head(self) -> Iterator[str]:
+        """Yield the name, warnings, and the package in a few lines."""
+        report = self.report
+        yield f"{report.model} for {report.target}"
+        for warning in report.warnings:
+            yield from _wrapped("WARNING: ", warning)
+        facts = report.package
+        if facts is not None:
+            have = " ".join(name for name in _VECTOR_FEATURES if name in facts.features)
+            yield from _wrapped("  target    ", f"{report.target}{f': {have}' if have else ''}")
+            memory = facts.memory
+            yield f"  size      model.so {facts.so_bytes:,} bytes, weights {memory.weight_bytes:,}"
+            widest = memory.widest[0].sources if memory.widest else ()
+            at = f", the peak at {clipped(self._anchor(widest), _NAME)}" if widest else ""
+            yield f"  memory    {memory.peak_activation_bytes:,} bytes of activations{at}"
+        yield from _wrapped("  numerics  ", self._numerics())
+        yield from _wrapped("  MACs      ", self._macs())
+        yield from _wrapped("  kernels   ", self._kernels())
+        yield from _wrapped("  time      ", self._slowest())
+        if tuned := sum(bool(kernel.tuned) for kernel in report.kernels):
+            ours = sum(bool(kernel.params) for kernel in report.kernels)
+            yield f"  tuned     {tuned} of {ours} kernels by records of the database"
+        if report.calibration is not None:
+            yield from ("", *_distances(report.calibration))
+
+    def _numerics(self) -> str:
+        """What is computed in what, by share of the time."""
+        shares: dict[str, float] = defaultdict(float)
+        for call in self.on_cpu:
+            if call.kernel != CHECK:
+                numerics = self.kernels[call.symbol].numerics
+                name = _BOTH if "+" in numerics else _NUMERICS.get(numerics, numerics)
+                shares[name] += self._share(call)
+        facts = self.report.package
+        if facts is not None and facts.precision != "fp32":
+            shares = {name.replace("float", facts.precision): share for name, share in shares.items()}
+        for region in self._regions():
+            on_npu = "integers on the NPU"
+            shares[on_npu] = shares.get(on_npu, 0.0) + region.npu_us / self.total
+        said = ", ".join(f"{name} {_percent(share)}" for name, share in _greatest(shares))
+        rounding = (
+            f"; integers round as {facts.numerics} does" if facts is not None and "integers" in said else ""
+        )
+        return f"by time: {said or 'no arithmetic'}{rounding}"
+
+    def _macs(self) -> str:
+        """The share of MACs by kind of kernel."""
+        macs: Counter[str] = Counter()
+        for call in self.on_cpu:
+            macs[call.kernel] += call.macs
+        for region in self._regions():
+            macs["NPU"] += region.macs
+        whole = sum(macs.values()) or 1
+        shares = ", ".join(f"{kernel} {_percent(n / whole)}" for kernel, n in macs.most_common() if n)
+        return f"{self.report.macs / 1e6:.2f} M" + (f": {shares}" if shares else "")
+
+    def _kernels(self) -> str:
+        """The share of the time by kind of kernel."""
+        times: dict[str, float] = defaultdict(float)
+        for call in self.on_cpu:
+            times[call.kernel] += self._share(call)
+        for region in self._regions():
+            times["NPU"] += region.npu_us / self.total
+        return "by time: " + ", ".join(f"{kernel} {_percent(share)}" for kernel, share in _greatest(times))
+
+    def _slowest(self) -> str:
+        """The estimate of the whole, and its slowest layers."""
+        npu, cycles = self.report.npu, sum(call.cycles for call in self.on_cpu)
+        said = f"{cycles / 1e6:.3f} M cycles estimated on one core"
+        if npu is not None and npu.regions:
+            on_npu = sum(region.npu_us for region in npu.regions)
+            said = (
+                f"{on_npu:,.0f} us on the NPU at {npu.npu_mhz:g} MHz, {self.total - on_npu:,.0f} us on the CPU at "
+                f"{npu.cpu_mhz:g} MHz, estimated"
+            )
+        parts: dict[str, float] = defaultdict(float)
+        for call in self.on_cpu:
+            parts[call.anchor] += self._share(call)
+        for region in self._regions():
+            for layer in region.layers:
+                parts[self._anchor(layer.sources)] += layer.cycles / npu.npu_mhz / self.total if npu else 0
+        slowest = [f"{clipped(name, _NAME)} {_percent(n)}" for name, n in _greatest(parts)[:_SLOWEST]]
+        return said + (f"; slowest layers: {', '.join(slowest)}" if slowest else "")
+
+    # The calls.
+
+    def calls(self) -> Iterator[str]:
+        """Yield the table of calls, in execution order."""
+        yield from _wrapped("", f"Layers in execution order. {_ESTIMATES}")
+        head = ("layer", "output", "kernel", "kMAC", "kcycles", "time", "KB")
+        rows: list[tuple[str, ...] | str] = [head]
+        function = ""
+        for region, group in groupby(self.report.calls, self.report.region_of):
+            if region is not None:
+                rows += self._region(region)
+                continue
+            for call in group:
+                if call.function != function:
+                    function = call.function
+                    rows.append(f"in {function}, once:" if function else "then:")
+                rows.append(self._call(call))
+        yield from _table(rows, "<<<>>>>", flexible=0)
+        facts = self.report.package
+        if facts is not None and facts.samples > 1:
+            yield "The rows are of one sample; the package repeats them for each."
+
+    def _call(self, call: CallRow) -> tuple[str, ...]:
+        also = "".join(f" +{name}" for name in call.operators)
+        figures = (call.macs / 1e3, call.cycles / 1e3, 100 * self._share(call), call.bytes / 1e3)
+        macs, cycles, share, size = (f"{figure:,.1f}" for figure in figures)
+        return (
+            call.anchor + also,
+            _short(call.output),
+            call.kernel,
+            macs if call.macs else "",
+            cycles,
+            share,
+            size,
+        )
+
+    def _region(self, region: NpuRegion) -> Iterator[tuple[str, ...] | str]:
+        npu = self.report.npu
+        mhz = npu.npu_mhz if npu else 1.0
+        yield (
+            f"NPU region {region.index}, {region.npu_us:,.0f} us with its hand-over ({region.cpu_us:,.0f} us on the "
+            "CPU); Vela's layers and estimates:"
+        )
+        for layer in region.layers:
+            share = 100 * layer.cycles / mhz / self.total
+            # Vela counts look-ups and sums of pools, too.
+            products = any(self.nodes.macs.get(source) for source in layer.sources)
+            macs = f"{layer.macs / 1e3:,.1f}" if layer.macs and products else ""
+            name = self._anchor(layer.sources) if layer.sources else "(a copy of Vela's)"
+            yield name, "", f"NPU {layer.operator}", macs, f"{layer.cycles / 1e3:,.1f}", f"{share:,.1f}", ""
+
+    # Worth knowing.
+
+    def worth_knowing(self) -> Iterator[str]:
+        """Yield the sections that have something to say."""
+        sections: dict[str, Callable[[], Iterable[_Finding]]] = {
+            _FLOAT: self._left_float,
+            "On the CPU instead of the NPU": self._not_on_npu,
+            "Where regions for the NPU end": self._borders,
+            _GENERIC: self._generic,
+            _MOVED: self._moved,
+            "Kernels that would take more layers, but for": self._nearly,
+            "Next best kernels of the slowest layers": self._runners_up,
+            "With tuned parameters": self._tuned,
+        }
+        npu = self.report.npu
+        if npu is not None:
+            yield from ("", *_wrapped("", _configuration(npu)))
+            for region in npu.regions:
+                if refused := region.refused_by_linux:
+                    said = f"Linux's driver does not take {refused}: there the CPU computes region {region.index}."
+                    yield from _wrapped("", said)
+        found = {
+            title: sorted(find(), key=lambda finding: -finding.share) for title, find in sections.items()
+        }
+        if nothing := [_NOTHING[title] for title in _NOTHING if not found.get(title) and self._may(title)]:
+            yield from ("", *_wrapped("", f"Nothing {', nothing '.join(nothing)}."))
+        for title, findings in found.items():
+            if findings:
+                count = sum(finding.count for finding in findings)
+                yield from ("", f"{title} ({count}):", *_findings(findings))
+        yield from ("", *_wrapped("", _FURTHER))
+
+    def _may(self, title: str) -> bool:
+        """Whether that a section is empty says something of this model."""
+        return title != _FLOAT or any(kernel.numerics in ("qdq", "tosa") for kernel in self.report.kernels)
+
+    def _left_float(self) -> Iterator[_Finding]:
+        for left in self.report.left_float:
+            calls = [c for c in self._calls_of(left.sources) if "float" in self.kernels[c.symbol].numerics]
+            yield _Finding(
+                sum(map(self._share, calls)), self._anchor(left.sources), f"{left.operator}: {left.why()}"
+            )
+
+    def _not_on_npu(self) -> Iterator[_Finding]:
+        """What keeps operators on the CPU, one finding a reason, with the figures of the costliest operator."""
+        reasons: dict[str, list[tuple[float, Fallback]]] = {}
+        shares: dict[str, dict[int, float]] = {}
+        for left in self.report.npu.fallbacks if self.report.npu else ():
+            if not left.border:
+                calls = {id(c): self._share(c) for c in self._calls_of(left.sources)}
+                reasons.setdefault(left.reason, []).append((sum(calls.values()), left))
+                shares.setdefault(left.reason, {}).update(calls)
+        for reason, kept in reasons.items():
+            _, first = max(kept, key=lambda each: each[0])
+            said = f"{first.operator}: {first.why()}"
+            layer = _with_more(self._anchor(first.sources), len(kept) - 1)
+            yield _Finding(sum(shares[reason].values()), layer, said, len(kept))
+
+    def _generic(self) -> Iterator[_Finding]:
+        for call in self.on_cpu:
+            kernel = self.kernels[call.symbol]
+            if kernel.kernel == GENERIC:
+                why = (
+                    "; ".join(dict.fromkeys(f"not {a.kernel}: {a.reason}" for a in kernel.rejected))
+                    or kernel.reason
+                )
+                yield _Finding(self._share(call), call.anchor, why)
+
+    def _moved(self) -> Iterator[_Finding]:
+        kept = {name: left.reason for left in self.report.kept_layout for name in left.sources}
+        for call in self.on_cpu:
+            if call.moves or call.kernel == "transpose":
+                reasons = dict.fromkeys(kept[name] for name in call.sources if name in kept)
+                what = _moved_by(call.symbol)
+                said = f"{what}, {call.bytes / 1e3:,.1f} KB"
+                if reasons:
+                    said += f"; the model's layout is kept: {'; '.join(reasons)}"
+                elif "transpose" in what and not self._transposes(call):
+                    said += "; between the model's layout and channels last"
+                yield _Finding(self._share(call), call.anchor, said)
+        for left in self.report.kept_layout:
+            calls = self._calls_of(left.sources)
+            if not any(call.moves for call in calls):
+                said = f"{left.operator} keeps the model's layout: {left.reason}"
+                yield _Finding(sum(map(self._share, calls)), self._anchor(left.sources), said)
+
+    def _tuned(self) -> Iterator[_Finding]:
+        for call in self.on_cpu:
+            if tuned := self.kernels[call.symbol].tuned:
+                yield _Finding(self._share(call), call.anchor, f"{call.kernel} by {tuned}")
+
+    def _borders(self) -> Iterator[_Finding]:
+        """Why regions of the NPU end where it is not for an operator that the CPU keeps."""
+        kept = {left.why() for left in self.report.npu.fallbacks} if self.report.npu else set()
+        for region in self._regions():
+            for border in region.borders:
+                if border.sources and border.reason not in kept:
+                    way = "begins after" if border.way == "in" else "ends before"
+                    said = f"region {region.index} {way} it: {border.reason}"
+                    yield _Finding(0.0, self._anchor(border.sources), said)
+
+    def _transposes(self, call: CallRow) -> bool:
+        """Whether the model itself has a transposition there."""
+        operators = {self.nodes.kinds.get(name, "").lower() for name in call.sources}
+        return any(word in operator for operator in operators for word in ("transpose", "permute"))
+
+    def _nearly(self) -> Iterator[_Finding]:
+        """What kernels need that did not take calls they are made for, one finding a kernel and reason."""
+        found: dict[tuple[str, str], list[CallRow]] = {}
+        for call in self.on_cpu:
+            kernel = self.kernels[call.symbol]
+            names: dict[str, list[str]] = {}
+            for other in kernel.rejected if kernel.kernel != GENERIC else ():
+                names.setdefault(other.reason, []).append(other.kernel)
+            for reason, declined in names.items():
+                found.setdefault((", ".join(declined), reason), []).append(call)
+        for (name, reason), calls in found.items():
+            first = max(calls, key=lambda call: call.cycles)
+            more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
+            share = sum(map(self._share, calls))
+            yield _Finding(
+                share, clipped(first.anchor, _NAME - len(more)) + more, f"{name}: {reason}", len(calls)
+            )
+
+    def _runners_up(self) -> Iterator[_Finding]:
+        slowest = sorted(self.on_cpu, key=self._cost, reverse=True)[:MOST]
+        for call in slowest:
+            kernel = self.kernels[call.symbol]
+            if kernel.runner_up is not None and kernel.runner_up.kernel != kernel.kernel:
+                price = kernel.runner_up.selection_cost / (kernel.selection_cost or 1)
+                said = f"{kernel.runner_up.kernel} at {price:.2f} times the cycles of {kernel.kernel}"
+                yield _Finding(self._share(call), call.anchor, said)
+
+    # Figures.
+
+    def _regions(self) -> Sequence[NpuRegion]:
+        return self.report.npu.regions if self.report.npu else ()
+
+    def _anchor(self, sources: Sequence[str]) -> str:
+        return self.nodes.anchor(sources)
+
+    def _cost(self, call: CallRow) -> float:
+        """Cycles, or microseconds where an NPU has part of the work."""
+        npu = self.report.npu
+        return call.cycles / npu.cpu_mhz if npu is not None and npu.regions else call.cycles
+
+    def _share(self, call: CallRow) -> float:
+        return self._cost(call) / self.total
+
+    def _calls_of(self, sources: Sequence[str]) -> list[CallRow]:
+        nodes = set(sources)
+        return [call for call in self.on_cpu if nodes & set(call.sources)]
+
+
+_NUMERICS = {"qdq": "integers", "tosa": "integers", "integer": "integers"}
+_BOTH = "integers and float"
+
+_SHORT_TYPES = {"float": "f", "uint": "u", "int": "i"}
+
+
+def _short(output: str) -> str:
+    """Shorten the element type: "1x32x32x16 int8" becomes "1x32x32x16 i8"."""
+    shape, _, dtype = output.partition(" ")
+    for name, letter in _SHORT_TYPES.items():
+        if dtype.startswith(name):
+            return f"{shape} {letter}{dtype.removeprefix(name)}"
+    return output
+
+
+def _moved_by(symbol: str) -> str:
+    """Operators in the name of a function of fused loops: "fused_transpose_reshape2" → "transpose, reshape"."""
+    words = symbol.removeprefix("fused_").rstrip("0123456789")
+    names = ("strided_slice", "expand_dims", "broadcast_to", "scatter_nd", "gather_nd", "depth_to_space")
+    for name in names:
+        words = words.replace(name, name.replace("_", "-"))
+    return ", ".join(word.rstrip("0123456789").replace("-", "_") for word in words.split("_"))
+
+
+def _configuration(npu: NpuReport) -> str:
+    regions = (DRIVEN if npu.linux_driver else UNDRIVEN) if npu.regions else ""
+    return (
+        f"{npu.accelerator}, Vela {npu.vela}, {npu.system_config}, {npu.memory_mode}; {npu.handover_us:g} us a "
+        f"hand-over. All figures are estimates. {regions}"
+    )
+
+
+def _with_more(layer: str, more: int) -> str:
+    said = f" and {more} more" if more else ""
+    return clipped(layer, _NAME - len(said)) + said
+
+
+def _findings(found: Sequence[_Finding]) -> Iterator[str]:
+    rows = [(f"{100 * f.share:.1f} %", clipped(f.layer, _NAME), f.said) for f in found[:MOST]]
+    widths = [max(len(row[at]) for row in rows) for at in range(2)]
+    for share, layer, said in rows:
+        yield from _wrapped(f"  {share:>{widths[0]}}  {layer:<{widths[1]}}  ", said)
+    if rest := found[MOST:]:
+        yield f"  and {sum(f.count for f in rest)} more, {_percent(sum(f.share for f in rest))} of the time"
+
+
+def _table(rows: Sequence[tuple[str, ...] | str], align: str, flexible: int) -> Iterator[str]:
+    """Yield rows as aligned columns, the flexible one as wide as the page allows; a text goes over all of them."""
+    cells = [row for row in rows if not isinstance(row, str)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    rest = sum(widths) - widths[flexible] + 2 * (len(widths) - 1)
+    widths[flexible] = min(widths[flexible], WIDTH - rest)
+    for row in rows:
+        if isinstance(row, str):
+            yield from _wrapped("", row)
+        else:
+            parts = zip(row, align, widths, strict=True)
+            yield "  ".join(f"{clipped(cell, width):{side}{width}}" for cell, side, width in parts)
+
+
+def _wrapped(begin: str, text: str) -> list[str]:
+    """Return text as lines of the page, all but the first indented like its beginning."""
+    kept = text.replace(" %", "\u00a0%")  # no line begins with the sign
+    lines = textwrap.wrap(
+        kept, WIDTH, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
+    )
+    return [line.replace("\u00a0", " ") for line in lines] or [begin]
+
+
+def _greatest(shares: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(shares.items(), key=lambda item: -item[1])
+
+
+def _percent(share: float) -> str:
+    return "below 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
+
+
+def _distances(calibration: Calibration) -> Iterator[str]:
+    """How far the outputs of a model that was quantised are from the float model's."""
+    found = (
+        (f"{calibration.compared} calibration samples", calibration.distance),
+        ("self-test", calibration.selftest),
+    )
+    rows: list[tuple[str, ...] | str] = [
+        (each.output, where, f"{each.sqnr_db:.1f} dB", f"{each.relative:.2e}")
+        for where, distances in found
+        for each in distances
+    ]
+    title = f"Quantised by {calibration.method} of {calibration.samples} samples"
+    if not rows:
+        yield f"{title}, not compared with the float model"
+        return
+    yield f"{title}; distance to the float model:"
+    head = ("output", "on", "SQNR", "max |difference| / max |reference|")
+    yield from _table([head, *rows], "<<<<", flexible=0)

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+"use strict";
+
+const profile = JSON.parse(document.getElementById("profile").textContent);
+const before = JSON.parse(document.getElementById("before").textContent);
+const calls = profile.calls;
+const counted = profile.kind === "counts";
+const ROW = 26, LANE = 12;
+
+const byId = (id) => document.getElementById(id);
+const number = (value) => Math.round(value).toLocaleString("en");
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const micro = (us) => (us < 10 ? us.toFixed(2) : number(us));
+const costOf = (call) => (call.counts ? call.counts.cycles : call.times.median_us);
+const cost = (value) => (counted ? number(value) : micro(value));
+const unit = counted ? "cycles (est.)" : "µs";
+const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+function element(tag, text, attributes = {}) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+function svg(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+function size(bytes) {
+  if (bytes < 1024) return `${bytes} B`;
+  return bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
+}
+
+// ---- The head: what matters most, first.
+
+function head() {
+  document.title = `Profile of ${profile.model}`;
+  byId("title").textContent = `${profile.model} for ${profile.target}, on ${profile.board} (${profile.core})`;
+  const figures = counted
+    ? { "cycles, estimated": number(profile.cycles), instructions: number(profile.instructions) }
+    : { "median of an inference": `${micro(profile.median_us)} µs`, runs: number(profile.runs) };
+  Object.assign(figures, {
+    "kernel calls": number(calls.length),
+    "between calls": percent(profile.around.share),
+    MAC: number(profile.macs),
+    "activations at most": size(profile.peak_bytes),
+    weights: size(profile.weight_bytes),
+  });
+  for (const [name, value] of Object.entries({ ...figures, ...profile.conditions })) {
+    const pair = element("div");
+    pair.append(element("dt", name), element("dd", value));
+    byId("figures").append(pair);
+  }
+  byId("note").textContent = profile.note;
+}
+
+// ---- Layers: the calls in order, the graph beside them, and one call in detail.
+
+// For each call the lane of its result: held from its row to that of its last reader.
+function lanesOf() {
+  const last = calls.map((call) => call.index);
+  for (const call of calls) for (const from of call.reads) last[from] = Math.max(last[from], call.index);
+  const until = [], lane = [];
+  for (const call of calls) {
+    let free = until.findIndex((end) => end <= call.index);
+    if (free < 0) free = until.length;
+    until[free] = last[call.index];
+    lane.push(free);
+  }
+  return { lane, last, count: Math.max(1, until.length) };
+}
+
+function graphCell(call, { lane, last, count }) {
+  const x = (index) => LANE / 2 + LANE * lane[index];
+  const picture = svg("svg", { width: LANE * count, height: ROW, "aria-hidden": "true" });
+  const path = (d) => picture.append(svg("path", { d, fill: "none", stroke: style("--faint"), "stroke-width": 1.3 }));
+  // Results that are read at this row or later go on through it.
+  for (const from of alive[call.index]) {
+    if (last[from] > call.index) path(`M${x(from)} 0V${ROW}`);
+    if (call.reads.includes(from)) path(`M${x(from)} 0Q${x(from)} ${ROW / 2} ${x(call.index)} ${ROW / 2}`);
+  }
+  if (last[call.index] > call.index) path(`M${x(call.index)} ${ROW / 2}V${ROW}`);
+  picture.append(svg("circle", { cx: x(call.index), cy: ROW / 2, r: 4, fill: style("--accent") }));
+  return picture;
+}
+
+// For each row the calls before it whose results are still to be read.
+function aliveAt(last) {
+  const found = [];
+  let open = [];
+  for (const call of calls) {
+    open = open.filter((from) => last[from] >= call.index);
+    found.push(open);
+    open = [...open, call.index];
+  }
+  return found;
+}
+
+const lanes = lanesOf();
+const alive = aliveAt(lanes.last);
+let order = "index";
+
+const COLUMNS = [
+  ["", "graph", null],
+  ["layer", "name", (call) => [call.anchor, ...call.operators].join(" + ")],
+  ["output", "", (call) => call.output],
+  ["kernel", "", (call) => call.kernel],
+  [unit, "number", (call) => cost(costOf(call))],
+  ["share", "number", (call) => percent(call.share)],
+  ...(counted
+    ? [
+        ["bound by", "", (call) => call.counts.bound],
+        ["of its limit", "number", (call) => percent(call.counts.limit_cycles / call.counts.cycles)],
+      ]
+    : [["spread", "number", (call) => percent(call.times.spread)]]),
+];
+
+function drawCalls() {
+  const table = byId("calls");
+  const most = Math.max(...calls.map((call) => call.share), 1e-9);
+  const line = element("tr");
+  for (const [name, kind] of COLUMNS) {
+    const cell = element("th", undefined, { class: kind, scope: "col" });
+    const sorts = { layer: "index", share: "share" }[name];
+    if (sorts) {
+      const button = element("button", `${name}${order === sorts ? " ▾" : ""}`, { title: `Sort by ${sorts}` });
+      button.addEventListener("click", () => { order = sorts; drawCalls(); });
+      cell.append(button);
+    } else cell.textContent = name;
+    line.append(cell);
+  }
+  const body = element("tbody");
+  const sorted = order === "index" ? calls : [...calls].sort((a, b) => b.share - a.share);
+  for (const call of sorted) {
+    const row = element("tr", undefined, { tabindex: 0, "data-index": call.index });
+    for (const [, kind, text] of COLUMNS) {
+      const cell = element("td", text ? text(call) : undefined, { class: kind });
+      if (!text && order === "index") cell.append(graphCell(call, lanes));
+      if (text) cell.title = cell.textContent;
+      row.append(cell);
+    }
+    row.style.background = `rgba(${style("--heat")}, ${0.45 * (call.share / most)})`;
+    row.addEventListener("click", () => choose(call.index));
+    row.addEventListener("focus", () => choose(call.index));
+    body.append(row);
+  }
+  body.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+    const next = step && event.target.closest("tr")[step];
+    if (next) { event.preventDefault(); next.focus(); }
+  });
+  const top = element("thead");
+  top.append(line);
+  table.replaceChildren(top, body);
+}
+
+function facts(rows) {
+  const table = element("table");
+  for (const [name, value] of rows) {
+    const row = element("tr");
+    row.append(element("td", name), element("td", value));
+    table.append(row);
+  }
+  return table;
+}
+
+const WHY = {
+  "vector pipes": "The vector pipes are busy most of the time: only fewer vector instructions would make it faster.",
+  dispatch: "The core hands out as many instructions as it can: fewer instructions would make it faster.",
+  latency: "Instructions wait for the results of others: more independent work at a time would make it faster.",
+  L2: "Carrying cache lines from L2 takes longer than computing: a smaller or reused working set would help.",
+  memory: "Carrying cache lines from memory takes longer than computing: fewer bytes would help (int8, fp16, fusion).",
+  overhead: "Most instructions run once: the call is too small for its own set-up. Fusing it would help.",
+};
+
+function choose(index) {
+  const call = calls[index], panel = byId("detail");
+  for (const row of byId("calls").querySelectorAll("tbody tr"))
+    row.setAttribute("aria-selected", String(Number(row.dataset.index) === index));
+  const rows = [
+    ["kernel", call.kernel], ["output", call.output], ["share", percent(call.share)],
+    [unit, cost(costOf(call))], ["MAC", number(call.macs)], ["function", call.symbol],
+  ];
+  panel.replaceChildren(element("h2", call.anchor), facts(rows));
+  if (call.counts) panel.append(...countDetails(call));
+  if (call.times) {
+    const counters = Object.entries(call.times.counters).map(([name, value]) => [name, number(value)]);
+    panel.append(element("h3", "On the board"), facts([["spread", percent(call.times.spread)], ...counters]));
+  }
+  if (call.why.length) panel.append(element("h3", "Why this kernel"), facts(call.why));
+  panel.append(element("h3", `Source nodes (${call.sources.length})`), element("p", call.sources.join(", ")));
+}
+
+function countDetails(call) {
+  const counts = call.counts;
+  const intensity = counts.l2_bytes ? (call.macs / counts.l2_bytes).toFixed(2) : "all in L1";
+  const rows = [
+    ["instructions", number(counts.instructions)], ["cycles without caches", number(counts.core_cycles)],
+    ["least for these", number(counts.limit_cycles)], ["read and written", size(counts.moved_bytes)],
+    ["from L2", size(counts.l2_bytes)], ["from memory", size(counts.memory_bytes)],
+    ["MAC per byte from L2", intensity],
+  ];
+  const kinds = Object.entries(counts.classes).slice(0, 6)
+    .map(([name, count]) => [name, `${number(count)} (${percent(count / counts.instructions)})`]);
+  const made = [element("h3", `Bound by ${counts.bound}`), element("p", WHY[counts.bound]), facts(rows),
+    element("h3", "Instructions"), facts(kinds)];
+  if (counts.hot) {
+    made.push(element("h3", `Hot loop: ${number(counts.hot.executions)} times, ${number(counts.hot.cycles)} cycles`));
+    made.push(element("pre", counts.hot.instructions.join("\n")));
+  }
+  return made;
+}
+
+// ---- Charts.
+
+function chart(id, option) {
+  const made = echarts.init(byId(id).querySelector(".chart"), null, { renderer: "svg" });
+  made.setOption({
+    textStyle: { color: style("--text") }, aria: { enabled: true }, animation: false, backgroundColor: "transparent",
+    ...option,
+  });
+  made.on("click", (event) => { if (event.data && event.data.call !== undefined) { show("layers"); focusCall(event.data.call); } });
+  return made;
+}
+
+function focusCall(index) {
+  const row = byId("calls").querySelector(`tr[data-index="${index}"]`);
+  if (row) row.focus();
+}
+
+const axis = (name, more = {}) => ({
+  name, nameLocation: "middle", nameGap: 32, axisLabel: { color: style("--faint") },
+  splitLine: { lineStyle: { color: style("--line") } }, nameTextStyle: { color: style("--text") }, ...more,
+});
+
+function timeline() {
+  const boxes = [];
+  let at = 0;
+  const gap = (counted ? profile.around.cycles : profile.around.us) / Math.max(1, calls.length);
+  for (const call of calls) {
+    boxes.push({ name: call.anchor, call: call.index, value: [0, at, at + costOf(call)], share: call.share });
+    at += costOf(call) + gap;
+  }
+  // A region stands where its first node's fallback does; its length is an estimate in the same unit only for times.
+  for (const region of profile.npu_regions) {
+    const first = calls.find((call) => call.sources.some((source) => region.sources.includes(source)));
+    const begin = first ? boxes[first.index].value[1] : 0;
+    const length = counted ? region.cycles : region.us;
+    boxes.push({ name: `NPU region ${region.index}, estimated by Vela`, value: [1, begin, begin + length], share: 1 });
+  }
+  const lanesShown = profile.npu_regions.length ? ["CPU", counted ? "NPU (its own cycles)" : "NPU"] : ["CPU"];
+  const box = (_params, api) => {
+    const [left, right] = [api.coord([api.value(1), api.value(0)]), api.coord([api.value(2), api.value(0)])];
+    const height = Math.min(90, api.size([0, 1])[1] * 0.6);
+    return {
+      type: "rect", style: api.style(),
+      shape: { x: left[0], y: left[1] - height / 2, width: Math.max(0.5, right[0] - left[0]), height },
+    };
+  };
+  const colour = (entry) => `rgba(${style("--heat")}, ${0.2 + 0.8 * Math.min(1, entry.share * 8)})`;
+  chart("timeline", {
+    grid: { left: 150, right: 30, top: 20, bottom: 100 },
+    xAxis: axis(unit, { type: "value", max: Math.ceil(Math.max(...boxes.map((entry) => entry.value[2]))) }),
+    yAxis: { type: "category", data: lanesShown, axisLabel: { color: style("--text") } },
+    dataZoom: [{ type: "slider", bottom: 10, filterMode: "weakFilter" }, { type: "inside", filterMode: "weakFilter" }],
+    tooltip: { formatter: ({ data }) => `${echarts.format.encodeHTML(data.name)}<br>${cost(data.value[2] - data.value[1])} ${unit}` },
+    series: [{ type: "custom", renderItem: box, encode: { x: [1, 2], y: 0 },
+      data: boxes.map((entry) => ({ ...entry, itemStyle: { color: colour(entry), borderColor: style("--back"), borderWidth: 0.5 } })) }],
+  });
+}
+
+function roofline() {
+  if (!profile.limits) {
+    byId("roofline").querySelector(".hint").textContent = "A roofline needs the traffic between caches, which a virtual board counts.";
+    return;
+  }
+  const points = calls.filter((call) => call.macs && call.counts.l2_bytes).map((call) => ({
+    name: call.anchor, call: call.index, symbolSize: 6 + 26 * Math.sqrt(call.share),
+    value: [call.macs / call.counts.l2_bytes, call.macs / call.counts.cycles],
+  }));
+  const xs = points.map((point) => point.value[0]);
+  const power = (round, value) => 10 ** round(Math.log10(value));
+  const left = power(Math.floor, Math.min(0.1, ...xs)), right = power(Math.ceil, Math.max(100, ...xs));
+  const limits = profile.limits, roofs = limits.roofs;
+  const top = Math.max(1, ...roofs.map((roof) => roof.macs_per_cycle));
+  const bandwidth = (name, rate) => ({
+    type: "line", name, showSymbol: false, lineStyle: { color: style("--faint"), type: "dashed" },
+    data: [[left, left * rate], [Math.min(right, top / rate), Math.min(right * rate, top)]],
+    endLabel: { show: true, formatter: "{a}", color: style("--faint"), offset: [-60, -14] },
+  });
+  const roof = ({ name, macs_per_cycle }) => ({
+    type: "line", name, showSymbol: false, lineStyle: { color: style("--accent") },
+    data: [[left, macs_per_cycle], [right, macs_per_cycle]],
+    endLabel: { show: true, formatter: "{a}", color: style("--text") },
+  });
+  chart("roofline", {
+    grid: { left: 70, right: 110, top: 30, bottom: 60 },
+    xAxis: axis("MAC per byte that L1 fetched", { type: "log", min: left, max: right }),
+    yAxis: axis("MAC per cycle", { type: "log", nameGap: 45 }),
+    tooltip: { formatter: (item) => item.seriesType === "scatter"
+      ? `${echarts.format.encodeHTML(item.name)}<br>${item.value[1].toFixed(2)} MAC/cycle at ${item.value[0].toFixed(2)} MAC/byte`
+      : echarts.format.encodeHTML(item.seriesName) },
+    series: [
+      ...roofs.map(roof), bandwidth("L2 bandwidth", limits.l2_bytes_per_cycle),
+      bandwidth("memory bandwidth", limits.memory_bytes_per_cycle),
+      { type: "scatter", name: "kernel calls", data: points, itemStyle: { color: style("--accent") } },
+    ],
+  });
+  byId("roofline").querySelector(".hint").textContent =
+    `${points.length} calls that multiply and fetch cache lines; the larger a circle, the larger its share. ` +
+    "What lies under a roof's flat part is bound by computing, under its slope by L2 or memory.";
+}
+
+function memory() {
+  const live = calls.map((call, index) => {
+    const held = [...alive[index], index].filter((from) => from === index || lanes.last[from] >= index);
+    return { held, bytes: held.reduce((sum, from) => sum + calls[from].written, 0) };
+  });
+  const peak = live.reduce((best, entry, index) => (entry.bytes > live[best].bytes ? index : best), 0);
+  chart("memory", {
+    grid: { left: 90, right: 30, top: 20, bottom: 90 },
+    xAxis: axis("kernel call", { type: "category", data: calls.map((call) => call.anchor) }),
+    yAxis: axis("bytes of results that are alive", { type: "value", nameGap: 65, axisLabel: { formatter: size, color: style("--faint") } }),
+    dataZoom: [{ type: "slider", bottom: 10 }, { type: "inside" }],
+    tooltip: { trigger: "axis", formatter: ([item]) => `${echarts.format.encodeHTML(item.name)}<br>${size(item.value)}` },
+    series: [{ type: "line", step: "middle", areaStyle: {}, showSymbol: false,
+      data: live.map((entry, index) => ({ value: entry.bytes, call: index })), itemStyle: { color: style("--accent") } }],
+  });
+  const rows = live[peak].held.map((from) => [calls[from].anchor, `${calls[from].output}, ${size(calls[from].written)}`]);
+  byId("peak").append(
+    element("h3", `At the peak, while ${calls[peak].anchor} runs: ${size(live[peak].bytes)} of results`), facts(rows));
+}
+
+// ---- Comparison: calls of one layer side by side.
+
+function compare() {
+  const key = (call) => `${call.anchor}\n${call.function}`;
+  const sum = (report) => {
+    const found = new Map();
+    for (const call of report.calls) found.set(key(call), (found.get(key(call)) || 0) + costOf(call));
+    return found;
+  };
+  const [old, now] = [sum(before), sum(profile)];
+  const names = [...new Set([...now.keys(), ...old.keys()])];
+  const rows = names.map((name) => ({ name: name.split("\n")[0], old: old.get(name), now: now.get(name) }))
+    .map((row) => ({ ...row, change: (row.now || 0) - (row.old || 0) }))
+    .sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
+  const total = (report) => (report.kind === "counts" ? report.cycles : report.median_us);
+  rows.unshift({ name: "whole inference", old: total(before), now: total(profile), change: total(profile) - total(before) });
+  const top = element("tr");
+  for (const [name, kind] of [["layer", "name"], [`before, ${unit}`, "number"], [`now, ${unit}`, "number"], ["change", "number"], ["ratio", "number"]])
+    top.append(element("th", name, { class: kind, scope: "col" }));
+  const body = element("tbody");
+  for (const row of rows) {
+    const line = element("tr");
+    const cell = (text, kind) => line.append(element("td", text, { class: kind }));
+    cell(row.name, "name");
+    cell(row.old === undefined ? "–" : cost(row.old), "number");
+    cell(row.now === undefined ? "–" : cost(row.now), "number");
+    cell((row.change > 0 ? "+" : "") + cost(row.change), `number ${row.change > 0 ? "worse" : row.change < 0 ? "better" : ""}`);
+    cell(row.old && row.now !== undefined ? (row.now / row.old).toFixed(2) : "–", "number");
+    body.append(line);
+  }
+  const head = element("thead");
+  head.append(top);
+  byId("difference").append(head, body);
+}
+
+// ---- Tabs; a chart is drawn when it is first seen, since it needs a size.
+
+const VIEWS = { layers: "Layers", timeline: "Timeline", roofline: "Roofline", memory: "Memory", ...(before ? { compare: "Compare" } : {}) };
+const DRAW = { timeline, roofline, memory, compare };
+const drawn = new Set();
+
+function show(view) {
+  for (const name of ["layers", "timeline", "roofline", "memory", "compare"]) byId(name).hidden = name !== view;
+  for (const tab of byId("tabs").children) tab.setAttribute("aria-selected", String(tab.dataset.view === view));
+  if (DRAW[view] && !drawn.has(view)) { drawn.add(view); DRAW[view](); }
+}
+
+head();
+drawCalls();
+for (const [view, name] of Object.entries(VIEWS)) {
+  const tab = element("button", name, { role: "tab", "data-view": view });
+  tab.addEventListener("click", () => show(view));
+  byId("tabs").append(tab);
+}
+show("layers");
+if (calls.length) choose([...calls].sort((a, b) => b.share - a.share)[0].index);

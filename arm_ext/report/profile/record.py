@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ProfileReport`: what each kernel call of one inference costs, by the source model's nodes."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from arm_ext.common.npu_status import NpuStatus
+from arm_ext.measure.call_costs import Bound
+from arm_ext.package.manifest import json_schema
+from arm_ext.report.calls import CallRow
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class HotLoop(_Record):
+    """The block of instructions in a call that takes most cycles."""
+
+    executions: int = Field(description="How often it ran in one call.")
+    cycles: int = Field(description="Estimated cycles of all executions.")
+    instructions: tuple[str, ...] = Field(description="Disassembled, in order.")
+
+
+class Counts(_Record):
+    """What a call costs on a virtual board: counts of an emulator, and cycles of a model."""
+
+    instructions: int = Field(description="Dynamic instructions, exact.")
+    core_cycles: int = Field(description="Cycles estimated by llvm-mca, as if all loads hit L1.")
+    cycles: int = Field(
+        description="Core cycles, and those that carry cache lines from L2 and memory, one after the other."
+    )
+    limit_cycles: int = Field(
+        description="Least cycles for these instructions and lines in any order: the busiest of dispatch, vector pipes "
+        "and the buses to L2 and memory."
+    )
+    bound: Bound = Field(description="What takes the most of the cycles; see docs/guides/profiling.md.")
+    moved_bytes: int = Field(description="Bytes that loads and stores read and wrote.")
+    l2_bytes: int = Field(description="Bytes of the cache lines that L1 fetched.")
+    memory_bytes: int = Field(description="Bytes of the cache lines that L2 fetched.")
+    classes: dict[str, int] = Field(description="Dynamic instructions by class, most first.")
+    hot: HotLoop | None = Field(description="Where most of the cycles go.")
+
+
+class Times(_Record):
+    """What a call costs on a real board."""
+
+    median_us: float = Field(
+        description="Microseconds, the median of all runs, without the time of the clock itself."
+    )
+    spread: float = Field(description="Interquartile range of the runs over their median.")
+    counters: dict[str, int] = Field(
+        default={}, description="Hardware counters by name, the median of runs of their own."
+    )
+
+
+class ProfiledCall(_Record):
+    """A kernel call, in execution order."""
+
+    index: int = Field(description="Place in the order of execution, from 0.")
+    symbol: str = Field(description="Function of model.so.")
+    anchor: str = Field(description="Source node that names the call.")
+    sources: tuple[str, ...] = Field(description="Every source node computed in the call.")
+    operators: tuple[str, ...] = Field(description="Operators fused into the call, besides the anchor's.")
+    output: str = Field(description="Shape and element type of the result.")
+    kernel: str = Field(description="Kernel or family of loops.")
+    macs: int = Field(description="Multiply-accumulates.")
+    bytes: int = Field(description="Bytes of operands and results, each once.")
+    written: int = Field(description="Bytes of the results.")
+    reads: tuple[int, ...] = Field(description="Calls whose results it reads, by index.")
+    function: str = Field(
+        default="", description="Part of the model, such as a branch; empty is the main part."
+    )
+    why: tuple[tuple[str, str], ...] = Field(
+        default=(),
+        description="What the compiler says of the choice of kernel: its reason, and the runner-up.",
+    )
+    share: float = Field(description="Of the whole inference: cycles on a virtual board, time on a real one.")
+    counts: Counts | None = None
+    times: Times | None = None
+
+
+class Around(_Record):
+    """What runs between kernel calls: `main` and the runtime that it calls."""
+
+    instructions: int | None = Field(default=None, description="On a virtual board.")
+    cycles: int | None = Field(default=None, description="Estimated, on a virtual board.")
+    us: float | None = Field(
+        default=None, description="Microseconds on a real board: of the whole inference without its calls."
+    )
+    share: float = Field(description="Of the whole inference.")
+
+
+class Roof(_Record):
+    """What a core can do at most."""
+
+    name: str = Field(description='Multiply-accumulate instruction, such as "sdot".')
+    macs_per_cycle: float = Field(description="With all vector pipes busy with it.")
+
+
+class Limits(_Record):
+    """The roofline of the core that cycles are estimated for."""
+
+    roofs: tuple[Roof, ...] = Field(
+        description="For each multiply-accumulate instruction that the model uses."
+    )
+    l2_bytes_per_cycle: float = Field(description="From L2 to L1.")
+    memory_bytes_per_cycle: float = Field(description="From memory to L2.")
+    l1d_bytes: int = Field(description="Size of the L1 data cache.")
+    l2_bytes: int = Field(description="Size of L2.")
+
+
+class NpuRegionCost(_Record):
+    """A region for an NPU, by Vela's estimate."""
+
+    index: int = Field(description="Of the region.")
+    sources: tuple[str, ...] = Field(description="Source nodes.")
+    cycles: int = Field(description="Of the NPU, with what waits for memory.")
+    us: float = Field(
+        description="Microseconds at the clock that the package was compiled for, with the hand-over."
+    )
+    cpu_us: float = Field(description="Microseconds of the CPU's fallback at its clock, by estimate.")
+
+
+class ProfileReport(_Record):
+    """One warm inference on one thread of a virtual board, or the median of several on a real one."""
+
+    schema_version: Literal[1] = 1
+    kind: Literal["counts", "times"] = Field(description="Of a virtual board, or of a real one.")
+    model: str = Field(description="Name of the model.")
+    target: str = Field(description="Profile that it was compiled for.")
+    board: str = Field(description="As the user gave it.")
+    core: str = Field(description="Core of the board, or the one that cycles are estimated for.")
+    instructions: int | None = Field(default=None, description="Of the whole inference.")
+    cycles: int | None = Field(
+        default=None, description="Of the whole inference, estimated, caches included."
+    )
+    median_us: float | None = Field(
+        default=None, description="Of the whole inference, without watching calls."
+    )
+    runs: int = Field(default=1, description="Inferences that each figure is the median of.")
+    macs: int = Field(description="Of one inference.")
+    peak_bytes: int = Field(description="Of activations at most at a time.")
+    weight_bytes: int = Field(description="Of all constants.")
+    calls: tuple[ProfiledCall, ...]
+    around: Around
+    limits: Limits | None = None
+    conditions: dict[str, str] = Field(
+        default={}, description="What times depend on: governor, temperature, threads, counters."
+    )
+    npu: NpuStatus | None = None
+    npu_regions: tuple[NpuRegionCost, ...] = ()
+    note: str = Field(description="What the figures are, and what they are not.")
+
+    def costliest(self) -> list[ProfiledCall]:
+        """Return the calls by their share, largest first."""
+        return sorted(self.calls, key=lambda call: (-call.share, call.index))
+
+
+def executed_rows(symbols: Sequence[str], rows: Sequence[CallRow]) -> Iterator[CallRow]:
+    """Yield the row of each executed call: those of one kernel come in the order of the rows, and begin anew in loops.
+
+    Args:
+        symbols: Of the calls, as executed.
+        rows: Of the report, in the order of the program.
+    """
+    of_symbol: Mapping[str, list[CallRow]] = defaultdict(list)
+    for row in rows:
+        of_symbol[row.symbol].append(row)
+    turns = {symbol: cycle(found) for symbol, found in of_symbol.items()}
+    for symbol in symbols:
+        yield next(turns[symbol]) if symbol in turns else _unknown(symbol)
+
+
+def _unknown(symbol: str) -> CallRow:
+    """A call that no row tells of, such as a check of indices."""
+    return CallRow(
+        symbol=symbol,
+        anchor=symbol,
+        sources=(),
+        operators=(),
+        output="",
+        kernel="-",
+        macs=0,
+        cycles=0,
+        bytes=0,
+    )
+
+
+def profile_schema() -> dict[str, object]:
+    """Return the JSON schema of a profile, which ships as schemas/profile.schema.json."""
+    return json_schema(ProfileReport)

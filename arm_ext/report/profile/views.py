@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile as a table of text, as CSV, and as a trace that Perfetto and Chrome's tracing open."""
+
+import csv
+import io
+import json
+from typing import Any
+
+from arm_ext.common.text import columns
+from arm_ext.report.profile.record import ProfiledCall, ProfileReport
+
+_TOP = 10
+_ALIGN = "><<<>>>"
+_NAME = 48
+"""Characters of a layer's name in the table."""
+
+
+def text(profile: ProfileReport, *, whole: bool = False) -> str:
+    """Return the totals, the costliest calls, and what bounds the model.
+
+    Args:
+        profile: To show.
+        whole: Whether to list all calls, in execution order, instead of the ten costliest.
+    """
+    found = list(profile.calls) if whole else profile.costliest()[:_TOP]
+    counted = profile.kind == "counts"
+    head = ("#", "layer", "output", "kernel", "est. cycles" if counted else "us", "share")
+    last = ("of its limit", "bound by") if counted else ("spread",)
+    rows = [(*head, *last), *(_row(call) for call in found)]
+    title = (
+        "all calls, in execution order"
+        if whole
+        else f"the {len(found)} costliest of {len(profile.calls)} calls"
+    )
+    covered = sum(call.share for call in found)
+    return "\n".join(
+        [
+            *_totals(profile),
+            "",
+            f"{title} ({_percent(covered)} of the whole):",
+            *columns(rows, _ALIGN),
+            "",
+            *([_bounds(profile), ""] if counted else []),
+            profile.note,
+        ]
+    )
+
+
+def _totals(profile: ProfileReport) -> list[str]:
+    if profile.kind == "counts":
+        whole = (
+            f"{profile.cycles:,} cycles estimated for {profile.core}; {profile.instructions:,} instructions"
+        )
+    else:
+        whole = f"{profile.median_us:,.1f} us, the median of {profile.runs} inferences, on {profile.core}"
+    return [
+        f"{profile.model} for {profile.target}, on board {profile.board}",
+        f"one inference  {whole}",
+        f"between calls  {_percent(profile.around.share)}: the program around kernels, and the runtime",
+        *(f"{name:<13}  {value}" for name, value in profile.conditions.items()),
+    ]
+
+
+def _row(call: ProfiledCall) -> tuple[str, ...]:
+    name = call.anchor if len(call.anchor) <= _NAME else f"…{call.anchor[1 - _NAME :]}"
+    cells = (str(call.index), name, call.output, call.kernel)
+    if call.counts is not None:
+        counts = call.counts
+        limit = _percent(counts.limit_cycles / counts.cycles if counts.cycles else 1)
+        return (*cells, f"{counts.cycles:,}", _percent(call.share), limit, counts.bound)
+    assert call.times is not None
+    return (*cells, f"{call.times.median_us:,.2f}", _percent(call.share), _percent(call.times.spread))
+
+
+def _bounds(profile: ProfileReport) -> str:
+    """How much of the cycles is bound by what."""
+    shares: dict[str, float] = {}
+    for call in profile.calls:
+        if call.counts is not None:
+            shares[call.counts.bound] = shares.get(call.counts.bound, 0) + call.share
+    found = sorted(shares.items(), key=lambda item: -item[1])
+    return "bound by: " + ", ".join(f"{name} {_percent(share)}" for name, share in found)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def comma_separated(profile: ProfileReport) -> str:
+    """Return one line a call, in execution order, below a line of column names."""
+    file = io.StringIO()
+    rows = [_flat(call) for call in profile.calls]
+    writer = csv.DictWriter(file, list(rows[0]) if rows else ["index"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()
+
+
+def _flat(call: ProfiledCall) -> dict[str, Any]:
+    row: dict[str, Any] = call.model_dump(exclude={"sources", "operators", "reads", "counts", "times", "why"})
+    row |= {"sources": " ".join(call.sources), "operators": " ".join(call.operators)}
+    if call.counts is not None:
+        row |= call.counts.model_dump(exclude={"classes", "hot"})
+    if call.times is not None:
+        row |= call.times.model_dump(exclude={"counters"}) | call.times.counters
+    return row
+
+
+def trace(profile: ProfileReport) -> str:
+    """Return the calls one after the other in the Trace Event Format; cycles of a model stand as microseconds."""
+    events: list[dict[str, Any]] = [_named(0, "CPU"), *([_named(1, "NPU")] if profile.npu_regions else [])]
+    between = (profile.around.cycles or profile.around.us or 0) / max(1, len(profile.calls))
+    at, begins = 0.0, {}
+    for call in profile.calls:
+        counts, times = call.counts, call.times
+        length = counts.cycles if counts else times.median_us if times else 0.0
+        begins.update(dict.fromkeys(call.sources, at))
+        details = {"kernel": call.kernel, "output": call.output, "macs": call.macs}
+        events.append(
+            _event(0, call.anchor, at, length, details | ({"bound": counts.bound} if counts else {}))
+        )
+        at += length + between
+    for region in profile.npu_regions:
+        begin = min((begins[name] for name in region.sources if name in begins), default=0.0)
+        length = region.cycles if profile.kind == "counts" else region.us
+        events.append(_event(1, f"region {region.index}", begin, length, {"cycles": region.cycles}))
+    return json.dumps({"traceEvents": events, "otherData": {"note": profile.note}}) + "\n"
+
+
+def _named(thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": 1, "tid": thread, "name": "thread_name", "args": {"name": name}}
+
+
+def _event(thread: int, name: str, begin: float, length: float, args: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "X", "pid": 1, "tid": thread, "name": name, "ts": begin, "dur": length, "args": args}

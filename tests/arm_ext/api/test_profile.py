@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+import arm_ext
+from arm_ext.api import digits
+from arm_ext.api.bench import bench
+from arm_ext.api.profile import profile
+from arm_ext.errors import UsageError
+from arm_ext.measure.profile import CountReport
+from arm_ext.report.profile.record import ProfileReport
+
+
+@pytest.fixture(scope="module")
+def counted(digits_package: Path) -> ProfileReport:
+    return profile(digits_package)
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> ProfileReport:
+    folder = tmp_path_factory.mktemp("host") / "digits.armpkg"
+    return profile(arm_ext.compile(digits.model_path(), "host", folder), "local")
+
+
+def test_calls_sum_up_to_the_whole(counted: ProfileReport, digits_package: Path) -> None:
+    whole = bench(digits_package)
+    assert isinstance(whole, CountReport)
+    costs = [call.counts for call in counted.calls if call.counts is not None]
+    assert counted.instructions == pytest.approx(whole.instructions, rel=0.001)
+    assert counted.around.instructions is not None
+    assert sum(cost.instructions for cost in costs) + counted.around.instructions == counted.instructions
+    # What is glued to one block may differ where blocks of several calls are no longer counted together.
+    assert counted.around.cycles is not None
+    core = sum(cost.core_cycles for cost in costs) + counted.around.cycles
+    assert core == pytest.approx(whole.estimated_cycles, rel=0.05)
+    assert sum(call.share for call in counted.calls) + counted.around.share == pytest.approx(1)
+
+
+def test_calls_name_the_layers_in_order(counted: ProfileReport) -> None:
+    layers = [call.anchor for call in counted.calls]
+    wanted = ["conv1", "conv2/depthwise", "conv2/pointwise", "conv3", "logits"]
+    assert [layer for layer in layers if layer in wanted] == wanted
+    assert counted.costliest()[0].anchor == "conv3"
+    by_name = {call.anchor: call for call in counted.calls}
+    assert by_name["conv3"].macs == 294_912
+    assert by_name["conv3"].reads == (by_name["conv2/pointwise"].index,)
+
+
+def test_a_call_tells_its_hot_loop(counted: ProfileReport) -> None:
+    hot = next(call.counts.hot for call in counted.calls if call.anchor == "conv3" and call.counts)
+    assert hot is not None
+    assert any(line.startswith("sdot") for line in hot.instructions)
+    assert counted.limits is not None
+    assert {roof.name for roof in counted.limits.roofs} >= {"sdot"}
+
+
+def test_a_real_board_gives_times(timed: ProfileReport) -> None:
+    assert timed.kind == "times"
+    assert timed.median_us is not None
+    assert timed.around.us is not None
+    times = [call.times for call in timed.calls if call.times is not None]
+    assert len(times) == len(timed.calls) > 5
+    assert all(time.median_us >= 0 for time in times)
+    parts = sum(time.median_us for time in times) + timed.around.us
+    assert parts == pytest.approx(max(parts, timed.median_us))
+    assert {"governor", "threads", "counters", "reading the clock"} <= set(timed.conditions)
+
+
+def test_a_model_file_is_compiled_first(counted: ProfileReport) -> None:
+    found = profile(digits.model_path())
+    assert found.target == "arm"
+    assert [call.symbol for call in found.calls] == [call.symbol for call in counted.calls]
+
+
+def test_a_package_takes_no_target(digits_package: Path) -> None:
+    with pytest.raises(UsageError, match="--target: a package is compiled"):
+        profile(digits_package, target="neoverse-n2")

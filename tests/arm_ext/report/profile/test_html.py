@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page, opened in Chromium as a user would."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
+from arm_ext.report.profile.html import html
+from arm_ext.report.profile.record import (
+    Around,
+    Counts,
+    HotLoop,
+    Limits,
+    NpuRegionCost,
+    ProfiledCall,
+    ProfileReport,
+    Roof,
+)
+
+VIEWS = ("layers", "timeline", "roofline", "memory", "compare")
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+def report(size: int, faster: int = 1) -> ProfileReport:
+    """A chain in which every fourth call reads one that is three before it, too."""
+    cycles = [(index * 37 % 101 + 1) * 100 // faster for index in range(size)]
+    whole = sum(cycles) + 1000
+    calls = tuple(
+        ProfiledCall(
+            index=index,
+            symbol=f"kernel{index}",
+            anchor=EVIL if index == 1 else f"block{index}/conv",
+            sources=(f"block{index}/conv", f"block{index}/relu"),
+            operators=("Relu",),
+            output="1x8x8x16 int8",
+            kernel="gemm_s8_sdot",
+            macs=1000 * index,
+            bytes=2048,
+            written=1024 + index,
+            reads=tuple(
+                sorted({max(0, index - 1), max(0, index - 3)} if index % 4 == 3 else {index - 1} - {-1})
+            ),
+            share=cycles[index] / whole,
+            counts=Counts(
+                instructions=cycles[index] * 2,
+                core_cycles=cycles[index],
+                cycles=cycles[index],
+                limit_cycles=cycles[index] // 2,
+                bound="vector pipes",
+                moved_bytes=4096,
+                l2_bytes=640,
+                memory_bytes=64,
+                classes={"sdot": cycles[index]},
+                hot=HotLoop(executions=7, cycles=9, instructions=("sdot v0.4s, v1.16b, v2.16b",)),
+            ),
+        )
+        for index in range(size)
+    )
+    return ProfileReport(
+        kind="counts",
+        model="chain",
+        target="arm",
+        board="virtual",
+        core="generic-dotprod",
+        instructions=2 * whole,
+        cycles=whole,
+        macs=1000,
+        peak_bytes=4096,
+        weight_bytes=8192,
+        calls=calls,
+        around=Around(instructions=2000, cycles=1000, share=1000 / whole),
+        limits=Limits(
+            roofs=(Roof(name="sdot", macs_per_cycle=32),),
+            l2_bytes_per_cycle=32,
+            memory_bytes_per_cycle=8,
+            l1d_bytes=32768,
+            l2_bytes=262144,
+        ),
+        npu_regions=(NpuRegionCost(index=0, sources=("block2/conv",), cycles=500, us=1.0, cpu_us=9.0),),
+        note="made up",
+    )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,900"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+def opened(browser: webdriver.Chrome, folder: Path, page: str) -> webdriver.Chrome:
+    (folder / "page.html").write_text(page)
+    browser.get((folder / "page.html").as_uri())
+    return browser
+
+
+def tab(browser: webdriver.Chrome, view: str) -> WebElement:
+    return browser.find_element(By.CSS_SELECTOR, f'#tabs button[data-view="{view}"]')
+
+
+@pytest.mark.parametrize("size", [1, 50, 2000])
+def test_every_view_opens_without_errors(browser: webdriver.Chrome, tmp_path: Path, size: int) -> None:
+    opened(browser, tmp_path, html(report(size), report(size, faster=2)))
+    for view in VIEWS:
+        tab(browser, view).click()
+        shown = [name for name in VIEWS if browser.find_element(By.ID, name).is_displayed()]
+        assert shown == [view]
+    for view in ("timeline", "roofline", "memory"):
+        assert browser.find_elements(By.CSS_SELECTOR, f"#{view} .chart svg path"), view
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#calls tbody tr")) == size
+    assert browser.get_log("browser") == []
+
+
+def test_rows_are_chosen_by_mouse_and_keys(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    opened(browser, tmp_path, html(report(50)))
+    rows = browser.find_elements(By.CSS_SELECTOR, "#calls tbody tr")
+    detail = browser.find_element(By.ID, "detail")
+    rows[7].click()
+    assert "block7/conv" in detail.text
+    assert "sdot v0.4s, v1.16b, v2.16b" in detail.text
+    browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    assert "block8/conv" in detail.text
+
+
+def test_rows_are_sorted_by_share(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    made = report(50)
+    opened(browser, tmp_path, html(made))
+    browser.find_element(By.CSS_SELECTOR, 'th button[title="Sort by share"]').click()
+    first = browser.find_element(By.CSS_SELECTOR, "#calls tbody tr")
+    assert first.get_attribute("data-index") == str(made.costliest()[0].index)
+
+
+def test_names_of_nodes_are_text(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    opened(browser, tmp_path, html(report(3)))
+    assert EVIL in browser.find_element(By.ID, "calls").text
+    assert not browser.find_elements(By.CSS_SELECTOR, "#calls img")
+
+
+def test_without_a_second_profile_nothing_is_compared(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    opened(browser, tmp_path, html(report(3)))
+    assert not browser.find_elements(By.CSS_SELECTOR, '#tabs button[data-view="compare"]')
+
+
+def test_the_page_asks_for_nothing_from_outside(browser: webdriver.Chrome, tmp_path: Path) -> None:
+    opened(browser, tmp_path, html(report(50), report(50)))
+    for view in VIEWS:
+        tab(browser, view).click()
+    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0  # type: ignore[no-untyped-call]
