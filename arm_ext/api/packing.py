@@ -160,7 +160,8 @@ class Packing:
         """
         main = self.united.largest
         calibrated = calibrated and _with_selftest(calibrated, main, linked.selftest)
-        report = self._report(calibrated, numerics)
+        program = package.SO if linked.library is None else f"lib{linked.library.name}.a"
+        report = self._report(calibrated, numerics, self.folder / program)
         npu = self._npu(linked.region_values)
         (self.folder / package.REPORT_JSON).write_text(
             report.model_dump_json(indent=2) + "\n", encoding="utf-8"
@@ -195,7 +196,7 @@ class Packing:
 
         return write_regions(self.folder, self.offloaded, values)
 
-    def _report(self, calibrated: Calibration | None, numerics: Numerics) -> CompileReport:
+    def _report(self, calibrated: Calibration | None, numerics: Numerics, program: Path) -> CompileReport:
         """What became of the model."""
         main, context = self.united.largest, self.united.context
         return build_report(
@@ -215,7 +216,8 @@ class Packing:
             self.united.calls,
             PackageFacts(
                 features=tuple(self.profile.features),
-                so_bytes=(self.folder / package.SO).stat().st_size,
+                file=program.name,
+                so_bytes=program.stat().st_size,
                 memory=self.united.memory,
                 numerics=numerics,
                 precision=context.precision,

@@ -79,7 +79,10 @@ class PackageFacts(BaseModel):
     features: tuple[str, ...] = Field(
         description="Instruction-set extensions of the target, by LLVM's names."
     )
-    so_bytes: int = Field(description="Size of model.so in bytes.")
+    file: str = Field(
+        default="model.so", description="What holds the program: model.so, or the archive of a C library."
+    )
+    so_bytes: int = Field(description="Size of that file in bytes.")
     memory: Memory
     numerics: str = Field(description='What quantised operators compute: "qdq" or "tosa".')
     precision: str = Field(description='What float operators compute in: "fp32", "fp16" or "bf16".')
