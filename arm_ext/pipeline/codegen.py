@@ -14,7 +14,7 @@ from tvm.ir.prim import expr as prim
 from tvm.ir.transform import PassContext, Sequential, module_pass
 from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
-from tvm_ffi import structural_map
+from tvm_ffi import structural_map, structural_walk
 
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
@@ -147,6 +147,8 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
     """Generate machine code for a kernel as a C function of its buffers' addresses, which needs no runtime.
 
+    A kernel with assertions (`asserts`) has a last parameter more: an int32_t that is set to 1 where one fails.
+
     Args:
         func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
             parameters is a buffer.
@@ -164,6 +166,11 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
     k(x: Buffer(offset=n)) { … x[i] … }    →    k(p: pointer) { x = Buffer(p, offset=0); … x[i] … }
     """
+    if asserts(func):
+        flag = tirx.decl_buffer((1,), "int32", "failed", layout=None)
+        func = tirx.PrimFunc(
+            [*func.params, flag], _flagging(func.body, flag), func.ret_type, attrs=func.attrs
+        )
     pointers = [tirx.Var(param.name, tirx.buffer_data_pointer_type(param)) for param in func.params]
     buffers = [
         tirx.decl_buffer(param.ty.shape, str(param.ty.dtype), param.name, data=pointer)
@@ -177,6 +184,23 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)
     )
     return tirx.PrimFunc(pointers, tirx.SeqStmt([*declared, body]), func.ret_type, attrs=func.attrs)
+
+
+def asserts(func: tirx.PrimFunc) -> bool:
+    """Whether a kernel has assertions, such as that indices are within bounds."""
+    found: list[tirx.AssertStmt] = []
+    structural_walk(func.body, [(tirx.AssertStmt, found.append)])
+    return bool(found)
+
+
+def _flagging(body: tirx.Stmt, flag: tirx.Var) -> tirx.Stmt:
+    """Replace assertions, which raise an error of the runtime's: assert c → if not c: flag[0] = 1."""
+    one, first = tirx.IntImm("int32", 1), [tirx.IntImm("int64", 0)]
+
+    def flagged(stmt: tirx.AssertStmt) -> tirx.Stmt:
+        return tirx.IfThenElse(prim.Not(stmt.condition), tirx.BufferStore(flag, one, first), None)
+
+    return structural_map(body, [(tirx.AssertStmt, flagged)])
 
 
 def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:

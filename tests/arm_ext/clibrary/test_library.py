@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
 from arm_ext.api import digits
@@ -199,6 +200,21 @@ def test_a_kernel_that_threads_would_share_runs_on_one(tmp_path: Path) -> None:
         models.model([node], {"x": [300, 256]}, ["y"], weights), tmp_path / "wide", "host", name="wide"
     )
     assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
+
+
+def test_an_index_out_of_bounds_is_a_code(tmp_path: Path) -> None:
+    table = numpy_helper.from_array(np.arange(20, dtype=np.float32).reshape(5, 4), "table")
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["rows"], name="look up")],
+        "lookup",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [3])],
+        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [3, 4])],
+        [table],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    library = Library.of(model, tmp_path / "lookup", "host", name="lookup")
+    assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
+    run(cc([*STRICT, HERE / "lookup.c", *library.arguments], tmp_path / "program"))
 
 
 def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
