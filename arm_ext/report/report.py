@@ -44,7 +44,8 @@ class PackageFacts(BaseModel):
     features: tuple[str, ...] = Field(
         description="Instruction-set extensions of the target, by LLVM's names."
     )
-    so_bytes: int = Field(description="Size of model.so in bytes.")
+    program: str = Field(description='File with the machine code: "model.so", or a static library.')
+    program_bytes: int = Field(description="Size of that file.")
     memory: Memory = Field(description="Memory of one inference, and the bytes of the weights.")
     numerics: str = Field(description='What quantised operators compute: "qdq" or "tosa".')
     precision: str = Field(description='What float operators compute in: "fp32", "fp16" or "bf16".')

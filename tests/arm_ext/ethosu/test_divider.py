@@ -9,6 +9,7 @@ import pytest
 
 import arm_ext
 from arm_ext import NpuOptions
+from arm_ext.api import digits
 from arm_ext.api.compile import STEPS
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.divider import Divider
@@ -230,3 +231,12 @@ def test_the_npus_clock_is_that_of_the_system_configuration():
 def test_report_survives_a_round_trip(mixed: arm_ext.CompileResult):
     written = json.loads((mixed.package.path / "report.json").read_text())
     assert type(mixed.report).model_validate(written) == mixed.report
+
+
+def test_a_package_without_regions_has_no_folder_for_them(tmp_path: Path) -> None:
+    folder = tmp_path / "digits.armpkg"
+    for npu_ops in ((), ("conv2d",)):  # the first package gives way to the second
+        options = NpuOptions("ethos-u55-128", npu_ops=npu_ops)
+        package = arm_ext.compile(digits.model_path(), "cortex-a55", folder, npu=options).package
+        assert package.manifest.npu is not None
+        assert (folder / "npu").exists() == bool(package.manifest.npu.regions) == bool(npu_ops)
