@@ -103,7 +103,7 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
         New node's name → its source's; name of a node that had to stay → why.
 
     Raises:
-        UsageError: The shapes of its nodes contradict each other.
+        ModelError: The shapes of its nodes contradict each other.
     """
     sources: dict[str, str] = {}
     outputs = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in model.graph.output]

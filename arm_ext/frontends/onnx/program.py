@@ -51,7 +51,7 @@ def import_program(model: ModelProto, name: str) -> Program:
         name: For messages.
 
     Raises:
-        UsageError: The shapes of its nodes contradict each other.
+        ModelError: The shapes of its nodes contradict each other.
         ModelError: It holds what cannot be compiled.
     """
     functions = _Functions(name, model.graph)

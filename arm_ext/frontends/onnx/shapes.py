@@ -12,6 +12,7 @@ Quantised: integer weights stay integers; a DequantizeLinear of them gives a flo
 """
 
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from arm_ext.errors import UsageError
+from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.cut import subgraphs
 from arm_ext.frontends.onnx.evaluation import evaluate_node
 from arm_ext.frontends.onnx.expansion import domain_of, opset_of
@@ -48,20 +49,27 @@ _RANDOM = frozenset(
 def fold_shapes(proto: onnx.ModelProto, name: str) -> None:
     """Give the model the shapes of all its values, and Constant nodes for what follows from shapes.
 
+    Of an If whose condition follows from that, the branch that is never taken becomes the other: its shapes may
+    contradict those that decided.
+
     Args:
         proto: The model; its inputs have static shapes.
         name: The model's, for messages.
 
     Raises:
-        UsageError: The shapes of its nodes contradict each other.
+        ModelError: The shapes of its nodes contradict each other.
     """
     folding = _Folding(opset_of(proto))
     while True:
-        infer_shapes(proto, name)
+        fault = _inferred(proto)
         check_inferred(proto)
         # A size that has become known may make the shapes known that depend on it.
-        if not folding.run(proto.graph):
-            return
+        if folding.run(proto.graph) or (fault is not None and folding.decide(proto.graph)):
+            continue
+        # What is decided is replaced by its branch, inside which may be more to decide.
+        if fault is not None and not any(folding.decided(node) for node in proto.graph.node):
+            raise _contradiction(fault, name)
+        return
 
 
 class _Folding:
@@ -91,6 +99,21 @@ class _Folding:
         kept = onnx.GraphProto(node=nodes)
         graph.ClearField("node")
         graph.node.extend(kept.node)
+        return found
+
+    def decided(self, node: NodeProto) -> bool:
+        """Whether a node is an If with a constant condition."""
+        return node.op_type == "If" and not domain_of(node) and node.input[0] in self._constants
+
+    def decide(self, graph: onnx.GraphProto) -> bool:
+        """Give such nodes the branch that is taken twice; returns whether there were any with another."""
+        found = False
+        for node in filter(self.decided, graph.node):
+            branches = {attribute.name: attribute.g for attribute in node.attribute}
+            taken = numpy_helper.to_array(self._constants[node.input[0]]).reshape(-1)[0]
+            kept, other = ("then_branch", "else_branch") if taken else ("else_branch", "then_branch")
+            found = found or branches[other] != branches[kept]
+            branches[other].CopyFrom(branches[kept])
         return found
 
     def _values(self, node: NodeProto) -> list[TensorProto]:
@@ -165,26 +188,55 @@ def infer_shapes(proto: onnx.ModelProto, name: str) -> None:
     tools leave those of the batch that a model was exported with.
 
     Raises:
-        UsageError: The shapes of its nodes contradict each other.
+        ModelError: The shapes of its nodes contradict each other.
     """
+    fault = _inferred(proto)
+    if fault is not None:
+        raise _contradiction(fault, name)
+
+
+def _inferred(proto: onnx.ModelProto) -> Exception | None:
+    """Do what `infer_shapes` does; return a contradiction, around which the shapes are inferred."""
     fault = _try_infer(proto)
     # onnx propagates the values of shapes into the subgraphs of a subgraph twice, and takes that for a contradiction.
     if (
-        fault is not None
-        and _try_infer(proto, forget=True) is not None
-        and _try_infer(proto, forget=True, data_prop=False) is not None
+        fault is None
+        or _try_infer(proto, forget=True) is None
+        or _try_infer(proto, forget=True, data_prop=False) is None
     ):
-        detail = str(fault).strip().splitlines()[-1]
-        raise UsageError(f"{name}: the shapes of its nodes contradict each other: {detail}") from fault
+        return None
+    _try_infer(proto, forget=True, strict=False)
+    return fault
 
 
-def _try_infer(proto: onnx.ModelProto, *, forget: bool = False, data_prop: bool = True) -> Exception | None:
+_FAULT = re.compile(r"\(op_type:(?P<operator>[^,)]+)(?:, node name: (?P<node>[^)]*))?\)")
+
+
+def _contradiction(fault: Exception, name: str) -> ModelError:
+    """Name the innermost node of a message such as "(op_type:If, node name: y): … (op_type:MatMul): [Kind] reason"."""
+    lines = str(fault).strip().splitlines()
+    text = next(filter(_FAULT.search, lines), lines[-1])  # others may follow from the first
+    found = list(_FAULT.finditer(text))
+    reason = re.sub(r"^[: ]*(\[\w+\] *)*", "", text[found[-1].end() :] if found else text)
+    where = found[-1]["operator"] if found else "a node"
+    named = [match["node"] for match in found if match["node"]]
+    node = f"{where} '{named[-1]}'" if found and found[-1]["node"] else where
+    inside = f" inside '{named[-1]}'" if named and not found[-1]["node"] else ""
+    return ModelError(
+        f"{name}: the shapes of its nodes contradict each other, at {node}{inside}: {reason}; if onnxruntime runs the "
+        "model, give the sizes of its inputs that it was made for by --shape"
+    )
+
+
+def _try_infer(
+    proto: onnx.ModelProto, *, forget: bool = False, data_prop: bool = True, strict: bool = True
+) -> Exception | None:
     """Give the model the shapes of all its values; returns what keeps it from that, and leaves it then."""
 
     def inferred(light: onnx.ModelProto) -> onnx.ModelProto:
         if forget:
             forget_shapes(light.graph)
-        return onnx.shape_inference.infer_shapes(light, strict_mode=True, data_prop=data_prop)
+        return onnx.shape_inference.infer_shapes(light, strict_mode=strict, data_prop=data_prop)
 
     try:
         change_without_weights(proto, inferred)

@@ -84,7 +84,7 @@ COMPILE = [
     ("not ONNX", text("hello, world"), [], 2, "m.onnx: not an ONNX model"),
     ("truncated", onnx_file(residual_cnn(), 0.6), [], 2, "m"),
     ("unknown operator", onnx_file(unknown_operator()), [], 1, "acme.Frobnicate (1x): frob1"),
-    ("contradicting shapes", onnx_file(contradicting_shapes()), [], 2, "mm"),
+    ("contradicting shapes", onnx_file(contradicting_shapes()), [], 1, "mm"),
     ("external data missing", missing_external_data, [], 2, "weights.bin"),
     ("dynamic dimension", onnx_file(mlp("n")), [], 2, "--shape x=1,31"),
     ("shape does not fit", onnx_file(mlp("n")), ["--shape", "x=1,30"], 2, "does not fit"),

@@ -159,5 +159,5 @@ def test_a_cycle_is_refused():
 def test_shapes_that_do_not_fit_are_refused():
     proto = small()
     proto.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", 1, [2, 4]))
-    with pytest.raises(UsageError, match="contradict each other"):
+    with pytest.raises(ModelError, match="contradict each other"):
         import_onnx(proto)
