@@ -420,7 +420,7 @@ def _stack(prefix: str, facts: Facts) -> str:
     if facts.stack_bytes is None:
         return f"/* {prefix}_STACK_BYTES is known of aarch64 alone. */"
     return (
-        "/* Stack that a call of the library takes at most, beside that of the functions named above and of a pool. */\n"
+        "/* Stack that a call of the library takes at most, beside that of the functions named above and a pool. */\n"
         f"#define {prefix}_STACK_BYTES ((size_t){facts.stack_bytes})"
     )
 
