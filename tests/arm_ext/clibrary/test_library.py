@@ -101,6 +101,19 @@ def test_kernels_are_shared_by_tasks(host_shared: Library, tmp_path: Path) -> No
     assert "all outputs agree" in run(cc(host_shared.selftest, tmp_path / "selftest"))
 
 
+def test_no_placeholder_is_left_in_a_file(digits_library: Library) -> None:
+    folder = digits_library.folder
+    texts = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix in (".h", ".hpp", ".c", ".cmake", ".pc", ".py", ".txt")
+    ]
+    assert len(texts) > 8
+    assert not [path.name for path in texts if re.search(r"@\w+@", path.read_text())]
+    digest = digits_library.package.manifest.model.sha256
+    assert digest in (folder / "include" / f"{digits_library.name}.h").read_text()
+
+
 @pytest.mark.parametrize("standard", ["c11", "c17", "c++11", "c++20"])
 def test_the_headers_compile_everywhere(
     host_digits: Library, host_lstm: Library, host_mapped: Library, tmp_path: Path, standard: str
@@ -226,7 +239,7 @@ def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
         arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ([1, 2], 31)})
     with pytest.raises(UsageError, match="any number of samples yet"):
         arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ("n", 31)})
-    with pytest.raises(UsageError, match="--cc links a package"):
+    with pytest.raises(UsageError, match="cc links a package"):
         arm_ext.compile(models.mlp(), "host", tmp_path / "a", emit="c-library", cc="gcc")
     with pytest.raises(ModelError, match=r"choose: .* straight-line code"):
         arm_ext.compile(state_models.held(), "host", tmp_path / "a", emit="c-library", state={"last": "next"})
