@@ -14,7 +14,8 @@ from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.layout import to_nhwc
 from relay_passes.memory.alias_analysis import copy_constants
-from relay_passes.memory.hoist_workspaces import hoist_all, hoist_workspaces
+from relay_passes.memory.hoist_workspaces import hoist_all, hoist_workspaces, parallel_loops
+from relay_passes.memory.parallel_parts import parallel_parts
 from relay_passes.memory.plan_arena import plan_arena
 from relay_passes.memory.serial_loops import serial_loops
 from relay_passes.memory.storage_offsets import accept_offsets
@@ -52,6 +53,8 @@ __all__ = [
     "integerize",
     "name_bindings",
     "outline",
+    "parallel_loops",
+    "parallel_parts",
     "plan_arena",
     "run_upstream",
     "serial_loops",

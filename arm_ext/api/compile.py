@@ -77,6 +77,7 @@ def compile(
     *,
     emit: Emit = "package",
     weights: Weights = "embedded",
+    threads: int = 1,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     trust: bool = False,
     mattr: str | None = None,
@@ -110,6 +111,7 @@ def compile(
         emit: What to write to it: a "package", which TVM's runtime runs, or a "c-library", a static library with a
             header, which needs no runtime.
         weights: Where a C library's weights are: "embedded" in it, or in a "file" beside it, which the program maps.
+        threads: How many threads of a pool share a kernel of a C library at most; a package's runtime has its own.
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
@@ -164,6 +166,10 @@ def compile(
     refuse_with_length(buckets, **{"--npu": npu})
     if emit == "package" and weights != "embedded":
         raise UsageError("--weights file is for --emit c-library; a package's weights are in model.so")
+    if threads < 1 or (emit == "package" and threads > 1):
+        raise UsageError(
+            "--threads is for --emit c-library, and 1 or more; a package takes TVM_NUM_THREADS when it runs"
+        )
     if emit == "c-library":
         _refuse_for_library(buckets, cc, **{"--npu": npu})
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
@@ -187,7 +193,7 @@ def compile(
             known,
             tuple(rules),
             tuple(kernels),
-            serial=emit == "c-library",
+            serial=emit == "c-library" and threads == 1,
         )
         with section("import"):
             variants, calibrated = source.variants(buckets, context)
@@ -197,7 +203,11 @@ def compile(
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
         packing = Packing(folder, united, profile, offloaded)
-        linked = packing.link(cc, progress) if emit == "package" else packing.write_library(weights, progress)
+        linked = (
+            packing.link(cc, progress)
+            if emit == "package"
+            else packing.write_library(weights, threads, progress)
+        )
         progress("package")
         with section("package"):
             manifest, report = packing.write(linked, numerics, calibrated, known)

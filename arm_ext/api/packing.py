@@ -95,13 +95,13 @@ class Packing:
         largest = tested[self.united.variants.index(self.united.largest)][0]
         return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
 
-    def write_library(self, weights: Weights, progress: Callable[[str], None]) -> Linked:
+    def write_library(self, weights: Weights, threads: int, progress: Callable[[str], None]) -> Linked:
         """Write a C library and its self-test."""
         (variant,) = self.united.variants
 
         def make() -> Library:
             return write_library(
-                self.folder, self.united.planned, variant.model, self.profile, variant.check, weights
+                self.folder, self.united.planned, variant.model, self.profile, variant.check, weights, threads
             )
 
         library, ((selftest, _),) = self._made(make, progress)

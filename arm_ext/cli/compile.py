@@ -49,6 +49,13 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     show_default=True,
     help="Where a C library's weights are: in it, or in a file beside it, which the program maps or has in flash.",
 )
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="How many threads of a pool share a kernel of a C library at most; a pool of POSIX threads comes with it.",
+)
 @model_options
 @click.option(
     "--state",
@@ -118,6 +125,7 @@ def compile(
     output: Path | None,
     emit: "Emit",
     weights: "Weights",
+    threads: int,
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
@@ -161,6 +169,7 @@ def compile(
             folder,
             emit=emit,
             weights=weights,
+            threads=threads,
             mattr=mattr,
             shapes=given_shapes(shapes),
             preprocess=preprocess,

@@ -42,6 +42,7 @@ def write_library(
     profile: Profile,
     check: Check,
     weights: Weights = "embedded",
+    threads: int = 1,
 ) -> LibraryInfo:
     """Write all files of a library but the self-test's data.
 
@@ -52,13 +53,15 @@ def write_library(
         profile: The target.
         check: How the self-test compares outputs.
         weights: Where they are.
+        threads: How many of a pool share a kernel at most.
 
     Raises:
         ModelError: The model holds what is not straight-line code.
         EnvError: zig is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
-    sources = Sources(model, with_workspaces(straight_line(planned)), profile, check, weights == "file")
+    program = with_workspaces(straight_line(planned), threads)
+    sources = Sources(model, program, profile, check, weights == "file", threads)
     name = sources.name
     kernels = c_objects(
         {symbol: sources.program.kernels[kernel] for kernel, symbol in sources.symbols.items()}, profile

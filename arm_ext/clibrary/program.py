@@ -19,8 +19,8 @@ from tvm import relax, tirx
 from tvm.ir import Call, Expr, GenericConst, GlobalVar, TupleGetItem, Var
 
 from arm_ext.errors import ModelError
-from arm_ext.pipeline.codegen import allocations
-from relay_passes import hoist_all
+from arm_ext.pipeline.codegen import TASKS, allocations
+from relay_passes import hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS
 
@@ -35,20 +35,30 @@ class Place:
         memory: What it lies in.
         offset: In bytes.
         index: Of an input or output, which.
+        stride: Of a place of which each thread has its own, the bytes from one to the next; else 0.
     """
 
     memory: Memory
     offset: int = 0
     index: int = 0
+    stride: int = 0
 
 
 @dataclass(frozen=True)
 class KernelCall:
-    """A call of a kernel: its name, the places of its arguments, and the source nodes that it computes."""
+    """A call of a kernel.
+
+    Attributes:
+        kernel: Its name.
+        arguments: Their places.
+        sources: The source nodes that it computes.
+        tasks: Of a parallel loop, how many iterations threads share; 0 of what one thread does.
+    """
 
     kernel: str
     arguments: tuple[Place, ...]
     sources: tuple[str, ...]
+    tasks: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,30 +117,44 @@ def straight_line(planned: tvm.IRModule) -> Program:
     return Program(tuple(reader.steps), reader.arena_bytes, b"".join(reader.weights.parts), kernels)
 
 
-def with_workspaces(program: Program) -> Program:
-    """Place what kernels allocate at the arena's end, one call's where another's was.
+def with_workspaces(program: Program, threads: int = 1) -> Program:
+    """Place what kernels allocate at the arena's end, one call's where another's was, and split parallel kernels.
 
     Args:
-        program: As `straight_line` returned it, of kernels without parallel loops.
+        program: As `straight_line` returned it.
+        threads: How many share a parallel loop at most.
     """
     begin = _aligned(program.arena_bytes)
     end = program.arena_bytes
+    parts: dict[str, list[tuple[str, int]]] = {}
     kernels: dict[str, tirx.PrimFunc] = {}
     places: dict[str, list[Place]] = {}
     for name, func in program.kernels.items():
-        lowered = allocations(tvm.IRModule({name: func.with_attr("global_symbol", name)}))[name]
-        kernels[name], sizes = hoist_all(lowered)
+        lowered = allocations(tvm.IRModule({name: func.with_attr("global_symbol", name)}))
+        whole, spaces = hoist_all(lowered[name])
+        divided = parallel_parts(whole) if threads > 1 else None
+        if divided is None:
+            whole, spaces = hoist_all(serial_loops(lowered)[name])
+            divided = [whole]
+        parts[name] = []
+        for number, part in enumerate(divided):
+            tasks = sum(int(loop.extent) for loop in parallel_loops(part.body))
+            label = name if len(divided) == 1 else f"{name}_part_{number}"
+            parts[name].append((label, tasks))
+            kernels[label] = part.with_attr(TASKS, tasks) if tasks else part
         at, places[name] = begin, []
-        for size in sizes:
-            places[name].append(Place("arena", at))
-            end = max(end, at + size)
-            at = _aligned(at + size)
-    steps = (
-        replace(step, arguments=(*step.arguments, *places[step.kernel]))
+        for space in spaces:
+            stride = _aligned(space.bytes) if space.is_local else 0
+            places[name].append(Place("arena", at, stride=stride))
+            end = max(end, at + stride * (threads - 1) + space.bytes)
+            at = _aligned(at + stride * (threads - 1) + space.bytes)
+    steps = [
+        replace(step, kernel=label, arguments=(*step.arguments, *places[step.kernel]), tasks=tasks)
         if isinstance(step, KernelCall)
         else step
         for step in program.steps
-    )
+        for label, tasks in (parts[step.kernel] if isinstance(step, KernelCall) else [("", 0)])
+    ]
     return replace(program, steps=tuple(steps), arena_bytes=end, kernels=kernels)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, Step
+from arm_ext.clibrary.program import Copy, KernelCall, Memory, Place, Program, Step
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
@@ -40,6 +40,13 @@ _PYTHON_TYPES = {
     "uint16": "H",
     "uint32": "I",
     "uint64": "Q",
+}
+# Variables of C that hold where each memory is.
+_MEMORIES: dict[Memory, str] = {
+    "arena": "unsigned char *arena",
+    "weights": "const unsigned char *weights",
+    "input": "const {}_input *in",
+    "output": "const {}_output *out",
 }
 _NAMED_SOURCES = 4  # of a call, in its comment
 
@@ -77,6 +84,7 @@ class Sources:
         profile: The target.
         check: How the self-test compares outputs.
         apart: Whether the weights are a file of their own, which the caller maps.
+        threads: How many of a pool share a kernel at most; 1 where there is no pool.
     """
 
     model: ImportedModel
@@ -84,6 +92,7 @@ class Sources:
     profile: Profile
     check: Check
     apart: bool = False
+    threads: int = 1
 
     @cached_property
     def name(self) -> str:
@@ -108,7 +117,11 @@ class Sources:
         """Return the text of each file by its path."""
         values = self._values(facts)
         name = self.name
-        return {
+        pool = {
+            f"include/{name}_pool.h": render("pool.h", values),
+            f"src/{name}_pool.c": render("pool.c", values),
+        }
+        return (pool if self.threads > 1 else {}) | {
             f"include/{name}.h": render("model.h", values),
             f"include/{name}.hpp": render("model.hpp", values | self._cpp(values)),
             f"src/{name}.c": render("model.c", values | self._code(values)),
@@ -183,6 +196,9 @@ class Sources:
             "example_declaration": "",
             "hpp_constructor": "",
             "hpp_weights": "",
+            **dict.fromkeys(("pool", "pool_member", "pool_source", "pool_include", "pool_create"), ""),
+            **dict.fromkeys(("pool_pass", "pool_destroy", "pool_library", "py_none"), ""),
+            "threads": str(self.threads),
             "input_table": _table(name, model.inputs),
             "output_table": _table(name, model.outputs),
             "bound": repr(self.check.relative_bound),
@@ -193,6 +209,8 @@ class Sources:
         }
         if self.apart:
             values |= self._weights_values()
+        if self.threads > 1:
+            values |= self._pool_values(values)
         values["states"] = (
             render("states.h", values | {"STATES": str(len(model.states))}) if model.states else ""
         )
@@ -215,6 +233,30 @@ class Sources:
             "hpp_weights": ", weights, bytes",
         }
 
+    def _pool_values(self, values: Mapping[str, str]) -> dict[str, str]:
+        """What is different where threads of a pool share kernels."""
+        name = self.name
+        return {
+            "pool": render("pool_type.h", values),
+            "pool_member": f"    const {name}_pool *pool;\n",
+            "init_parameters": f"{values['init_parameters']}, const {name}_pool *pool",
+            "weights_text": f"{values['weights_text']}\n * Without a pool, which may be null, the calling thread "
+            "computes all; the results are the same.",
+            "pool_source": f" ../src/{name}_pool.c",
+            "pool_include": f'#include "{name}_pool.h"\n',
+            "pool_create": f"    static {name}_threads threads;\n"
+            f"    if ({name}_pool_create(&threads, {name.upper()}_THREADS) != 0) {{\n        return 3;\n    }}\n",
+            "pool_pass": ", &threads.pool",
+            "pool_destroy": f"    {name}_pool_destroy(&threads);\n",
+            "pool_library": "\nfind_package(Threads REQUIRED)\n"
+            "target_link_libraries(selftest PRIVATE Threads::Threads)",
+            "hpp_constructor": f"{values['hpp_constructor']}, const {name}_pool *pool = nullptr".removeprefix(
+                ", "
+            ),
+            "hpp_weights": f"{values['hpp_weights']}, pool",
+            "py_none": ", None",
+        }
+
     def _macros(self, kind: str, specs: Sequence[TensorSpec]) -> list[str]:
         lines = []
         for index, (spec, short) in enumerate(zip(specs, identifiers(s.name for s in specs), strict=True)):
@@ -232,6 +274,15 @@ class Sources:
             step.kernel: len(step.arguments) for step in self.program.steps if isinstance(step, KernelCall)
         }
         states = self.model.states
+        pool = {
+            "pool_check": render("pool_check.c", values),
+            "pool_kept": "    instance->pool = pool;\n",
+            "pool_parameter": f", const {self.name}_pool *pool",
+            "pool_used": "    (void)pool;\n",
+            "pool_instance": ", instance->pool",
+        }
+        if self.threads == 1:
+            pool = dict.fromkeys(pool, "")
         return {
             "weights_declaration": ""
             if self.apart
@@ -245,14 +296,18 @@ class Sources:
             "kernels": "\n".join(self._declaration(kernel, count) for kernel, count in counts.items()),
             "input_needs": _needs(self.model.inputs),
             "output_needs": _needs(self.model.outputs),
+            "tasks": (render("share.c", values) if self._parallel else "")
+            + "".join(map(self._task, self._parallel)),
+            **pool,
             "failed": "    int32_t failed = 0;\n" if self._checked else "",
             "steps": "".join(f"    {line}\n" for step in self.program.steps for line in self._lines(step)),
             "reset": f"    (void){self.name}_reset(instance);\n" if states else "",
-            "states": render("states.c", {**values, **self._state_code()}) if states else "",
+            "states": render("states.c", {**values, **pool, **self._state_code()}) if states else "",
         }
 
     def _declaration(self, kernel: str, count: int) -> str:
-        taken = ["const void *"] * count + ["int32_t *"] * (kernel in self._checked)
+        is_task = any(step.kernel == kernel for step in self._parallel)
+        taken = ["const void *"] * count + ["int32_t *"] * (kernel in self._checked) + ["int32_t"] * is_task
         return f"HIDDEN void {self.symbols[kernel]}({', '.join(taken) or 'void'});"
 
     def _state_code(self) -> dict[str, str]:
@@ -279,10 +334,37 @@ class Sources:
         told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
         call = f"{self.symbols[step.kernel]}({arguments})"
         lines = [f"/* {comment(told)} */"] if told else []
+        if step.tasks:
+            part = "&(part){arena, weights, in, out}"
+            return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
         if step.kernel not in self._checked:
             return [*lines, f"{call};"]
         call = f"{self.symbols[step.kernel]}({arguments}, &failed);"
         return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
+
+    @cached_property
+    def _parallel(self) -> list[KernelCall]:
+        """Calls that threads share."""
+        return [step for step in self.program.steps if isinstance(step, KernelCall) and step.tasks]
+
+    def _task_name(self, step: KernelCall) -> str:
+        return f"task_{next(number for number, each in enumerate(self._parallel) if each is step)}"
+
+    def _task(self, step: KernelCall) -> str:
+        """The function that a thread calls for an iteration."""
+        used = {place.memory for place in step.arguments}
+        lines = [
+            "const part *whole = context;",
+            *(
+                f"{declared.format(self.name)} = whole->{declared.rpartition('*')[2]};"
+                for memory, declared in _MEMORIES.items()
+                if memory in used
+            ),
+            "(void)thread;",
+            f"{self.symbols[step.kernel]}({', '.join(map(_address, step.arguments))}, (int32_t)index);",
+        ]
+        body = "".join(f"    {line}\n" for line in lines)
+        return f"static void {self._task_name(step)}(void *context, size_t index, size_t thread)\n{{\n{body}}}\n\n"
 
     def _cpp(self, values: Mapping[str, str]) -> dict[str, str]:
         model = self.model
@@ -338,7 +420,7 @@ def _stack(prefix: str, facts: Facts) -> str:
     if facts.stack_bytes is None:
         return f"/* {prefix}_STACK_BYTES is known of aarch64 alone. */"
     return (
-        "/* Stack that a call of the library takes at most, without what the functions named above take. */\n"
+        "/* Stack that a call of the library takes at most, beside that of the functions named above and a pool. */\n"
         f"#define {prefix}_STACK_BYTES ((size_t){facts.stack_bytes})"
     )
 
@@ -361,7 +443,8 @@ def _needs(specs: Sequence[TensorSpec]) -> str:
 
 def _address(place: Place) -> str:
     if place.memory in ("arena", "weights"):
-        return f"{place.memory} + {place.offset}"
+        each = f" + {place.stride} * thread" if place.stride else ""
+        return f"{place.memory} + {place.offset}{each}"
     data = f"{'in' if place.memory == 'input' else 'out'}[{place.index}].data"
     if not place.offset:
         return data

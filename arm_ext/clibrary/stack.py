@@ -21,21 +21,24 @@ _LOWERED = re.compile(r"sp, sp, #(?P<by>0x[0-9a-f]+|\d+)(, lsl #(?P<shift>\d+))?
 _PUSHED = re.compile(r"\[sp, #-(?P<by>0x[0-9a-f]+|\d+)\]!$")
 # Changes of the stack pointer that the sum does not see: by a register, or to an aligned address.
 _OTHER = re.compile(r"^(sub|and|mov) sp, (?!sp, #)")
+_BY_POINTER = ("blr ", "br ")
 # Types of relocations, by the ELF for the Arm 64-bit Architecture: R_AARCH64_CALL26 and R_AARCH64_JUMP26.
 _CALLS = (283, 282)
 
 
-def stack_bound(data: bytes) -> int:
+def stack_bound(data: bytes, tasks: str = "task_") -> int:
     """Return the bytes of stack that a call of any function of an object takes at most, without undefined functions.
 
     Args:
         data: A relocatable aarch64 object.
+        tasks: What the names of functions begin with that are called by pointers. What else such a pointer may be of,
+            such as a pool's functions, is not counted.
 
     Raises:
         InternalError: A function moves the stack pointer by what is known at run time, or calls itself.
     """
     elf = ELFFile(io.BytesIO(data))
-    frames, calls = _functions(elf)
+    frames, calls = _functions(elf, tasks)
 
     @cache
     def bound(name: str, above: tuple[str, ...] = ()) -> int:
@@ -47,7 +50,7 @@ def stack_bound(data: bytes) -> int:
     return max(map(bound, frames), default=0)
 
 
-def _functions(elf: ELFFile) -> tuple[Mapping[str, int], Mapping[str, set[str]]]:
+def _functions(elf: ELFFile, tasks: str) -> tuple[Mapping[str, int], Mapping[str, set[str]]]:
     """Return the frame of each function, and which functions of the object it calls."""
     symbols = symbols_of(elf)
     places = {
@@ -59,16 +62,16 @@ def _functions(elf: ELFFile) -> tuple[Mapping[str, int], Mapping[str, set[str]]]
     frames, calls = {}, {}
     for name, (section, begin, size) in places.items():
         code = elf.get_section(section).data()[begin : begin + size]
-        frames[name] = sum(
-            _lowered_by(name, f"{mnemonic} {operands}")
-            for _, _, mnemonic, operands in decoder.disasm_lite(code, 0)
-        )
+        instructions = [f"{mnemonic} {operands}" for _, _, mnemonic, operands in decoder.disasm_lite(code, 0)]
+        frames[name] = sum(_lowered_by(name, instruction) for instruction in instructions)
         called = {
             symbols[relocation["r_info_sym"]]
             for relocation in _relocations(elf, section)
             if relocation["r_info_type"] in _CALLS and begin <= relocation["r_offset"] < begin + size
         }
         calls[name] = {str(symbol.name) for symbol in called} & places.keys()
+        if any(instruction.startswith(_BY_POINTER) for instruction in instructions):
+            calls[name] |= {other for other in places if other.startswith(tasks) and other != name}
     return frames, calls
 
 

@@ -28,6 +28,8 @@ PART = "arm_ext.part"
 """Attribute of a module that is linked to others: its only function is not the entry of all."""
 APART = "arm_ext.apart"
 """Attribute of a function whose machine code is made by itself: how it is called, one of the two below."""
+TASKS = "arm_ext.tasks"
+"""Attribute of a function that is a parallel loop: how many iterations it has."""
 LINKED = "linked"
 """Its object is linked to that of its callers."""
 IMPORTED = "imported"
@@ -147,6 +149,7 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
     """Generate machine code for a kernel as a C function of its buffers' addresses, which needs no runtime.
 
+    A kernel that is a parallel loop has a last parameter more, an int32_t: the number of the iteration to compute.
     A kernel with assertions (`asserts`) has a last parameter more: an int32_t that is set to 1 where one fails.
 
     Args:
@@ -157,7 +160,10 @@ def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runt
     symbol = func.attrs["global_symbol"]
     with section("TensorIR passes"):
         mod = tvm.IRModule({symbol: _of_pointers(func).with_attr("target", target)}, attrs={PART: True})
-        mod = _TO_C(_TO_CODE(mod))
+        mod = _TO_CODE(mod)
+        (gvar,) = mod.get_global_vars()
+        mod.update_func(gvar, _one_task(mod[gvar]))
+        mod = _TO_C(mod)
     return tvm.get_global_func(f"target.build.{target.kind.name}")(mod, target)
 
 
@@ -184,6 +190,29 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
         tirx.DeclBuffer(buffer, data=pointer) for buffer, pointer in zip(buffers, pointers, strict=True)
     )
     return tirx.PrimFunc(pointers, tirx.SeqStmt([*declared, body]), func.ret_type, attrs=func.attrs)
+
+
+def _one_task(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Make the parallel loop of a function one iteration of it, by a parameter.
+
+    Only now: until here the passes know from the loop what values its variable has.
+    """
+    if TASKS not in func.attrs:
+        return func
+    task = tirx.Var("task", "int32")
+
+    def body_of(loop: tirx.For) -> tirx.Stmt:
+        if loop.kind != tirx.ForKind.PARALLEL:
+            return loop
+        dtype = str(loop.loop_var.ty.dtype)
+        index = task if dtype == "int32" else tirx.Cast(dtype, task)
+        at = loop.min + index
+        return structural_map(
+            loop.body, [(tvm.ir.Var, lambda var: at if var.same_as(loop.loop_var) else var)]
+        )
+
+    body = structural_map(func.body, [(tirx.For, body_of)])
+    return tirx.PrimFunc([*func.params, task], body, func.ret_type, attrs=func.attrs)
 
 
 def asserts(func: tirx.PrimFunc) -> bool:

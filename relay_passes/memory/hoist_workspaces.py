@@ -56,18 +56,44 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
     return out
 
 
-def hoist_all(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
-    """Turn all allocations of a kernel that the stack is too small for into arguments, and return their bytes, too.
+@dataclass(frozen=True)
+class Workspace:
+    """A buffer that a kernel works in: its bytes, and whether each thread needs its own."""
+
+    bytes: int
+    is_local: bool
+
+
+def hoist_all(func: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[Workspace]]:
+    """Turn all allocations of a kernel that the stack is too small for into arguments, and return them, too.
+
+    What parallel loops share is an argument, however small it is, so that they can be functions of their own.
 
     Args:
-        func: Without blocks and parallel loops, so that each allocation is alive for one call at most.
+        func: Without blocks.
     """
-    found: list[tirx.AllocBuffer] = []
-    structural_walk(func.body, [(tirx.AllocBuffer, found.append)])
+    loops = parallel_loops(func.body)
+    within = {buffer for loop in loops for buffer in _allocated(loop)}
     buffers = tuple(
-        each.buffer for each in found if _is_static(each.buffer) and _bytes(each.buffer) >= STACK_BYTES
+        buffer
+        for buffer in _allocated(func.body)
+        if _is_static(buffer) and (_bytes(buffer) >= STACK_BYTES or (loops and buffer not in within))
     )
-    return _with_arguments(func, buffers), [_bytes(buffer) for buffer in buffers]
+    spaces = [Workspace(_bytes(buffer), buffer in within) for buffer in buffers]
+    return _with_arguments(func, buffers), spaces
+
+
+def parallel_loops(stmt: tirx.Stmt) -> list[tirx.For]:
+    """Return the parallel loops of a statement."""
+    found: list[tirx.For] = []
+    structural_walk(stmt, [(tirx.For, found.append)])
+    return [loop for loop in found if loop.kind == tirx.ForKind.PARALLEL]
+
+
+def _allocated(stmt: tirx.Stmt) -> list[tirx.Buffer]:
+    found: list[tirx.AllocBuffer] = []
+    structural_walk(stmt, [(tirx.AllocBuffer, found.append)])
+    return [each.buffer for each in found]
 
 
 def _of_the_call(stmt: tirx.Stmt) -> Iterator[tirx.Buffer]:

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "@name@.h"
-
+@pool_include@
 #define BOUND @bound@
 
 /* Of selftest.S: inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
@@ -89,7 +89,7 @@ int main(void)
         outputs[i].bytes = @name@_output_tensor(i)->bytes;
         result += padded(outputs[i].bytes);
     }
-    @name@_status status = @name@_init(&instance, arena, sizeof arena@example_weights@);
+@pool_create@    @name@_status status = @name@_init(&instance, arena, sizeof arena@example_weights@@pool_pass@);
     if (status == @NAME@_OK) {
         status = @name@_run(&instance, inputs, outputs);
     }
@@ -102,7 +102,7 @@ int main(void)
         wrong += !agrees(@name@_output_tensor(i), outputs[i].data, data);
         data += padded(outputs[i].bytes);
     }
-@steps@    if (wrong == 0) {
+@steps@@pool_destroy@    if (wrong == 0) {
         printf("@name@: all outputs agree\n");
     }
     return wrong != 0;

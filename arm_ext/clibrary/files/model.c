@@ -22,11 +22,11 @@ static const need output_needs[@NAME@_OUTPUTS + 1] = {
 @output_needs@    {0, 1},
 };
 
-/* The model, between fixed places in the arena, the weights, inputs and outputs. */
+@tasks@/* The model, between fixed places in the arena, the weights, inputs and outputs. */
 static @name@_status compute(unsigned char *arena, const unsigned char *weights, const @name@_input *in,
-                             const @name@_output *out)
+                             const @name@_output *out@pool_parameter@)
 {
-@failed@    (void)arena;
+@failed@@pool_used@    (void)arena;
     (void)weights;
     (void)in;
     (void)out;
@@ -114,9 +114,9 @@ static @name@_status check_tensors(const @name@_instance *instance, const @name@
     if (overlap(instance, sizeof *instance, arena, bytes)) {
         return @NAME@_ERROR_OVERLAP;
     }
-@weights_check@    instance->arena = arena;
+@weights_check@@pool_check@    instance->arena = arena;
     instance->weights = @weights@;
-    instance->mark = MARK ^ (uintptr_t)instance;
+@pool_kept@    instance->mark = MARK ^ (uintptr_t)instance;
     instance->state = 0;
 @reset@    return @NAME@_OK;
 }
@@ -128,7 +128,7 @@ static @name@_status check_tensors(const @name@_instance *instance, const @name@
         status = check_tensors(instance, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS);
     }
     if (status == @NAME@_OK) {
-        status = compute(instance->arena, instance->weights, inputs, outputs);
+        status = compute(instance->arena, instance->weights, inputs, outputs@pool_instance@);
     }
     return status;
 }

@@ -37,7 +37,8 @@ typedef enum @name@_status {
     @NAME@_ERROR_TENSOR_BYTES = 5,  /* a buffer has not the tensor's size */
     @NAME@_ERROR_OVERLAP = 6,       /* an output or the arena overlaps another buffer */
     @NAME@_ERROR_WEIGHTS = 7,       /* of a library without weights of its own: these are not the model's */
-    @NAME@_ERROR_INDEX = 8          /* an index among the inputs, or computed from them, is out of bounds */
+    @NAME@_ERROR_INDEX = 8,         /* an index among the inputs, or computed from them, is out of bounds */
+    @NAME@_ERROR_THREADS = 9        /* a pool has no functions, or more threads than the library was compiled for */
 } @name@_status;
 
 typedef enum @name@_type {
@@ -76,11 +77,11 @@ typedef struct @name@_output {
     size_t bytes;
 } @name@_output;
 
-/* A user of the model. Its members are the library's own. */
+@pool@/* A user of the model. Its members are the library's own. */
 typedef struct @name@_instance {
     unsigned char *arena;
     const unsigned char *weights;
-    uintptr_t mark;
+@pool_member@    uintptr_t mark;
     size_t state;
 } @name@_instance;
 

@@ -61,7 +61,7 @@ static unsigned char *place_of(const @name@_instance *instance, size_t which, si
         after->data = place_of(instance, next, i);
         before->bytes = after->bytes = states[i].bytes;
     }
-    status = compute(instance->arena, instance->weights, in, out);
+    status = compute(instance->arena, instance->weights, in, out@pool_instance@);
     if (status != @NAME@_OK) {
         return status;
     }

@@ -50,6 +50,25 @@ def host_mapped(libraries: Path) -> Library:
     )
 
 
+@pytest.fixture(scope="session")
+def host_shared(libraries: Path) -> Library:
+    """A model whose kernels up to 4 threads share: products, and attention with a workspace for each thread."""
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((256, 320), dtype=np.float32), "shape": np.array([1, 300, 8, 40])}
+    weights["back"] = np.array([300, 320])
+    nodes = [
+        models.helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
+        models.helper.make_node("Reshape", ["h", "shape"], ["parts"], name="heads"),
+        models.helper.make_node("Transpose", ["parts"], ["q"], name="query", perm=[0, 2, 1, 3]),
+        models.helper.make_node("Transpose", ["parts"], ["k"], name="key", perm=[0, 2, 3, 1]),
+        models.helper.make_node("MatMul", ["q", "k"], ["scores"], name="scores"),
+        models.helper.make_node("Softmax", ["scores"], ["shares"], name="shares", axis=-1),
+        models.helper.make_node("MatMul", ["shares", "q"], ["y"], name="attend"),
+    ]
+    model = models.model(nodes, {"x": [300, 256]}, ["y"], weights)
+    return Library.of(model, libraries / "shared-host", "host", name="shared", threads=4)
+
+
 def _compiled(folder: Path, target: str) -> Library:
     inputs = [digits.held_out()[0][:1]]
     return Library(

@@ -52,7 +52,15 @@ class Library:
     def selftest(self) -> list[str | Path]:
         """What a compiler takes to build the example."""
         example = self.folder / "example"
-        return [f"-I{example}", example / "main.c", example / "selftest.S", *self.arguments]
+        pool = [*self.folder.glob("src/*_pool.c")]
+        return [
+            f"-I{example}",
+            example / "main.c",
+            example / "selftest.S",
+            *pool,
+            *self.arguments,
+            "-lpthread",
+        ]
 
     @property
     def arguments(self) -> list[str | Path]:

@@ -84,6 +84,23 @@ def test_other_weights_are_refused(host_mapped: Library, tmp_path: Path) -> None
     assert b".rodata.mapped_weights" not in host_mapped.archive.read_bytes()
 
 
+@pytest.mark.parametrize("sanitizer", ["", "thread", "address,undefined"])
+def test_results_do_not_depend_on_the_number_of_threads(
+    host_shared: Library, tmp_path: Path, sanitizer: str
+) -> None:
+    flags = ["-g", f"-fsanitize={sanitizer}", "-fno-sanitize-recover=all"] if sanitizer else ["-O1"]
+    pool = host_shared.folder / "src" / "shared_pool.c"
+    words = [*flags, *STRICT, HERE / "pool.c", pool, *host_shared.arguments, "-lpthread"]
+    run(cc(words, tmp_path / "pool"))
+
+
+def test_kernels_are_shared_by_tasks(host_shared: Library, tmp_path: Path) -> None:
+    source = (host_shared.folder / "src" / "shared.c").read_text()
+    assert source.count("share(pool, ") >= 2
+    assert " * thread" in source  # a workspace of each thread's
+    assert "all outputs agree" in run(cc(host_shared.selftest, tmp_path / "selftest"))
+
+
 def test_no_placeholder_is_left_in_a_file(digits_library: Library) -> None:
     folder = digits_library.folder
     texts = [

@@ -35,6 +35,12 @@ def test_a_frame_of_unknown_size_is_refused(tmp_path: Path) -> None:
         bound(tmp_path, function("grow", "sub sp, sp, x0"))
 
 
+def test_a_call_by_a_pointer_is_of_any_task(tmp_path: Path) -> None:
+    task = function("task_0", "sub sp, sp, #64", "add sp, sp, #64")
+    share = function("share", "stp x29, x30, [sp, #-16]!", "blr x0", "ldp x29, x30, [sp], #16")
+    assert bound(tmp_path, task + share) == 64 + 16
+
+
 def test_recursion_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InternalError, match="calls itself"):
         bound(tmp_path, function("again", "bl again"))

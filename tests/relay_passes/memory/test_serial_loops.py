@@ -5,6 +5,7 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
 from tvm_ffi import structural_walk
 
 import relay_passes
+from relay_passes.memory.hoist_workspaces import Workspace
 
 
 @T.prim_func(s_tir=True)
@@ -34,5 +35,5 @@ def test_parallel_loops_become_serial() -> None:
 
 def test_what_an_iteration_allocates_is_then_an_argument() -> None:
     func, sizes = relay_passes.hoist_all(relay_passes.serial_loops(PARALLEL)["double"])
-    assert sizes == [512 * 4]
+    assert sizes == [Workspace(512 * 4, is_local=False)]
     assert len(func.params) == 3

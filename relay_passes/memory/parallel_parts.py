@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Splitting of a kernel at its parallel loops, for thread pools that run functions.
+
+k: s; for i in parallel(n): t(i); u    →    k_0: s    k_1: for i in parallel(n): t(i)    k_2: u
+"""
+
+from tvm import tirx
+from tvm.ir import Call
+from tvm_ffi import structural_walk
+
+from relay_passes.memory.hoist_workspaces import parallel_loops
+
+
+def parallel_parts(func: tirx.PrimFunc) -> list[tirx.PrimFunc] | None:
+    """Return functions of the same arguments that do in order what a kernel does, each parallel loop by itself.
+
+    Args:
+        func: Without blocks, as `hoist_all` returns it.
+
+    Returns:
+        None where loops are inside of others, or depend on what was loaded before them.
+    """
+    declared: list[tirx.Stmt] = []
+    parts: list[list[tirx.Stmt]] = []
+    serial: list[tirx.Stmt] = []
+    pragmas: list[tirx.AttrStmt] = []
+    for stmt in _flat(func.body, pragmas):
+        if isinstance(stmt, tirx.DeclBuffer) or (isinstance(stmt, tirx.Bind) and not _loads(stmt)):
+            declared.append(stmt)
+            serial.append(stmt)
+        elif isinstance(stmt, tirx.For) and stmt.kind == tirx.ForKind.PARALLEL:
+            if not isinstance(stmt.extent, tirx.IntImm) or len(parallel_loops(stmt)) > 1:
+                return None
+            parts += [serial, [*declared, stmt]]
+            serial = list(declared)
+        elif parallel_loops(stmt) or isinstance(stmt, tirx.Bind):
+            return None
+        else:
+            serial.append(stmt)
+    parts.append(serial)
+    pure = (tirx.DeclBuffer, tirx.Bind)
+    kept = [part for part in parts if not all(isinstance(stmt, pure) for stmt in part)]
+    return [
+        func.with_body(_under(pragmas, tirx.SeqStmt(part) if len(part) > 1 else part[0])) for part in kept
+    ]
+
+
+def _under(pragmas: list[tirx.AttrStmt], stmt: tirx.Stmt) -> tirx.Stmt:
+    for pragma in reversed(pragmas):
+        stmt = tirx.AttrStmt(pragma.node, pragma.attr_key, pragma.value, stmt)
+    return stmt
+
+
+def _flat(stmt: tirx.Stmt, pragmas: list[tirx.AttrStmt]) -> list[tirx.Stmt]:
+    """Return the statements in order; pragmas, which are of a function as a whole, go to a list."""
+    if isinstance(stmt, tirx.SeqStmt):
+        return [each for part in stmt.seq for each in _flat(part, pragmas)]
+    if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key.startswith("pragma_"):
+        pragmas.append(stmt)
+        return _flat(stmt.body, pragmas)
+    return [] if isinstance(stmt, tirx.Evaluate) and isinstance(stmt.value, tirx.IntImm) else [stmt]
+
+
+def _loads(stmt: tirx.Stmt) -> bool:
+    found: list[object] = []
+    structural_walk(stmt, [((tirx.BufferLoad, Call), found.append)])
+    return bool(found)

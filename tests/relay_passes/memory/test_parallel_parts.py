@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+import tvm
+from tvm import tirx
+from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
+
+import relay_passes
+from arm_ext.pipeline.codegen import allocations
+
+
+@T.prim_func(s_tir=True)
+def both(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
+    sums = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        sums[i] = x[i, 0]
+    for i in T.parallel(8):
+        row = T.alloc_buffer((512,), "float32")
+        for j in range(512):
+            row[j] = x[i, j] + sums[i]
+        for j in range(512):
+            y[i, j] = row[j]
+    for i in T.parallel(4):
+        y[i, 0] = sums[i]
+
+
+@T.prim_func(s_tir=True)
+def inner(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
+    for i in range(8):
+        for j in T.parallel(512):
+            y[i, j] = x[i, j]
+
+
+def lowered(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    return allocations(tvm.IRModule({"k": func.with_attr("global_symbol", "k")}))["k"]
+
+
+def test_each_parallel_loop_is_a_function() -> None:
+    whole, spaces = relay_passes.hoist_all(lowered(both))
+    assert [(space.bytes, space.is_local) for space in spaces] == [(32, False), (2048, True)]
+    parts = relay_passes.parallel_parts(whole)
+    assert parts is not None
+    loops = [relay_passes.parallel_loops(part.body) for part in parts]
+    assert [[int(loop.extent) for loop in found] for found in loops] == [[], [8], [4]]
+    assert all(len(part.params) == 4 for part in parts)
+
+
+def test_a_loop_within_another_stays() -> None:
+    assert relay_passes.parallel_parts(relay_passes.hoist_all(lowered(inner))[0]) is None
