@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of `compile` that could make a model faster, by its profile and its report."""
 
-from collections.abc import Collection, Iterator
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping
 
 from arm_ext.advice.record import Alternative
 from arm_ext.measure.call_costs import MACS_OF
@@ -30,8 +29,8 @@ def alternatives(
     profile: ProfileReport,
     report: CompileReport,
     features: Collection[str],
-    quantize: Path | None,
-    tuned: Path | None,
+    int8: Mapping[str, str] | None,
+    tuned: Mapping[str, str] | None,
 ) -> Iterator[Alternative]:
     """Yield what could apply, none of it measured.
 
@@ -39,11 +38,11 @@ def alternatives(
         profile: Of the model as it is.
         report: Of the same package.
         features: Of the target, by LLVM's names.
-        quantize: Calibration samples.
-        tuned: A tuning database.
+        int8: Options that quantise the model, where there are calibration samples.
+        tuned: Options that take a tuning database, where there is one.
     """
     if not is_quantized(report) and any(call.macs for call in profile.calls):
-        yield from _precisions(profile, features, quantize)
+        yield from _precisions(profile, features, int8)
     if any(call.kernel == winograd_f32.NAME for call in profile.calls):
         yield Alternative(
             name="no winograd",
@@ -55,14 +54,14 @@ def alternatives(
     if tuned is not None:
         yield Alternative(
             name="tuned",
-            options={"tuned": str(tuned)},
+            options=dict(tuned),
             why="the database may have faster parameters",
             predicted=None,
         )
 
 
 def _precisions(
-    profile: ProfileReport, features: Collection[str], quantize: Path | None
+    profile: ProfileReport, features: Collection[str], int8: Mapping[str, str] | None
 ) -> Iterator[Alternative]:
     if "fullfp16" in features:
         yield Alternative(
@@ -78,12 +77,12 @@ def _precisions(
             why="an instruction has four times the products, and weights half the bytes",
             predicted=_saved(profile, InsnClass.BF16, 0.5),
         )
-    if quantize is not None:
+    if int8 is not None:
         widest = InsnClass.SMMLA if "i8mm" in features else InsnClass.SDOT
         has_products = {"i8mm", "dotprod"} & set(features)
         yield Alternative(
             name="int8",
-            options={"quantize": str(quantize)},
+            options=dict(int8),
             why="tensors have a quarter of the bytes, and an instruction more products",
             predicted=_saved(profile, widest if has_products else InsnClass.FP16_FMLA, 0.25),
         )

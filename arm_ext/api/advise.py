@@ -81,7 +81,7 @@ class _Bench:
         target: What for.
         board: Where to measure.
         options: Arguments of `compile`.
-        samples: Calibration samples, the first of which builds are compared on; the self-test's inputs without.
+        samples: The first of these is what builds are compared on; None for the self-test's inputs.
         until: When to build nothing more.
     """
 
@@ -89,7 +89,7 @@ class _Bench:
     target: str
     board: str
     options: Mapping[str, Any]
-    samples: Path | None
+    samples: Arrays | None
     until: float
 
     def measure(self, options: Mapping[str, Any], model: onnx.ModelProto | None = None) -> _Build:
@@ -106,7 +106,7 @@ class _Bench:
         if self.samples is None:
             return {}
         specs = [tensor.spec() for tensor in package.manifest.inputs]
-        return split_samples(read_npz(self.samples, "calibration samples, an array an input"), specs)[0]
+        return split_samples(self.samples, specs)[0]
 
     def given(self) -> dict[str, Any]:
         """Return the options that the caller gave, by their names on the command line."""
@@ -115,7 +115,7 @@ class _Bench:
             "mattr": self.options["mattr"],
             "shape": [f"{name}={dims_text(dims)}" for name, dims in shapes.items()],
             "trust": self.options["trust"],
-            "calibration": None if self.samples is None else self.options["calibration"],
+            "preprocess": self.options["preprocess"] and str(self.options["preprocess"]),
         }
         return {"target": self.target} | {name: value for name, value in found.items() if value}
 
@@ -133,6 +133,7 @@ def advise(
     trust: bool = False,
     mattr: str | None = None,
     shapes: Given | None = None,
+    preprocess: str | Path | None = None,
     quantize: str | Path | None = None,
     calibration: Method = "minmax",
     tuned: str | Path | None = None,
@@ -151,7 +152,9 @@ def advise(
         trust: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
-        quantize: Calibration samples, to try int8 with; outputs are compared on the first.
+        preprocess: A YAML file, as for `compile`.
+        quantize: Calibration samples, to try int8 with; outputs are compared on the first, unless there are steps
+            before the model, which take other inputs.
         calibration: As for `compile`.
         tuned: A tuning database to try.
         max_error: Largest error at the outputs that recommended options may have.
@@ -167,25 +170,32 @@ def advise(
     if not Path(model).is_file():
         raise UsageError(f"{model}: no such model file; advise builds it anew, so that it takes no package")
     features = resolve(target, mattr).features
+    samples = None if quantize is None else read_npz(Path(quantize), "calibration samples, an array an input")
     bench = _Bench(
         Path(model),
         target,
         board,
-        {"trust": trust, "mattr": mattr, "shapes": shapes, "calibration": calibration},
-        None if quantize is None else Path(quantize),
+        {"trust": trust, "mattr": mattr, "shapes": shapes, "preprocess": preprocess},
+        samples if preprocess is None else None,
         math.inf if budget is None else monotonic() + budget * _MINUTE,
     )
     progress(STEPS[0])
     present = bench.measure({})
     advisor = _Advisor(bench, present, max_error)
     progress(STEPS[1])
-    records = None if tuned is None else Path(tuned)
-    found = alternatives(present.profile, present.report, features, bench.samples, records)
+    int8 = None if quantize is None else _int8(quantize, calibration)
+    records = None if tuned is None else {"tuned": str(tuned)}
+    found = alternatives(present.profile, present.report, features, int8, records)
     tried = [advisor.tried(alternative) for alternative in found]
     progress(STEPS[2])
     together = advisor.together(tried)
     progress(STEPS[3])
     return advisor.report(tried, together, advisor.changes())
+
+
+def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:
+    other = {} if calibration == "minmax" else {"calibration": calibration}
+    return {"quantize": str(samples), **other}
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 """`arm-ext advise`."""
 
 from pathlib import Path
-from typing import get_args
 
 import click
 
 from arm_ext.cli.console import given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
+from arm_ext.cli.model_options import model_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
@@ -26,24 +26,7 @@ from arm_ext.shapes.given import Dim
     show_default=True,
     help="Board to measure on: virtual[:cpu], local, host:port, tracker-host:port/key.",
 )
-@click.option(
-    "--trust",
-    is_flag=True,
-    help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
-)
-@click.option(
-    "--quantize",
-    type=PATH,
-    metavar="FILE.npz",
-    help="Calibration samples: try int8, too, as `compile --quantize`. Outputs are compared on the first.",
-)
-@click.option(
-    "--calibration",
-    type=click.Choice(get_args(Method)),
-    default="minmax",
-    show_default=True,
-    help="How --quantize finds the range of an activation.",
-)
+@model_options
 @click.option("--tuned", type=PATH, metavar="DIR", help="Try the records of this tuning database, too.")
 @click.option(
     "--max-error",
@@ -69,6 +52,7 @@ def advise(
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     board: str,
     trust: bool,
+    preprocess: Path | None,
     quantize: Path | None,
     calibration: Method,
     tuned: Path | None,
@@ -79,10 +63,11 @@ def advise(
 ) -> None:
     """Find what makes MODEL faster: build and measure other options of compile, and changes of the model.
 
-    A virtual board compares estimated cycles, a real one times. What cannot be built is told in its row.
+    A virtual board compares estimated cycles, a real one times. What cannot be built is told in its row. --quantize
+    gives the samples to try int8 with; outputs are then compared on the first one.
     """
     if applied is not None:
-        read = [model, *([quantize] if quantize else []), *([tuned] if tuned else [])]
+        read = [path for path in (model, preprocess, quantize, tuned) if path is not None]
         refuse_inputs(checked_file(applied, "--apply"), "--apply", read)
     load_tvm()
     # Not above: they load TVM, for which --help need not wait.
@@ -98,6 +83,7 @@ def advise(
             trust=trust,
             mattr=mattr,
             shapes=given_shapes(shapes),
+            preprocess=preprocess,
             quantize=quantize,
             calibration=calibration,
             tuned=tuned,

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from pathlib import Path
-
 import pytest
 
 from arm_ext.advice.alternatives import alternatives
@@ -15,7 +13,9 @@ NARROW = call(1, "depthwise", "depthwise_s8", 0.4, macs=10)
 
 def test_float_models_try_what_the_target_has() -> None:
     found = list(
-        alternatives(profile_of(PRODUCT, FROM_MEMORY), FLOAT, {"dotprod", "fullfp16"}, Path("s.npz"), None)
+        alternatives(
+            profile_of(PRODUCT, FROM_MEMORY), FLOAT, {"dotprod", "fullfp16"}, {"quantize": "s.npz"}, None
+        )
     )
     assert [each.options for each in found] == [{"precision": "fp16"}, {"quantize": "s.npz"}]
     # fp16: half the cycles of either. int8: a quarter of the products' and of the bytes'.
@@ -24,12 +24,15 @@ def test_float_models_try_what_the_target_has() -> None:
 
 def test_quantised_models_try_no_precision() -> None:
     report = report_of(kernel_of(INTEGER, "qdq", 10))
-    assert list(alternatives(profile_of(INTEGER), report, {"fullfp16", "bf16"}, Path("s.npz"), None)) == []
+    assert (
+        list(alternatives(profile_of(INTEGER), report, {"fullfp16", "bf16"}, {"quantize": "s.npz"}, None))
+        == []
+    )
 
 
 def test_winograd_is_switched_off_where_it_is() -> None:
     one = call(0, "conv", "winograd_f32", 0.6, macs=100)
-    found = list(alternatives(profile_of(one), report_of(kernel_of(one, "float")), (), None, Path("db")))
+    found = list(alternatives(profile_of(one), report_of(kernel_of(one, "float")), (), None, {"tuned": "db"}))
     assert [each.options for each in found] == [{"winograd": False}, {"tuned": "db"}]
 
 

@@ -51,6 +51,7 @@ def test_a_board_that_is_gone_leaves_what_was_measured(
         (["--max-error", "-1"], "--max-error"),
         (["--budget", "soon"], "is no time such as 30m"),
         (["--target", "nothing"], "unknown target"),
+        (["--quantize", "missing.npz"], "missing.npz"),
     ],
 )
 def test_wrong_options_fail_before_the_work(
