@@ -117,5 +117,10 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
-            return getattr(importlib.import_module(home), name)
+            found = getattr(importlib.import_module(home), name)
+            if not isinstance(found, type):
+                # A function of the API, whose errors are worded for the command line, which calls it, too.
+                found = importlib.import_module("arm_ext.api.wording").speaks_python(found)
+            globals()[name] = found  # one object, however often it is asked for
+            return found
     raise AttributeError(f"module 'arm_ext' has no attribute {name!r}")

@@ -142,7 +142,9 @@ class Packing:
             selftest, values = offloaded.selftest(model, inputs, context.without)
             selftest = replace(selftest, steps=make_steps(model, inputs, context.without, context.numerics))
         else:
-            selftest = make_selftest(model, inputs, context.precision, context.without, context.numerics)
+            selftest = make_selftest(
+                model, inputs, context.precision, context.without, context.numerics, variant.prepared
+            )
         if model.float_reference is not None:
             selftest = replace(selftest, floats=model.float_reference(inputs)[0])
         return selftest, values
@@ -160,7 +162,9 @@ class Packing:
         """
         main = self.united.largest
         calibrated = calibrated and _with_selftest(calibrated, main, linked.selftest)
-        report = self._report(calibrated, numerics)
+        library = linked.library
+        program = self.folder / (package.SO if library is None else f"lib{library.name}.a")
+        report = self._report(calibrated, numerics, program)
         npu = self._npu(linked.region_values)
         (self.folder / package.REPORT_JSON).write_text(
             report.model_dump_json(indent=2) + "\n", encoding="utf-8"
@@ -195,8 +199,8 @@ class Packing:
 
         return write_regions(self.folder, self.offloaded, values)
 
-    def _report(self, calibrated: Calibration | None, numerics: Numerics) -> CompileReport:
-        """What became of the model."""
+    def _report(self, calibrated: Calibration | None, numerics: Numerics, program: Path) -> CompileReport:
+        """What became of the model; `program` is the file with its machine code."""
         main, context = self.united.largest, self.united.context
         return build_report(
             main.model.name,
@@ -215,7 +219,8 @@ class Packing:
             self.united.calls,
             PackageFacts(
                 features=tuple(self.profile.features),
-                so_bytes=(self.folder / package.SO).stat().st_size,
+                program=program.name,
+                program_bytes=program.stat().st_size,
                 memory=self.united.memory,
                 numerics=numerics,
                 precision=context.precision,

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from arm_ext.cli import process
-from arm_ext.common.faults import environment, is_environment, why
+from arm_ext.common.faults import environment, is_environment, is_out_of_memory, out_of_memory, why
 from arm_ext.common.scratch import temporary_files
 from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
 from arm_ext.version import __version__
@@ -103,8 +103,7 @@ def invoke(argv: Sequence[str]) -> int:
         # A library may have made an error of the signal that ended this process.
         return _aborted() if process.was_ended() else _told(err)
     except MemoryError as err:
-        click.echo(f"error: there is not enough memory here{f': {err}' if str(err) else ''}", err=True)
-        return EnvError.exit_code
+        return _told(out_of_memory(str(err)))
     except Exception as err:
         if process.was_ended():
             return _aborted()
@@ -112,6 +111,8 @@ def invoke(argv: Sequence[str]) -> int:
             return _told(UsageError(why(err, f"{str(err.filename)[:_SHOWN]}…")))
         if isinstance(err, OSError) and is_environment(err):
             return _told(environment(err, Path.cwd(), Path(tempfile.gettempdir())))
+        if is_out_of_memory(err):
+            return _told(out_of_memory())
         if os.environ.get("ARM_EXT_DEBUG"):
             traceback.print_exc()
         lines = str(err).strip().splitlines()

@@ -13,6 +13,7 @@ from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, Step
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
+from arm_ext.pipeline.codegen import asserts
 from arm_ext.pipeline.selftest import STEPS
 from arm_ext.target.profiles import Profile
 from arm_ext.version import __version__
@@ -130,6 +131,11 @@ class Sources:
         return max(padded(self.program.arena_bytes) + 2 * self._state_bytes, ALIGNMENT)
 
     @cached_property
+    def _checked(self) -> frozenset[str]:
+        """Kernels that check indices."""
+        return frozenset(name for name, func in self.program.kernels.items() if asserts(func))
+
+    @cached_property
     def _initial(self) -> list[bytes]:
         return [state.initial.tobytes() for state in self.model.states if state.initial.any()]
 
@@ -236,16 +242,18 @@ class Sources:
             )
             if self.apart
             else "",
-            "kernels": "\n".join(
-                f"HIDDEN void {self.symbols[kernel]}({', '.join(['const void *'] * count) or 'void'});"
-                for kernel, count in counts.items()
-            ),
+            "kernels": "\n".join(self._declaration(kernel, count) for kernel, count in counts.items()),
             "input_needs": _needs(self.model.inputs),
             "output_needs": _needs(self.model.outputs),
+            "failed": "    int32_t failed = 0;\n" if self._checked else "",
             "steps": "".join(f"    {line}\n" for step in self.program.steps for line in self._lines(step)),
             "reset": f"    (void){self.name}_reset(instance);\n" if states else "",
             "states": render("states.c", {**values, **self._state_code()}) if states else "",
         }
+
+    def _declaration(self, kernel: str, count: int) -> str:
+        taken = ["const void *"] * count + ["int32_t *"] * (kernel in self._checked)
+        return f"HIDDEN void {self.symbols[kernel]}({', '.join(taken) or 'void'});"
 
     def _state_code(self) -> dict[str, str]:
         rows, at, initial = [], 0, len(self.program.weights)
@@ -269,7 +277,12 @@ class Sources:
         arguments = ", ".join(map(_address, step.arguments))
         more = len(step.sources) - _NAMED_SOURCES
         told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
-        return [*([f"/* {comment(told)} */"] if told else []), f"{self.symbols[step.kernel]}({arguments});"]
+        call = f"{self.symbols[step.kernel]}({arguments})"
+        lines = [f"/* {comment(told)} */"] if told else []
+        if step.kernel not in self._checked:
+            return [*lines, f"{call};"]
+        call = f"{self.symbols[step.kernel]}({arguments}, &failed);"
+        return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
 
     def _cpp(self, values: Mapping[str, str]) -> dict[str, str]:
         model = self.model

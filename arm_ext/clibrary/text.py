@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 _FILES = Path(__file__).parent / "files"
-_PLACEHOLDER = re.compile(r"@([A-Za-z_]+)@")
+_PLACEHOLDER = re.compile(r"@(\w+)@")
 # What is written as a number: what is not printable, quotes, backslashes, and ? for trigraphs.
 _LITERAL = re.compile(rb"[^ !#-\[\]-~]|\?")
 # Of C and C++, and macros of their headers.

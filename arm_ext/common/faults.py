@@ -29,6 +29,14 @@ _NO_SPACE = 1 << 16
 # What programs write of a full disk to their logs: libc, LLVM and zig.
 _SAID = ("No space left on device", "NoSpaceLeft", "Disk quota exceeded")
 
+# Of C++'s std::bad_alloc, of Python's threads, and of a library that is loaded.
+_OUT_OF_MEMORY = (
+    "std::bad_alloc",
+    "can't start new thread",
+    "Cannot allocate memory",
+    "cannot allocate memory",
+)
+
 
 def why(error: OSError, place: Path | str) -> str:
     """Return the message of an OSError for a file or folder."""
@@ -59,6 +67,16 @@ def environment(error: OSError, *folders: Path) -> EnvError:
     full = full_disk(*folders) if is_full(error) else None
     place = full or (str(error.filename) if error.filename else None) or (folders[0] if folders else "a file")
     return EnvError(f"{why(error, place)}; make room, or name another folder" if full else why(error, place))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory, or the limit on it, gave out: C++ has its own words for it, and a thread takes its stack."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def out_of_memory(why: str = "") -> EnvError:
+    """Return the EnvError for a lack of memory."""
+    return EnvError(f"there is not enough memory here{f': {why}' if why else ''}")
 
 
 def full_disk(*folders: Path) -> Path | None:

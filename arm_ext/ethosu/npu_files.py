@@ -68,8 +68,9 @@ def write_regions(folder: Path, divided: Sequence[Offloaded], values: Sequence[R
         divided: What runs on the NPU, for each of the package's shapes.
         values: Of each region in the self-test.
     """
-    (folder / NPU).mkdir()
     pairs = [pair for each in divided for pair in zip(each.offload.regions, each.report.regions, strict=True)]
+    if pairs:  # an empty folder would be in the way of the next package there
+        (folder / NPU).mkdir()
     regions = [
         _written(folder, number, *pair, found)
         for number, (pair, found) in enumerate(zip(pairs, values, strict=True))

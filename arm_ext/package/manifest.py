@@ -71,18 +71,24 @@ class _Record(BaseModel):
 
 
 class Tensor(_Record):
-    """An input or output, in the model's order.
+    """An input or output, in the model's order."""
 
-    `batch` is the name of the first dimension where that is any number of samples, `open` has for each dimension that
-    is known at run time what it is, such as "n<=512"; `shape` has the self-test's. They are not written where there is
-    none.
-    """
-
-    name: str
-    shape: list[Dim] = Field(max_length=_RANK)
-    dtype: ElementType
-    batch: str = ""
-    open: list[str] = []
+    name: str = Field(description="Name of the input or output in the model.")
+    shape: list[Dim] = Field(
+        max_length=_RANK,
+        description="Sizes of all dimensions. Of one that is known at run time alone, the size in the "
+        "self-test.",
+    )
+    dtype: ElementType = Field(description="Element type, by numpy's name.")
+    batch: str = Field(
+        default="",
+        description="Name of the first dimension if it is any number of samples, else empty and not written.",
+    )
+    open: list[str] = Field(
+        default=[],
+        description='For each dimension what it is if it is known at run time alone, such as "n<=512", '
+        "else empty; not written if all sizes are fixed.",
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -118,237 +124,261 @@ class Tensor(_Record):
 
 
 class State(_Record):
-    """An input and the output that is its value in the next step; they are last, in the order of the states.
+    """An input and the output that is its value in the next step; they are last, in the order of the states."""
 
-    `initial` is "zeros", or "given" where the model or who compiled it has another value for the first step.
-    """
-
-    input: str
-    output: str
-    shape: list[Dim] = Field(max_length=_RANK)
-    dtype: ElementType
-    initial: Literal["zeros", "given"]
+    input: str = Field(description="Input that takes the state.")
+    output: str = Field(description="Output that is the state of the next step.")
+    shape: list[Dim] = Field(max_length=_RANK, description="Sizes of all dimensions.")
+    dtype: ElementType = Field(description="Element type, by numpy's name.")
+    initial: Literal["zeros", "given"] = Field(
+        description='Value in the first step: "zeros", or "given" by the model or by who compiled it.'
+    )
 
 
 class FloatDistance(_Record):
-    """How far an output of a model that was quantised is from the float model's.
+    """How far an output of a model that was quantised is from the float model's."""
 
-    `sqnr_db` is the signal-to-quantisation-noise ratio in decibels, 10 log10(sum of reference^2 / sum of
-    difference^2), within -100 and 200; `relative` is max |difference| / max |reference|.
-    """
-
-    output: str
-    sqnr_db: float
-    relative: float
+    output: str = Field(description="Name of the output.")
+    sqnr_db: float = Field(
+        description="Signal-to-quantisation-noise ratio in decibels, 10 log10(sum of reference^2 / sum of "
+        "difference^2), within -100 and 200."
+    )
+    relative: float = Field(
+        description="Largest absolute difference as a share of the largest absolute reference value."
+    )
 
 
 class Calibration(_Record):
-    """How a float model was quantised; sha256 is of the file with the samples.
+    """How a float model was quantised; sha256 is of the file with the samples."""
 
-    `distance` is of the outputs on `compared` of the samples, both models in onnxruntime; nothing where that cannot
-    run them. `selftest` is of our own outputs in the self-test, whose inputs are random ones if none were given.
-    `largest` has for each input the largest absolute value in the samples.
-    """
-
-    method: Method
-    samples: Count
-    sha256: Sha256
-    compared: Count = 0
-    distance: list[FloatDistance] = []
-    selftest: list[FloatDistance] = []
-    largest: dict[str, float] = {}
+    method: Method = Field(description="How the range of an activation followed from the samples.")
+    samples: Count = Field(description="Number of calibration samples.")
+    sha256: Sha256 = Field(description="SHA-256 of the file with the samples.")
+    compared: Count = Field(
+        default=0,
+        description="Number of samples on which outputs were compared with the float model's, both in "
+        "onnxruntime; 0 if it cannot run them.",
+    )
+    distance: list[FloatDistance] = Field(
+        default=[], description="Distance of each output to the float model's on these samples."
+    )
+    selftest: list[FloatDistance] = Field(
+        default=[],
+        description="Distance of each output of ours to the float model's in the self-test, whose inputs "
+        "are random unless they were given.",
+    )
+    largest: dict[str, float] = Field(
+        default={}, description="Largest absolute value of each input in the samples, by the input's name."
+    )
 
 
 class ModelInfo(_Record):
     """The source model; sha256 is of its file's bytes. `calibration` is of a float model that was quantised."""
 
-    name: str
-    format: str
-    sha256: Sha256
-    calibration: Calibration | None = None
+    name: str = Field(description="Name of the model: that of its file or graph.")
+    format: str = Field(description="Format of the source, such as onnx or tflite.")
+    sha256: Sha256 = Field(description="SHA-256 of the model file.")
+    calibration: Calibration | None = Field(
+        default=None, description="How a float model was quantised here; null if it was not."
+    )
 
 
 class TargetInfo(_Record):
     """The resolved profile; features are LLVM's names, after --mattr."""
 
-    profile: str
-    core: str
-    triple: Word
-    cpu: Word
-    features: list[Word]
-    qemu_cpu: Word | None
-    mca_cpu: Word
+    profile: str = Field(description="Name that --target was given.")
+    core: str = Field(description="Core that kernels were chosen for.")
+    triple: Word = Field(description="LLVM target triple.")
+    cpu: Word = Field(description="LLVM's name of the CPU.")
+    features: list[Word] = Field(description="Instruction-set extensions by LLVM's names, after --mattr.")
+    qemu_cpu: Word | None = Field(
+        description="CPU model with which QEMU emulates the target; null for the machine that compiled."
+    )
+    mca_cpu: Word = Field(description="LLVM's name of the CPU whose scheduling model estimates cycles.")
 
 
 class Linker(_Record):
     """What linked model.so."""
 
-    name: str
-    version: str
+    name: str = Field(description="Name of the linker.")
+    version: str = Field(description="Its version.")
 
 
 class Versions(_Record):
     """Versions that decide the bytes of model.so."""
 
-    arm_ext: str
-    tvm: str
-    tvm_ffi: str
-    llvm: str
-    linker: Linker
+    arm_ext: str = Field(description="Version of arm-ext.")
+    tvm: str = Field(description="Version of apache-tvm.")
+    tvm_ffi: str = Field(description="Version of apache-tvm-ffi.")
+    llvm: str = Field(description="Major version of TVM's LLVM.")
+    linker: Linker = Field(description="The linker and its version.")
 
 
 class WideLayer(_Record):
     """A kernel call, the bytes alive while it runs (inputs, outputs and values kept for later), its source nodes."""
 
-    kernel: str
-    sources: list[str]
-    live_bytes: Count
+    kernel: str = Field(description="Function of model.so.")
+    sources: list[str] = Field(description="Source nodes computed in the call.")
+    live_bytes: Count = Field(
+        description="Bytes alive while it runs: inputs, outputs and values kept for later."
+    )
 
 
 class Memory(_Record):
     """Bytes. The peak is what one inference allocates: planned activations and the largest kernel's workspace."""
 
-    peak_activation_bytes: Count
-    workspace_bytes: Count
-    weight_bytes: Count
-    widest: list[WideLayer]
+    peak_activation_bytes: Count = Field(
+        description="Bytes that one inference allocates: planned activations and the largest workspace."
+    )
+    workspace_bytes: Count = Field(description="Bytes of the largest workspace of a kernel.")
+    weight_bytes: Count = Field(description="Bytes of all constants.")
+    widest: list[WideLayer] = Field(description="Kernel calls with the most bytes alive, the greatest first.")
 
 
 class PackageFile(_Record):
     """A file of the package."""
 
-    path: InnerPath
-    bytes: Count
-    sha256: Sha256
+    path: InnerPath = Field(description="Path within the package.")
+    bytes: Count = Field(description="Size in bytes.")
+    sha256: Sha256 = Field(description="SHA-256 of its bytes.")
 
 
 class NpuFile(_Record):
     """A file of the package for a region, which `files` has too; sha256 is of its bytes."""
 
-    path: InnerPath
-    sha256: Sha256
+    path: InnerPath = Field(description="Path within the package.")
+    sha256: Sha256 = Field(description="SHA-256 of its bytes.")
 
 
 class NpuMemory(_Record):
-    """Bytes that a region wants: its payload's areas, and by Vela's estimate at most in each memory of the system.
+    """Bytes that a region wants: its payload's areas, and by Vela's estimate at most in each memory of the system."""
 
-    `copied_bytes` is what each inference copies between the CPU's memory and the NPU's: inputs and outputs.
-    """
-
-    weight_bytes: Count
-    scratch_bytes: Count
-    fast_bytes: Count
-    copied_bytes: Count
-    peak_bytes: dict[str, Count]
+    weight_bytes: Count = Field(description="Bytes of weights and biases in the payload.")
+    scratch_bytes: Count = Field(description="Bytes of the area for activations.")
+    fast_bytes: Count = Field(description="Bytes of the area in fast memory.")
+    copied_bytes: Count = Field(
+        description="Bytes that each inference copies between the CPU's memory and the NPU's: inputs and "
+        "outputs."
+    )
+    peak_bytes: dict[str, Count] = Field(
+        description="Most bytes in use of each memory of the system, by Vela's estimate."
+    )
 
 
 class NpuRegion(_Record):
-    """A part of the model for the NPU: its payload, the TOSA graph that was compiled, the source nodes computed in it.
+    """A part of the model for the NPU."""
 
-    `values` are its inputs and outputs in the self-test, as the CPU computes them (.npz, computed on the host).
-    Inputs and outputs are in the payload's order, named after the values of the integer graph. `cycles` are Vela's
-    estimate.
-    """
-
-    payload: NpuFile
-    tosa: NpuFile
-    values: NpuFile
-    sources: list[str]
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    macs: Count
-    cycles: Count
-    memory: NpuMemory
+    payload: NpuFile = Field(description="What the NPU runs: command stream and weights.")
+    tosa: NpuFile = Field(description="The TOSA graph that was compiled.")
+    values: NpuFile = Field(
+        description="Inputs and outputs in the self-test, as the CPU computes them (.npz)."
+    )
+    sources: list[str] = Field(description="Source nodes computed in the region.")
+    inputs: list[Tensor] = Field(
+        description="Inputs in the payload's order, named after values of the integer graph."
+    )
+    outputs: list[Tensor] = Field(description="Outputs in the payload's order.")
+    macs: Count = Field(description="Multiply-accumulates of one inference.")
+    cycles: Count = Field(description="Cycles of the NPU for one inference, by Vela's estimate.")
+    memory: NpuMemory = Field(description="Memory that the region needs.")
 
 
 class Npu(_Record):
-    """What was compiled for the NPU, by which version of Vela and for which of its configurations.
+    """What was compiled for the NPU, by which version of Vela and for which of its configurations."""
 
-    `on_error` is what a failed run leads to: the CPU computes its region, or the inference fails. `arena_bytes` is what
-    all regions share on the NPU's side, beside `memory.peak_activation_bytes` on the CPU's; a driver may want more.
-    """
-
-    accelerator: str
-    on_error: Literal["fallback", "fail"]
-    arena_bytes: Count
-    vela: str
-    tosa_tools: str
-    system_config: str
-    memory_mode: str
-    regions: list[NpuRegion]
+    accelerator: str = Field(description="Name of the NPU, such as ethos-u65-256.")
+    on_error: Literal["fallback", "fail"] = Field(
+        description="What a failed run leads to: the CPU computes the region, or the inference fails."
+    )
+    arena_bytes: Count = Field(
+        description="Bytes that all regions share on the NPU's side, beside the CPU's activations; a "
+        "driver may want more."
+    )
+    vela: str = Field(description="Version of Vela.")
+    tosa_tools: str = Field(description="Version of the TOSA tools that wrote the graphs.")
+    system_config: str = Field(description="Vela's system configuration: clock and memories.")
+    memory_mode: str = Field(description="Vela's memory mode: what lies in which memory.")
+    regions: list[NpuRegion] = Field(description="The parts of the model that the NPU can run.")
 
 
 class TunedKernel(_Record):
     """A record of a tuning database that decided a kernel: its id, the task's key, the kernel and its parameters."""
 
-    record: str
-    task: str
-    candidate: dict[str, Any]
+    record: str = Field(description="Id of the record in the tuning database.")
+    task: str = Field(description="Key of the workload.")
+    candidate: dict[str, Any] = Field(description="The kernel and its parameters.")
 
 
 class Check(_Record):
-    """How `run --check` compares outputs with `expected`, and why that bound.
+    """How `run --check` compares outputs with `expected`, and why that bound."""
 
-    Integer outputs are compared exactly. `relative_bound` is on |difference| / max|expected| of a float output.
-    """
-
-    relative_bound: float = Field(ge=0)
-    reason: str
+    relative_bound: float = Field(
+        ge=0,
+        description="Largest |difference| allowed, as a share of max |expected| of a float output; "
+        "integer outputs have to be equal.",
+    )
+    reason: str = Field(description="Why that bound.")
 
 
 class Library(_Record):
-    """The C library of a folder: what its symbols begin with, and what it takes.
+    """The C library of a folder: what its symbols begin with, and what it takes."""
 
-    `arena_bytes` is what a caller gives an instance, `stack_bytes` a bound on the stack of a call without that of the
-    functions in `requires`, which are all that the library does not have itself; nothing where it was not analysed.
-    """
-
-    name: str
-    arena_bytes: Count
-    stack_bytes: Count | None
-    weight_bytes: Count
-    requires: list[str]
+    name: str = Field(description="What the library's symbols begin with.")
+    arena_bytes: Count = Field(description="Bytes that a caller gives an instance.")
+    stack_bytes: Count | None = Field(
+        description="Bound on the stack of a call in bytes, without that of the functions in `requires`; "
+        "null where it was not analysed."
+    )
+    weight_bytes: Count = Field(description="Bytes of all constants.")
+    requires: list[str] = Field(description="Functions that the library does not have itself.")
 
 
 class BucketInfo(_Record):
-    """Shapes that `main` chooses by: inputs and outputs in the model's order, and what one inference of them takes.
+    """Shapes that `main` chooses by: inputs and outputs in the model's order, and what one inference of them takes."""
 
-    `selftest` is the file with its inputs and outputs.
-    """
-
-    inputs: list[Tensor]
-    outputs: list[Tensor]
-    memory: Memory
-    macs: Count
-    check: Check
-    selftest: InnerPath
+    inputs: list[Tensor] = Field(description="Inputs in the model's order.")
+    outputs: list[Tensor] = Field(description="Outputs in the model's order.")
+    memory: Memory = Field(description="Memory of one inference of these shapes.")
+    macs: Count = Field(description="Multiply-accumulates of one inference.")
+    check: Check = Field(description="How outputs are compared with the self-test.")
+    selftest: InnerPath = Field(description="File with inputs and expected outputs.")
 
 
 class Manifest(_Record):
-    """manifest.json; `files` are all others of the package, or of the C library that `library` is of.
+    """manifest.json; `files` are all others of the package, or of the C library that `library` is of."""
 
-    `precision` is what float operators compute in, `numerics` what quantised ones do. `tuned` are the records of a
-    tuning database that were used, in the model's order. Of a package with `buckets`, `inputs`, `outputs`, `macs` and
-    `check` are those of the one with the greatest peak of memory; `memory.weight_bytes` is of all.
-    """
-
-    schema_version: Literal[2] = SCHEMA_VERSION
-    files: list[PackageFile]
-    model: ModelInfo
-    inputs: list[Tensor]
-    outputs: list[Tensor] = Field(min_length=1)
-    states: list[State] = []
-    target: TargetInfo
-    precision: Precision = "fp32"
-    numerics: Numerics = "qdq"
-    versions: Versions
-    memory: Memory
-    macs: Count
-    check: Check
-    npu: Npu | None = None
-    tuned: list[TunedKernel] = []
-    buckets: list[BucketInfo] = []
-    library: Library | None = None
+    schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
+    files: list[PackageFile] = Field(description="All other files of the package.")
+    model: ModelInfo = Field(description="The source model.")
+    inputs: list[Tensor] = Field(description="Inputs in the model's order; states are the last.")
+    outputs: list[Tensor] = Field(
+        min_length=1, description="Outputs in the model's order; states are the last."
+    )
+    states: list[State] = Field(default=[], description="Inputs that are the outputs of the step before.")
+    target: TargetInfo = Field(description="What the package was compiled for.")
+    precision: Precision = Field(default="fp32", description="What float operators compute in.")
+    numerics: Numerics = Field(
+        default="qdq",
+        description="What quantised operators compute: rounding as in QDQ form, or as TOSA defines it.",
+    )
+    versions: Versions = Field(description="Those of arm-ext, TVM, LLVM and the linker.")
+    memory: Memory = Field(
+        description="Memory of one inference; of several shapes, of the one that needs most, with the "
+        "weights of all."
+    )
+    macs: Count = Field(
+        description="Multiply-accumulates of one inference; of several shapes, of the one that needs most "
+        "memory."
+    )
+    check: Check = Field(description="How outputs are compared with the self-test.")
+    npu: Npu | None = Field(default=None, description="What was compiled for an NPU; null without one.")
+    tuned: list[TunedKernel] = Field(
+        default=[], description="Records of a tuning database that decided kernels, in the model's order."
+    )
+    buckets: list[BucketInfo] = Field(default=[], description="Shapes to choose from, if there are several.")
+    library: Library | None = Field(
+        default=None, description="What a C library was generated from the model; null without one."
+    )
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:

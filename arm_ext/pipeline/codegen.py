@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 
 import tvm
 from tvm import s_tir, tirx
-from tvm.ir import Call, StringImm
+from tvm.ir import Call, Expr, StringImm
+from tvm.ir.prim import expr as prim
 from tvm.ir.transform import PassContext, Sequential, module_pass
+from tvm.tirx.analysis import undefined_vars
 from tvm.tirx.compilation_pipeline import finalize_device_passes, finalize_host_passes, register_tir_pipeline
-from tvm_ffi import structural_map
+from tvm_ffi import structural_map, structural_walk
 
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
@@ -41,6 +43,9 @@ _CPU = 1  # kDLCPU
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
 _COMPILED = "__vmtir__"
+# Statements in a row that are one function of machine code; a kernel has three. LLVM takes more than twice as long for
+# twice as many: of a model with 1,600 kernels 20 s as one function, and 3 s in such parts.
+_STATEMENTS = 512
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
@@ -53,6 +58,21 @@ _TO_BLOCKS = Sequential(
         s_tir.transform.ConvertBlocksToOpaque(),
     ]
 )
+
+
+def _compare_bools(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Compare bools as int8: TVM compares vectors of bools by an instruction for floats, which LLVM refuses."""
+
+    def as_integers(node: prim.EQ | prim.NE) -> Expr:
+        dtype = str(node.a.ty.dtype)
+        if not dtype.startswith("bool"):
+            return node
+        integers = dtype.replace("bool", "int8")
+        return type(node)(tirx.Cast(integers, node.a), tirx.Cast(integers, node.b))
+
+    return func.with_body(structural_map(func.body, [((prim.EQ, prim.NE), as_integers)]))
+
+
 _TO_LOOPS = Sequential(
     [
         s_tir.transform.LowerMatchBuffer(),
@@ -77,6 +97,7 @@ _TO_CODE = Sequential(
         s_tir.transform.RewriteUnsafeSelect(),
         # Of vectors as a whole, which VectorizeLoop has made by now.
         tirx.transform.prim_func_pass(lambda func, _mod, _context: define_casts(func), opt_level=0),
+        tirx.transform.prim_func_pass(lambda func, _mod, _context: _compare_bools(func), opt_level=0),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
     ]
@@ -119,12 +140,14 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         mod = tvm.IRModule(
             {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
         )
-        mod = _call_outside(_keep_states(_each_compiled(mod, close_loops)), apart)
+        mod = _call_outside(_in_parts(_keep_states(_each_compiled(mod, close_loops))), apart)
         return _TO_PACKED(_TO_CODE(allocations(mod)))
 
 
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
     """Generate machine code for a kernel as a C function of its buffers' addresses, which needs no runtime.
+
+    A kernel with assertions (`asserts`) has a last parameter more: an int32_t that is set to 1 where one fails.
 
     Args:
         func: As `allocations` and then `hoist_all` leave it, with its `global_symbol`, by which C calls it. Each of its
@@ -143,6 +166,11 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
 
     k(x: Buffer(offset=n)) { … x[i] … }    →    k(p: pointer) { x = Buffer(p, offset=0); … x[i] … }
     """
+    if asserts(func):
+        flag = tirx.decl_buffer((1,), "int32", "failed", layout=None)
+        func = tirx.PrimFunc(
+            [*func.params, flag], _flagging(func.body, flag), func.ret_type, attrs=func.attrs
+        )
     pointers = [tirx.Var(param.name, tirx.buffer_data_pointer_type(param)) for param in func.params]
     buffers = [
         tirx.decl_buffer(param.ty.shape, str(param.ty.dtype), param.name, data=pointer)
@@ -158,10 +186,48 @@ def _of_pointers(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return tirx.PrimFunc(pointers, tirx.SeqStmt([*declared, body]), func.ret_type, attrs=func.attrs)
 
 
+def asserts(func: tirx.PrimFunc) -> bool:
+    """Whether a kernel has assertions, such as that indices are within bounds."""
+    found: list[tirx.AssertStmt] = []
+    structural_walk(func.body, [(tirx.AssertStmt, found.append)])
+    return bool(found)
+
+
+def _flagging(body: tirx.Stmt, flag: tirx.Var) -> tirx.Stmt:
+    """Replace assertions, which raise an error of the runtime's: assert c → if not c: flag[0] = 1."""
+    one, first = tirx.IntImm("int32", 1), [tirx.IntImm("int64", 0)]
+
+    def flagged(stmt: tirx.AssertStmt) -> tirx.Stmt:
+        return tirx.IfThenElse(prim.Not(stmt.condition), tirx.BufferStore(flag, one, first), None)
+
+    return structural_map(body, [(tirx.AssertStmt, flagged)])
+
+
 def _on_cpu(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """Say as MakePackedAPI does on which device a function runs: allocations ask for it."""
     body = tirx.AttrStmt("default", "device_type", _CPU, func.body)
     return func.with_body(tirx.AttrStmt("default", "device_id", 0, body))
+
+
+def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
+    """Cut long functions that were Relax ones into parts, which they call; all that flows between is in registers."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if not (gvar.name_hint.startswith(_COMPILED) and isinstance(func.body, tirx.SeqStmt)):
+            continue
+        statements = list(func.body.seq)
+        runs = [statements[i : i + _STATEMENTS] for i in range(0, len(statements), _STATEMENTS)]
+        parts = [func.with_body(tirx.SeqStmt(run) if len(run) > 1 else run[0]) for run in runs]
+        if len(parts) == 1 or any(undefined_vars(part.body, part.params) for part in parts):
+            continue
+        calls = []
+        for number, part in enumerate(parts):
+            symbol = f"{gvar.name_hint}_part{number:05d}"
+            out[symbol] = s_tir.renew_defs(part.with_attr("global_symbol", symbol))
+            call = Call(_FOR_NOTHING_BY_SYMBOL, [StringImm(symbol), *func.params], ret_ty="int32")
+            calls.append(tirx.Evaluate(call))
+        out.update_func(out.get_global_var(gvar.name_hint), func.with_body(tirx.SeqStmt(calls)))
+    return out
 
 
 def _call_outside(mod: tvm.IRModule, apart: Mapping[str, str]) -> tvm.IRModule:
@@ -220,7 +286,8 @@ def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
 def _each_compiled(mod: tvm.IRModule, change: Callable[[tirx.PrimFunc], tirx.PrimFunc]) -> tvm.IRModule:
     """Change what was a Relax function."""
     out = mod.clone()
-    for gvar, func in mod.functions_items():
+    # In the order in which machine code of functions is made, for `_call_outside`.
+    for gvar, func in sorted(mod.functions_items(), key=lambda item: item[0].name_hint):
         if gvar.name_hint.startswith(_COMPILED):
             out.update_func(gvar, change(func))
     return out

@@ -190,6 +190,7 @@ def _lower_composites(
     sources, numerics = function_sources(mod), numerics_of(mod)
     builder = relax.BlockBuilder(mod)
     placed: dict[str, _Placed] = {}
+    added: dict[tirx.PrimFunc, tvm.ir.GlobalVar] = {}
     kernels: dict[str, KernelCall] = {}
     inlined: dict[str, relax.Function] = {}
     rejected: Rejected = {}
@@ -197,7 +198,7 @@ def _lower_composites(
         names = sources.get(composite, ())
         outcome = sizes.lower(composite, choose)
         if isinstance(outcome, Lowered):
-            placed[composite] = _place(builder, outcome)
+            placed[composite] = _place(builder, outcome, added)
             # Composites of one workload share one kernel.
             symbol = placed[composite].gvar.name_hint
             before = kernels[symbol].sources if symbol in kernels else ()
@@ -249,11 +250,15 @@ def _callers(mod: tvm.IRModule) -> list[tuple[tvm.ir.GlobalVar, relax.Function]]
     ]
 
 
-def _place(builder: relax.BlockBuilder, lowered: Lowered) -> _Placed:
-    """Add a kernel to the module; its name becomes a symbol of model.so."""
-    name = str(lowered.func.attrs["global_symbol"])
-    func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
-    return _Placed(builder.add_func(func, name), tuple(relax.const(array) for array in lowered.constants))
+def _place(
+    builder: relax.BlockBuilder, lowered: Lowered, added: dict[tirx.PrimFunc, tvm.ir.GlobalVar]
+) -> _Placed:
+    """Add a kernel to the module, unless it was added; its name becomes a symbol of model.so."""
+    if lowered.func not in added:  # the builder would compare all of it
+        name = str(lowered.func.attrs["global_symbol"])
+        func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
+        added[lowered.func] = builder.add_func(func, name)
+    return _Placed(added[lowered.func], tuple(relax.const(array) for array in lowered.constants))
 
 
 def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:

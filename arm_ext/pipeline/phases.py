@@ -236,8 +236,12 @@ def _decided(decision: Decision) -> KernelCall:
     )
 
 
+LAST_OF_ALL_TARGETS = "integerize"
+"""The last phase that does the same for all targets, where there are no `more_rules`."""
+
+
 def run_phases(
-    mod: tvm.IRModule, context: Context, dump: Dump | None = None
+    mod: tvm.IRModule, context: Context, dump: Dump | None = None, after: str = ""
 ) -> Iterator[tuple[str, tvm.IRModule]]:
     """Run PHASES over an imported module, yielding each phase's name and result.
 
@@ -245,6 +249,7 @@ def run_phases(
         mod: As a front end returned it.
         context: The target; the phases write their records to it.
         dump: For numbered TVMScript, `00-import.py` the first.
+        after: The phase that left `mod`, if one did.
 
     Raises:
         ModelError: Indices of the model are out of bounds whatever its inputs are.
@@ -255,7 +260,8 @@ def run_phases(
     pieces, contexts = program.pieces, dict.fromkeys(program.pieces, context)
     if program.control:
         contexts = {name: context.of_piece() for name in pieces}
-    for number, phase in enumerate(PHASES, start=1):
+    done = [phase.name for phase in PHASES].index(after) + 1 if after else 0
+    for number, phase in enumerate(PHASES[done:], start=done + 1):
         try:
             with section(phase.name):
                 pieces = {name: phase.run(piece, contexts[name]) for name, piece in pieces.items()}

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 
+from arm_ext.common.faults import is_out_of_memory
 from arm_ext.common.text import counted
 from arm_ext.common.timings import section
 from arm_ext.errors import EnvError, ModelError
@@ -22,7 +23,7 @@ from arm_ext.pipeline import fingerprint
 from arm_ext.pipeline.caches import SELFTESTS
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, Context, run_phases
 from arm_ext.report.report import FloatCall
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.ir.sources import bindings_of, relax_functions
@@ -93,14 +94,23 @@ def make_selftest(
     precision: Precision = "fp32",
     without: tuple[str, ...] = (),
     numerics: Qdq = NUMERICS,
+    prepared: tvm.IRModule | None = None,
 ) -> Selftest:
     """Compute `expected` through the same phases on this machine, and `source` by the source's runtime.
 
     The target decides nothing of what is expected, so that of a model compiled before it is known.
+
+    Args:
+        model: As imported.
+        inputs: Its inputs.
+        precision: What float operators compute in.
+        without: Names of kernels that are not to be used.
+        numerics: What quantised operators compute.
+        prepared: The model as `LAST_OF_ALL_TARGETS` leaves it with these numerics, if it is at hand.
     """
 
     def computed() -> bytes:
-        run = host_runner(model, precision, without, numerics)
+        run = host_runner(model, precision, without, numerics, prepared)
         with section("run"):
             return Selftest([], run(inputs), [], "", _steps(model, inputs, run)).to_bytes()
 
@@ -124,9 +134,13 @@ def host_runner(
     precision: Precision = "fp32",
     without: tuple[str, ...] = (),
     numerics: Qdq = NUMERICS,
+    prepared: tvm.IRModule | None = None,
 ) -> "_Run":
-    """Return a function that runs a model on this machine, sample by sample if the batch size is open."""
-    run = _on_host(model.mod, precision, without, numerics)
+    """Return a function that runs a model on this machine, sample by sample if the batch size is open.
+
+    The arguments are those of `make_selftest`.
+    """
+    run = _on_host(model.mod, precision, without, numerics, prepared)
     if not any(spec.batch for spec in model.inputs):
         return run
 
@@ -230,9 +244,17 @@ def run_planned(
 _Run = Callable[[Sequence[npt.NDArray[Any]]], list[npt.NDArray[Any]]]
 
 
-def _on_host(mod: tvm.IRModule, precision: Precision, without: tuple[str, ...], numerics: Qdq) -> _Run:
+def _on_host(
+    mod: tvm.IRModule,
+    precision: Precision,
+    without: tuple[str, ...],
+    numerics: Qdq,
+    prepared: tvm.IRModule | None = None,
+) -> _Run:
     profile = baseline_host()
-    *_, (_, planned) = run_phases(mod, Context(profile, precision, (*without, *_LARGE), numerics))
+    context = Context(profile, precision, (*without, *_LARGE), numerics)
+    after = LAST_OF_ALL_TARGETS if prepared is not None else ""
+    *_, (_, planned) = run_phases(mod if prepared is None else prepared, context, after=after)
     return _loaded(planned, profile)
 
 
@@ -244,7 +266,7 @@ def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:
         try:
             result = vm["main"](*(tvm.runtime.tensor(value, device) for value in inputs))
         except (MemoryError, tvm.error.InternalError) as err:
-            if isinstance(err, MemoryError) or "bad_alloc" in str(err):
+            if is_out_of_memory(err):
                 raise EnvError(
                     f"this machine, which has {size_text(machine_bytes())} of memory, cannot run the model "
                     "for the self-test: compile a smaller --shape, or on a machine with more"

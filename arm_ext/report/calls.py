@@ -19,8 +19,8 @@ class Alternative(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kernel: str
-    reason: str
+    kernel: str = Field(description="Name of the kernel that declined.")
+    reason: str = Field(description="The constraint, with its limit and the actual value.")
 
 
 class RunnerUp(BaseModel):
@@ -28,33 +28,40 @@ class RunnerUp(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    kernel: str
-    params: dict[str, Any]
-    selection_cost: int
+    kernel: str = Field(description="Name of the kernel.")
+    params: dict[str, Any] = Field(description="Its parameters.")
+    selection_cost: int = Field(description="Estimated cycles of one call on one core.")
 
 
 class KernelCall(BaseModel):
-    """One kernel of model.so and the source nodes computed in it.
-
-    A kernel of ours has parameters and a selection cost, by which kernels are chosen: cycles of one call on one core,
-    by a formula over the kernel's instructions. That is no measurement, and not what `bench` models of executed code.
-    `tuned` names the record of a tuning database that its parameters are of.
-    `indices` says by node what keeps indices in bounds that are known at run time alone.
-    """
+    """One kernel of model.so and the source nodes computed in it."""
 
     model_config = ConfigDict(frozen=True)
 
-    symbol: str
-    sources: tuple[str, ...]
-    kernel: str
-    numerics: str
-    reason: str
-    rejected: tuple[Alternative, ...] = ()
-    params: dict[str, Any] = {}
-    selection_cost: int | None = None
-    runner_up: RunnerUp | None = None
-    tuned: str = ""
-    indices: dict[str, str] = {}
+    symbol: str = Field(description="Function of model.so.")
+    sources: tuple[str, ...] = Field(description="Source nodes computed by all its calls.")
+    kernel: str = Field(description="Name of the kernel, or of the family of loops.")
+    numerics: str = Field(description="What it computes in: qdq, tosa, integer, float, or several of them.")
+    reason: str = Field(description="What it was recognised as, and what decided for it.")
+    rejected: tuple[Alternative, ...] = Field(
+        default=(), description="Kernels that did not take the workload and might have."
+    )
+    params: dict[str, Any] = Field(default={}, description="Parameters of a hand-written kernel.")
+    selection_cost: int | None = Field(
+        default=None,
+        description="Estimated cycles of one call on one core, by which kernels are chosen; null for "
+        "loops that have no estimate.",
+    )
+    runner_up: RunnerUp | None = Field(
+        default=None, description="What would run it if this kernel, or these parameters, were not there."
+    )
+    tuned: str = Field(
+        default="", description="Record of the tuning database that its parameters are from, else empty."
+    )
+    indices: dict[str, str] = Field(
+        default={},
+        description="By source node what keeps indices in bounds that are known at run time alone.",
+    )
     moves: bool = Field(default=False, description="Whether it only copies or rearranges elements.")
 
     def next_best(self) -> str:

@@ -4,7 +4,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from arm_ext.common.text import columns, counted
 
@@ -26,69 +26,76 @@ class _Record(BaseModel):
 
 
 class NpuLayer(_Record):
-    """What Vela estimates of one operation that it scheduled, under its own name; sources are empty for its own copies.
+    """What Vela estimates of one operation that it scheduled, under its own name."""
 
-    `cycles` are with what waits for memory, `npu_cycles` without; `staging_bytes` is fast memory in use meanwhile.
-    """
-
-    operator: str
-    sources: tuple[str, ...]
-    cycles: int
-    npu_cycles: int
-    macs: int
-    staging_bytes: int
+    operator: str = Field(description="Vela's name of the operation.")
+    sources: tuple[str, ...] = Field(
+        description="Source nodes computed in it; empty for copies of Vela's own."
+    )
+    cycles: int = Field(description="Estimated cycles, waiting for memory included.")
+    npu_cycles: int = Field(description="Estimated cycles without waiting for memory.")
+    macs: int = Field(description="Multiply-accumulates, as Vela counts them.")
+    staging_bytes: int = Field(description="Bytes of fast memory in use meanwhile.")
 
 
 class NpuMemoryUse(_Record):
     """Peak bytes of one memory of the system, and cycles that its accesses take."""
 
-    name: str
-    peak_bytes: int
-    access_cycles: int
+    name: str = Field(description="Name of the memory, such as Sram.")
+    peak_bytes: int = Field(description="Most bytes in use.")
+    access_cycles: int = Field(description="Cycles that its accesses take.")
 
 
 class NpuBorder(_Record):
-    """A tensor that a region reads from outside or that is read there: by which source nodes, and why they are outside.
+    """A tensor that a region reads from outside, or that is read there."""
 
-    Sources are empty for inputs and outputs of the model.
-    """
-
-    way: Literal["in", "out"]
-    sources: tuple[str, ...]
-    reason: str
+    way: Literal["in", "out"] = Field(
+        description="Whether the region reads the tensor from outside, or it is read there."
+    )
+    sources: tuple[str, ...] = Field(
+        description="Source nodes on the other side; empty for inputs and outputs of the model."
+    )
+    reason: str = Field(description="Why they are outside.")
 
 
 class NpuRegion(_Record):
-    """Source nodes that run on the NPU at one go.
+    """Source nodes that run on the NPU at one go."""
 
-    Cycles are Vela's estimates; microseconds are of one inference, on the NPU with the hand-over and on the CPU alone.
-    `refused_by_linux` is what in its commands Linux's driver does not take, so that the CPU computes it there.
-    """
-
-    index: int
-    sources: tuple[str, ...]
-    operators: tuple[str, ...]
-    macs: int
-    cycles: int
-    npu_cycles: int
-    npu_us: float
-    cpu_us: float
-    memories: tuple[NpuMemoryUse, ...]
-    layers: tuple[NpuLayer, ...]
-    borders: tuple[NpuBorder, ...]
-    refused_by_linux: str = ""
+    index: int = Field(description="Number of the region in the package.")
+    sources: tuple[str, ...] = Field(description="Source nodes computed in it.")
+    operators: tuple[str, ...] = Field(description="Its operators of the integer graph.")
+    macs: int = Field(description="Multiply-accumulates.")
+    cycles: int = Field(description="Estimated cycles of the NPU, waiting for memory included.")
+    npu_cycles: int = Field(description="Estimated cycles without waiting for memory.")
+    npu_us: float = Field(
+        description="Estimated microseconds of one inference on the NPU, the hand-over included."
+    )
+    cpu_us: float = Field(description="Estimated microseconds of one inference on the CPU alone.")
+    memories: tuple[NpuMemoryUse, ...] = Field(description="Use of each memory of the system.")
+    layers: tuple[NpuLayer, ...] = Field(description="Vela's operations in execution order.")
+    borders: tuple[NpuBorder, ...] = Field(
+        description="Tensors that cross the region's border, and why it ends there."
+    )
+    refused_by_linux: str = Field(
+        default="",
+        description="What in its commands Linux's driver does not take, so that the CPU computes it "
+        "there; else empty.",
+    )
 
 
 class Fallback(_Record):
     """What stays on the CPU, and why: `limit` is what the NPU allows; `border` if it converts from or to float."""
 
-    sources: tuple[str, ...]
-    operator: str
-    reason: str
-    limit: str = ""
-    actual: str = ""
-    advice: str = ""
-    border: bool = False
+    sources: tuple[str, ...] = Field(description="Source nodes.")
+    operator: str = Field(description="Operator of the integer graph.")
+    reason: str = Field(description="Why it stays on the CPU.")
+    limit: str = Field(default="", description="What the NPU allows.")
+    actual: str = Field(default="", description="What is there instead.")
+    advice: str = Field(default="", description="What would make it fit.")
+    border: bool = Field(
+        default=False,
+        description="Whether it only converts between float and integers at an end of the model.",
+    )
 
     def why(self) -> str:
         """Return the reason with its actual value and limit, and what would make it fit."""
@@ -105,29 +112,30 @@ class Fallback(_Record):
 class Reason(_Record):
     """A reason, how many source nodes it keeps on the CPU, and their share of the model's MACs."""
 
-    reason: str
-    operators: tuple[str, ...]
-    nodes: int
-    mac_share: float
+    reason: str = Field(description="Why operators stay on the CPU.")
+    operators: tuple[str, ...] = Field(description="Kinds of operators that it keeps there.")
+    nodes: int = Field(description="Number of source nodes.")
+    mac_share: float = Field(description="Their share of the model's multiply-accumulates, from 0 to 1.")
 
 
 class NpuReport(_Record):
-    """How a model was divided; clocks and hand-over are what regions were weighed by.
+    """How a model was divided; clocks and hand-over are what regions were weighed by."""
 
-    `linux_driver` is whether Linux can run it; without, model.so computes everything on the CPU.
-    """
-
-    accelerator: str
-    linux_driver: bool
-    vela: str
-    system_config: str
-    memory_mode: str
-    cpu_mhz: float
-    npu_mhz: float
-    handover_us: float
-    regions: tuple[NpuRegion, ...]
-    fallbacks: tuple[Fallback, ...]
-    reasons: tuple[Reason, ...]
+    accelerator: str = Field(description="Name of the NPU.")
+    linux_driver: bool = Field(
+        description="Whether Linux has a driver for it; without, model.so computes everything on the CPU."
+    )
+    vela: str = Field(description="Version of Vela.")
+    system_config: str = Field(description="Vela's system configuration: clock and memories.")
+    memory_mode: str = Field(description="Vela's memory mode: what lies in which memory.")
+    cpu_mhz: float = Field(description="Clock of the CPU in MHz that regions were weighed by.")
+    npu_mhz: float = Field(description="Clock of the NPU in MHz that regions were weighed by.")
+    handover_us: float = Field(description="Microseconds of one hand-over between CPU and NPU.")
+    regions: tuple[NpuRegion, ...] = Field(description="The parts of the model that the NPU runs.")
+    fallbacks: tuple[Fallback, ...] = Field(description="Operators that stay on the CPU, and why.")
+    reasons: tuple[Reason, ...] = Field(
+        description="The same by reason, the greatest share of multiply-accumulates first."
+    )
 
     def where(self, source: str) -> tuple[Where, str]:
         """Return where a source node that has kernels is computed, and by which region or why not on the NPU."""

@@ -105,7 +105,7 @@ class _Page:
             have = " ".join(name for name in _VECTOR_FEATURES if name in facts.features)
             yield from _wrapped("  target    ", f"{report.target}{f': {have}' if have else ''}")
             memory = facts.memory
-            yield f"  size      model.so {facts.so_bytes:,} bytes, weights {memory.weight_bytes:,}"
+            yield f"  size      {facts.program} {facts.program_bytes:,} bytes, weights {memory.weight_bytes:,}"
             widest = memory.widest[0].sources if memory.widest else ()
             at = f", the peak at {clipped(self._anchor(widest), _NAME)}" if widest else ""
             yield f"  memory    {memory.peak_activation_bytes:,} bytes of activations{at}"

@@ -24,11 +24,11 @@ class FloatCall(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    sources: tuple[str, ...]
-    operator: str
-    reason: str
-    limit: str = ""
-    actual: str = ""
+    sources: tuple[str, ...] = Field(description="Source nodes.")
+    operator: str = Field(description="Relax operator, without its prefix.")
+    reason: str = Field(description="Why it has no integer form.")
+    limit: str = Field(default="", description="What integers allow, if it is a comparison.")
+    actual: str = Field(default="", description="What is there instead.")
 
     @classmethod
     def of(cls, left: RemainingFloat) -> "FloatCall":
@@ -46,9 +46,9 @@ class LayoutCall(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    sources: tuple[str, ...]
-    operator: str
-    reason: str
+    sources: tuple[str, ...] = Field(description="Source nodes.")
+    operator: str = Field(description="Relax operator, without its prefix.")
+    reason: str = Field(description="Why it keeps the model's layout.")
 
     @classmethod
     def of(cls, kept: KeptLayout) -> "LayoutCall":
@@ -61,14 +61,16 @@ class NodeRow(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    source: str
-    op: str
-    where: Where | Literal["folded"]
-    symbols: tuple[str, ...]
-    kernel: str
-    numerics: str
-    mac_share: float
-    reason: str
+    source: str = Field(description="Name of the source node.")
+    op: str = Field(description="Its operator, as the model's format names it.")
+    where: Where | Literal["folded"] = Field(
+        description="Where it is computed; folded is at compile time, or nowhere."
+    )
+    symbols: tuple[str, ...] = Field(description="Functions of model.so that compute it.")
+    kernel: str = Field(description="Name of the kernel that describes it best.")
+    numerics: str = Field(description="What that kernel computes in.")
+    mac_share: float = Field(description="Its share of the model's multiply-accumulates, from 0 to 1.")
+    reason: str = Field(description="Why there and by this kernel.")
 
 
 class PackageFacts(BaseModel):
@@ -79,8 +81,9 @@ class PackageFacts(BaseModel):
     features: tuple[str, ...] = Field(
         description="Instruction-set extensions of the target, by LLVM's names."
     )
-    so_bytes: int = Field(description="Size of model.so in bytes.")
-    memory: Memory
+    program: str = Field(description='File with the machine code: "model.so", or a static library.')
+    program_bytes: int = Field(description="Size of that file.")
+    memory: Memory = Field(description="Memory of one inference, and the bytes of the weights.")
     numerics: str = Field(description='What quantised operators compute: "qdq" or "tosa".')
     precision: str = Field(description='What float operators compute in: "fp32", "fp16" or "bf16".')
     samples: int = Field(
@@ -93,19 +96,28 @@ class CompileReport(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    schema_version: Literal[2] = SCHEMA_VERSION
-    model: str
-    target: str
-    macs: int
-    nodes: tuple[NodeRow, ...]
-    kernels: tuple[KernelCall, ...]
-    calls: tuple[CallRow, ...] = ()
-    package: PackageFacts | None = None
-    left_float: tuple[FloatCall, ...] = ()
-    kept_layout: tuple[LayoutCall, ...] = ()
-    npu: NpuReport | None = None
-    calibration: Calibration | None = None
-    warnings: tuple[str, ...] = ()
+    schema_version: Literal[2] = Field(default=SCHEMA_VERSION, description="Version of this schema.")
+    model: str = Field(description="Name of the model.")
+    target: str = Field(description="Name of the target profile.")
+    macs: int = Field(description="Multiply-accumulates of one inference.")
+    nodes: tuple[NodeRow, ...] = Field(description="Every source node, in the source's order.")
+    kernels: tuple[KernelCall, ...] = Field(description="Every kernel of model.so.")
+    calls: tuple[CallRow, ...] = Field(default=(), description="Every call of a kernel, in execution order.")
+    package: PackageFacts | None = Field(default=None, description="Sizes, memory and target of the package.")
+    left_float: tuple[FloatCall, ...] = Field(
+        default=(), description="Operators of a quantised model that compute in float, and why."
+    )
+    kept_layout: tuple[LayoutCall, ...] = Field(
+        default=(),
+        description="Operators that keep the model's layout where others have channels last, and why.",
+    )
+    npu: NpuReport | None = Field(
+        default=None, description="How the model was divided between NPU and CPU; null without an NPU."
+    )
+    calibration: Calibration | None = Field(
+        default=None, description="How a float model was quantised here; null if it was not."
+    )
+    warnings: tuple[str, ...] = Field(default=(), description="What a user should hear of.")
 
     def summary(self) -> str:
         """Return the kernel calls by kernel: "54 kernel calls: gemm_s8_mmla 34, depthwise_s8 17, ..."."""

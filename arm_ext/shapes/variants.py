@@ -16,7 +16,7 @@ from arm_ext.package.make_manifest import tensors
 from arm_ext.package.manifest import BucketInfo, Check, Memory
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import memory_of, weight_bytes
-from arm_ext.pipeline.phases import PHASES, Context, Dump, run_phases
+from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PHASES, Context, Dump, run_phases
 from arm_ext.pipeline.selftest import check_of
 from arm_ext.report.calls import CallSite
 from arm_ext.shapes.batch import SELFTEST_SAMPLES, with_samples
@@ -41,6 +41,7 @@ class Variant:
         inputs: Of the self-test.
         context: What the phases are told, and what they noted down.
         given: Whether the user chose these inputs.
+        prepared: As `LAST_OF_ALL_TARGETS` leaves it, if the self-test may go on from there.
         lowered: As the phase of that name leaves it.
         planned: As the last phase leaves it.
         memory: Of one inference.
@@ -51,6 +52,7 @@ class Variant:
     inputs: list[npt.NDArray[Any]]
     context: Context
     given: bool = False
+    prepared: tvm.IRModule | None = field(init=False, default=None)
     lowered: tvm.IRModule = field(init=False)
     planned: tvm.IRModule = field(init=False)
     memory: Memory = field(init=False)
@@ -78,6 +80,10 @@ class Variant:
             return bounded(mod, self.bucket.largest, f"the package was compiled for {taken}")
         return batch_loop(mod, name, with_samples(self.model.inputs)) if self.bucket.batch else mod
 
+    def _shares_phases(self) -> bool:
+        """Whether the first phases are those of the self-test, which has no rules of the user's, and one length."""
+        return not (self.context.more_rules or self.bucket.length)
+
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
         """Run the phases; of several buckets, each dumps to its own folder in `output`."""
         dump = None if output is None else Dump(output, self.bucket.label)
@@ -88,6 +94,8 @@ class Variant:
         for phase in PHASES:
             progress(phase.name)
             name, mod = next(steps)
+            if name == LAST_OF_ALL_TARGETS and self._shares_phases():
+                self.prepared = mod
             if name == "lower":
                 self.lowered = mod
             self.planned = mod

@@ -2,6 +2,7 @@
 """The named CPU profiles that --target takes: core, features after --mattr, and a QEMU CPU that runs them."""
 
 import functools
+import json
 import platform
 import sys
 from collections.abc import Iterable
@@ -209,13 +210,19 @@ def _implied(triple: str, feature: str) -> frozenset[str]:
 
 
 def _target(config: dict[str, Any]) -> "tvm.target.Target":
+    return _made(json.dumps(config))
+
+
+# One object, which kernels are built for and looked up by.
+@functools.cache
+def _made(config: str) -> "tvm.target.Target":
     import tvm  # not above: it takes seconds, and a table of profiles needs none of it
 
-    return tvm.target.Target(config)
+    return tvm.target.Target(json.loads(config))
 
 
 def _global(name: str) -> Any:
-    import tvm  # as in `_target`
+    import tvm  # as in `_made`
 
     return tvm.get_global_func(name)
 

@@ -25,7 +25,7 @@ class Lowered:
 
     Attributes:
         func: Its arguments are the composite's parameters in order, then `constants`, then the output; for
-            `R.call_tir(gv, (*params, *constants), out_ty)`.
+            `R.call_tir(gv, (*params, *constants), out_ty)`. Of equal kernels in succession it is one object.
         constants: The composite's constants, packed as the kernel reads them.
         choice: Which kernel, and why.
     """
@@ -70,7 +70,7 @@ def lower(
     if isinstance(choice, Rejected):
         return choice
     kernel = kernel_named(choice.kernel, more)
-    func = _built(choice.kernel, wide.workload, choice.params, tuple(more)).with_attr("target", target)
+    func = _built(choice.kernel, wide.workload, choice.params, tuple(more), target)
     if wide is not parsed:
         func = as_called(func, parsed.workload)
     return Lowered(func, kernel.pack(wide.workload, choice.params, wide.constants), choice)
@@ -78,8 +78,10 @@ def lower(
 
 # Layers of one shape follow each other, and each emits thousands of nodes.
 @lru_cache(64)
-def _built(kernel: str, workload: Workload, params: Any, more: tuple[Kernel, ...]) -> tirx.PrimFunc:
-    return in_root_block(kernel_named(kernel, more).build(workload, params))
+def _built(
+    kernel: str, workload: Workload, params: Any, more: tuple[Kernel, ...], target: target.Target
+) -> tirx.PrimFunc:
+    return in_root_block(kernel_named(kernel, more).build(workload, params)).with_attr("target", target)
 
 
 def read(composite: relax.Function, routines: Routines = MappingProxyType({})) -> Composite | Rejection:

@@ -176,9 +176,9 @@ def test_a_state_of_several_shapes_is_refused(tmp_path: Path):
     nodes = [helper.make_node("Add", ["x", "h"], ["hn"], name="add"), helper.make_node("Relu", ["hn"], ["y"])]
     proto = model(nodes, {"x": ["n", 4], "h": ["n", 4]}, ["y", "hn"])
     shapes = {"x": ([1, 2], 4), "h": ([1, 2], 4)}
-    with pytest.raises(UsageError, match=r"--state h=hn: it is \[1, 4\] for 1 of --shape and \[2, 4\] for 2"):
+    with pytest.raises(UsageError, match=r"state h=hn: it is \[1, 4\] for 1 of shapes and \[2, 4\] for 2"):
         arm_ext.compile(proto, "host", tmp_path / "p", shapes=shapes, state={"h": "hn"})
-    with pytest.raises(UsageError, match=r"'n' in --shape computes samples one by one.*the state h"):
+    with pytest.raises(UsageError, match=r"'n' in shapes computes samples one by one.*the state h"):
         arm_ext.compile(
             proto, "host", tmp_path / "p", shapes={"x": ("n", 4), "h": ("n", 4)}, state={"h": "hn"}
         )

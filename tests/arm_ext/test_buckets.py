@@ -116,7 +116,7 @@ def test_inputs_of_the_self_test_are_of_one_shape(tmp_path: Path):
 def test_budget_is_for_the_greatest(compiled: CompileResult, tmp_path: Path):
     budget = compiled.package.manifest.memory.peak_activation_bytes - 1
     shapes = {"x": (1, SIZES, 9), "mask": (1, SIZES, 64)}
-    with pytest.raises(ModelError, match="exceeds --memory-budget"):
+    with pytest.raises(ModelError, match="exceeds memory_budget"):
         arm_ext.compile(two_inputs(), "host", tmp_path / "p", shapes=shapes, memory_budget=budget)
     assert not (tmp_path / "p").exists()
 

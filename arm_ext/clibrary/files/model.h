@@ -36,7 +36,8 @@ typedef enum @name@_status {
     @NAME@_ERROR_ARENA_BYTES = 4,   /* the arena is too small */
     @NAME@_ERROR_TENSOR_BYTES = 5,  /* a buffer has not the tensor's size */
     @NAME@_ERROR_OVERLAP = 6,       /* an output or the arena overlaps another buffer */
-    @NAME@_ERROR_WEIGHTS = 7        /* of a library without weights of its own: these are not the model's */
+    @NAME@_ERROR_WEIGHTS = 7,       /* of a library without weights of its own: these are not the model's */
+    @NAME@_ERROR_INDEX = 8          /* an index among the inputs, or computed from them, is out of bounds */
 } @name@_status;
 
 typedef enum @name@_type {
@@ -88,7 +89,8 @@ typedef struct @name@_instance {
 @name@_status @name@_init(@init_parameters@);
 
 /* Computes the outputs from @NAME@_INPUTS inputs and @NAME@_OUTPUTS outputs, in the model's order.
- * One thread at a time runs an instance; others may run other instances. After an error no output was written. */
+ * One thread at a time runs an instance; others may run other instances. Only after an error of an index an output may have been
+ * written. */
 @name@_status @name@_run(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs);
 @states@
 /* The input or output of an index, or null if there is none. */

@@ -61,7 +61,10 @@ static unsigned char *place_of(const @name@_instance *instance, size_t which, si
         after->data = place_of(instance, next, i);
         before->bytes = after->bytes = states[i].bytes;
     }
-    compute(instance->arena, instance->weights, in, out);
+    status = compute(instance->arena, instance->weights, in, out);
+    if (status != @NAME@_OK) {
+        return status;
+    }
     instance->state = next;
     if (@NAME@_OUTPUTS == @NAME@_STATES) {
         for (size_t i = 0; i < @NAME@_STATES; i++) {

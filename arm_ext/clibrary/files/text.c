@@ -37,6 +37,8 @@ const char *@name@_strerror(@name@_status status)
         return "an output or the arena overlaps another buffer";
     case @NAME@_ERROR_WEIGHTS:
         return "the weights are not those of the model";
+    case @NAME@_ERROR_INDEX:
+        return "an index is out of bounds";
     }
     return "no status of @name@";
 }

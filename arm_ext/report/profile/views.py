@@ -41,6 +41,7 @@ def text(profile: ProfileReport, *, whole: bool = False) -> str:
             *columns(rows, _ALIGN),
             "",
             *([_bounds(profile), ""] if counted else []),
+            *_npu(profile),
             profile.note,
         ]
     )
@@ -58,6 +59,24 @@ def _totals(profile: ProfileReport) -> list[str]:
         f"one inference  {whole}",
         f"between calls  {_percent(profile.around.share)}: the program around kernels, and the runtime",
         *(f"{name:<13}  {value}" for name, value in profile.conditions.items()),
+    ]
+
+
+def _npu(profile: ProfileReport) -> list[str]:
+    """What Vela estimates of the regions for an NPU, and where they were computed here."""
+    if not profile.npu_regions:
+        return []
+    head = ("region", "nodes", "NPU cycles", "us there", "us on the CPU")
+    rows = [
+        (str(r.index), f"{len(r.sources)}", f"{r.cycles:,}", f"{r.us:,.1f}", f"{r.cpu_us:,.1f}")
+        for r in profile.npu_regions
+    ]
+    found = [] if profile.npu is None else [profile.npu.text()]
+    return [
+        "regions for the NPU, as Vela and the compiler estimate them:",
+        *columns([head, *rows]),
+        *found,
+        "",
     ]
 
 

@@ -166,9 +166,7 @@ def without(package: Path, npu: object, to: Path) -> Path:
     return to
 
 
-@pytest.mark.parametrize(
-    ("npu", "reason"), [(None, "without --npu"), (True, "no part of it runs on the NPU")]
-)
+@pytest.mark.parametrize(("npu", "reason"), [(None, "without npu"), (True, "no part of it runs on the NPU")])
 def test_a_package_without_regions(npu: object, reason: str, package: Path, tmp_path: Path):
     with pytest.raises(UsageError, match=reason):
         arm_ext.export_payload(without(package, npu, tmp_path / "p"), tmp_path / "out")

@@ -110,7 +110,7 @@ def test_an_altered_file_is_refused(package: Path, tmp_path: Path):
 
 
 def test_a_package_without_npu_is_refused(digits_package: Path):
-    with pytest.raises(UsageError, match="was compiled without --npu"):
+    with pytest.raises(UsageError, match="was compiled without npu"):
         arm_ext.verify(digits_package)
 
 

@@ -22,7 +22,7 @@ from tests.arm_ext.board.processes import processes_of
 
 def _wait_at_most(seconds: float, model: LoadedModel) -> None:
     """Cut our own limit for an answer, which is the session's, when all that takes time under load is done."""
-    for held in model._session._sockets:
+    for held in model.session._sockets:
         session_module._bound_waits(held, seconds)
 
 

@@ -9,7 +9,7 @@ from arm_ext.cli import invoke
 
 def test_timings_name_every_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = str(tmp_path / "digits.armpkg")
-    assert invoke(["compile", "--target", "host", "-o", output, "--timings", "--json"]) == 0
+    assert invoke(["compile", "--target", "host", "-o", output, "--no-cache", "--timings", "--json"]) == 0
     timings = json.loads(capsys.readouterr().out)["timings"]
     parts = timings["parts"]
     assert {"Python modules", "import", "fuse", "lower", "code generation", "machine code"} <= parts.keys()

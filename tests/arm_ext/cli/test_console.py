@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tvm
 
 from arm_ext import cli
 from arm_ext.cli.console import columns, prose
@@ -55,15 +56,24 @@ def test_a_name_that_the_locale_cannot_encode_is_escaped() -> None:
     assert done.stdout == b"x \\u2603\n"
 
 
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (MemoryError("Unable to allocate 3.00 GiB"), ": Unable to allocate 3.00 GiB"),
+        (ImportError("Exception caught: std::bad_alloc"), ""),
+        (tvm.error.InternalError("std::bad_alloc"), ""),
+        (RuntimeError("can't start new thread"), ""),
+    ],
+)
 def test_too_little_memory_is_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    raised: Exception, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def main(*_args: object, **_more: object) -> None:
-        raise MemoryError("Unable to allocate 3.00 GiB")
+        raise raised
 
     monkeypatch.setattr(cli.group, "main", main)
     assert cli.invoke(["targets"]) == 3
-    assert capsys.readouterr().err == "error: there is not enough memory here: Unable to allocate 3.00 GiB\n"
+    assert capsys.readouterr().err == f"error: there is not enough memory here{says}\n"
 
 
 def test_a_working_folder_that_is_gone_is_told(tmp_path: Path) -> None:

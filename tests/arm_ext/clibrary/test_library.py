@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import arm_ext
 from arm_ext.api import digits
@@ -81,6 +82,19 @@ def test_other_weights_are_refused(host_mapped: Library, tmp_path: Path) -> None
     run(cc([*STRICT, HERE / "weights.c", *host_mapped.selftest[:1], host_mapped.folder / "example" / "selftest.S",
             *host_mapped.arguments], tmp_path / "weights"))  # fmt: skip
     assert b".rodata.mapped_weights" not in host_mapped.archive.read_bytes()
+
+
+def test_no_placeholder_is_left_in_a_file(digits_library: Library) -> None:
+    folder = digits_library.folder
+    texts = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix in (".h", ".hpp", ".c", ".cmake", ".pc", ".py", ".txt")
+    ]
+    assert len(texts) > 8
+    assert not [path.name for path in texts if re.search(r"@\w+@", path.read_text())]
+    digest = digits_library.package.manifest.model.sha256
+    assert digest in (folder / "include" / f"{digits_library.name}.h").read_text()
 
 
 @pytest.mark.parametrize("standard", ["c11", "c17", "c++11", "c++20"])
@@ -188,12 +202,27 @@ def test_a_kernel_that_threads_would_share_runs_on_one(tmp_path: Path) -> None:
     assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
 
 
+def test_an_index_out_of_bounds_is_a_code(tmp_path: Path) -> None:
+    table = numpy_helper.from_array(np.arange(20, dtype=np.float32).reshape(5, 4), "table")
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "ids"], ["rows"], name="look up")],
+        "lookup",
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, [3])],
+        [helper.make_tensor_value_info("rows", TensorProto.FLOAT, [3, 4])],
+        [table],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    library = Library.of(model, tmp_path / "lookup", "host", name="lookup")
+    assert "all outputs agree" in run(cc(library.selftest, tmp_path / "selftest"))
+    run(cc([*STRICT, HERE / "lookup.c", *library.arguments], tmp_path / "program"))
+
+
 def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="several shapes yet"):
         arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ([1, 2], 31)})
     with pytest.raises(UsageError, match="any number of samples yet"):
         arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ("n", 31)})
-    with pytest.raises(UsageError, match="--cc links a package"):
+    with pytest.raises(UsageError, match="cc links a package"):
         arm_ext.compile(models.mlp(), "host", tmp_path / "a", emit="c-library", cc="gcc")
     with pytest.raises(ModelError, match=r"choose: .* straight-line code"):
         arm_ext.compile(state_models.held(), "host", tmp_path / "a", emit="c-library", state={"last": "next"})

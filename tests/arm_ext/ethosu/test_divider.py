@@ -9,6 +9,7 @@ import pytest
 
 import arm_ext
 from arm_ext import NpuOptions
+from arm_ext.api import digits
 from arm_ext.api.compile import STEPS
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.divider import Divider
@@ -143,7 +144,7 @@ def test_two_compiles_give_the_same_bytes(tmp_path: Path):
 
 
 def test_a_float_model_is_refused(tmp_path: Path):
-    with pytest.raises(UsageError, match=r"--npu needs a quantised model, .*; --quantize FILE\.npz"):
+    with pytest.raises(UsageError, match=r"^npu needs a quantised model, .*; quantize FILE\.npz"):
         arm_ext.compile(mlp(), output=tmp_path / "p", npu="ethos-u55-128")
     assert not list(tmp_path.iterdir())
 
@@ -196,7 +197,7 @@ def test_a_budget_of_sram_is_aimed_at_and_held():
     for budget in (peak, peak - 1):
         held = model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True, sram_budget=budget)))
         assert _sram(held) <= budget
-    with pytest.raises(ModelError, match="exceeds --sram-budget 16 ") as error:
+    with pytest.raises(ModelError, match="exceeds sram_budget 16 ") as error:
         model.divide(Divider(NpuOptions("ethos-u55-128", fail_on_fallback=True, sram_budget=16)))
     _, *layers = str(error.value).splitlines()
     assert any(node in layer for layer in layers for node in model.model.nodes)
@@ -230,3 +231,12 @@ def test_the_npus_clock_is_that_of_the_system_configuration():
 def test_report_survives_a_round_trip(mixed: arm_ext.CompileResult):
     written = json.loads((mixed.package.path / "report.json").read_text())
     assert type(mixed.report).model_validate(written) == mixed.report
+
+
+def test_a_package_without_regions_has_no_folder_for_them(tmp_path: Path) -> None:
+    folder = tmp_path / "digits.armpkg"
+    for npu_ops in ((), ("conv2d",)):  # the first package gives way to the second
+        options = NpuOptions("ethos-u55-128", npu_ops=npu_ops)
+        package = arm_ext.compile(digits.model_path(), "cortex-a55", folder, npu=options).package
+        assert package.manifest.npu is not None
+        assert (folder / "npu").exists() == bool(package.manifest.npu.regions) == bool(npu_ops)

@@ -33,7 +33,7 @@ def test_an_unknown_name_is_answered_with_near_ones():
 
 
 def test_a_name_near_none_does_not_list_thousands_of_nodes():
-    with pytest.raises(UsageError, match=r"no operator 'zzzz'; report\.txt"):
+    with pytest.raises(UsageError, match=r"no operator 'zzzz'; report\.json"):
         NAMES.resolve("--cpu-ops", ["zzzz"])
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -23,6 +24,18 @@ SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
 )
 def test_shipped_schemas_are_those_of_the_records(name: str, schema: dict[str, object]):
     assert json.loads((SCHEMAS / f"{name}.schema.json").read_text()) == schema
+
+
+@pytest.mark.parametrize("schema", [manifest_schema(), report_schema()], ids=["manifest", "report"])
+def test_every_field_says_what_it_means(schema: dict[str, Any]):
+    records = {schema["title"]: schema, **schema["$defs"]}
+    silent = [
+        f"{name}.{field}"
+        for name, record in records.items()
+        for field, about in record.get("properties", {}).items()
+        if not about.get("description")
+    ]
+    assert not silent
 
 
 def test_selftest_survives_a_round_trip(tmp_path: Path):

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
+
+import numpy as np
+import onnx.parser
+import pytest
 import tvm
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from arm_ext.common.cache import without_entries
+from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline import codegen
+from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.lowering.lower import in_root_block
@@ -44,3 +52,55 @@ def test_code_is_that_of_the_whole_list_of_passes():
             for name in (codegen.registered(), "default")
         )
         assert ours == whole
+
+
+@pytest.mark.parametrize("op", [np.equal, np.not_equal])
+def test_vectors_of_bools_are_compared(op: np.ufunc):
+    """Which TVM does by an instruction for floats, that LLVM refuses."""
+    rng = np.random.default_rng(0)
+    given = [rng.integers(0, 2, (4, 16)).astype(bool) for _ in range(2)]
+    params = [relax.Var(name, relax.TensorType((4, 16), "bool")) for name in "ab"]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        with builder.dataflow():
+            output = builder.emit_output(builder.emit(getattr(relax.op, op.__name__)(*params)))
+        builder.emit_func_output(output)
+    (found,) = run_on_host(builder.get(), given)
+    np.testing.assert_array_equal(found, op(*given))
+
+
+@pytest.mark.parametrize("branching", [False, True])
+def test_long_functions_are_called_part_by_part(branching: bool, monkeypatch: pytest.MonkeyPatch):
+    """In an `If`, whose branches are functions too, and in a straight line."""
+    steps = " ".join(f"y{i + 1} = Add(y{i}, c) z{i + 1} = MatMul(y{i + 1}, y{i + 1})" for i in range(6))
+    straight = f"y0 = Identity(x) {steps} y = Concat<axis = 0>({', '.join(f'z{i + 1}' for i in range(6))})"
+    branches = (
+        "g = ReduceMax<keepdims = 0>(x) zero = Constant<value_float = 0.>() up = Greater(g, zero) "
+        "y = If(up) <then_branch = a () => (float[3,3] t) {t = Add(x, x)}, "
+        "else_branch = b () => (float[3,3] e) {e = Neg(x)}>"
+    )
+    rows = 3 if branching else 18
+    text = (
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[3,3] x) => (float[{rows},3] y) '
+        f"<float[3,3] c = {{1, 2, 3, 4, 5, 6, 7, 8, 9}}> {{{branches if branching else straight}}}"
+    )
+    model = import_onnx(onnx.parser.parse_model(text))
+    x = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)
+    cut: list[int] = []
+    with without_entries():
+        (whole,) = run_on_host(model.mod, [x])
+        monkeypatch.setattr(codegen, "_STATEMENTS", 5)
+        monkeypatch.setattr(
+            codegen, "_in_parts", lambda mod, cutting=codegen._in_parts: _noted(mod, cutting, cut)
+        )
+        (in_parts,) = run_on_host(model.mod, [x])
+    np.testing.assert_array_equal(in_parts, whole)
+    assert max(cut) > 1
+
+
+def _noted(
+    mod: tvm.IRModule, cutting: Callable[[tvm.IRModule], tvm.IRModule], cut: list[int]
+) -> tvm.IRModule:
+    done = cutting(mod)
+    cut.append(len(done.functions) - len(mod.functions))
+    return done

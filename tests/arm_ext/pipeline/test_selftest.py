@@ -3,10 +3,13 @@ import numpy as np
 import onnx.parser
 import pytest
 
+from arm_ext.common.cache import without_entries
 from arm_ext.frontends import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.selftest import check_of
+from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, Context, run_phases
+from arm_ext.pipeline.selftest import check_of, make_selftest
+from arm_ext.target.profiles import resolve
 
 MANY = (1 << 20,)
 
@@ -46,3 +49,31 @@ def test_a_model_of_halves_may_be_off_by_one_of_their_steps(dtype: str, bound: f
         f'<ir_version: 8, opset_import: ["": 17]> g ({dtype}[7,7] x) => ({dtype}[7,7] y) {{y = MatMul(x, x)}}'
     )
     assert check_of(import_onnx(onnx.parser.parse_model(text))).relative_bound == bound
+
+
+_QUANTISED = "q = QuantizeLinear(x, s, z) d = DequantizeLinear(q, s, z) y = Relu(d)"
+_IF = (
+    "g = ReduceMax<keepdims = 0>(x) up = Greater(g, s) y = If(up) <then_branch = a () => (float[4,4] t) "
+    "{p = MatMul(x, x) t = Relu(p)}, else_branch = b () => (float[4,4] e) {e = Neg(x)}>"
+)
+_LOOP = (
+    "n = ReduceMax<keepdims = 0>(i) y = Loop(n, yes, x) "
+    "<body = b (int64 k, bool c, float[4,4] v) => (bool d, float[4,4] w) {d = Identity(c) w = MatMul(v, x)}>"
+)
+
+
+@pytest.mark.parametrize("nodes", [_QUANTISED, _IF, _LOOP], ids=["straight", "if", "loop"])
+def test_a_self_test_goes_on_from_what_does_the_same_for_all_targets(nodes: str):
+    looped = nodes is _LOOP
+    text = (
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[4,4] x{", int64[1] i" if looped else ""}) => (float[4,4] y) '
+        f"<float s = {{0.5}}, int8 z = {{0}}, bool yes = {{1}}> {{{nodes}}}"
+    )
+    model = import_onnx(onnx.parser.parse_model(text))
+    phases = run_phases(model.mod, Context(resolve("arm")))
+    prepared = next(mod for name, mod in phases if name == LAST_OF_ALL_TARGETS)
+    x = np.linspace(-2, 2, 16, dtype=np.float32).reshape(4, 4)
+    inputs = [x, np.array([3])] if looped else [x]
+    with without_entries():
+        once, again = (make_selftest(model, inputs, prepared=start) for start in (None, prepared))
+    np.testing.assert_array_equal(once.expected, again.expected)

@@ -76,7 +76,7 @@ def test_board_runs_any_length(tmp_path: Path):
 
 
 def test_what_is_unrolled_is_refused_by_node(tmp_path: Path):
-    with pytest.raises(ModelError, match=r"'n' in --shape cannot be known.*: lstm: the graph is.*\{20,40\}"):
+    with pytest.raises(ModelError, match=r"'n' in shapes cannot be known.*: lstm: the graph is.*\{20,40\}"):
         arm_ext.compile(recurrent(), "host", tmp_path / "p", shapes={"x": ("n<=40", 1, 5)})
     assert not (tmp_path / "p").exists()
 
@@ -96,9 +96,9 @@ def test_bounds_are_checked(shape: tuple[int | str, ...], message: str, tmp_path
 
 def test_what_is_made_for_one_shape_is_refused(tmp_path: Path):
     shapes = {"x": (1, "n<=40", WIDTH)}
-    with pytest.raises(UsageError, match="a package of any 'n' cannot have --npu; list sizes"):
+    with pytest.raises(UsageError, match="a package of any 'n' cannot have npu; list sizes"):
         arm_ext.compile(transformer(), "arm", tmp_path / "p", shapes=shapes, npu="ethos-u65-256")
-    with pytest.raises(UsageError, match="cannot have --state"):
+    with pytest.raises(UsageError, match="cannot have state"):
         arm_ext.compile(transformer(), "arm", tmp_path / "p", shapes=shapes, state={"x": "y"})
 
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors that name options of the command line, put in the terms of the Python API, whose arguments they mirror."""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from arm_ext.errors import ArmExtError
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+# By option the argument, where the name is another one than with underscores.
+_ARGUMENTS = {"shape": "shapes", "input": "inputs"}
+
+_SAME = (
+    *(
+        "against",
+        "batch",
+        "board",
+        "calibration",
+        "cc",
+        "cpu-mhz",
+        "cpu-ops",
+        "db",
+        "dump-phases",
+        "fail-on-fallback",
+    ),
+    *(
+        "handover-us",
+        "mattr",
+        "memory-budget",
+        "memory-mode",
+        "npu",
+        "npu-mhz",
+        "npu-ops",
+        "on-npu-error",
+        "precision",
+    ),
+    *(
+        "preprocess",
+        "quantize",
+        "rule",
+        "sram-budget",
+        "state",
+        "state-init",
+        "steps",
+        "system-config",
+        "target",
+    ),
+    *("tasks", "threads", "trials", "trust", "tuned", "vela-config"),
+)
+
+_OPTION = re.compile(
+    rf"(?<![\w-])--({'|'.join(sorted((*_ARGUMENTS, *_SAME), key=len, reverse=True))})(?![\w-])"
+)
+_COMMAND = re.compile(r"(?:`[^`]*`|\barm-ext [a-z-]+[^.;]*|\bpython -m [^.;]*|\bpip install [^.;]*)")
+
+
+def in_python(text: str) -> str:
+    """Return a message with arguments in place of options: "--npu-ops" becomes "npu_ops". Commands stay commands."""
+    parts, at = [], 0
+    for command in _COMMAND.finditer(text):
+        parts += [_arguments(text[at : command.start()]), command[0]]
+        at = command.end()
+    return "".join((*parts, _arguments(text[at:])))
+
+
+def _arguments(text: str) -> str:
+    return _OPTION.sub(lambda found: _ARGUMENTS.get(found[1], found[1].replace("-", "_")), text)
+
+
+def speaks_python(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let the errors of a function speak of its arguments."""
+
+    @functools.wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except ArmExtError as error:
+            if error.args and isinstance(error.args[0], str):
+                error.args = (in_python(error.args[0]), *error.args[1:])
+            raise
+
+    return called
