@@ -15,6 +15,8 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 from arm_ext.version import __version__
 
 if TYPE_CHECKING:
+    from arm_ext.advice.record import AdviceReport
+    from arm_ext.api.advise import advise
     from arm_ext.api.bench import bench
     from arm_ext.api.cache import CacheContents, cache_contents, clear_cache
     from arm_ext.api.compare import compare
@@ -44,6 +46,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 __all__ = [
+    "AdviceReport",
     "Board",
     "CacheContents",
     "Comparison",
@@ -62,6 +65,7 @@ __all__ = [
     "TuneReport",
     "VerifyReport",
     "__version__",
+    "advise",
     "bench",
     "cache_contents",
     "clear_cache",
@@ -79,6 +83,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "arm_ext.advice.record": ("AdviceReport",),
+    "arm_ext.api.advise": ("advise",),
     "arm_ext.board": ("Board", "open_board"),
     "arm_ext.api.cache": ("CacheContents", "cache_contents", "clear_cache"),
     "arm_ext.api.compile": ("CompileResult", "compile"),

@@ -29,7 +29,7 @@ LAYERS = {
         ("pipeline",),
         ("clibrary", "shapes"),
         ("ethosu",),
-        ("tune", "peers"),
+        ("tune", "peers", "advice"),
         ("api",),
         ("cli",),
     ),

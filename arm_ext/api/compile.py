@@ -17,6 +17,7 @@ from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
 from arm_ext.common.cache import without_entries
+from arm_ext.common.names import near
 from arm_ext.common.output_folder import OutputFolder
 from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
@@ -89,6 +90,7 @@ def compile(
     calibration: Method = "minmax",
     precision: Precision = "fp32",
     winograd: bool = True,
+    without: Sequence[str] = (),
     npu: NpuOptions | str | None = None,
     tuned: str | Path | None = None,
     rules: Sequence[Rule] = (),
@@ -130,6 +132,7 @@ def compile(
             in fp32; in "bf16" it is products alone.
         winograd: Whether float convolutions may be computed by Winograd's transforms, whose rounding errors are
             some four times those of a plain sum.
+        without: Names of kernels that are not to be used, such as "depthwise_s8"; the next best take their place.
         npu: An Ethos-U for parts of a quantised model, such as "ethos-u65-256", or that and how to divide.
         tuned: A tuning database, whose records for the target decide kernels and their parameters.
         rules: Graph rewrites of your own, applied beside ours; the self-test is computed without them, so that
@@ -159,6 +162,7 @@ def compile(
     if example_inputs is not None:
         model = export_module(model, example_inputs)
     _refuse_names_of_ours(kernels)
+    _refuse_unknown_kernels(without)
     profile = resolve(target, mattr)
     numerics: Numerics = "qdq" if npu is None else "tosa"
     divider = None if npu is None else _divider(npu)
@@ -179,8 +183,8 @@ def compile(
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
-        without = () if winograd else (winograd_f32.NAME,)
-        known = None if tuned is None else Tuned(tuned, profile, without)
+        unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
+        known = None if tuned is None else Tuned(tuned, profile, unused)
         given = trusted(model) if trust else model
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
@@ -188,7 +192,7 @@ def compile(
         context = Context(
             profile,
             precision,
-            without,
+            unused,
             _NUMERICS[numerics],
             known,
             tuple(rules),
@@ -236,6 +240,12 @@ def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: obj
 def _refuse_names_of_ours(kernels: Sequence[Kernel]) -> None:
     if taken := sorted({kernel.NAME for kernel in kernels} & {kernel.NAME for kernel in KERNELS}):
         raise UsageError(f"kernels: {taken[0]} is the name of a kernel of arm-ext; choose another NAME")
+
+
+def _refuse_unknown_kernels(without: Sequence[str]) -> None:
+    names = [kernel.NAME for kernel in KERNELS]
+    if unknown := [name for name in without if name not in names]:
+        raise UsageError(f"--without-kernel {unknown[0]}: there is no such kernel; {near(unknown[0], names)}")
 
 
 def _dump(

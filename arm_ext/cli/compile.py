@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from arm_ext.api import digits
+from arm_ext.cli.config_option import config_option
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
@@ -86,6 +87,13 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     help="Compute 3 x 3 float convolutions by Winograd's transforms where that is faster; its weights are larger.",
 )
 @click.option(
+    "--without-kernel",
+    "without",
+    multiple=True,
+    metavar="NAME",
+    help="Do not use this kernel; what it would compute goes to the next best. May be given several times.",
+)
+@click.option(
     "--memory-budget",
     type=click.IntRange(min=0),
     metavar="BYTES",
@@ -117,6 +125,7 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     show_default=True,
     help="Take kernels that were compiled before from the cache, and keep new ones there; the package is the same.",
 )
+@config_option
 @click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def compile(
@@ -136,6 +145,7 @@ def compile(
     calibration: Method,
     precision: Precision,
     winograd: bool,
+    without: tuple[str, ...],
     memory_budget: int | None,
     dump_phases: Path | None,
     tuned: Path | None,
@@ -180,6 +190,7 @@ def compile(
             calibration=calibration,
             precision=precision,
             winograd=winograd,
+            without=without,
             npu=read_npu_options(npu),
             tuned=tuned,
             inputs=None if model or preprocess else [digits.held_out()[0][:1]],

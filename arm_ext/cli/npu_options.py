@@ -37,6 +37,9 @@ class _NamesType(click.ParamType[tuple[str, ...]]):
         return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
 
 
+NAMES = _NamesType()
+"""a,b: several names as one value."""
+
 _OPTIONS = (
     click.option(
         "--npu",
@@ -47,14 +50,14 @@ _OPTIONS = (
     ),
     click.option(
         "--npu-ops",
-        type=_NamesType(),
+        type=NAMES,
         default=(),
         metavar="OP,…",
         help="Only these may go to the NPU, whatever it costs: kinds (conv2d), source nodes, or their operators.",
     ),
     click.option(
         "--cpu-ops",
-        type=_NamesType(),
+        type=NAMES,
         default=(),
         metavar="OP,…",
         help="Operators that stay on the CPU, named as for --npu-ops.",
@@ -62,7 +65,7 @@ _OPTIONS = (
     click.option(
         _FAIL,
         "fallback_ops",
-        type=_NamesType(),
+        type=NAMES,
         metavar="[=OP,…]",
         help="Exit 1, with the reasons, if an operator (one of these, if named) would run on the CPU; regions then go "
         "to the NPU even where that gains nothing.",

@@ -9,6 +9,7 @@ import click
 
 from arm_ext.cli.console import command, given_shapes
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.minutes import Minutes
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
@@ -19,25 +20,6 @@ from arm_ext.shapes.given import Dim, dims_text
 
 if TYPE_CHECKING:
     from arm_ext.tune.report import TuneReport
-
-_UNITS = {"s": 1 / 60, "m": 1.0, "h": 60.0}
-
-
-class Minutes(click.ParamType[float]):
-    """30m, 2h, 90s or a number of minutes → minutes."""
-
-    name = "time"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Parse the option."""
-        number, factor = (value[:-1], _UNITS[value[-1]]) if value[-1:] in _UNITS else (value, 1.0)
-        try:
-            minutes = float(number) * factor
-        except ValueError:
-            minutes = 0.0
-        if not 0 < minutes < float("inf"):
-            self.fail(f"{value!r} is no time such as 30m, 2h or 90s", param, ctx)
-        return minutes
 
 
 @click.command()

@@ -20,15 +20,15 @@ outputs:
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
+from arm_ext.common.yaml_file import read_mapping
 from arm_ext.errors import UsageError
 
 _NONE: Mapping[str, int] = MappingProxyType({})
@@ -202,22 +202,6 @@ def _frame(name: str, given: Input, position: int, samples: Mapping[str, int]) -
     return [samples[name], *sizes]
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
-    """YAML's safe loader, but a key that stands twice is an error: YAML's own takes the last without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Return the mapping, whose keys are scalars that differ."""
-        seen: set[tuple[str, str]] = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if (key.tag, key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} stands twice", key.start_mark
-                )
-            seen.add((key.tag, key.value))
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return mapping
-
-
 def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
     """Return what is given, or a YAML file of it.
 
@@ -227,17 +211,7 @@ def read_preprocess(given: Preprocess | str | Path | None) -> Preprocess | None:
     if given is None or isinstance(given, Preprocess):
         return given
     path = Path(given)
-    try:
-        if not path.is_file():
-            raise UsageError(f"{path}: no such file; expected YAML with the keys inputs and outputs")
-        data = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
-    except OSError as err:
-        raise UsageError(f"{path}: cannot be read: {err.strerror}") from err
-    # ValueError: text that is no UTF-8, a number of too many digits, a date that there is none of.
-    except (yaml.YAMLError, ValueError, RecursionError) as err:
-        raise UsageError(f"{path}: not YAML: {err}") from err
-    if not isinstance(data, dict) or not data:
-        raise UsageError(f"{path}: expected a mapping with the keys inputs and outputs")
+    data = read_mapping(path, "the keys inputs and outputs")
     try:
         return Preprocess.model_validate(data)
     except ValidationError as err:

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of an ONNX model whose gain is measured by building the changed model.
+
+hard_swish: x * Sigmoid(x) → x * HardSigmoid(x), which is other numbers, so that the model is trained again.
+padded_channels: Conv → … → Conv with zeros for channels that fill the kernel's tile, which keeps the numbers.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+Array = npt.NDArray[np.float32]
+
+TILES = (16, 8, 4)
+"""Channels that kernels compute together: four vectors of float32, two, and one."""
+
+# More channels than this share on top cost more than full tiles save.
+_MOST_MORE = 0.25
+
+# Operators between two convolutions that turn zeros into zeros, and know nothing of the number of channels.
+_KEEP_ZEROS = ("Relu", "LeakyRelu", "HardSwish", "Tanh", "MaxPool", "AveragePool", "GlobalAveragePool")
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A changed model.
+
+    Attributes:
+        model: The copy.
+        sources: Nodes that differ.
+        what: What was changed, such as "24 → 32 channels".
+    """
+
+    model: onnx.ModelProto
+    sources: tuple[str, ...]
+    what: str
+
+
+def hard_swish(model: onnx.ModelProto) -> Changed | None:
+    """Return the model with hard-swish in the place of each SiLU; None if it has none.
+
+    Args:
+        model: With a name for each node.
+    """
+    copy = _copy(model)
+    graph = _Graph(copy.graph)
+    sources: list[str] = []
+    for node in copy.graph.node:
+        consumers = graph.consumers(node.output[0]) if node.op_type == "Sigmoid" else []
+        if len(consumers) == 1 and consumers[0].op_type == "Mul" and node.input[0] in consumers[0].input:
+            sources += [node.name, consumers[0].name]
+            node.op_type = "HardSigmoid"
+            node.attribute.extend([helper.make_attribute("alpha", 1 / 6), helper.make_attribute("beta", 0.5)])
+    return Changed(copy, tuple(sources), f"{len(sources) // 2} SiLU → hard-swish") if sources else None
+
+
+def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Changed | None:
+    """Return the model with zeros for channels, so that those of the convolutions named fill a tile.
+
+    Args:
+        model: With a name for each node.
+        convolutions: Nodes whose results are to have more channels, where all that reads them allows it.
+    """
+    copy = _copy(model)
+    graph = _Graph(copy.graph)
+    padded: dict[str, str] = {}
+    for node in list(copy.graph.node):
+        if node.name not in convolutions or node.op_type != "Conv":
+            continue
+        weights = graph.constant(node.input[1])
+        wanted = full_tile(weights.shape[0]) if weights is not None else None
+        chain = graph.chain(node) if wanted else None
+        if weights is not None and wanted and chain is not None:
+            graph.pad(node, chain, wanted - weights.shape[0])
+            padded[node.name] = f"{weights.shape[0]} → {wanted}"
+    if not padded:
+        return None
+    del copy.graph.value_info[:]  # shapes, some of which are others now
+    counts = Counter(padded.values()).most_common()
+    what = ", ".join(f"{change} channels ({count})" for change, count in counts)
+    return Changed(copy, tuple(padded), what)
+
+
+def full_tile(channels: int) -> int | None:
+    """Return the next number of channels that fills a tile; None if that is too many more, or these do."""
+    for tile in TILES:
+        wanted = math.ceil(channels / tile) * tile
+        if channels < wanted <= channels * (1 + _MOST_MORE):
+            return wanted
+        if wanted == channels:
+            return None
+    return None
+
+
+def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+class _Graph:
+    """Who reads what in a graph, and its constants."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self._graph = graph
+        self._constants = {tensor.name: tensor for tensor in graph.initializer}
+        self._constants |= {
+            node.output[0]: attribute.t
+            for node in graph.node
+            if node.op_type == "Constant"
+            for attribute in node.attribute
+            if attribute.name == "value"
+        }
+        self._outputs = {output.name for output in graph.output}
+
+    def consumers(self, name: str) -> list[onnx.NodeProto]:
+        """Return the nodes that read a value and nothing else than that; none for an output of the model."""
+        if name in self._outputs:
+            return []
+        return [node for node in self._graph.node if name in node.input]
+
+    def constant(self, name: str) -> Array | None:
+        """Return a constant of float32, or None."""
+        tensor = self._constants.get(name)
+        found = None if tensor is None else numpy_helper.to_array(tensor)
+        return found if found is not None and found.dtype == np.float32 else None
+
+    def chain(self, convolution: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+        """Return what follows a convolution up to the next one; None where more channels would show elsewhere."""
+        weights = self.constant(convolution.input[1])
+        if weights is None or _group(convolution) != 1 or not self._constant_rest(convolution):
+            return None
+        channels, value = weights.shape[0], convolution.output[0]
+        found: list[onnx.NodeProto] = []
+        while len(consumers := self.consumers(value)) == 1:
+            (node,) = consumers
+            found.append(node)
+            if node.op_type == "Conv" and _group(node) == 1:
+                ends = node.input[0] == value and self.constant(node.input[1]) is not None
+                return found if ends else None
+            if node.input[0] != value or not self._passes_zeros(node, channels):
+                return None
+            value = node.output[0]
+        return None
+
+    def _passes_zeros(self, node: onnx.NodeProto, channels: int) -> bool:
+        if node.op_type == "Conv":
+            weights = self.constant(node.input[1])
+            depthwise = (
+                _group(node) == channels and weights is not None and weights.shape[:2] == (channels, 1)
+            )
+            return depthwise and self._constant_rest(node)
+        if node.op_type == "BatchNormalization":
+            return self._constant_rest(node)
+        if node.op_type == "Clip":
+            bounds = [self.constant(name) for name in node.input[1:] if name]
+            low, high = [*bounds, None, None][:2]
+            return low is not None and high is not None and float(low) <= 0 <= float(high)
+        return node.op_type in _KEEP_ZEROS
+
+    def _constant_rest(self, node: onnx.NodeProto) -> bool:
+        return all(self.constant(name) is not None for name in node.input[1:])
+
+    def pad(self, convolution: onnx.NodeProto, chain: Sequence[onnx.NodeProto], more: int) -> None:
+        """Give a convolution more results, all zeros, that the last of the chain multiplies by zeros."""
+        for node in (convolution, *chain[:-1]):
+            if node.op_type == "Conv":
+                for place in range(1, len(node.input)):
+                    self._replace(node, place, 0, more)
+                for attribute in node.attribute:
+                    if attribute.name == "group" and attribute.i != 1:
+                        attribute.i += more
+            elif node.op_type == "BatchNormalization":
+                for place, value in enumerate((0, 0, 0, 1), 1):  # scale, bias, mean, variance
+                    self._replace(node, place, 0, more, value)
+        self._replace(chain[-1], 1, 1, more)
+
+    def _replace(self, node: onnx.NodeProto, place: int, axis: int, more: int, value: float = 0) -> None:
+        """Put a longer constant of its own in the place of a node's."""
+        array = self.constant(node.input[place])
+        assert array is not None
+        widths = [(0, more if each == axis else 0) for each in range(array.ndim)]
+        name = f"{node.input[place]}/padded/{node.name}"
+        tensor = numpy_helper.from_array(np.pad(array, widths, constant_values=value), name)
+        self._graph.initializer.append(tensor)
+        self._constants[name] = tensor
+        node.input[place] = name
+
+
+def _group(node: onnx.NodeProto) -> int:
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == "group"), 1)
+
+
+def convolutions(model: onnx.ModelProto) -> Iterator[tuple[str, int]]:
+    """Yield each convolution's name and its number of channels, where that is known."""
+    graph = _Graph(model.graph)
+    for node in model.graph.node:
+        weights = graph.constant(node.input[1]) if node.op_type == "Conv" else None
+        if weights is not None:
+            yield node.name, weights.shape[0]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`AdviceReport`: what a model costs now, what each alternative costs, and what only its author can change."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from arm_ext.measure.call_costs import Bound
+
+Status = Literal["measured", "failed", "not built"]
+Failure = Literal["", "model", "environment", "defect"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CostlyCall(_Record):
+    """One of the costliest kernel calls of the model as it is compiled without further options."""
+
+    anchor: str = Field(description="Source node that names the call.")
+    kernel: str = Field(description="Kernel or family of loops.")
+    cost: float = Field(description="Of all calls that this node names, in the report's unit.")
+    share: float = Field(description="Of the whole inference.")
+    bound: Bound | None = Field(default=None, description="What bounds it; on a virtual board.")
+
+
+class Alternative(_Record):
+    """A build of the same model with other options of `compile`."""
+
+    name: str = Field(description='Such as "fp16".')
+    options: dict[str, Any] = Field(description="Of the command line that turn it on, by their names.")
+    why: str = Field(description="Why it could help.")
+    predicted: float | None = Field(
+        description="Share of the whole cost that it saves by the profile, before it is measured; negative is slower."
+    )
+    status: Status = "not built"
+    failure: Failure = Field(default="", description="Whose fault it is that it was not measured.")
+    note: str = Field(default="", description="Why it was not measured, or is not recommended.")
+    cost: float | None = Field(default=None, description="Of one inference, in the report's unit.")
+    gain: float | None = Field(
+        default=None, description="Share of the whole cost that it saves; negative is slower."
+    )
+    error: float | None = Field(
+        default=None,
+        description="Largest difference at an output on the self-test, over max |output| of the present package.",
+    )
+    calls: tuple[float | None, ...] = Field(
+        default=(),
+        description="What the costliest calls cost, in their order; null where no call has the name.",
+    )
+    recommended: bool = False
+
+
+class Advice(_Record):
+    """What the model's author could change."""
+
+    rule: str = Field(description="What found it.")
+    sources: tuple[str, ...] = Field(description="Source nodes.")
+    evidence: str = Field(description="What the profile shows of them.")
+    at_most: float = Field(description="Share of the whole cost that the calls in question have.")
+    gain: float | None = Field(
+        default=None,
+        description="Share of the whole cost that the changed model saves, built and measured; null if it was not.",
+    )
+    error: float | None = Field(
+        default=None,
+        description="At the outputs, as for alternatives, of the model changed without training.",
+    )
+    how: str = Field(description="What to change.")
+
+
+class Declined(_Record):
+    """A change that a rule proposed and that is not advised."""
+
+    rule: str
+    sources: tuple[str, ...]
+    reason: str = Field(description="Such as that the changed model was measured, and is slower.")
+    failure: Failure = Field(default="", description="Whose fault it is, where it could not be measured.")
+
+
+class AdviceReport(_Record):
+    """What to do for a faster inference on one target."""
+
+    schema_version: Literal[1] = 1
+    model: str = Field(description="Name of the model.")
+    target: str = Field(description="Profile that it is compiled for.")
+    board: str = Field(description="As the user gave it.")
+    core: str = Field(description="Core of the board, or the one that cycles are estimated for.")
+    unit: Literal["cycles", "us"] = Field(description="Of every cost.")
+    cost: float = Field(
+        description="Of one inference of the model as it is compiled without further options."
+    )
+    given: dict[str, Any] = Field(
+        description="Options of `compile` that the caller gave, such as the target; all builds have them."
+    )
+    max_error: float = Field(description="Largest error at the outputs that recommended options may have.")
+    calls: tuple[CostlyCall, ...]
+    alternatives: tuple[Alternative, ...]
+    recommended: dict[str, Any] = Field(
+        description="Options of `compile` that are recommended, measured together; empty if none is."
+    )
+    gain: float = Field(description="What the recommended options save together, as a share of the cost.")
+    error: float = Field(description="At the outputs, of the recommended options together.")
+    advice: tuple[Advice, ...]
+    declined: tuple[Declined, ...] = ()
+    note: str = Field(description="What the figures are, and what they are not.")
+
+    def failures(self) -> set[Failure]:
+        """Return whose fault it is that something was not measured."""
+        found = {each.failure for each in self.alternatives} | {each.failure for each in self.declined}
+        return found - {""}

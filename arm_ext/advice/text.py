@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice as text, and the recommended options as a file for `compile --config`."""
+
+import textwrap
+
+import yaml
+
+from arm_ext.advice.record import Advice, AdviceReport, Alternative
+from arm_ext.common.text import clipped, columns
+
+_NAME = 40
+"""Columns of a source node's name."""
+_WIDTH = 118
+
+
+def text(report: AdviceReport) -> str:
+    """Return what the model costs, what each alternative costs, and what its author can change."""
+    head = [
+        f"{report.model} for {report.target}, on board {report.board}",
+        f"one inference  {_amount(report.cost, report.unit)} on {report.core}",
+    ]
+    parts = ["\n".join(head), _alternatives(report)]
+    if any(each.calls for each in report.alternatives):
+        parts.append(_calls(report))
+    parts += [_recommended(report), _changes(report), *([_declined(report)] if report.declined else [])]
+    return "\n\n".join([*parts, _wrapped(report.note)])
+
+
+def config(report: AdviceReport) -> str:
+    """Return the recommended options as YAML, with what they were measured to save."""
+    about = (
+        f"{_percent(report.gain)} less, error at the outputs {report.error:.1e}"
+        if report.recommended
+        else "no option makes it faster"
+    )
+    head = f"# {report.model} for {report.target}, measured on board {report.board}: {about}.\n"
+    return head + str(yaml.safe_dump(report.given | report.recommended, sort_keys=False))
+
+
+def _alternatives(report: AdviceReport) -> str:
+    if not report.alternatives:
+        return "options of compile: none could apply"
+    head = ("", "option", "costs", "predicted gain", "gain", "error", "")
+    rows = [head, *(_alternative(each, report.unit) for each in report.alternatives)]
+    return "\n".join(["options of compile, each built and measured:", *columns(rows, "<<>>>>")])
+
+
+def _alternative(found: Alternative, unit: str) -> tuple[str, ...]:
+    return (
+        found.name,
+        " ".join(options(found.options)),
+        "-" if found.cost is None else _amount(found.cost, unit),
+        "-" if found.predicted is None else _percent(found.predicted),
+        "-" if found.gain is None else _percent(found.gain),
+        "-" if found.error is None else f"{found.error:.1e}",
+        "recommended" if found.recommended else _note(found),
+    )
+
+
+def _note(found: Alternative) -> str:
+    return found.note if found.status == "measured" or not found.note else f"{found.status}: {found.note}"
+
+
+def options(found: dict[str, object]) -> list[str]:
+    """Return options as words of the command line."""
+    words: list[str] = []
+    for name, value in found.items():
+        if isinstance(value, bool):
+            words.append(f"--{'' if value else 'no-'}{name}")
+        else:
+            words += [f"--{name} {each}" for each in (value if isinstance(value, list) else [value])]
+    return words
+
+
+def _calls(report: AdviceReport) -> str:
+    measured = [each for each in report.alternatives if each.calls]
+    rows = [("layer", "share", "bound by", "now", *(each.name for each in measured), "")]
+    for place, call in enumerate(report.calls):
+        others = (each.calls[place] for each in measured)
+        cells = ("-" if cost is None else f"{cost:,.0f}" for cost in others)
+        now = (_percent(call.share), call.bound or "-", f"{call.cost:,.0f}")
+        rows.append((clipped(call.anchor, _NAME), *now, *cells, ""))
+    align = f"<><{'>' * (1 + len(measured))}"
+    return "\n".join([f"the costliest layers, in {report.unit}:", *columns(rows, align)])
+
+
+def _recommended(report: AdviceReport) -> str:
+    if not report.recommended:
+        return f"recommended: none; no option saves anything within an error of {report.max_error:g}"
+    return (
+        f"recommended: {' '.join(options(report.recommended))}\n"
+        f"measured together: {_percent(report.gain)} less, error at the outputs {report.error:.1e}"
+    )
+
+
+def _changes(report: AdviceReport) -> str:
+    if not report.advice:
+        return "changes of the model: none that the rules know would help"
+    return "\n".join(["changes of the model:", *(_change(each) for each in report.advice)])
+
+
+def _change(found: Advice) -> str:
+    gain = f"saves {_percent(found.gain)}, measured" if found.gain is not None else "not measured"
+    error = "" if found.error is None else f"; error without training {found.error:.1e}"
+    gain = f"{gain} (at most {_percent(found.at_most)}{error})"
+    return _wrapped(f"- {found.rule}: {gain}. {_sentence(found.evidence)} {_sentence(found.how)}", "  ")
+
+
+def _declined(report: AdviceReport) -> str:
+    found = (_wrapped(f"- {each.rule}: {_sentence(each.reason)}", "  ") for each in report.declined)
+    return "\n".join(["not advised:", *found])
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
+
+
+def _wrapped(words: str, indent: str = "") -> str:
+    return textwrap.fill(words, _WIDTH, subsequent_indent=indent, break_long_words=False)
+
+
+def _amount(cost: float, unit: str) -> str:
+    return f"{cost:,.0f} cycles" if unit == "cycles" else f"{cost:,.1f} us"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"

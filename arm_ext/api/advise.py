@@ -1,0 +1,391 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.advise`: what would make a model faster, built and measured."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy.typing as npt
+import onnx
+
+from arm_ext.advice.alternatives import alternatives
+from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined, Failure
+from arm_ext.advice.rules import LEAST_GAIN, Finding, Subject, findings
+from arm_ext.api.arguments import check_type
+from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.profile import profile
+from arm_ext.api.run import run
+from arm_ext.common.distance import distance
+from arm_ext.common.npz import read_npz
+from arm_ext.common.scratch import temporary
+from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
+from arm_ext.frontends.load import is_onnx
+from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.package import Package
+from arm_ext.package.manifest import Method
+from arm_ext.quantization.samples import split_samples
+from arm_ext.report.profile.record import ProfiledCall, ProfileReport
+from arm_ext.report.report import CompileReport
+from arm_ext.shapes.given import Given, dims_text
+from arm_ext.target.profiles import resolve
+
+STEPS = ("the model as it is", "alternatives", "all together", "changes of the model")
+"""Of `advise`, for a progress display."""
+
+MAX_ERROR = 0.05
+"""Of what is recommended: the largest difference at an output, over the largest |output|, by default."""
+
+# Options that decide numbers exclude each other; one that takes a list has those of both.
+_NUMBERS, _LIST = {"precision", "quantize"}, "without-kernel"
+# Less is no gain: times have a spread.
+_LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
+_COSTLIEST = 5
+_MINUTE = 60
+_SPENT = "the budget was used up"
+_ARGUMENTS = {_LIST: "without"}  # names of options that are other ones in Python
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class _Build:
+    """A build, measured; its package is gone.
+
+    Attributes:
+        report: What the compiler says of it.
+        profile: Of one inference.
+        outputs: On the inputs that all builds are compared on.
+    """
+
+    report: CompileReport
+    profile: ProfileReport
+    outputs: Arrays
+
+    @property
+    def cost(self) -> float:
+        """Of one inference, in cycles or microseconds."""
+        return float(self.profile.cycles or self.profile.median_us or 0)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """What all builds have in common.
+
+    Attributes:
+        model: The caller's.
+        target: What for.
+        board: Where to measure.
+        options: Arguments of `compile`.
+        samples: The first of these is what builds are compared on; None for the self-test's inputs.
+        until: When to build nothing more.
+    """
+
+    model: Path
+    target: str
+    board: str
+    options: Mapping[str, Any]
+    samples: Arrays | None
+    until: float
+
+    def measure(self, options: Mapping[str, Any], model: onnx.ModelProto | None = None) -> _Build:
+        """Build the model, or a changed one, with options by their names on the command line, and measure it."""
+        arguments = {_ARGUMENTS.get(name, name): value for name, value in options.items()}
+        source = self.model if model is None else model
+        with temporary() as folder:
+            result = compile_model(source, self.target, folder / "model.armpkg", **self.options, **arguments)
+            measured = profile(result, self.board)
+            outputs = run(result, self.board, inputs=self._inputs(result.package)).outputs
+        return _Build(result.report, measured, outputs)
+
+    def _inputs(self, package: Package) -> Arrays:
+        if self.samples is None:
+            return {}
+        specs = [tensor.spec() for tensor in package.manifest.inputs]
+        return split_samples(self.samples, specs)[0]
+
+    def given(self) -> dict[str, Any]:
+        """Return the options that the caller gave, by their names on the command line."""
+        shapes = self.options["shapes"] or {}
+        found = {
+            "mattr": self.options["mattr"],
+            "shape": [f"{name}={dims_text(dims)}" for name, dims in shapes.items()],
+            "trust": self.options["trust"],
+            "preprocess": self.options["preprocess"] and str(self.options["preprocess"]),
+        }
+        return {"target": self.target} | {name: value for name, value in found.items() if value}
+
+    @property
+    def spent(self) -> bool:
+        """Whether the budget is used up."""
+        return monotonic() >= self.until
+
+
+def advise(
+    model: str | Path,
+    target: str = "arm",
+    board: str = "virtual",
+    *,
+    trust: bool = False,
+    mattr: str | None = None,
+    shapes: Given | None = None,
+    preprocess: str | Path | None = None,
+    quantize: str | Path | None = None,
+    calibration: Method = "minmax",
+    tuned: str | Path | None = None,
+    max_error: float = MAX_ERROR,
+    budget: float | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> AdviceReport:
+    """Measure a model as it is, and what could make it faster: other options of `compile`, and changes of the model.
+
+    What cannot be built or measured is told in its place, and the rest is kept.
+
+    Args:
+        model: A file of any format that `compile` takes.
+        target: Name of a profile.
+        board: Where to measure, such as "virtual", "local", "host:port" or "tracker-host:port/key".
+        trust: As for `compile`.
+        mattr: As for `compile`.
+        shapes: As for `compile`, one for each input.
+        preprocess: A YAML file, as for `compile`.
+        quantize: Calibration samples, to try int8 with; outputs are compared on the first, unless there are steps
+            before the model, which take other inputs.
+        calibration: As for `compile`.
+        tuned: A tuning database to try.
+        max_error: Largest error at the outputs that recommended options may have.
+        budget: Minutes after which nothing more is built.
+        progress: Called with each of STEPS as it begins.
+
+    Raises:
+        UsageError: An argument is wrong, or the model is no file.
+        ModelError: The model as it is cannot be compiled.
+        EnvError: The board is out of reach at the start; no llvm-mca.
+    """
+    check_type("board", board, str)
+    if not Path(model).is_file():
+        raise UsageError(f"{model}: no such model file; advise builds it anew, so that it takes no package")
+    features = resolve(target, mattr).features
+    samples = None if quantize is None else read_npz(Path(quantize), "calibration samples, an array an input")
+    bench = _Bench(
+        Path(model),
+        target,
+        board,
+        {"trust": trust, "mattr": mattr, "shapes": shapes, "preprocess": preprocess},
+        samples if preprocess is None else None,
+        math.inf if budget is None else monotonic() + budget * _MINUTE,
+    )
+    progress(STEPS[0])
+    present = bench.measure({})
+    advisor = _Advisor(bench, present, max_error)
+    progress(STEPS[1])
+    int8 = None if quantize is None else _int8(quantize, calibration)
+    records = None if tuned is None else {"tuned": str(tuned)}
+    found = alternatives(present.profile, present.report, features, int8, records)
+    tried = [advisor.tried(alternative) for alternative in found]
+    progress(STEPS[2])
+    together = advisor.together(tried)
+    progress(STEPS[3])
+    return advisor.report(tried, together, advisor.changes())
+
+
+def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:
+    other = {} if calibration == "minmax" else {"calibration": calibration}
+    return {"quantize": str(samples), **other}
+
+
+@dataclass(frozen=True)
+class _Advisor:
+    """Measures what could be faster against the present build."""
+
+    bench: _Bench
+    present: _Build
+    max_error: float
+
+    def report(
+        self,
+        tried: Sequence[Alternative],
+        together: Alternative | None,
+        changes: Sequence[Advice | Declined],
+    ) -> AdviceReport:
+        """Return what was found."""
+        measured = self.present.profile
+        options = {} if together is None else together.options
+        return AdviceReport(
+            model=measured.model,
+            target=measured.target,
+            board=measured.board,
+            core=measured.core,
+            unit="cycles" if measured.kind == "counts" else "us",
+            cost=self.present.cost,
+            given=self.bench.given(),
+            max_error=self.max_error,
+            calls=self._costly,
+            alternatives=tuple(
+                each.model_copy(update={"recommended": _is_part(each.options, options)}) for each in tried
+            ),
+            recommended=options,
+            gain=(together and together.gain) or 0.0,
+            error=(together and together.error) or 0.0,
+            advice=tuple(each for each in changes if isinstance(each, Advice)),
+            declined=tuple(each for each in changes if isinstance(each, Declined)),
+            note=measured.note,
+        )
+
+    def tried(self, alternative: Alternative) -> Alternative:
+        """Return an alternative as it was measured, or why it was not."""
+        if self.bench.spent:
+            return alternative.model_copy(update={"note": _SPENT})
+        try:
+            build = self.bench.measure(alternative.options)
+        except Exception as error:
+            fault, said = _told(error)
+            return alternative.model_copy(update={"status": "failed", "failure": fault, "note": said})
+        gain, at_outputs = self._gain(build), self._error(build)
+        note = ""
+        if gain < self._least_gain:
+            note = "no gain" if gain > -self._least_gain else "slower"
+        elif not at_outputs <= self.max_error:
+            note = f"error above {self.max_error:g}"
+        found = {
+            "status": "measured",
+            "cost": build.cost,
+            "gain": gain,
+            "error": at_outputs,
+            "note": note,
+            "calls": tuple(_cost_of(call.anchor, build.profile) for call in self._costly),
+        }
+        return alternative.model_copy(update=found)
+
+    def together(self, tried: Sequence[Alternative]) -> Alternative | None:
+        """Return the best options that can stand beside each other, measured together; None if none is faster."""
+        good = [each for each in tried if _helps(each)]
+        best: Alternative | None = None
+        for other in sorted(good, key=lambda each: -(each.gain or 0.0)):
+            if best is None:
+                best = other
+            elif not _exclude(best.options, other.options):
+                options = _united(best.options, other.options)
+                both = self.tried(other.model_copy(update={"options": options}))
+                if _helps(both) and (both.gain or 0.0) > (best.gain or 0.0):
+                    best = both
+        return best
+
+    def changes(self) -> list[Advice | Declined]:
+        """Return what to change in the model, and what is not worth it; measured where a rule can make the change."""
+        subject = Subject(self.present.profile, self.present.report, _onnx(self.bench.model))
+        return [self._change(finding) for finding in findings(subject)]
+
+    def _change(self, finding: Finding) -> Advice | Declined:
+        gain = at_outputs = None
+        if finding.change is not None:
+            if self.bench.spent:
+                return _declined(finding, _SPENT)
+            try:
+                build = self.bench.measure({}, finding.change)
+            except Exception as error:
+                fault, said = _told(error)
+                return _declined(finding, said, fault)
+            gain, at_outputs = self._gain(build), self._error(build)
+            if gain < max(LEAST_GAIN, self._least_gain):
+                return _declined(
+                    finding, f"{finding.evidence}; built and measured, it saves {100 * gain:.1f} %"
+                )
+        return Advice(
+            rule=finding.rule,
+            sources=finding.sources,
+            evidence=finding.evidence,
+            at_most=finding.share,
+            gain=gain,
+            error=at_outputs,
+            how=finding.how,
+        )
+
+    @property
+    def _least_gain(self) -> float:
+        return _LEAST_GAIN_OF_COUNTS if self.present.profile.kind == "counts" else _LEAST_GAIN_OF_TIMES
+
+    @cached_property
+    def _costly(self) -> tuple[CostlyCall, ...]:
+        measured, of_anchor = self.present.profile, dict[str, list[ProfiledCall]]()
+        for call in measured.costliest():
+            of_anchor.setdefault(call.anchor, []).append(call)
+        found = [
+            CostlyCall(
+                anchor=anchor,
+                kernel=calls[0].kernel,
+                cost=_cost_of(anchor, measured) or 0.0,
+                share=sum(call.share for call in calls),
+                bound=calls[0].counts.bound if calls[0].counts else None,
+            )
+            for anchor, calls in of_anchor.items()
+        ]
+        return tuple(sorted(found, key=lambda call: -call.share)[:_COSTLIEST])
+
+    def _gain(self, build: _Build) -> float:
+        return 1 - build.cost / self.present.cost
+
+    def _error(self, build: _Build) -> float:
+        """The largest error at an output: relative to its largest value, or of integers the share that differs."""
+        errors = [0.0]
+        for name, reference in self.present.outputs.items():
+            found = distance(build.outputs[name], reference)
+            errors.append(found.relative if reference.dtype.kind == "f" else found.differing)
+        return max(errors)
+
+
+def _cost_of(anchor: str, measured: ProfileReport) -> float | None:
+    calls = [call for call in measured.calls if call.anchor == anchor]
+    costs = [
+        float(call.counts.cycles if call.counts else call.times.median_us if call.times else 0)
+        for call in calls
+    ]
+    return sum(costs) if calls else None
+
+
+def _helps(alternative: Alternative) -> bool:
+    return alternative.status == "measured" and not alternative.note
+
+
+def _exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    """Whether options cannot stand beside each other."""
+    return bool(_NUMBERS & options.keys()) and bool(_NUMBERS & others.keys())
+
+
+def _united(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    kernels = [*options.get(_LIST, []), *others.get(_LIST, [])]
+    return {**options, **others, **({_LIST: kernels} if kernels else {})}
+
+
+def _is_part(options: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
+    return all(
+        set(value) <= set(of.get(name, ())) if name == _LIST else of.get(name) == value
+        for name, value in options.items()
+    )
+
+
+def _declined(finding: Finding, reason: str, failure: Failure = "") -> Declined:
+    return Declined(rule=finding.rule, sources=finding.sources, reason=reason, failure=failure)
+
+
+def _told(error: Exception) -> tuple[Failure, str]:
+    """Whose fault an error is, and its first line."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, EnvError):
+        return "environment", said
+    if isinstance(error, ArmExtError) and not isinstance(error, InternalError):
+        return "model", said
+    return "defect", f"a defect of arm-ext, {type(error).__name__}: {said}"
+
+
+def _onnx(path: Path) -> onnx.ModelProto | None:
+    """The model with a name for each node, as reports have them; None if it is not of ONNX."""
+    if not is_onnx(path):
+        return None
+    model, _, _ = read_onnx(path)
+    name_nodes(model.graph)
+    return model

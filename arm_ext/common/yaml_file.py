@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML files that a user writes: a mapping, in which no key stands twice."""
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from arm_ext.errors import UsageError
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # yaml has no types
+    """YAML's safe loader, but a key that stands twice is an error: YAML's own takes the last without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Return the mapping, whose keys are scalars that differ."""
+        seen: set[tuple[str, str]] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if (key.tag, key.value) in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} stands twice", key.start_mark
+                )
+            seen.add((key.tag, key.value))
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+def read_mapping(path: Path, keys: str) -> dict[Hashable, Any]:
+    """Return the mapping that a file holds.
+
+    Args:
+        path: The file.
+        keys: What its keys are, as an error says it.
+
+    Raises:
+        UsageError: The file is missing, not YAML, or no mapping with a key.
+    """
+    try:
+        if not path.is_file():
+            raise UsageError(f"{path}: no such file; expected YAML with {keys}")
+        data = yaml.load(path.read_text(encoding="utf-8-sig"), _Loader)
+    except OSError as err:
+        raise UsageError(f"{path}: cannot be read: {err.strerror}") from err
+    # ValueError: text that is no UTF-8, a number of too many digits, a date that there is none of.
+    except (yaml.YAMLError, ValueError, RecursionError) as err:
+        raise UsageError(f"{path}: not YAML: {err}") from err
+    if not isinstance(data, dict) or not data:
+        raise UsageError(f"{path}: expected a mapping with {keys}")
+    return data

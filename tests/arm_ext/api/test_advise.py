@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from arm_ext.advice.record import AdviceReport
+from arm_ext.api import digits
+from arm_ext.api.advise import advise
+from arm_ext.errors import UsageError
+from tests.arm_ext.models import model
+
+WEIGHTS = np.random.default_rng(0).standard_normal((48, 48, 1, 1), dtype=np.float32) / 7
+
+
+@pytest.fixture(scope="module")
+def of_digits(tmp_path_factory: pytest.TempPathFactory) -> AdviceReport:
+    return advise(digits.model_path("fp32"), "cortex-a76", quantize=digits.HELD_OUT)
+
+
+def silu_model(path: Path) -> Path:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv"),
+        helper.make_node("Sigmoid", ["c"], ["s"], name="sigmoid"),
+        helper.make_node("Mul", ["c", "s"], ["y"], name="mul"),
+    ]
+    onnx.save(model(nodes, {"x": [1, 48, 8, 8]}, ["y"], {"w": WEIGHTS}), path)
+    return path
+
+
+def test_options_are_measured_and_the_best_recommended(of_digits: AdviceReport) -> None:
+    found = {each.name: each for each in of_digits.alternatives}
+    assert set(found) == {"fp16", "int8"}  # the target has no bf16, and there is no Winograd
+    assert all(each.status == "measured" for each in found.values())
+    int8 = found["int8"]
+    assert int8.gain is not None
+    assert int8.gain > 0.4
+    assert int8.cost == pytest.approx(of_digits.cost * (1 - int8.gain))
+    assert int8.error is not None
+    assert 0 < int8.error < 0.05
+    assert of_digits.recommended == int8.options == {"quantize": str(digits.HELD_OUT)}
+    assert of_digits.gain == int8.gain
+    assert not found["fp16"].recommended
+
+
+def test_the_costliest_layers_are_told_for_each_alternative(of_digits: AdviceReport) -> None:
+    assert of_digits.calls[0].anchor == "conv3"
+    fp16 = next(each for each in of_digits.alternatives if each.name == "fp16")
+    assert len(fp16.calls) == len(of_digits.calls)
+    assert fp16.calls[0] is not None
+    assert fp16.calls[0] < of_digits.calls[0].cost
+
+
+def test_an_error_above_the_bound_is_not_recommended() -> None:
+    found = advise(digits.model_path("fp32"), "cortex-a76", max_error=1e-6)
+    (fp16,) = found.alternatives
+    assert fp16.note == "error above 1e-06"
+    assert found.recommended == {}
+
+
+def test_a_changed_model_is_measured(tmp_path: Path) -> None:
+    found = advise(silu_model(tmp_path / "m.onnx"), "cortex-a76")
+    advice = next(each for each in found.advice if each.rule == "cheaper-activation")
+    assert set(advice.sources) == {"sigmoid", "mul"}
+    assert advice.gain is not None
+    assert 0 < advice.gain < advice.at_most
+    assert advice.error is not None
+    assert advice.error > 0
+
+
+def test_what_cannot_be_built_is_told_in_its_row(tmp_path: Path) -> None:
+    (tmp_path / "no_database").mkdir()
+    found = advise(digits.model_path(), "cortex-a76", tuned=tmp_path / "no_database")
+    tuned = next(each for each in found.alternatives if each.name == "tuned")
+    assert (tuned.status, tuned.failure) == ("failed", "model")
+    assert "no_database" in tuned.note
+    assert any(each.status == "measured" for each in found.alternatives)
+
+
+def test_a_budget_that_is_used_up_builds_nothing_more() -> None:
+    found = advise(digits.model_path(), "cortex-a76", budget=1e-6)
+    assert {each.note for each in found.alternatives} == {"the budget was used up"}
+    assert found.cost > 0
+
+
+def test_a_package_is_refused(digits_package: Path) -> None:
+    with pytest.raises(UsageError, match="advise builds it anew"):
+        advise(digits_package)
