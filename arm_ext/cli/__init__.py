@@ -24,6 +24,7 @@ from arm_ext.version import __version__
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {
+    "accuracy": "Tell where a quantised model loses accuracy, layer by layer.",
     "bench": "Measure a package: times on a real board, instruction counts and cycle estimates on a virtual one.",
     "board": "Start an emulated board.",
     "cache": "Show and clear the cache of compiled kernels and self-tests.",
