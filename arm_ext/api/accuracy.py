@@ -21,7 +21,7 @@ import onnxruntime
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.board import open_board
-from arm_ext.board.spec import parse_spec
+from arm_ext.board.spec import default_target
 from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import ModelError, UsageError
@@ -41,7 +41,6 @@ from arm_ext.quantization.metrics import LABELS, Metric, metric_of, stacked
 from arm_ext.quantization.samples import split_samples
 from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
 from arm_ext.shapes.given import Given, static_shapes
-from arm_ext.target.profiles import PROFILES
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
@@ -314,10 +313,10 @@ def _ours(chain: _Chain, board: str | None, target: str | None) -> Iterator[Run]
     if board is None:
         yield host_runner(import_onnx(chain.instrumented))
         return
-    spec = parse_spec(board)
-    default = "host" if spec.kind == "local" else spec.cpu if spec.cpu in PROFILES else "arm"
     with temporary() as folder:
-        package = compile_model(chain.instrumented, target or default, folder / "model.armpkg").package
+        package = compile_model(
+            chain.instrumented, target or default_target(board), folder / "model.armpkg"
+        ).package
         told = package.manifest.target
         with open_board(board, profile=told.profile, profile_cpu=told.qemu_cpu) as opened:
             opened.require(told.features, so=package.so)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arm_ext.cli.console import Shape, given_shapes, progress
+from arm_ext.cli.console import Shape, check_outputs, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
-from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.common.outputs import write_file
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.shapes.given import Dim
 
@@ -125,10 +125,7 @@ def accuracy(
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
     that misses the bound exits with 1.
     """
-    for output in outputs:
-        if output.suffix not in WRITTEN:
-            raise UsageError(f"{output}: --output writes files that end with {', '.join(WRITTEN)}")
-        refuse_inputs(checked_file(output, "--output"), "--output", [model, against, data])
+    check_outputs(outputs, WRITTEN, [model, against, data])
     if least is not None and metric not in (None, least[0]):
         raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
     metric = metric or (least[0] if least else None)

@@ -119,11 +119,15 @@ class LayerErrors:
         return 0.0 if self._quantizer is None else float(self._quantizer.scale.flat[0])
 
     def _causes(self) -> Iterator[str]:
-        yield from self._mismatch()
+        certain = list(self._mismatch())
         for constant in self.layer.constants:
-            yield from _bias(constant, self._step) if constant.role == "bias" else _weights(constant)
-        if self._quantizer is not None and self.own.count and not self.layer.moved:
-            yield from self._range(self._quantizer)
+            certain += _bias(constant, self._step) if constant.role == "bias" else _weights(constant)
+        yield from certain
+        if self._quantizer is None or not self.own.count or self.layer.moved:
+            return
+        yield from self._range(self._quantizer)
+        if not certain:
+            yield from self._symptoms()
 
     def _mismatch(self) -> Iterator[str]:
         into, outof = self.layer.quantizer, self.layer.dequantizer
@@ -154,8 +158,12 @@ class LayerErrors:
                 f"its values use {used} of {quantizer.levels} levels: the scale is {quantizer.levels / used:.0f} "
                 "times too large"
             )
+
+    def _symptoms(self) -> Iterator[str]:
+        """What follows from causes, too, and says less."""
+        count, step = self.own.count, self._step
         shift = self.own.mean_shift / step if step else 0.0
-        if abs(shift) > _SHIFT_STEPS and share <= _SATURATED:
+        if abs(shift) > _SHIFT_STEPS and self.saturated <= _SATURATED * count:
             yield f"its values are shifted by {shift:+.2f} steps in the mean: a zero point or a bias is off"
         lost = self.vanished / max(count - self.source_zeros, 1)
         if lost > _VANISHED and self.own.sqnr_db < _VANISHED_DB:

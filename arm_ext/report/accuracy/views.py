@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An accuracy report as text, as CSV, and as one page in HTML."""
 
-import csv
-import io
 import textwrap
 from collections.abc import Iterator
 from html import escape
 
 from arm_ext.common.text import clipped, columns, counted
+from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.accuracy.record import AccuracyReport, Errors, LayerAccuracy
 
 _TOP = 10
@@ -118,12 +117,7 @@ def _uncovered(report: AccuracyReport, *, whole: bool) -> list[str]:
 
 def comma_separated(report: AccuracyReport) -> str:
     """Return one line a layer, in execution order, below a line of column names."""
-    file = io.StringIO()
-    rows = [_flat(layer) for layer in report.layers]
-    writer = csv.DictWriter(file, list(rows[0]) if rows else ["name"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+    return lines_of([_flat(layer) for layer in report.layers])
 
 
 def _flat(layer: LayerAccuracy) -> dict[str, object]:
