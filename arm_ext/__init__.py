@@ -16,6 +16,7 @@ from arm_ext.version import __version__
 
 if TYPE_CHECKING:
     from arm_ext.advice.record import AdviceReport
+    from arm_ext.api.accuracy import accuracy
     from arm_ext.api.advise import advise
     from arm_ext.api.bench import bench
     from arm_ext.api.cache import CacheContents, cache_contents, clear_cache
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from arm_ext.measure.times import TimeReport
     from arm_ext.package import Package, load_package
     from arm_ext.peers.comparison import Comparison
+    from arm_ext.report.accuracy.record import AccuracyReport
     from arm_ext.report.explanation import ExplainReport
     from arm_ext.report.profile.record import ProfileReport
     from arm_ext.tune.report import TuneReport
@@ -46,6 +48,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 
 __all__ = [
+    "AccuracyReport",
     "AdviceReport",
     "Board",
     "CacheContents",
@@ -65,6 +68,7 @@ __all__ = [
     "TuneReport",
     "VerifyReport",
     "__version__",
+    "accuracy",
     "advise",
     "bench",
     "cache_contents",
@@ -86,6 +90,8 @@ _HOMES = {
     "arm_ext.advice.record": ("AdviceReport",),
     "arm_ext.api.advise": ("advise",),
     "arm_ext.board": ("Board", "open_board"),
+    "arm_ext.api.accuracy": ("accuracy",),
+    "arm_ext.report.accuracy.record": ("AccuracyReport",),
     "arm_ext.api.cache": ("CacheContents", "cache_contents", "clear_cache"),
     "arm_ext.api.compile": ("CompileResult", "compile"),
     "arm_ext.api.doctor": ("Diagnosis", "diagnose"),

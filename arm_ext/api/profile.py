@@ -14,7 +14,7 @@ from arm_ext.api.compile import compile as compile_model
 from arm_ext.board import Board, LoadedModel, conditions, open_board
 from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.foreign import warn_of_foreign
-from arm_ext.board.spec import parse_spec
+from arm_ext.board.spec import default_target, parse_spec
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
 from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
@@ -37,7 +37,6 @@ from arm_ext.report.profile.record import (
 )
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, static_shapes
-from arm_ext.target.profiles import PROFILES
 from schedules.cores import Core
 from schedules.kernels.common.cost_model import L2_BYTES_PER_CYCLE
 from schedules.lowering.rewrite_costs import BYTES_PER_CYCLE as MEMORY_BYTES_PER_CYCLE
@@ -110,10 +109,8 @@ def _compiled(
             raise UsageError("--target: a package is compiled; the option is for a model file")
         yield package_of(model), shapes
         return
-    named = parse_spec(board)
-    default = "host" if named.kind == "local" else named.cpu if named.cpu in PROFILES else "arm"
     with temporary() as folder:
-        result = compile_model(model, target or default, folder / "model.armpkg", shapes=shapes)
+        result = compile_model(model, target or default_target(board), folder / "model.armpkg", shapes=shapes)
         yield result.package, None
 
 

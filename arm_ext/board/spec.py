@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from arm_ext.errors import UsageError
+from arm_ext.target.profiles import PROFILES
 
 _EXAMPLES = "virtual, virtual:cortex-a76, local, 192.168.0.7:9090, tracker-192.168.0.2:9190/rpi5"
 _PATTERN = re.compile(
@@ -53,3 +54,13 @@ def parse_spec(spec: str) -> BoardSpec:
     if match["tracker"]:
         return BoardSpec("tracker", host=match["tracker"], port=port, key=match["key"])
     return BoardSpec("remote", host=match["remote"], port=port)
+
+
+def default_target(board: str) -> str:
+    """Return the profile to compile for where a board alone is named: its CPU's if that has one, else any Arm's.
+
+    Raises:
+        UsageError: As `parse_spec`.
+    """
+    spec = parse_spec(board)
+    return "host" if spec.kind == "local" else spec.cpu if spec.cpu in PROFILES else "arm"

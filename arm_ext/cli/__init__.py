@@ -24,6 +24,7 @@ from arm_ext.version import __version__
 
 # Verb → its one line of help. The module of a verb is imported when it is called, since TVM takes a second.
 _VERBS = {
+    "accuracy": "Tell where a quantised model loses accuracy, layer by layer.",
     "advise": "Find what makes a model faster: other options and changes, each built and measured.",
     "bench": "Measure a package: times on a real board, instruction counts and cycle estimates on a virtual one.",
     "board": "Start an emulated board.",

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from arm_ext.common.outputs import checked_file, refuse_inputs
 from arm_ext.errors import UsageError
 from arm_ext.shapes.given import Dim, parse_dims
 
@@ -120,6 +121,18 @@ def given_shapes(options: Sequence[tuple[str, tuple[Dim, ...]]]) -> dict[str, tu
             f"--shape '{twice}=1,{{64,128}}'"
         )
     return shapes
+
+
+def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Sequence[Path]) -> None:
+    """Check what -o names, before any work.
+
+    Raises:
+        UsageError: A file has another ending, cannot be written, or is an input.
+    """
+    for output in outputs:
+        if output.suffix not in endings:
+            raise UsageError(f"{output}: --output writes files that end with {', '.join(endings)}")
+        refuse_inputs(checked_file(output, "--output"), "--output", inputs)
 
 
 class Pair(click.ParamType[tuple[str, str]]):

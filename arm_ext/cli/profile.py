@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 from pydantic import ValidationError
 
-from arm_ext.cli.console import Shape, given_shapes, progress
+from arm_ext.cli.console import Shape, check_outputs, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.faults import why
-from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.common.outputs import write_file
 from arm_ext.errors import UsageError
 from arm_ext.shapes.given import Dim
 
@@ -74,10 +74,7 @@ def profile(
     MODEL is a package, or a model file, which is compiled first. A virtual board gives instruction counts, estimated
     cycles and the traffic between caches. A real one gives times, and hardware counters where it has them.
     """
-    for output in outputs:
-        if output.suffix not in WRITTEN:
-            raise UsageError(f"{output}: --output writes files that end with {', '.join(WRITTEN)}")
-        refuse_inputs(checked_file(output, "--output"), "--output", [model, *([compare] if compare else [])])
+    check_outputs(outputs, WRITTEN, [model, *([compare] if compare else [])])
     if compare is not None and not any(output.suffix == ".html" for output in outputs):
         raise UsageError("--compare is for a page in HTML: name one by -o FILE.html")
     load_tvm()

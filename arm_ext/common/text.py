@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain text that reports are made of."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Mapping, Sequence
 
 
 def columns(rows: Sequence[tuple[str, ...]], align: str = "") -> list[str]:
@@ -32,3 +34,12 @@ def clipped(text: str, width: int) -> str:
 def counted(count: int, noun: str) -> str:
     """Return "1 operator" or "2 operators"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def comma_separated(rows: Sequence[Mapping[str, object]]) -> str:
+    """Return one line a row, below a line of the first row's names."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return file.getvalue()

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distance between the outputs of a quantised model and of its float form, with warnings."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.package.manifest import Calibration, FloatDistance
+from arm_ext.quantization.error_sums import ErrorSums
 
 Array = npt.NDArray[Any]
 
@@ -20,43 +20,6 @@ in int8 have 15 to 40 dB at their outputs."""
 _BEYOND = 8.0
 """Times the samples' largest value: a self-test's standard normal values stay within that of samples from 0 to 1."""
 
-_WORST_DB, _BEST_DB = -100.0, 200.0
-_DIGITS = 4
-
-
-@dataclass
-class _Sums:
-    """Of one output over samples."""
-
-    signal: float = 0.0
-    noise: float = 0.0
-    largest: float = 0.0
-    gap: float = 0.0
-
-    def add(self, value: Array, reference: Array) -> None:
-        wide, exact = value.astype(np.float64), reference.astype(np.float64)
-        same = (wide == exact) | (np.isnan(wide) & np.isnan(exact))
-        difference = np.where(same, 0.0, np.nan_to_num(np.abs(wide - exact), nan=np.inf))
-        finite = exact[np.isfinite(exact)]
-        self.signal += float(np.sum(finite**2))
-        self.noise += float(np.sum(difference**2))
-        self.largest = max(self.largest, float(np.max(np.abs(finite), initial=0.0)))
-        self.gap = max(self.gap, float(np.max(difference, initial=0.0)))
-
-    def distance(self, output: str) -> FloatDistance:
-        return FloatDistance(output=output, sqnr_db=round(self._sqnr(), 1), relative=self._relative())
-
-    def _sqnr(self) -> float:
-        if self.noise == 0.0:
-            return _BEST_DB
-        if self.signal == 0.0 or math.isinf(self.noise):
-            return _WORST_DB
-        return min(max(10 * math.log10(self.signal / self.noise), _WORST_DB), _BEST_DB)
-
-    def _relative(self) -> float:
-        relative = self.gap / self.largest if self.largest else self.gap
-        return float(f"{min(relative, np.finfo(np.float32).max):.{_DIGITS}g}")
-
 
 @dataclass
 class Accuracy:
@@ -64,17 +27,20 @@ class Accuracy:
 
     outputs: Sequence[str]
     compared: int = 0
-    _sums: dict[str, _Sums] = field(default_factory=dict)
+    _sums: dict[str, ErrorSums] = field(default_factory=dict)
 
     def add(self, values: Sequence[Array], references: Sequence[Array]) -> None:
         """Add the outputs of one sample."""
         self.compared += 1
         for name, value, reference in zip(self.outputs, values, references, strict=True):
-            self._sums.setdefault(name, _Sums()).add(value, reference)
+            self._sums.setdefault(name, ErrorSums()).add(value, reference)
 
     def distances(self) -> list[FloatDistance]:
         """Return the distance of each output; none if no sample was added."""
-        return [sums.distance(name) for name, sums in self._sums.items()]
+        return [
+            FloatDistance(output=name, sqnr_db=round(sums.sqnr_db, 1), relative=sums.relative)
+            for name, sums in self._sums.items()
+        ]
 
 
 def selftest_distances(

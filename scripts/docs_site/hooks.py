@@ -56,7 +56,7 @@ def _help(name: str, command: click.Command) -> str:
 
 def files() -> str:
     """Return the fields of the manifest and the report, record by record."""
-    return "\n".join(_schema(name) for name in ("manifest", "report", "profile"))
+    return "\n".join(_schema(name) for name in ("manifest", "report", "profile", "accuracy"))
 
 
 def _schema(name: str) -> str:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A profile as a table of text, as CSV, and as a trace that Perfetto and Chrome's tracing open."""
 
-import csv
-import io
 import json
 from typing import Any
 
 from arm_ext.common.text import columns
+from arm_ext.common.text import comma_separated as lines_of
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 
 _TOP = 10
@@ -107,12 +106,7 @@ def _percent(share: float) -> str:
 
 def comma_separated(profile: ProfileReport) -> str:
     """Return one line a call, in execution order, below a line of column names."""
-    file = io.StringIO()
-    rows = [_flat(call) for call in profile.calls]
-    writer = csv.DictWriter(file, list(rows[0]) if rows else ["index"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+    return lines_of([_flat(call) for call in profile.calls])
 
 
 def _flat(call: ProfiledCall) -> dict[str, Any]:

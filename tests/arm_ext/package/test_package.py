@@ -11,6 +11,7 @@ import arm_ext
 from arm_ext.errors import UsageError
 from arm_ext.package import MANIFEST, REPORT_TEXT, SELFTEST, SO, Selftest, load_package
 from arm_ext.package.manifest import Manifest, manifest_schema
+from arm_ext.report.accuracy.record import accuracy_schema
 from arm_ext.report.profile.record import profile_schema
 from arm_ext.report.report import report_schema
 from tests.arm_ext.packages import fill, relist
@@ -20,7 +21,12 @@ SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
 
 @pytest.mark.parametrize(
     ("name", "schema"),
-    [("manifest", manifest_schema()), ("report", report_schema()), ("profile", profile_schema())],
+    [
+        ("manifest", manifest_schema()),
+        ("report", report_schema()),
+        ("profile", profile_schema()),
+        ("accuracy", accuracy_schema()),
+    ],
 )
 def test_shipped_schemas_are_those_of_the_records(name: str, schema: dict[str, object]):
     assert json.loads((SCHEMAS / f"{name}.schema.json").read_text()) == schema

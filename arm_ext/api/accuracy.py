@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.accuracy`: where a quantised model loses accuracy, by the source model's nodes.
+
+    source in onnxruntime → quantised model in onnxruntime, in float → our integers
+
+Every tensor of the quantised model that stands for one of the source's is made an output of it before it is imported,
+so that all else is compiled as usual.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+
+from arm_ext.api.arguments import check_type
+from arm_ext.api.compile import compile as compile_model
+from arm_ext.board import open_board
+from arm_ext.board.spec import default_target
+from arm_ext.common.npz import read_npz
+from arm_ext.common.scratch import temporary
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.refuse import Shapes, reason_of
+from arm_ext.frontends.load import is_onnx
+from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
+from arm_ext.frontends.onnx.functions import inline_model_functions
+from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.onnx.reference import REFUSALS, open_session
+from arm_ext.frontends.onnx.weights import serialise
+from arm_ext.pipeline.selftest import host_runner
+from arm_ext.quantization.error_sums import error_of
+from arm_ext.quantization.layer_errors import LayerErrors, Values, errors
+from arm_ext.quantization.layers import DEQUANTIZE, Layer, Matching, with_exact_inputs, with_outputs
+from arm_ext.quantization.metrics import LABELS, Metric, metric_of, stacked
+from arm_ext.quantization.samples import split_samples
+from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
+from arm_ext.shapes.given import Given, static_shapes
+
+Array = npt.NDArray[Any]
+Feed = dict[str, Array]
+Run = Callable[[Sequence[Array]], list[Array]]
+
+STEPS = ("match", "compile", "samples")
+"""Of `accuracy`, for a progress display."""
+
+HOST = "host"
+"""Name of the board where nothing but this machine is asked for."""
+
+
+def accuracy(
+    model: str | Path | onnx.ModelProto,
+    against: str | Path | onnx.ModelProto,
+    data: str | Path | Mapping[str, Array],
+    *,
+    board: str | None = None,
+    target: str | None = None,
+    metric: str | None = None,
+    shapes: Given | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> AccuracyReport:
+    """Compare a quantised model with its float source, layer by layer, on the same samples.
+
+    Args:
+        model: An ONNX model in QDQ form.
+        against: The float ONNX model that it was made of.
+        data: .npz, or its arrays: one for each input, samples along the first axis, and `labels` for "top1".
+        board: Where our integers are computed, such as "virtual" or "host:port"; by default on this machine, through
+            the same phases.
+        target: Profile to compile for, with a board; by default the board's, where its name is a profile.
+        metric: "top1", "cosine" or "module:function", which takes the outputs by name, samples in front, and the arrays
+            of the data; by default "top1" where there are labels.
+        shapes: Input name → shape, for inputs with dynamic dimensions.
+        progress: Called with each of STEPS as it begins.
+
+    Raises:
+        UsageError: A model, the data or the metric is wrong, or the models do not belong together.
+        ModelError: onnxruntime cannot run one of them, or it cannot be compiled.
+        EnvError: The board is out of reach or lacks a feature.
+    """
+    check_type("board", "" if board is None else board, str)
+    if target is not None and board is None:
+        raise UsageError("--target is for a --board; without one, this machine computes")
+    progress("match")
+    chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
+    arrays = read_npz(Path(data), "an array an input") if isinstance(data, str | Path) else data
+    feeds = split_samples(arrays, input_specs(chain.source.graph), "samples")
+    name = metric or ("top1" if LABELS in arrays else None)
+    if name is not None:
+        metric_of(name, arrays, len(feeds))  # what is wrong with it is told before any work
+    chain.match(feeds[0])
+    progress("compile")
+    with _ours(chain, board, target) as run:
+        progress("samples")
+        try:
+            for feed in feeds:
+                chain.add(feed, run)
+        except KeyboardInterrupt:  # what there is, is told
+            if not chain.samples:
+                raise
+    count = chain.samples
+    seen = {key: value[:count] if len(value) == len(feeds) else value for key, value in arrays.items()}
+    return chain.report(
+        board or HOST, len(feeds), name, None if name is None else metric_of(name, seen, count)
+    )
+
+
+@dataclass
+class _Chain:
+    """The models of the chain, with the sums of what was compared.
+
+    Attributes:
+        source: The float model.
+        quantized: In QDQ form.
+        name: Of the quantised model.
+        reference: Name of the float one.
+        outputs: Of both.
+    """
+
+    source: onnx.ModelProto
+    quantized: onnx.ModelProto
+    name: str
+    reference: str
+    outputs: tuple[str, ...] = ()
+    matching: Matching = field(init=False)
+    layers: list[LayerErrors] = field(default_factory=list)
+    results: dict[str, list[list[Array]]] = field(
+        default_factory=lambda: {"source": [], "fake": [], "integers": []}
+    )
+
+    @classmethod
+    def read(
+        cls, model: str | Path | onnx.ModelProto, against: str | Path | onnx.ModelProto, shapes: Shapes
+    ) -> "_Chain":
+        quantized, name = _read(model, shapes)
+        source, reference = _read(against, shapes)
+        if not any(node.op_type == DEQUANTIZE for node in quantized.graph.node):
+            raise UsageError(
+                f"{name}: holds no {DEQUANTIZE}; expected a quantised ONNX model in QDQ form, as onnxruntime's "
+                "quantiser makes it"
+            )
+        if found := [n.name for n in source.graph.node if n.op_type == DEQUANTIZE]:
+            raise UsageError(f"--against {reference}: is quantised itself ({found[0]}); name the float model")
+        ours, theirs = ([each.describe() for each in input_specs(m.graph)] for m in (quantized, source))
+        if sorted(ours) != sorted(theirs):
+            raise UsageError(
+                f"{name} takes {', '.join(ours)}, and --against {reference} {', '.join(theirs)}: "
+                "they are not of the same model"
+            )
+        outputs = tuple(value.name for value in quantized.graph.output)
+        if missing := set(outputs) ^ {value.name for value in source.graph.output}:
+            raise UsageError(
+                f"{name} and --against {reference} have different outputs: {', '.join(sorted(missing))} is of one alone"
+            )
+        return cls(source, quantized, name, reference, outputs)
+
+    def match(self, feed: Feed) -> None:
+        """Match the layers, and open what runs them; one sample shows which tensors are alike.
+
+        Raises:
+            UsageError: Nothing of the two models is alike.
+        """
+        self.matching = matching = Matching(self.source, self.quantized)
+        names = list(dict.fromkeys(layer.source for layer in matching.layers))
+        exact = feed | _Session(self.source, self.reference, names)(feed)
+        values = _Session(self.quantized, self.name, [layer.value for layer in matching.layers])(feed)
+        matching.without(
+            layer.source
+            for layer in matching.layers
+            for one, other in [(exact[layer.source], values[layer.value])]
+            if one.shape != other.shape or {one.dtype, other.dtype} != {np.dtype(np.float32)}
+        )
+        layers = matching.layers
+        if not any(layer.integers for layer in layers):
+            raise UsageError(
+                f"{self.name} and --against {self.reference}: no tensor or node of the quantised model has a name of "
+                "the float one; name the model that it was made of"
+            )
+        alone, fed = with_exact_inputs(matching)
+        read = [layer.integers or layer.value for layer in layers]
+        self._fed = fed
+        self._exact = _Session(
+            self.source, self.reference, [*self.outputs, *(la.source for la in layers), *fed.values()]
+        )
+        self._alone = _Session(alone, self.name, [layer.value for layer in layers])
+        self._fake = _Session(self.quantized, self.name, [*self.outputs, *(layer.value for layer in layers)])
+        self.instrumented = with_outputs(self.quantized, read)
+        self._others = _Session.or_none(
+            self.instrumented, self.name, [la.integers for la in layers if la.integers is not None]
+        )
+        self.layers = [LayerErrors(layer) for layer in layers]
+
+    def add(self, feed: Feed, run: Run) -> None:
+        """Compare one sample."""
+        exact = feed | self._exact(feed)
+        alone = self._alone(feed | {name: exact[tensor] for name, tensor in self._fed.items()})
+        fake = self._fake(feed)
+        others = {} if self._others is None else self._others(feed)
+        inputs = [feed[spec.name] for spec in input_specs(self.quantized.graph)]
+        names = [value.name for value in self.instrumented.graph.output]
+        ours = dict(zip(names, run(inputs), strict=True))
+        for each in self.layers:
+            layer = each.layer
+            integers = None if layer.integers is None else ours[layer.integers]
+            each.add(
+                Values(
+                    exact[layer.source],
+                    alone[layer.value],
+                    fake[layer.value],
+                    _float(layer, ours),
+                    integers,
+                    others.get(layer.integers or ""),
+                )
+            )
+        for link, values in (("source", exact), ("fake", fake), ("integers", ours)):
+            self.results[link].append([values[name] for name in self.outputs])
+
+    @property
+    def samples(self) -> int:
+        """How many were compared."""
+        return len(self.results["integers"])
+
+    def report(self, board: str, given: int, name: str | None, metric: Metric | None) -> AccuracyReport:
+        """Return what was compared."""
+        links = {link: stacked(self.outputs, rows[: self.samples]) for link, rows in self.results.items()}
+        value = None
+        if name is not None and metric is not None:
+            found = {link: metric(outputs, links["source"]) for link, outputs in links.items()}
+            value = MetricValue(name=name, **found)
+        return AccuracyReport(
+            model=self.name,
+            reference=self.reference,
+            board=board,
+            samples=self.samples,
+            given=given,
+            layers=tuple(layer.record() for layer in self.layers),
+            outputs=tuple(
+                OutputAccuracy(
+                    name=output,
+                    fake=errors(error_of(links["fake"][output], links["source"][output])),
+                    integers=errors(error_of(links["integers"][output], links["source"][output])),
+                )
+                for output in self.outputs
+            ),
+            metric=value,
+            uncovered=tuple(self.matching.uncovered()),
+            runtime=f"onnxruntime {onnxruntime.__version__}",
+        )
+
+
+def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
+    if layer.integers is None or layer.dequantizer is None:
+        return ours[layer.value]
+    return layer.dequantizer.dequantize(ours[layer.integers])
+
+
+class _Session:
+    """onnxruntime on a model, for some of its tensors."""
+
+    def __init__(
+        self, model: onnx.ModelProto, name: str, tensors: Sequence[str], *, integers: bool = False
+    ) -> None:
+        inputs = {value.name for value in model.graph.input}
+        self._tensors = [tensor for tensor in dict.fromkeys(tensors) if tensor not in inputs]
+        self._name = name
+        with self._refusing():
+            self._session = open_session(serialise(with_outputs(model, self._tensors)), integers=integers)
+        self._inputs = {value.name for value in self._session.get_inputs()}
+
+    @classmethod
+    def or_none(cls, model: onnx.ModelProto, name: str, tensors: Sequence[str]) -> "_Session | None":
+        """Return a session that computes in integers, or None where onnxruntime cannot."""
+        try:
+            return cls(model, name, tensors, integers=True)
+        except ModelError:
+            return None
+
+    def __call__(self, feed: Feed) -> Feed:
+        with self._refusing():
+            found = self._session.run(
+                self._tensors, {name: value for name, value in feed.items() if name in self._inputs}
+            )
+        return dict(zip(self._tensors, map(np.asarray, found), strict=True))
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except REFUSALS as err:
+            raise ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(err, line=0)}") from err
+
+
+def _read(model: str | Path | onnx.ModelProto, shapes: Shapes) -> tuple[onnx.ModelProto, str]:
+    """A model with static shapes and names of its nodes, and its own name."""
+    if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
+        raise UsageError(f"{model}: accuracy compares ONNX models: one in QDQ form and the float one of it")
+    proto, name, _ = read_onnx(model)
+    check_valid(proto, name)
+    set_input_shapes(proto, shapes)
+    inline_model_functions(proto)
+    name_nodes(proto.graph)
+    return proto, name
+
+
+@contextmanager
+def _ours(chain: _Chain, board: str | None, target: str | None) -> Iterator[Run]:
+    """What runs the quantised model as this project compiles it."""
+    if board is None:
+        yield host_runner(import_onnx(chain.instrumented))
+        return
+    with temporary() as folder:
+        package = compile_model(
+            chain.instrumented, target or default_target(board), folder / "model.armpkg"
+        ).package
+        told = package.manifest.target
+        with open_board(board, profile=told.profile, profile_cpu=told.qemu_cpu) as opened:
+            opened.require(told.features, so=package.so)
+            yield opened.load(package.so).run

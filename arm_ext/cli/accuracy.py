@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext accuracy`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from arm_ext.cli.console import Shape, check_outputs, given_shapes, progress
+from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.path_type import PATH
+from arm_ext.common.outputs import write_file
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.shapes.given import Dim
+
+if TYPE_CHECKING:
+    from arm_ext.report.accuracy.record import AccuracyReport
+
+WRITTEN = (".html", ".json", ".csv")
+"""Endings of --output, which say what is written."""
+
+
+class _Bound(click.ParamType[tuple[str, float]]):
+    """METRIC=VALUE → the metric and its least value."""
+
+    name = "bound"
+
+    def convert(
+        self, value: str, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, float]:
+        metric, _, bound = value.rpartition("=")
+        try:
+            return metric or self.fail(f"{value!r} is not of the form top1=0.71", param, ctx), float(bound)
+        except ValueError:
+            self.fail(f"{value!r} is not of the form top1=0.71", param, ctx)
+
+
+class _Share(click.ParamType[float]):
+    """1% or 0.01 → 0.01."""
+
+    name = "share"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{text!r} is no share, such as 1% or 0.01", param, ctx)
+        return share
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.option(
+    "--against",
+    type=PATH,
+    required=True,
+    metavar="REFERENCE",
+    help="The float ONNX model that MODEL was made of.",
+)
+@click.option(
+    "--data",
+    type=PATH,
+    required=True,
+    metavar="FILE.npz",
+    help="Samples: one array for each input, samples along its first axis, and 'labels' for top1.",
+)
+@click.option(
+    "--board",
+    help="Board that computes our integers: virtual[:cpu], local, host:port, tracker-host:port/key.  "
+    "[default: this machine, through the same phases]",
+)
+@click.option("--target", help="Profile to compile for, with --board.  [default: the board's, or arm]")
+@click.option(
+    "--metric",
+    metavar="top1|cosine|MODULE:FUNCTION",
+    help="Metric of the outputs; a function takes them by name, samples in front, and the data's arrays.  "
+    "[default: top1, if there are labels]",
+)
+@click.option("--min-sqnr", type=float, metavar="DB", help="Fail if an output has less SQNR in our integers.")
+@click.option(
+    "--min",
+    "least",
+    type=_Bound(),
+    metavar="METRIC=VALUE",
+    help="Fail if our integers have less, such as top1=0.71.",
+)
+@click.option(
+    "--max-drop", type=_Share(), metavar="SHARE", help="Fail if the metric drops by more, such as 1% or 0.01."
+)
+@click.option(
+    "--shape", "shapes", type=Shape(), multiple=True, metavar="NAME=1,64", help="Shape of a dynamic input."
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Write the report, too, by the file's ending: .html, .json or .csv. May be given several times.",
+)
+@click.option("--all", "whole", is_flag=True, help="List all layers in execution order, not the ten worst.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def accuracy(
+    model: Path,
+    against: Path,
+    data: Path,
+    board: str | None,
+    target: str | None,
+    metric: str | None,
+    min_sqnr: float | None,
+    least: tuple[str, float] | None,
+    max_drop: float | None,
+    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
+    outputs: tuple[Path, ...],
+    whole: bool,
+    as_json: bool,
+) -> None:
+    """Tell where MODEL, quantised in QDQ form, loses accuracy against the float model that it was made of.
+
+    For each layer, in the float model's names: its own error, fed with exact values, and that of the whole chain, in
+    float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
+    that misses the bound exits with 1.
+    """
+    check_outputs(outputs, WRITTEN, [model, against, data])
+    if least is not None and metric not in (None, least[0]):
+        raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
+    metric = metric or (least[0] if least else None)
+    load_tvm()
+    # Not above: they load TVM, for which --help need not wait.
+    from arm_ext.api.accuracy import STEPS
+    from arm_ext.api.accuracy import accuracy as measure
+    from arm_ext.report.accuracy.gate import Gate
+    from arm_ext.report.accuracy.views import blame, text
+
+    with progress("comparing", STEPS) as step:
+        report = measure(
+            model,
+            against,
+            data,
+            board=board,
+            target=target,
+            metric=metric,
+            shapes=given_shapes(shapes),
+            progress=step,
+        )
+    for output in outputs:
+        write_file(output, _content(report, output.suffix).encode(), "--output")
+    click.echo(report.model_dump_json(indent=2) if as_json else text(report, whole=whole))
+    if found := Gate(min_sqnr, least, max_drop).missed(report):
+        raise ModelError("\n".join(["; ".join(found), *blame(report)]))
+
+
+def _content(report: "AccuracyReport", suffix: str) -> str:
+    from arm_ext.report.accuracy.views import comma_separated, html
+
+    if suffix == ".html":
+        return html(report)
+    return comma_separated(report) if suffix == ".csv" else report.model_dump_json(indent=2) + "\n"

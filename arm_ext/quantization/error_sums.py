@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of the error of one tensor, added up over samples."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+_WORST_DB, _BEST_DB = -100.0, 200.0
+_DIGITS = 4
+
+
+@dataclass
+class ErrorSums:
+    """Of a tensor and its reference.
+
+    Attributes:
+        count: Elements.
+        signal: Sum of squares of the reference, where it is finite.
+        power: The same of the tensor.
+        noise: Sum of squares of the differences.
+        product: Sum of the products of both.
+        shift: Sum of the differences.
+        distance: Sum of their absolute values.
+        gap: The greatest of these.
+        least: The reference's least value.
+        greatest: And the greatest.
+    """
+
+    count: int = 0
+    signal: float = 0.0
+    power: float = 0.0
+    noise: float = 0.0
+    product: float = 0.0
+    shift: float = 0.0
+    distance: float = 0.0
+    gap: float = 0.0
+    least: float = math.inf
+    greatest: float = -math.inf
+
+    def add(self, value: Array, reference: Array) -> None:
+        """Add one sample."""
+        wide, exact = value.astype(np.float64), reference.astype(np.float64)
+        same = (wide == exact) | (np.isnan(wide) & np.isnan(exact))
+        with np.errstate(invalid="ignore"):
+            signed = np.where(
+                same, 0.0, np.nan_to_num(wide - exact, nan=np.inf, posinf=np.inf, neginf=-np.inf)
+            )
+        difference = np.abs(signed)
+        both = np.isfinite(exact) & np.isfinite(wide)
+        finite = exact[np.isfinite(exact)]
+        self.count += exact.size
+        self.signal += float(np.sum(finite**2))
+        self.power += float(np.sum(wide[both] ** 2))
+        self.noise += float(np.sum(difference**2))
+        self.product += float(np.sum(wide[both] * exact[both]))
+        self.shift += float(np.sum(signed[both]))
+        self.distance += float(np.sum(difference))
+        self.gap = max(self.gap, float(np.max(difference, initial=0.0)))
+        self.least = min(self.least, float(np.min(finite, initial=math.inf)))
+        self.greatest = max(self.greatest, float(np.max(finite, initial=-math.inf)))
+
+    @property
+    def sqnr_db(self) -> float:
+        """Signal-to-quantisation-noise ratio, within -100 and 200."""
+        if self.noise == 0.0:
+            return _BEST_DB
+        if self.signal == 0.0 or math.isinf(self.noise):
+            return _WORST_DB
+        return min(max(10 * math.log10(self.signal / self.noise), _WORST_DB), _BEST_DB)
+
+    @property
+    def relative(self) -> float:
+        """The greatest difference over the reference's largest value."""
+        largest = max(abs(self.least), abs(self.greatest)) if self.least <= self.greatest else 0.0
+        relative = self.gap / largest if largest else self.gap
+        return float(f"{min(relative, np.finfo(np.float32).max):.{_DIGITS}g}")
+
+    @property
+    def cosine(self) -> float:
+        """Cosine of the angle between both; 1 where both are zeros."""
+        if self.signal == 0.0 or self.power == 0.0:
+            return 1.0 if self.signal == self.power else 0.0
+        return self.product / math.sqrt(self.signal * self.power)
+
+    @property
+    def gain(self) -> float:
+        """How many times the reference the value is, by least squares."""
+        return self.product / self.signal if self.signal else 1.0
+
+    @property
+    def mean(self) -> float:
+        """The mean of the absolute differences."""
+        return self.distance / self.count if self.count else 0.0
+
+    @property
+    def mean_shift(self) -> float:
+        """The mean of the differences, with their signs."""
+        return self.shift / self.count if self.count else 0.0
+
+
+def error_of(value: Array, reference: Array) -> ErrorSums:
+    """Return the sums of a single pair."""
+    sums = ErrorSums()
+    sums.add(value, reference)
+    return sums

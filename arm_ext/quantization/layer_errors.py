@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors of one layer over samples, and what explains its own error in words."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.quantization.error_sums import ErrorSums, error_of
+from arm_ext.quantization.layers import Constant, Layer, Quantizer
+from arm_ext.report.accuracy.record import LOW_DB, Errors, LayerAccuracy
+
+Array = npt.NDArray[Any]
+
+# Ranges of samples leave out a little on purpose: of percentile 0.001 %, of entropy more.
+_SATURATED = 0.01
+# Rounding errors are spread evenly around 0, within half a step.
+_SHIFT_STEPS = 0.3
+# A ReLU's values in signed symmetric int8 use a half, a range of twice the need another half.
+_LEVELS_USED = 1 / 8
+# Of values that are not zero, to become zero; and the own error from which that is told.
+_VANISHED, _VANISHED_DB = 0.3, 30.0
+# Of a channel's weights: 8 bits give 35 dB and more, 4 bits 15.
+_WEIGHTS_DB = {8: 20.0, 4: 8.0}
+_GAIN = 0.05
+_BIAS_STEPS = 0.5
+_WEIGHT_SHIFT_STEPS = 0.4
+# Above it, most of the range is for a few values. Of a normal distribution's million values it is 5.
+_PEAK = 20.0
+
+
+@dataclass(frozen=True)
+class Values:
+    """One sample of a layer.
+
+    Attributes:
+        exact: The source's values.
+        own: Of the layer alone, fed with the source's.
+        fake: Of the quantised model in float.
+        ours: Of our integers.
+        integers: These before they are dequantised.
+        others: The same of onnxruntime, told to compute in integers.
+    """
+
+    exact: Array
+    own: Array
+    fake: Array
+    ours: Array
+    integers: Array | None = None
+    others: Array | None = None
+
+
+@dataclass
+class LayerErrors:
+    """Sums of a layer over samples."""
+
+    layer: Layer
+    own: ErrorSums = field(default_factory=ErrorSums)
+    fake: ErrorSums = field(default_factory=ErrorSums)
+    ours: ErrorSums = field(default_factory=ErrorSums)
+    rounding: ErrorSums = field(default_factory=ErrorSums)
+    saturated: int = 0
+    zeros: int = 0
+    source_zeros: int = 0
+    vanished: int = 0
+    differing: int | None = None
+
+    def add(self, values: Values) -> None:
+        """Add one sample."""
+        exact = values.exact
+        self.own.add(exact if self.layer.moved else values.own, exact)
+        for sums, value in ((self.fake, values.fake), (self.ours, values.ours)):
+            sums.add(value, exact)
+        self.rounding.add(values.ours, values.fake)
+        self.zeros += int(np.count_nonzero(values.ours == 0))
+        self.source_zeros += int(np.count_nonzero(exact == 0))
+        self.vanished += int(np.count_nonzero((values.own == 0) & (exact != 0)))
+        if (quantizer := self._quantizer) is not None:
+            least, greatest = quantizer.limits
+            half = self._step / 2
+            self.saturated += int(np.count_nonzero((exact < least - half) | (exact > greatest + half)))
+        if values.integers is not None and values.others is not None:
+            different = int(np.count_nonzero(values.integers != values.others))
+            self.differing = (self.differing or 0) + different
+
+    def record(self) -> LayerAccuracy:
+        """Return the figures, with causes."""
+        layer, quantizer = self.layer, self._quantizer
+        count = max(self.own.count, 1)
+        return LayerAccuracy(
+            name=layer.name,
+            operator=layer.operator,
+            reader=layer.reader,
+            nodes=layer.nodes,
+            tensor=layer.source,
+            type="float32" if quantizer is None else quantizer.zero_point.dtype.name,
+            scale=None if quantizer is None else self._step,
+            zero_point=None if quantizer is None else int(quantizer.zero_point.flat[0]),
+            elements=self.own.count,
+            own=errors(self.own),
+            fake=errors(self.fake),
+            integers=errors(self.ours),
+            rounding=errors(self.rounding),
+            differing=self.differing,
+            saturated=self.saturated / count,
+            zeros=self.zeros / count,
+            source_zeros=self.source_zeros / count,
+            causes=tuple(self._causes()),
+        )
+
+    @property
+    def _quantizer(self) -> Quantizer | None:
+        return self.layer.quantizer or self.layer.dequantizer
+
+    @property
+    def _step(self) -> float:
+        return 0.0 if self._quantizer is None else float(self._quantizer.scale.flat[0])
+
+    def _causes(self) -> Iterator[str]:
+        certain = list(self._mismatch())
+        for constant in self.layer.constants:
+            certain += _bias(constant, self._step) if constant.role == "bias" else _weights(constant)
+        yield from certain
+        if self._quantizer is None or not self.own.count or self.layer.moved:
+            return
+        yield from self._range(self._quantizer)
+        if not certain:
+            yield from self._symptoms()
+
+    def _mismatch(self) -> Iterator[str]:
+        into, outof = self.layer.quantizer, self.layer.dequantizer
+        if into is None or outof is None:
+            return
+        for what, one, other in (
+            ("scale", into.scale, outof.scale),
+            ("zero point", into.zero_point, outof.zero_point),
+        ):
+            if one.size == other.size == 1 and one.flat[0] != other.flat[0]:
+                yield (
+                    f"it is quantised with the {what} {one.flat[0]:.6g} and dequantised with {other.flat[0]:.6g}"
+                )
+
+    def _range(self, quantizer: Quantizer) -> Iterator[str]:
+        count, step = self.own.count, self._step
+        share = self.saturated / count
+        if share > _SATURATED:
+            limits = "{:.4g} to {:.4g}".format(*quantizer.limits)
+            yield (
+                f"{percent(share)} of its values saturate: the scale is too small for {self.own.least:.4g} to "
+                f"{self.own.greatest:.4g}, or the zero point is wrong; it holds {limits}"
+            )
+        span = self.own.greatest - self.own.least
+        used = round(span / step) + 1 if step else 0
+        if span > 0 and used < _LEVELS_USED * quantizer.levels:
+            yield (
+                f"its values use {used} of {quantizer.levels} levels: the scale is {quantizer.levels / used:.0f} "
+                "times too large"
+            )
+
+    def _symptoms(self) -> Iterator[str]:
+        """What follows from causes, too, and says less."""
+        count, step = self.own.count, self._step
+        shift = self.own.mean_shift / step if step else 0.0
+        if abs(shift) > _SHIFT_STEPS and self.saturated <= _SATURATED * count:
+            yield f"its values are shifted by {shift:+.2f} steps in the mean: a zero point or a bias is off"
+        lost = self.vanished / max(count - self.source_zeros, 1)
+        if lost > _VANISHED and self.own.sqnr_db < _VANISHED_DB:
+            yield f"{percent(lost)} of its values that are not zero become zero: the scale is too coarse for them"
+        largest = max(abs(self.own.least), abs(self.own.greatest))
+        peak = largest / (self.own.signal / count) ** 0.5 if self.own.signal else 0.0
+        if peak > _PEAK and self.own.sqnr_db < LOW_DB:
+            yield f"its largest value is {peak:.0f} times its root mean square: few values take most of the range"
+
+
+def _weights(constant: Constant) -> Iterator[str]:
+    quantizer, source = constant.quantizer, constant.source
+    bits = np.iinfo(quantizer.zero_point.dtype).bits
+    if (factor := error_of(constant.value, source).gain) and abs(factor - 1) > _GAIN:
+        yield f"its weights come out {factor:.3g} times the source's: their scale is wrong"
+        return
+    step = float(np.mean(quantizer.scale))
+    shift = float(np.mean((constant.value - source).astype(np.float64))) / step if step else 0.0
+    if abs(shift) > _WEIGHT_SHIFT_STEPS:
+        yield f"its weights are shifted by {shift:+.2f} steps in the mean: their zero point is off"
+        return
+    # Channels are along the quantiser's axis; with one scale, along the first axis, as in a convolution.
+    axis = quantizer.axis if quantizer.scale.size > 1 else 0 if source.ndim > 2 else source.ndim - 1
+    channels = range(source.shape[axis]) if source.ndim else ()
+    pairs = [(constant.value.take(i, axis), source.take(i, axis)) for i in channels]
+    found = [(error_of(*pair).sqnr_db, i) for i, pair in enumerate(pairs) if np.any(pair[1])]
+    worst, channel = min(found, default=(np.inf, 0))
+    if worst >= _WEIGHTS_DB.get(bits, 20.0):
+        return
+    largest = [float(np.max(np.abs(pair[1]))) for pair in pairs]
+    where = f"channel {channel} of its weights keeps {worst:.1f} dB"
+    if quantizer.scale.size == 1 and largest[channel] < max(largest) / 8:
+        huge = int(np.argmax(largest))
+        yield (
+            f"{where}: one scale for all {len(pairs)} channels, and channel {huge} is "
+            f"{largest[huge] / max(largest[channel], 1e-30):.0f} times as large; quantise them per channel"
+        )
+    else:
+        yield f"{where}: their scale does not fit them"
+
+
+def _bias(constant: Constant, step: float) -> Iterator[str]:
+    difference = np.abs(constant.value.astype(np.float64) - constant.source)
+    if step and difference.size and float(np.max(difference)) > _BIAS_STEPS * step:
+        at = int(np.argmax(difference))
+        yield (
+            f"its bias of channel {at} is {constant.value.flat[at]:.4g}, the source's {constant.source.flat[at]:.4g}: "
+            f"off by {difference.flat[at] / step:.1f} steps of the output"
+        )
+
+
+def errors(sums: ErrorSums) -> Errors:
+    """Return the figures of a report."""
+    most = float(np.finfo(np.float32).max)
+    return Errors(
+        sqnr_db=round(sums.sqnr_db, 2),
+        cosine=round(sums.cosine, 8),
+        max_error=_short(min(sums.gap, most)),
+        mean_error=_short(min(sums.mean, most)),
+        mean_shift=_short(sums.mean_shift),
+    )
+
+
+def percent(share: float) -> str:
+    """Return a share in two digits."""
+    return f"{100 * share:.2g} %" if share < 0.995 else "100 %"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of a QDQ model, matched with the tensors of the float model that it was made of.
+
+    source      x ─ Conv ─ Relu ─ y
+    quantised   x ─ Q ─ DQ ─ Conv ─ Q ─ DQ ─ y'        a layer: y' stands for y, and Conv and Relu are its nodes
+
+A value and what QuantizeLinear and DequantizeLinear make of it are one value. It is matched by the name of any of its
+tensors, else by the name of the node that computes it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import NodeProto, numpy_helper
+
+from arm_ext.frontends.onnx.values import values_read
+
+Array = npt.NDArray[Any]
+
+QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+
+# What a layer is named after, where it has one of them.
+_ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+# What a quantiser takes into the operator before it; the weights of such a layer are those of the source.
+_ACTIVATIONS = ("Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh")
+# They pass values on; with equal parameters on both sides, all integers too.
+# fmt: off
+_MOVES = frozenset({
+    "DepthToSpace", "Flatten", "Identity", "MaxPool", "Reshape", "Slice", "SpaceToDepth", "Squeeze", "Transpose",
+    "Unsqueeze",
+})
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """Parameters of a QuantizeLinear or DequantizeLinear with constant ones; `axis` where there are several scales."""
+
+    scale: Array
+    zero_point: Array
+    axis: int = 1
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that a tensor with one scale can hold."""
+        info = np.iinfo(self.zero_point.dtype)
+        step, zero = float(self.scale.flat[0]), int(self.zero_point.flat[0])
+        return (info.min - zero) * step, (info.max - zero) * step
+
+    @property
+    def levels(self) -> int:
+        """How many values an element can have."""
+        return 1 << np.iinfo(self.zero_point.dtype).bits
+
+    def equals(self, other: "Quantizer | None") -> bool:
+        """Whether both have one scale and one zero point, the same."""
+        return (
+            other is not None
+            and self.scale.size == other.scale.size == 1
+            and self.scale.flat[0] == other.scale.flat[0]
+            and self.zero_point.flat[0] == other.zero_point.flat[0]
+        )
+
+    def dequantize(self, integers: Array) -> Array:
+        """Return floats as DequantizeLinear computes them."""
+        shape = [-1 if axis == self.axis % max(integers.ndim, 1) else 1 for axis in range(integers.ndim)]
+        scale, zero = (
+            v.reshape(shape) if v.size > 1 else v.reshape(()) for v in (self.scale, self.zero_point)
+        )
+        return np.asarray((integers.astype(np.int32) - zero.astype(np.int32)).astype(np.float32) * scale)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A quantised weight or bias beside the source's."""
+
+    role: str
+    value: Array
+    source: Array
+    quantizer: Quantizer
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A tensor of a QDQ model that stands for one of the source's.
+
+    Attributes:
+        name: Of the source node that it is named after, or of the model's input.
+        operator: Of that node; "input" of an input.
+        reader: The node that reads it, where the value is quantised several times, each for others.
+        nodes: Source nodes that compute it from the layers before.
+        source: Tensor of the source.
+        root: Tensor of the QDQ model before it is quantised.
+        value: Tensor of the QDQ model in float, as what follows reads it.
+        integers: Tensor of the QDQ model that `value` is dequantised from, or None if the layer is in float.
+        quantizer: Parameters of what quantises it; None in float, or where it comes quantised.
+        dequantizer: Parameters of what gives `value`.
+        constants: Weights and biases that were quantised.
+        moved: Whether the integers are those of the layer before, in another order or fewer.
+    """
+
+    name: str
+    operator: str
+    reader: str
+    nodes: tuple[str, ...]
+    source: str
+    root: str
+    value: str
+    integers: str | None = None
+    quantizer: Quantizer | None = None
+    dequantizer: Quantizer | None = None
+    constants: tuple[Constant, ...] = ()
+    moved: bool = False
+
+
+@dataclass
+class Graph:
+    """Where the values of an ONNX graph come from and where they go.
+
+    Attributes:
+        proto: The model, its nodes in topological order and with names.
+        producers: Tensor → the node that computes it.
+        readers: Tensor → the nodes that read it.
+        constants: Tensor → its value, of initialisers and Constant nodes.
+        fixed: Tensors that are the same in every run.
+    """
+
+    proto: onnx.ModelProto
+    producers: dict[str, NodeProto] = field(default_factory=dict)
+    readers: dict[str, list[NodeProto]] = field(default_factory=lambda: defaultdict(list))
+    constants: dict[str, Array] = field(default_factory=dict)
+    fixed: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        graph = self.proto.graph
+        self.constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+        self.fixed = set(self.constants)
+        for node in graph.node:
+            read = list(dict.fromkeys(values_read(node)))
+            self.producers.update((name, node) for name in node.output if name)
+            for name in read:
+                self.readers[name].append(node)
+            if node.op_type == "Constant":
+                found = [a.t for a in node.attribute if a.name == "value"]
+                self.constants.update((node.output[0], numpy_helper.to_array(t)) for t in found)
+            if self.fixed.issuperset(read):
+                self.fixed.update(node.output)
+
+    @property
+    def inputs(self) -> list[str]:
+        """Inputs that a caller passes."""
+        return [value.name for value in self.proto.graph.input if value.name not in self.constants]
+
+    @property
+    def tensors(self) -> set[str]:
+        """All that depends on the inputs."""
+        return {*self.inputs, *self.producers} - self.fixed
+
+    def quantizer(self, node: NodeProto) -> Quantizer | None:
+        """Return the parameters of a QuantizeLinear or DequantizeLinear, None if they are no constants."""
+        scale = self.constants.get(node.input[1])
+        if scale is None:
+            return None
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        if len(node.input) < 3 or not node.input[2]:
+            return Quantizer(scale, np.zeros(scale.shape, np.uint8), axis)
+        zero = self.constants.get(node.input[2])
+        return None if zero is None else Quantizer(scale, zero, axis)
+
+    def between(self, tensor: str, known: set[str]) -> list[NodeProto]:
+        """Return the nodes that compute a tensor from known ones, constants left out, in the graph's order."""
+        found: set[str] = set()
+        todo = [tensor]
+        while todo:
+            node = self.producers.get(todo.pop())
+            if node is None or node.name in found or self.fixed.issuperset(node.output):
+                continue
+            found.add(node.name)
+            todo += [name for name in values_read(node) if name not in known]
+        return [node for node in self.proto.graph.node if node.name in found]
+
+
+class Matching:
+    """The layers of a QDQ model in the names of its source.
+
+    Attributes:
+        source: Graph of the float model.
+        quantized: Graph of the QDQ model.
+        layers: In execution order.
+        roots: Tensor of the QDQ model → the tensor before it was quantised, of all that are quantised or dequantised.
+        meaning: Root → tensor of the source.
+    """
+
+    def __init__(self, source: onnx.ModelProto, quantized: onnx.ModelProto) -> None:
+        """Match two models, whose nodes have names."""
+        self.source, self.quantized = Graph(source), Graph(quantized)
+        self.roots: dict[str, str] = {name: name for name in self.quantized.inputs}
+        for node in quantized.graph.node:
+            passes = node.op_type in (QUANTIZE, DEQUANTIZE)
+            for name in node.output:
+                self.roots[name] = self.roots.get(node.input[0], name) if passes else name
+        members: dict[str, list[str]] = defaultdict(list)
+        for name, root in self.roots.items():
+            if name not in self.quantized.fixed:
+                members[root].append(name)
+        known = self.source.tensors
+        self.meaning = {
+            root: found for root, names in members.items() if (found := self._matched(root, names, known))
+        }
+        self.layers = [
+            layer
+            for root, names in members.items()
+            if root in self.meaning
+            for layer in self._layers(root, names)
+        ]
+
+    def without(self, tensors: Iterable[str]) -> None:
+        """Leave out what stands for these tensors of the source."""
+        left = set(tensors)
+        self.meaning = {root: tensor for root, tensor in self.meaning.items() if tensor not in left}
+        self.layers = [layer for layer in self.layers if layer.source not in left]
+
+    def uncovered(self) -> list[str]:
+        """Return the nodes of the source that are of no layer."""
+        covered = {name for layer in self.layers for name in layer.nodes}
+        nodes = self.source.proto.graph.node
+        return [n.name for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
+
+    def _matched(self, root: str, names: list[str], known: set[str]) -> str | None:
+        by_name = next((name for name in names if name in known), None)
+        node = self.quantized.producers.get(root)
+        if by_name is not None or node is None:
+            return by_name
+        twin = next((n for n in self.source.proto.graph.node if n.name == node.name), None)
+        if twin is None or twin.op_type != node.op_type or len(twin.output) != 1:
+            return None
+        return self._with_activation(twin.output[0])
+
+    def _with_activation(self, tensor: str) -> str:
+        """The output of an activation that alone reads a tensor and that the quantiser took into it, or the tensor."""
+        readers = self.source.readers.get(tensor, [])
+        absorbed = (
+            len(readers) == 1
+            and readers[0].op_type in _ACTIVATIONS
+            and not any(node.name == readers[0].name for node in self.quantized.proto.graph.node)
+        )
+        return readers[0].output[0] if absorbed else tensor
+
+    def _layers(self, root: str, names: list[str]) -> Iterator[Layer]:
+        found = [
+            node
+            for name in names
+            if (node := self.quantized.producers.get(name)) is not None and node.op_type == DEQUANTIZE
+        ]
+        tensor = self.meaning[root]
+        nodes = self.source.between(tensor, set(self.meaning.values()) - {tensor})
+        anchor = _anchor(nodes)
+        name, operator = (anchor.name, anchor.op_type) if anchor is not None else (tensor, "input")
+        inner, constants = tuple(node.name for node in nodes), self._constants(root, anchor, nodes)
+        if not found and root in self.quantized.producers:
+            yield Layer(name, operator, "", inner, tensor, root, root, constants=constants)
+        seen: set[tuple[object, ...]] = set()
+        for node in found:
+            integers, value = node.input[0], node.output[0]
+            before = self.quantized.producers.get(integers)
+            into = (
+                self.quantized.quantizer(before)
+                if before is not None and before.op_type == QUANTIZE
+                else None
+            )
+            outof = self.quantized.quantizer(node)
+            key = integers, *(() if outof is None else (outof.scale.tobytes(), outof.zero_point.tobytes()))
+            if key in seen or outof is None or outof.scale.size > 1:
+                continue
+            reader = next((n.name for n in self.quantized.readers.get(value, [])), "") if seen else ""
+            seen.add(key)
+            moved = self._moved(root, into)
+            yield Layer(
+                name, operator, reader, inner, tensor, root, value, integers, into, outof, constants, moved
+            )
+
+    def _moved(self, root: str, into: Quantizer | None) -> bool:
+        node = self.quantized.producers.get(root)
+        before = None if node is None else self.quantized.producers.get(node.input[0])
+        if node is None or before is None or node.op_type not in _MOVES or before.op_type != DEQUANTIZE:
+            return False
+        return into is not None and into.equals(self.quantized.quantizer(before))
+
+    def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
+        """Quantised constants beside the source's, where the layer is the anchor with an activation at most."""
+        if anchor is None or any(n is not anchor and n.op_type not in _ACTIVATIONS for n in nodes):
+            return ()
+        twins = self.quantized.between(root, {name for name, of in self.roots.items() if of != root})
+        twin = next((n for n in twins if n.op_type == anchor.op_type), None)
+        if twin is None or len(twin.input) != len(anchor.input):
+            return ()
+        pairs = zip(twin.input, anchor.input, ("weights", "weights", "bias"), strict=False)
+        found = (self._constant(*pair) for pair in pairs)
+        return tuple(constant for constant in found if constant is not None)
+
+    def _constant(self, quantized: str, source: str, role: str) -> Constant | None:
+        node, original = self.quantized.producers.get(quantized), self.source.constants.get(source)
+        if node is None or node.op_type != DEQUANTIZE or original is None:
+            return None
+        integers, quantizer = self.quantized.constants.get(node.input[0]), self.quantized.quantizer(node)
+        if integers is None or quantizer is None or integers.shape != original.shape:
+            return None
+        return Constant(role, quantizer.dequantize(integers), original, quantizer)
+
+
+def _anchor(nodes: list[NodeProto]) -> NodeProto | None:
+    """The node that a layer is named after: its product, else what is no activation, else its last."""
+    for kind in (_ANCHORS, {node.op_type for node in nodes} - set(_ACTIVATIONS)):
+        if found := [node for node in nodes if node.op_type in kind]:
+            return found[-1]
+    return nodes[-1] if nodes else None
+
+
+def with_outputs(model: onnx.ModelProto, tensors: Iterable[str]) -> onnx.ModelProto:
+    """Return a copy of a model that gives more tensors, behind its own outputs."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    own = {value.name for value in copy.graph.output}
+    new = (name for name in dict.fromkeys(tensors) if name not in own)
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in new)  # runtimes infer the types
+    return copy
+
+
+def with_exact_inputs(matching: Matching) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """Return the QDQ model with each layer fed by the source's values, and input → tensor of the source.
+
+    What reads a layer reads a new input in its place; only QuantizeLinear of the value itself still reads it.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(matching.quantized.proto)
+    given = set(matching.quantized.inputs)
+    exact: dict[str, str] = {}
+    floats = {layer.root for layer in matching.layers} | {layer.value for layer in matching.layers}
+    for node in copy.graph.node:
+        for position, name in enumerate(node.input):
+            root = matching.roots.get(name, "")
+            if root not in matching.meaning or (name == root and node.op_type == QUANTIZE):
+                continue
+            dequantized = matching.quantized.producers.get(name)
+            if name not in floats and (dequantized is None or dequantized.op_type != DEQUANTIZE):
+                continue  # integers
+            new = root if root in given else f"{root}/exact"
+            node.input[position] = new
+            if root not in given:
+                exact[new] = matching.meaning[root]
+    copy.graph.input.extend(
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in exact
+    )
+    copy.graph.output.clear()
+    return with_outputs(copy, (layer.value for layer in matching.layers)), exact

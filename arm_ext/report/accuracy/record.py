@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`AccuracyReport`: where a quantised model loses accuracy, by the source model's nodes."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from arm_ext.package.manifest import json_schema
+
+LOW_DB = 20.0
+"""A layer whose own error is above a tenth of its values (by amplitude) is to blame, whatever the cause."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Errors(_Record):
+    """How far values are from a reference, over all samples."""
+
+    sqnr_db: float = Field(
+        description="Signal-to-quantisation-noise ratio, 10 log10(sum of reference^2 / sum of difference^2), within "
+        "-100 and 200."
+    )
+    cosine: float = Field(description="Cosine of the angle between both.")
+    max_error: float = Field(description="The greatest absolute difference.")
+    mean_error: float = Field(description="The mean of the absolute differences.")
+    mean_shift: float = Field(description="The mean of the differences with their signs.")
+
+
+class LayerAccuracy(_Record):
+    """A tensor of the quantised model that stands for one of the source's."""
+
+    name: str = Field(description="The source node that it is named after, or the model's input.")
+    operator: str = Field(description='Of that node; "input" of an input.')
+    reader: str = Field(
+        description="The node that reads it, where the value is quantised several times, each for others; else empty."
+    )
+    nodes: tuple[str, ...] = Field(description="Source nodes that compute it from the layers before.")
+    tensor: str = Field(description="Tensor of the source that it stands for.")
+    type: str = Field(description="Element type in the quantised model.")
+    scale: float | None = Field(description="Of its integers; none in float.")
+    zero_point: int | None = Field(description="Of its integers; none in float.")
+    elements: int = Field(description="Of all samples.")
+    own: Errors = Field(
+        description="Its own error: the layer alone, quantised, is fed with the source's values and compared with them."
+    )
+    fake: Errors = Field(
+        description="The quantised model in float (QDQ) against the source: own and propagated."
+    )
+    integers: Errors = Field(description="Our integers against the source: all links of the chain.")
+    rounding: Errors = Field(
+        description="Our integers against the quantised model in float: the last link alone."
+    )
+    differing: int | None = Field(
+        description="Our integers that differ from onnxruntime's, told to compute in integers; none where it cannot, "
+        "and in float."
+    )
+    saturated: float = Field(description="Share of the source's values beyond what the integers can hold.")
+    zeros: float = Field(description="Share of our values that are zero.")
+    source_zeros: float = Field(description="Share of the source's values that are zero.")
+    causes: tuple[str, ...] = Field(description="What explains its own error, in words.")
+
+    @property
+    def title(self) -> str:
+        """The name, with the reader where it is one of several."""
+        return f"{self.name} as {self.reader} reads it" if self.reader else self.name
+
+    @property
+    def is_to_blame(self) -> bool:
+        """Whether there is a cause, or its own error is large."""
+        return bool(self.causes) or self.own.sqnr_db < LOW_DB
+
+    def because(self) -> str:
+        """Return the causes, or what can be said without one."""
+        return (
+            "; ".join(self.causes)
+            or f"its own error is large ({self.own.sqnr_db:.1f} dB), of no single cause"
+        )
+
+
+class OutputAccuracy(_Record):
+    """An output of the model against the source's."""
+
+    name: str
+    fake: Errors = Field(description="The quantised model in float.")
+    integers: Errors = Field(description="Our integers.")
+
+
+class MetricValue(_Record):
+    """A metric of each link of the chain, on the same samples."""
+
+    name: str = Field(description='"top1", "cosine", or module:function.')
+    source: float
+    fake: float
+    integers: float
+
+    @property
+    def drop(self) -> float:
+        """How much is lost from the source to our integers."""
+        return self.source - self.integers
+
+
+class AccuracyReport(_Record):
+    """The chain from a float model to our integers, on the same samples."""
+
+    schema_version: Literal[1] = 1
+    model: str = Field(description="Name of the quantised model.")
+    reference: str = Field(description="Name of the float model.")
+    board: str = Field(description="Where our integers were computed.")
+    samples: int = Field(description="That were compared.")
+    given: int = Field(
+        description="Samples in the data; more than were compared where the run was interrupted."
+    )
+    layers: tuple[LayerAccuracy, ...] = Field(description="In execution order.")
+    outputs: tuple[OutputAccuracy, ...]
+    metric: MetricValue | None
+    uncovered: tuple[str, ...] = Field(
+        description="Source nodes that no tensor of the quantised model stands for."
+    )
+    runtime: str = Field(description="What computed the source and the quantised model in float.")
+
+    def worst(self) -> list[LayerAccuracy]:
+        """Return the layers with the ones to blame first, then by their own error, largest first."""
+        return sorted(self.layers, key=lambda layer: (not layer.is_to_blame, layer.own.sqnr_db))
+
+    def to_blame(self) -> list[LayerAccuracy]:
+        """Return the layers to blame, largest own error first."""
+        return [layer for layer in self.worst() if layer.is_to_blame]
+
+
+def accuracy_schema() -> dict[str, object]:
+    """Return the JSON schema of an accuracy report, which ships as schemas/accuracy.schema.json."""
+    return json_schema(AccuracyReport)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An accuracy report as text, as CSV, and as one page in HTML."""
+
+import textwrap
+from collections.abc import Iterator
+from html import escape
+
+from arm_ext.common.text import clipped, columns, counted
+from arm_ext.common.text import comma_separated as lines_of
+from arm_ext.report.accuracy.record import AccuracyReport, Errors, LayerAccuracy
+
+_TOP = 10
+_NAME, _WIDTH = 40, 110
+_BAR_DB = 60.0
+"""Of a bar as wide as its cell."""
+
+_NOTE = (
+    "SQNR in dB against the float model; 40 and more is good. Own: the layer alone, fed with the float model's values. "
+    "QDQ: the quantised model in float, with what the layers before it lost. Integers: what the package computes."
+)
+
+
+def text(report: AccuracyReport, *, whole: bool = False) -> str:
+    """Return the outputs, the layers to blame with their causes, and the figures of the worst.
+
+    Args:
+        report: To show.
+        whole: Whether to list all layers, in execution order, instead of the ten worst.
+    """
+    layers = list(report.layers) if whole else report.worst()[:_TOP]
+    title = (
+        "All layers, in execution order:"
+        if whole
+        else f"The {counted(len(layers), 'layer')} with the largest own error, of {len(report.layers)}:"
+    )
+    return "\n".join(
+        [
+            *_head(report),
+            "",
+            *blame(report, most=None if whole else _TOP),
+            "",
+            title,
+            *columns([_HEAD, *map(_row, layers)], "<<>>>>>"),
+            *_uncovered(report, whole=whole),
+            "",
+            *textwrap.wrap(_NOTE, _WIDTH),
+        ]
+    )
+
+
+def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
+    """Return the layers to blame and why, largest own error first, or that none is."""
+    found = report.to_blame()
+    if not found:
+        worst = report.worst()[:1]
+        least = (
+            f"; the largest own error is {worst[0].title}'s, {worst[0].own.sqnr_db:.1f} dB" if worst else ""
+        )
+        return [f"No layer is to blame{least}."]
+    lines = [f"{counted(len(found), 'layer')} to blame:"]
+    for layer in found[:most]:
+        said = f"  {layer.title}: {layer.because()}"
+        lines += textwrap.wrap(said, _WIDTH, subsequent_indent="    ", break_long_words=False)
+    left = len(found) - len(found[:most])
+    return lines + ([f"  and {left} more; --all lists them"] if left else [])
+
+
+def _head(report: AccuracyReport) -> Iterator[str]:
+    where = "this machine" if report.board == "host" else f"board {report.board}"
+    stopped = f" (stopped, of {report.given})" if report.samples < report.given else ""
+    yield (
+        f"{report.model} against {report.reference}, {counted(report.samples, 'sample')}{stopped}; "
+        f"our integers on {where}, the rest by {report.runtime}"
+    )
+    rows = [
+        (
+            f"output {each.name}",
+            f"QDQ in float {each.fake.sqnr_db:.1f} dB",
+            f"our integers {each.integers.sqnr_db:.1f} dB, cosine {each.integers.cosine:.5f}, "
+            f"max error {each.integers.max_error:.4g}",
+        )
+        for each in report.outputs
+    ]
+    if (value := report.metric) is not None:
+        rows.append(
+            (
+                f"{value.name} {value.source:.4g}",
+                f"QDQ in float {value.fake:.4g}",
+                f"our integers {value.integers:.4g}",
+            )
+        )
+    yield from columns(rows)
+
+
+_HEAD = ("layer", "operator", "own", "QDQ", "integers", "saturated", "zeros", "max error")
+
+
+def _row(layer: LayerAccuracy) -> tuple[str, ...]:
+    return (
+        clipped(layer.title, _NAME),
+        layer.operator,
+        *(f"{each.sqnr_db:.1f}" for each in (layer.own, layer.fake, layer.integers)),
+        f"{100 * layer.saturated:.2f} %",
+        f"{100 * layer.zeros:.1f} %",
+        f"{layer.integers.max_error:.3g}",
+    )
+
+
+def _uncovered(report: AccuracyReport, *, whole: bool) -> list[str]:
+    if not report.uncovered:
+        return []
+    names = report.uncovered if whole else report.uncovered[:_TOP]
+    more = "" if len(names) == len(report.uncovered) else f" and {len(report.uncovered) - len(names)} more"
+    said = f"Not compared, for nothing in the quantised model stands for it: {', '.join(names)}{more}"
+    return ["", *textwrap.wrap(said, _WIDTH, break_long_words=False)]
+
+
+def comma_separated(report: AccuracyReport) -> str:
+    """Return one line a layer, in execution order, below a line of column names."""
+    return lines_of([_flat(layer) for layer in report.layers])
+
+
+def _flat(layer: LayerAccuracy) -> dict[str, object]:
+    links = {"own": layer.own, "fake": layer.fake, "integers": layer.integers, "rounding": layer.rounding}
+    row = layer.model_dump(exclude=set(links) | {"nodes", "causes"})
+    row["nodes"] = " ".join(layer.nodes)
+    for link, errors in links.items():
+        row |= {f"{link}_{field}": getattr(errors, field) for field in Errors.model_fields}
+    return row | {"causes": "; ".join(layer.causes)}
+
+
+def html(report: AccuracyReport) -> str:
+    """Return one page, which needs no network: the layers to blame, and a bar a link of the chain for every layer."""
+    title = escape(f"{report.model} against {report.reference}")
+    head = "".join(f"<p>{escape(line)}</p>" for line in _head(report))
+    causes = "".join(
+        f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in report.to_blame()
+    )
+    told = f"<ul>{causes}</ul>" if causes else f"<p>{escape(blame(report)[0])}</p>"
+    cells = "".join(f"<th>{name}</th>" for name in _HEAD)
+    rows = "".join(map(_html_row, report.layers))
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
+        f"<h1>{title}</h1>{head}<h2>To blame</h2>{told}<h2>Layers, in execution order</h2>"
+        f"<table><tr>{cells}</tr>{rows}</table><p>{escape(_NOTE)}</p></html>\n"
+    )
+
+
+_STYLE = (
+    "body{font:14px system-ui,sans-serif;margin:2em;color:#222}table{border-collapse:collapse}"
+    "td,th{padding:2px 8px;text-align:left;border-bottom:1px solid #ddd}tr.blamed{background:#fde8e4}"
+    "td.db{min-width:9em}td.db div{background:#9ec5e8;white-space:nowrap}"
+)
+
+
+def _html_row(layer: LayerAccuracy) -> str:
+    name, operator, *figures = _row(layer)
+    bars = (layer.own, layer.fake, layer.integers)
+    cells = [f"<td>{escape(layer.title)}</td><td>{escape(operator)}</td>"]
+    cells += [_bar(each) for each in bars]
+    cells += [f"<td>{escape(figure)}</td>" for figure in figures[len(bars) :]]
+    return f'<tr{_blamed(layer)} title="{escape(", ".join(layer.nodes) or name)}">{"".join(cells)}</tr>'
+
+
+def _blamed(layer: LayerAccuracy) -> str:
+    return ' class="blamed"' if layer.is_to_blame else ""
+
+
+def _bar(errors: Errors) -> str:
+    width = max(0.0, min(errors.sqnr_db / _BAR_DB, 1.0))
+    return f'<td class="db"><div style="width:{100 * width:.0f}%">{errors.sqnr_db:.1f} dB</div></td>'

@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A quantised network is broken on purpose, each way at a known layer, and the report must name that layer first.
+
+image ─ stem ─ Relu ─┬─ depthwise ─ Relu ─ project ─┐
+                     └──────────────────────────────┴─ add ─ Relu ─ pool ─ flatten ─ classes ─ softmax
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import arm_ext
+from arm_ext import cli
+from arm_ext.api import digits
+from arm_ext.errors import UsageError
+from arm_ext.quantization.layer_errors import LayerErrors, Values
+from arm_ext.quantization.static import quantize
+from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.report.accuracy.views import comma_separated, html, text
+
+COUNT = 24
+CHANNELS = 8
+
+
+def _network(huge: bool = False) -> onnx.ModelProto:
+    rng = np.random.default_rng(5)
+
+    def draw(*shape: int) -> np.ndarray:
+        return (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+
+    depthwise = draw(CHANNELS, 1, 3, 3)
+    if huge:
+        depthwise[2] *= 500
+    held = {
+        "stem/w": draw(CHANNELS, 1, 3, 3),
+        "stem/b": np.linspace(-0.5, 1.5, CHANNELS).astype(np.float32),
+        "depthwise/w": depthwise,
+        "depthwise/b": np.linspace(0.2, 0.6, CHANNELS).astype(np.float32),
+        "project/w": draw(CHANNELS, CHANNELS, 1, 1) * (0.01 if huge else 1),
+        "project/b": draw(CHANNELS),
+        "classes/w": draw(10, CHANNELS),
+        "classes/b": draw(10),
+    }
+    same = {"pads": [1, 1, 1, 1]}
+    nodes = [
+        helper.make_node("Conv", ["image", "stem/w", "stem/b"], ["stem_out"], "stem", **same),
+        helper.make_node("Relu", ["stem_out"], ["active"], "stem_relu"),
+        helper.make_node(
+            "Conv",
+            ["active", "depthwise/w", "depthwise/b"],
+            ["deep"],
+            "depthwise",
+            group=CHANNELS,
+            **same,
+        ),
+        helper.make_node("Relu", ["deep"], ["deep_active"], "depthwise_relu"),
+        helper.make_node("Conv", ["deep_active", "project/w", "project/b"], ["projected"], "project"),
+        helper.make_node("Add", ["active", "projected"], ["sum"], "add"),
+        helper.make_node("Relu", ["sum"], ["sum_active"], "add_relu"),
+        helper.make_node("GlobalAveragePool", ["sum_active"], ["pooled"], "pool"),
+        helper.make_node("Flatten", ["pooled"], ["flat"], "flatten"),
+        helper.make_node("Gemm", ["flat", "classes/w", "classes/b"], ["logits"], "classes", transB=1),
+        helper.make_node("Softmax", ["logits"], ["probabilities"], "softmax"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])],
+        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [1, 10])],
+        [numpy_helper.from_array(value, name) for name, value in held.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _images() -> np.ndarray:
+    return digits.held_out()[0][:COUNT]
+
+
+@cache
+def _pair(huge: bool = False) -> tuple[bytes, bytes]:
+    source = _network(huge)
+    return source.SerializeToString(), quantize(source, {"image": _images()}).SerializeToString()
+
+
+class Broken:
+    """A quantised model whose constants are changed."""
+
+    def __init__(self, huge: bool = False) -> None:
+        self.source, self.model = map(onnx.load_model_from_string, _pair(huge))
+        self._held = {tensor.name: tensor for tensor in self.model.graph.initializer}
+
+    def get(self, name: str) -> np.ndarray:
+        return numpy_helper.to_array(self._held[name])
+
+    def put(self, name: str, value: np.ndarray) -> None:
+        dtype = self.get(name).dtype
+        self._held[name].CopyFrom(numpy_helper.from_array(np.asarray(value).astype(dtype), name))
+
+    def node(self, name: str) -> onnx.NodeProto:
+        return next(node for node in self.model.graph.node if node.name == name)
+
+    def dequantize_otherwise(
+        self, tensor: str, parameter: int, change: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        """Give one DequantizeLinear parameters of its own."""
+        node = next(
+            n
+            for n in self.model.graph.node
+            if n.op_type == "DequantizeLinear" and n.output[0] == f"{tensor}_DequantizeLinear_Output"
+        )
+        value = change(self.get(node.input[parameter]))
+        name = f"{node.input[parameter]}/other"
+        self.model.graph.initializer.append(
+            numpy_helper.from_array(np.asarray(value, self.get(node.input[parameter]).dtype), name)
+        )
+        node.input[parameter] = name
+
+    def report(self, images: np.ndarray | None = None) -> AccuracyReport:
+        return arm_ext.accuracy(self.model, self.source, {"image": _images() if images is None else images})
+
+
+def _scaled(tensor: str, factor: float) -> Callable[[Broken], None]:
+    def change(broken: Broken) -> None:
+        broken.put(f"{tensor}_scale", broken.get(f"{tensor}_scale") * np.float32(factor))
+
+    return change
+
+
+def _per_tensor(broken: Broken) -> None:
+    weights = numpy_helper.to_array(
+        next(tensor for tensor in broken.source.graph.initializer if tensor.name == "depthwise/w")
+    )
+    scale = np.float32(np.abs(weights).max() / 127)
+    broken.put("depthwise/w_quantized", np.round(weights / scale))
+    for name, value in (("scale", scale), ("zero_point", np.int8(0))):
+        broken.put(f"depthwise/w_{name}", np.asarray(value))
+
+
+def _reversed(broken: Broken) -> None:
+    broken.put("depthwise/w_scale", broken.get("depthwise/w_scale")[::-1] * np.float32([3, 1] * 4))
+
+
+def _clipped_bias(broken: Broken) -> None:
+    broken.put("stem/b_quantized", np.clip(broken.get("stem/b_quantized"), -128, 127))
+
+
+def _absorbed(broken: Broken) -> None:
+    """Drop a ReLU as if its quantiser covered it, and give that a range in which it does not."""
+    broken.put("active_zero_point", np.int8(0))
+    broken.put("active_scale", broken.get("active_scale") * np.float32(2))
+
+
+BREAKS: dict[str, tuple[Callable[[Broken], None], str, str]] = {
+    "a layer that saturates": (_scaled("deep_active", 1 / 4), "depthwise", "of its values saturate"),
+    "a scale too large": (_scaled("projected", 24), "project", "of 256 levels"),
+    "a zero point off by one": (
+        lambda b: b.dequantize_otherwise("projected", 2, lambda zero: zero + np.int8(1)),
+        "project",
+        "dequantised with",
+    ),
+    "a residual with mismatched scales": (
+        lambda b: b.dequantize_otherwise("projected", 1, lambda scale: scale * np.float32(1.5)),
+        "project",
+        "quantised with the scale",
+    ),
+    "a zero point in the middle of a ReLU's range": (
+        lambda b: b.put("active_zero_point", np.int8(0)),
+        "stem",
+        "of its values saturate",
+    ),
+    "a truncated bias": (_clipped_bias, "stem", "its bias of channel"),
+    "a wrong weight scale": (_scaled("classes/w", 2), "classes", "come out 2 times"),
+    "weight scales of other channels": (_reversed, "depthwise", "weights"),
+    "a weight zero point off by one": (
+        lambda b: b.put("project/w_zero_point", b.get("project/w_zero_point") + np.int8(1)),
+        "project",
+        "weights are shifted by -0.98 steps",
+    ),
+    "a ReLU that was dropped": (_absorbed, "stem", ""),
+    "softmax in coarse int8": (_scaled("probabilities", 40), "softmax", "levels"),
+}
+
+
+def test_a_sound_model_has_nothing_to_blame() -> None:
+    report = Broken().report()
+    assert [layer.name for layer in report.layers] == [
+        *("image", "stem", "depthwise", "project", "add", "pool", "flatten", "classes", "softmax")
+    ]
+    assert report.layers[4].nodes == ("add", "add_relu")
+    assert report.to_blame() == []
+    assert "No layer is to blame" in text(report)
+    assert report.uncovered == ()
+    assert report.samples == report.given == COUNT
+
+
+def test_our_integers_of_products_equal_those_of_onnxruntime() -> None:
+    report = arm_ext.accuracy(
+        digits.model_path("int8"), digits.model_path("fp32"), {"inputs": digits.held_out()[0][:40]}
+    )
+    assert {layer.operator for layer in report.layers} >= {"Conv", "Gemm"}
+    assert [layer.differing for layer in report.layers] == [0] * len(report.layers)
+    assert all(
+        layer.integers.sqnr_db == pytest.approx(layer.fake.sqnr_db, abs=0.1) for layer in report.layers
+    )
+
+
+def test_own_error_is_told_apart_from_what_layers_before_lost() -> None:
+    broken = Broken()
+    _scaled("deep_active", 1 / 4)(broken)
+    layers = {layer.name: layer for layer in broken.report().layers}
+    assert layers["depthwise"].own.sqnr_db == pytest.approx(layers["depthwise"].fake.sqnr_db, abs=1)
+    # What follows is fed with exact values there, and is as good as in the sound model.
+    sound = {layer.name: layer for layer in Broken().report().layers}
+    assert layers["project"].own.sqnr_db == pytest.approx(sound["project"].own.sqnr_db, abs=0.5)
+    assert layers["project"].fake.sqnr_db < sound["project"].fake.sqnr_db - 6
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_the_layer_that_was_broken_is_named_first(name: str) -> None:
+    change, layer, cause = BREAKS[name]
+    broken = Broken()
+    change(broken)
+    report = broken.report()
+    first = report.worst()[0]
+    assert first.name == layer, [(each.name, each.own.sqnr_db, each.causes) for each in report.worst()]
+    assert first.is_to_blame
+    assert cause in first.because()
+    assert f"  {layer}" in text(report).partition("to blame:")[2].splitlines()[1]
+
+
+def test_one_huge_channel_is_named_with_its_number() -> None:
+    broken = Broken(huge=True)
+    assert broken.report().to_blame() == []
+    _per_tensor(broken)
+    first = broken.report().worst()[0]
+    assert first.name == "depthwise"
+    assert "channel 2 is" in first.because()
+    assert "quantise them per channel" in first.because()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    images, labels = digits.held_out()
+    np.savez("data.npz", inputs=images[:20], labels=labels[:20])
+    return tmp_path
+
+
+def _accuracy(*options: str, data: str = "data.npz") -> int:
+    models = [str(digits.model_path("int8")), "--against", str(digits.model_path("fp32"))]
+    return cli.invoke(["accuracy", *models, "--data", data, *options])
+
+
+def test_the_command_prints_and_writes_one_report(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _accuracy("--json", *("-o", "r.json", "-o", "r.html", "-o", "r.csv")) == 0
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    assert AccuracyReport.model_validate_json(Path("r.json").read_bytes()) == report
+    assert Path("r.csv").read_text() == comma_separated(report)
+    assert Path("r.html").read_text() == html(report)
+    assert all(layer.title in html(report) for layer in report.layers)
+    assert json.loads(Path("r.json").read_text())["schema_version"] == 1
+    assert report.metric is not None
+    assert (report.metric.name, report.metric.source) == ("top1", 0.95)
+
+
+def test_a_bound_that_is_missed_exits_with_1_and_names_layers(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _accuracy("--min-sqnr", "30", "--min", "top1=0.9", "--max-drop", "10%") == 0
+    assert _accuracy("--min-sqnr", "90") == 1
+    told = capsys.readouterr().err
+    assert "output logits has" in told
+    assert "largest own error is conv3's" in told
+
+
+BAD_DATA = {
+    "shape": ({"inputs": np.zeros((4, 3, 8, 8), np.float32)}, (), "the model takes [samples, 1, 1, 8, 8]"),
+    "NaN": ({"inputs": np.full((4, 1, 8, 8), np.nan, np.float32)}, (), "some values are not finite"),
+    "no samples": ({"inputs": np.zeros((0, 1, 8, 8), np.float32)}, (), "the samples are empty"),
+    "no labels": (
+        {"inputs": np.zeros((4, 1, 8, 8), np.float32)},
+        ("--metric", "top1"),
+        "the data has no array 'labels'",
+    ),
+    "labels of another number": (
+        {"inputs": np.zeros((4, 1, 8, 8), np.float32), "labels": np.arange(3)},
+        (),
+        "4 samples with 3 labels",
+    ),
+    "labels of other classes": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32), "labels": np.array([3, 10])},
+        (),
+        "labels go to 10, and output 'logits' has 10 classes",
+    ),
+    "too few samples": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32), "labels": np.array([3, 4])},
+        ("--max-drop", "1%"),
+        "give at least 100",
+    ),
+    "no such metric": ({"inputs": np.zeros((2, 1, 8, 8), np.float32)}, ("--metric", "map"), "none of top1"),
+    "no such module": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32)},
+        ("--metric", "nowhere_at_all:f"),
+        "nowhere_at_all cannot be imported",
+    ),
+    "a metric that raises": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32)},
+        ("--metric", "own_metric:failing"),
+        "raised KeyError: 'boxes'",
+    ),
+    "a metric that is no number": (
+        {"inputs": np.zeros((2, 1, 8, 8), np.float32)},
+        ("--metric", "own_metric:nan"),
+        "returned nan",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_DATA)
+def test_bad_data_is_refused_in_a_sentence(
+    files: Path, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    arrays, options, message = BAD_DATA[fault]
+    np.savez("bad.npz", **arrays)
+    Path("own_metric.py").write_text(
+        "def failing(outputs, data):\n    return data['boxes']\n\ndef nan(outputs, data):\n    return float('nan')\n"
+    )
+    assert _accuracy(*options, data="bad.npz") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_metric_of_ones_own_takes_outputs_and_data(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("counting_metric.py").write_text(
+        "def share(outputs, data):\n    return (outputs['logits'].argmax(-1)[:, 0] == data['labels']).mean()\n"
+    )
+    assert _accuracy("--metric", "counting_metric:share", "--json") == 0
+    metric = AccuracyReport.model_validate_json(capsys.readouterr().out).metric
+    assert metric is not None
+    assert (metric.source, metric.integers) == (0.95, 0.95)
+
+
+def test_models_that_do_not_belong_together_are_refused() -> None:
+    source, quantized = map(onnx.load_model_from_string, _pair())
+    data = {"image": _images()}
+    with pytest.raises(UsageError, match="holds no DequantizeLinear"):
+        arm_ext.accuracy(source, source, data)
+    with pytest.raises(UsageError, match="is quantised itself"):
+        arm_ext.accuracy(quantized, quantized, data)
+    with pytest.raises(UsageError, match="have different outputs: logits, probabilities"):
+        arm_ext.accuracy(quantized, digits.model_path("fp32"), data)
+
+
+def test_an_interrupted_run_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, seen = Broken(), []
+    add = LayerErrors.add
+
+    def interrupted(self: LayerErrors, values: Values) -> None:
+        seen.append(self)
+        if len(seen) > 3 * 9:
+            raise KeyboardInterrupt
+        add(self, values)
+
+    monkeypatch.setattr(LayerErrors, "add", interrupted)
+    report = broken.report()
+    assert (report.samples, report.given) == (3, COUNT)
+    assert f"3 samples (stopped, of {COUNT})" in text(report)
+
+
+def test_a_board_gives_the_same_integers_as_this_machine() -> None:
+    arguments = digits.model_path("int8"), digits.model_path("fp32"), {"inputs": digits.held_out()[0][:2]}
+    here, there = arm_ext.accuracy(*arguments), arm_ext.accuracy(*arguments, board="virtual:cortex-a76")
+    assert [layer.integers for layer in here.layers] == [layer.integers for layer in there.layers]
