@@ -139,7 +139,7 @@ def float_operators(subject: Subject) -> Iterator[Finding]:
         return
     for reason in dict.fromkeys(left.why() for left in subject.report.left_float):
         left = [each for each in subject.report.left_float if each.why() == reason]
-        calls = _of_sources(subject.profile.calls, (name for each in left for name in each.sources))
+        calls = _of_sources(subject.profile.calls, (name for each in left for name in each.nodes))
         operators = ", ".join(dict.fromkeys(each.operator for each in left))
         yield Finding(
             "float-operators",

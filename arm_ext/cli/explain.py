@@ -2,7 +2,6 @@
 """`arm-ext explain`."""
 
 import re
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +13,12 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import target_options
+from arm_ext.common.text import wrapped
 from arm_ext.package.manifest import Method
 from arm_ext.report.explanation import ExplainReport, NearMiss, NodeReport, Rejected, RuleReport
 from arm_ext.shapes.given import Dim
 
 # A page for a model, a screen for a rule: what is left out is counted, and stands in --json.
-_WIDTH = 120
 _PLACES = 3  # places where a rule applied, and different reasons why it did not
 _MISSES = 10  # near misses of a model, those that may gain most first
 _LEAST_GAIN = 0.001  # of all cycles, from which a near miss is worth a user's time
@@ -103,14 +102,14 @@ def _text(report: ExplainReport, model: Path, rule: str | None, *, everything: b
 def _overview(report: ExplainReport, model: Path) -> Iterator[str]:
     """What happened, then the near misses that may gain most."""
     yield f"{report.model}: {report.kernel_calls} kernel calls, {report.cycles / 1e6:.3f} M cycles estimated"
-    yield from ("", *_wrapped("operators  ", " → ".join(f"{p.phase} {p.operators}" for p in report.phases)))
+    yield from ("", *wrapped("operators  ", " → ".join(f"{p.phase} {p.operators}" for p in report.phases)))
     counts = {rule.rule: len(rule.applied) for rule in report.rules if rule.applied}
     said = ", ".join(f"{name} {count}" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
-    yield from _wrapped("applied    ", said or "nothing")
+    yield from wrapped("applied    ", said or "nothing")
     if not_tried := {rule.not_tried: 0 for rule in report.rules if rule.not_tried}:
         for reason in not_tried:
             names = ", ".join(rule.rule for rule in report.rules if rule.not_tried == reason)
-            yield from _wrapped("not tried  ", f"{names}: each {reason}")
+            yield from wrapped("not tried  ", f"{names}: each {reason}")
     yield from ("", *_near_misses(report))
     yield from ("", "Every rule, one rule, all about one node:")
     yield from (
@@ -151,7 +150,7 @@ def _near_misses(report: ExplainReport) -> Iterator[str]:
     for gain, places in worth[:_MISSES]:
         first = max(places, key=lambda place: place.gain)
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        yield from _wrapped(f"  {100 * gain:5.1f} %  {first.rule}  ", f"{first.anchor}{more}: {first.why}")
+        yield from wrapped(f"  {100 * gain:5.1f} %  {first.rule}  ", f"{first.anchor}{more}: {first.why}")
     if len(worth) > _MISSES:
         yield f"  and {len(worth) - _MISSES} more reasons"
 
@@ -160,7 +159,7 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
     yield f"{node.node}: {node.operator}"
     yield from ("", "What it is part of, where a phase changed that:")
     for phase in node.phases:
-        yield from _wrapped(
+        yield from wrapped(
             f"  {phase.phase:<13}", ", ".join(phase.operators) or "nothing: it needs no computing"
         )
     yield from ("", "What rules did there:")
@@ -168,7 +167,7 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
     for rule in report.rules:
         for what, said in _at_node(rule, node.node):
             told = True
-            yield from _wrapped(f"  {what:<9} {rule.rule}  ", said)
+            yield from wrapped(f"  {what:<9} {rule.rule}  ", said)
     if not told:
         yield "  nothing"
     kernels = {kernel.symbol: kernel for kernel in node.kernels}
@@ -176,23 +175,23 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
         share = 100 * call.cycles / (report.cycles or 1)
         kernel = kernels[call.symbol]
         yield from ("", f"Computed by {call.kernel} ({call.symbol}), {call.output}:")
-        yield from _wrapped("  holds     ", ", ".join(call.sources))
-        yield from _wrapped(
+        yield from wrapped("  holds     ", ", ".join(call.sources))
+        yield from wrapped(
             "  costs     ",
             f"{call.cycles:,} cycles estimated, {share:.1f} % of the model; {call.macs:,} MACs, "
             f"{call.bytes:,} bytes",
         )
-        yield from _wrapped("  as        ", f"{kernel.reason}; computes in {kernel.numerics}")
+        yield from wrapped("  as        ", f"{kernel.reason}; computes in {kernel.numerics}")
         if kernel.params:
-            yield from _wrapped(
+            yield from wrapped(
                 "  with      ", ", ".join(f"{name} {value}" for name, value in kernel.params.items())
             )
         if kernel.runner_up is not None:
-            yield from _wrapped("  next best ", kernel.next_best())
+            yield from wrapped("  next best ", kernel.next_best())
         for other in kernel.rejected:
-            yield from _wrapped("  declined  ", f"{other.asked}: {other.why()}")
+            yield from wrapped("  declined  ", f"{other.asked}: {other.why()}")
         for said in dict.fromkeys(kernel.indices.values()):
-            yield from _wrapped("  indices   ", said)
+            yield from wrapped("  indices   ", said)
 
 
 def _at_node(rule: RuleReport, node: str) -> Iterator[tuple[str, str]]:
@@ -212,14 +211,6 @@ def _reason(rejected: Rejected) -> str:
     return rejected.reason.removeprefix(f"{', '.join(rejected.others)}: ")
 
 
-def _wrapped(begin: str, text: str) -> list[str]:
-    """Text as lines of a page, all but the first indented like its beginning."""
-    wide = textwrap.wrap(
-        text, _WIDTH, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
-    )
-    return wide or [begin.rstrip()]
-
-
 def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
     applied = [rule for rule in report.rules if rule.applied]
     places = _places(sum(len(rule.applied) for rule in applied))
@@ -230,7 +221,7 @@ def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
         if rule.not_tried:
             not_tried.setdefault(rule.not_tried, []).append(rule.rule)
         elif rule.applied or rule.rejected or rule.near_misses:
-            yield from ("", *_wrapped("", f"{rule.rule}: {rule.effect}"), *_summary(rule))
+            yield from ("", *wrapped("", f"{rule.rule}: {rule.effect}"), *_summary(rule))
         else:
             idle.append(rule.rule)
     for title, names in (
@@ -238,7 +229,7 @@ def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
         *((f"not tried, {k}", v) for k, v in not_tried.items()),
     ):
         if names:
-            yield from ("", *_wrapped("", f"{title}: {', '.join(names)}"))
+            yield from ("", *wrapped("", f"{title}: {', '.join(names)}"))
     yield from (
         "",
         f"Of each rule the first {_PLACES} places and different reasons are shown. Place by place:",
@@ -249,7 +240,7 @@ def _every_rule(report: ExplainReport, model: Path) -> Iterator[str]:
 def _summary(rule: RuleReport) -> Iterator[str]:
     if rule.applied:
         shown = "; ".join(_short(nodes) for nodes in rule.applied[:_PLACES])
-        yield from _wrapped("  applied   ", f"{shown}{_more(len(rule.applied) - _PLACES)}")
+        yield from wrapped("  applied   ", f"{shown}{_more(len(rule.applied) - _PLACES)}")
     reasons: dict[tuple[str, object], list[str]] = {}
     for rejected in rule.rejected:
         text = f"{_why(rejected, rejected.reason)} at {_short(rejected.nodes)}"
@@ -261,7 +252,7 @@ def _summary(rule: RuleReport) -> Iterator[str]:
     for title in ("rejected", "nearly  "):
         groups = [group for (kind, _), group in reasons.items() if kind == title]
         for group in groups[:_PLACES]:
-            yield from _wrapped(f"  {title}  ", f"{group[0]}{_more(len(group) - 1)}")
+            yield from wrapped(f"  {title}  ", f"{group[0]}{_more(len(group) - 1)}")
         if len(groups) > _PLACES:
             yield f"  {title}  {len(groups) - _PLACES} more reasons"
 

@@ -3,6 +3,7 @@
 
 import csv
 import io
+import textwrap
 from collections.abc import Mapping, Sequence
 
 
@@ -21,6 +22,19 @@ def columns(rows: Sequence[tuple[str, ...]], align: str = "") -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+PAGE = 120
+"""Columns of a page that a person reads."""
+
+
+def wrapped(begin: str, text: str) -> list[str]:
+    """Return text as lines of a page, all but the first indented like its beginning."""
+    kept = text.replace(" %", "\u00a0%")  # no line begins with the sign
+    lines = textwrap.wrap(
+        kept, PAGE, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
+    )
+    return [line.replace("\u00a0", " ") for line in lines] or [begin.rstrip()]
 
 
 def clipped(text: str, width: int) -> str:

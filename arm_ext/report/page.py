@@ -7,20 +7,17 @@ worth knowing     what stayed float, what only moves data, what runs in plain lo
 and what might be faster, each with its reason, the costliest first
 """
 
-import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from arm_ext.common.text import clipped
+from arm_ext.common.text import PAGE, clipped, wrapped
 from arm_ext.package.manifest import Calibration
 from arm_ext.report.calls import CHECK, CallRow, KernelCall, SourceNodes
 from arm_ext.report.npu import DRIVEN, UNDRIVEN, Fallback, NpuRegion, NpuReport
 from arm_ext.report.report import CompileReport
 from schedules.generic.families import GENERIC
-
-WIDTH = 120
 
 MOST = 10
 """Rows of a section of what is worth knowing; the rest is counted."""
@@ -99,20 +96,20 @@ class _Page:
         report = self.report
         yield f"{report.model} for {report.target}"
         for warning in report.warnings:
-            yield from _wrapped("WARNING: ", warning)
+            yield from wrapped("WARNING: ", warning)
         facts = report.package
         if facts is not None:
             have = " ".join(name for name in _VECTOR_FEATURES if name in facts.features)
-            yield from _wrapped("  target    ", f"{report.target}{f': {have}' if have else ''}")
+            yield from wrapped("  target    ", f"{report.target}{f': {have}' if have else ''}")
             memory = facts.memory
             yield f"  size      {facts.program} {facts.program_bytes:,} bytes, weights {memory.weight_bytes:,}"
             widest = memory.widest[0].sources if memory.widest else ()
             at = f", the peak at {clipped(self._anchor(widest), _NAME)}" if widest else ""
             yield f"  memory    {memory.peak_activation_bytes:,} bytes of activations{at}"
-        yield from _wrapped("  numerics  ", self._numerics())
-        yield from _wrapped("  MACs      ", self._macs())
-        yield from _wrapped("  kernels   ", self._kernels())
-        yield from _wrapped("  time      ", self._slowest())
+        yield from wrapped("  numerics  ", self._numerics())
+        yield from wrapped("  MACs      ", self._macs())
+        yield from wrapped("  kernels   ", self._kernels())
+        yield from wrapped("  time      ", self._slowest())
         if tuned := sum(bool(kernel.tuned) for kernel in report.kernels):
             ours = sum(bool(kernel.params) for kernel in report.kernels)
             yield f"  tuned     {tuned} of {ours} kernels by records of the database"
@@ -182,7 +179,7 @@ class _Page:
 
     def calls(self) -> Iterator[str]:
         """Yield the table of calls, in execution order."""
-        yield from _wrapped("", f"Layers in execution order. {_ESTIMATES}")
+        yield from wrapped("", f"Layers in execution order. {_ESTIMATES}")
         head = ("layer", "output", "kernel", "kMAC", "kcycles", "time", "KB")
         rows: list[tuple[str, ...] | str] = [head]
         function = ""
@@ -245,21 +242,21 @@ class _Page:
         }
         npu = self.report.npu
         if npu is not None:
-            yield from ("", *_wrapped("", _configuration(npu)))
+            yield from ("", *wrapped("", _configuration(npu)))
             for region in npu.regions:
                 if refused := region.refused_by_linux:
                     said = f"Linux's driver does not take {refused}: there the CPU computes region {region.index}."
-                    yield from _wrapped("", said)
+                    yield from wrapped("", said)
         found = {
             title: sorted(find(), key=lambda finding: -finding.share) for title, find in sections.items()
         }
         if nothing := [_NOTHING[title] for title in _NOTHING if not found.get(title) and self._may(title)]:
-            yield from ("", *_wrapped("", f"Nothing {', nothing '.join(nothing)}."))
+            yield from ("", *wrapped("", f"Nothing {', nothing '.join(nothing)}."))
         for title, findings in found.items():
             if findings:
                 count = sum(finding.count for finding in findings)
                 yield from ("", f"{title} ({count}):", *_findings(findings))
-        yield from ("", *_wrapped("", _FURTHER))
+        yield from ("", *wrapped("", _FURTHER))
 
     def _may(self, title: str) -> bool:
         """Whether that a section is empty says something of this model."""
@@ -424,7 +421,7 @@ def _findings(found: Sequence[_Finding]) -> Iterator[str]:
     rows = [(f"{100 * f.share:.1f} %", clipped(f.layer, _NAME), f.said) for f in found[:MOST]]
     widths = [max(len(row[at]) for row in rows) for at in range(2)]
     for share, layer, said in rows:
-        yield from _wrapped(f"  {share:>{widths[0]}}  {layer:<{widths[1]}}  ", said)
+        yield from wrapped(f"  {share:>{widths[0]}}  {layer:<{widths[1]}}  ", said)
     if rest := found[MOST:]:
         yield f"  and {sum(f.count for f in rest)} more, {_percent(sum(f.share for f in rest))} of the time"
 
@@ -434,22 +431,13 @@ def _table(rows: Sequence[tuple[str, ...] | str], align: str, flexible: int) -> 
     cells = [row for row in rows if not isinstance(row, str)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     rest = sum(widths) - widths[flexible] + 2 * (len(widths) - 1)
-    widths[flexible] = min(widths[flexible], WIDTH - rest)
+    widths[flexible] = min(widths[flexible], PAGE - rest)
     for row in rows:
         if isinstance(row, str):
-            yield from _wrapped("", row)
+            yield from wrapped("", row)
         else:
             parts = zip(row, align, widths, strict=True)
             yield "  ".join(f"{clipped(cell, width):{side}{width}}" for cell, side, width in parts)
-
-
-def _wrapped(begin: str, text: str) -> list[str]:
-    """Return text as lines of the page, all but the first indented like its beginning."""
-    kept = text.replace(" %", "\u00a0%")  # no line begins with the sign
-    lines = textwrap.wrap(
-        kept, WIDTH, initial_indent=begin, subsequent_indent=" " * len(begin), break_on_hyphens=False
-    )
-    return [line.replace("\u00a0", " ") for line in lines] or [begin]
 
 
 def _greatest(shares: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 import arm_ext
 from arm_ext.cli.explain import explain
+from arm_ext.common.text import PAGE
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.package import REPORT_TEXT
-from arm_ext.report.page import WIDTH
 
 pytest.importorskip("torch", reason="the networks are made with torch; pip install -e .[torch]")
 import zoo
@@ -27,7 +27,7 @@ def page_of(name: str, tmp_path: Path, target: str, npu: NpuOptions | None = Non
     onnx.save(model, tmp_path / f"{name}.onnx")
     arm_ext.compile(model, target=target, npu=npu, output=tmp_path / "p")
     text = (tmp_path / "p" / REPORT_TEXT).read_text()
-    assert max(map(len, text.splitlines())) <= WIDTH
+    assert max(map(len, text.splitlines())) <= PAGE
     return re.sub(r"model\.so [\d,]+ bytes", "model.so N bytes", text)
 
 
@@ -37,7 +37,7 @@ def explanation_of(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr("sys.argv", ["arm-ext"])
     ran = CliRunner().invoke(explain, [f"{name}.onnx", "--target", target])
     assert ran.exit_code == 0
-    assert max(map(len, ran.stdout.splitlines())) <= WIDTH
+    assert max(map(len, ran.stdout.splitlines())) <= PAGE
     return ran.stdout
 
 
