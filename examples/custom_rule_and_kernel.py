@@ -23,10 +23,10 @@ from tvm.relax.dpl import is_op, wildcard
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 import arm_ext
-from diagnostics import Diagnostic
 from relay_passes import Match, Rule
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import contract
 from schedules.tir.emit import i64, kernel_function, load
 

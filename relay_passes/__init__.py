@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph rewrites over Relax. The package depends on TVM and numpy alone, not on `arm_ext` or `schedules`."""
 
-from diagnostics import Diagnostic
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.canonicalize.fold_constants import fold_constants
 from relay_passes.fusion.combine_matmuls import combine_matmuls
@@ -25,6 +24,7 @@ from relay_passes.programs.device_dispatch import Offer, dispatch, inline_marked
 from relay_passes.programs.outline import Part, outline
 from relay_passes.rewriter.engine import apply_rules, explain
 from relay_passes.rewriter.rule import Explanation, Match, Rule
+from schedules.diagnostic import Diagnostic
 
 __all__ = [
     "RESET",

@@ -32,9 +32,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.attention import attention_f32
 from schedules.kernels.common.contract import Kernel, Match, declined
 from schedules.kernels.depthwise import depthwise_f32, depthwise_s8, depthwise_s8_mlal, depthwise_s8_patch

@@ -23,8 +23,8 @@ from tvm.ir import Call, Op
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.target.profiles import resolve
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, relax_functions
+from schedules.diagnostic import Diagnostic
 
 LAST = "fuse"  # the last phase that is a pass over the graph
 COLUMNS = ("model", "nodes", "operators", "after", "transposes", "QDQ left", "float left", "seconds")

@@ -34,6 +34,7 @@ LAYERS = {
         ("cli",),
     ),
     "schedules": (
+        ("diagnostic",),
         ("cores", "tir", "composites"),
         ("intrinsics", "numerics"),
         ("kernels",),
@@ -49,12 +50,11 @@ LAYERS = {
         ("lengths",),
     ),
 }
-# Packages, and the packages that each may import.
+# Packages, and what each may import of the others. Rewrites answer "why not" with the record that kernels answer with.
 PACKAGES = {
-    "diagnostics": (),
-    "relay_passes": ("diagnostics",),
-    "schedules": ("diagnostics",),
-    "arm_ext": ("diagnostics", "relay_passes", "schedules"),
+    "relay_passes": ("schedules.diagnostic",),
+    "schedules": (),
+    "arm_ext": ("relay_passes", "schedules"),
 }
 
 
@@ -87,7 +87,7 @@ def test_packages_import_what_they_may(package: str):
         for module, names in IMPORTS.items()
         if module.split(".")[0] == package
         for name in names
-        if name.split(".")[0] not in allowed
+        if not {name, name.split(".")[0]} & allowed
     ]
     assert not wrong
 

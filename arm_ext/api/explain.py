@@ -37,7 +37,6 @@ from arm_ext.report.explanation import (
 )
 from arm_ext.shapes.given import Given, static_shapes
 from arm_ext.target.profiles import resolve
-from diagnostics import Diagnostic
 from relay_passes import Explanation
 from relay_passes.fusion.combine_matmuls import NAME as COMBINE_MATMULS
 from relay_passes.fusion.fuse import pass_name, routines_of
@@ -48,6 +47,7 @@ from relay_passes.rewriter.recording import Record, recording
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
 from schedules.composites.vocabulary import VOCABULARY
+from schedules.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from jax.export import Exported

@@ -26,9 +26,9 @@ from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.pipeline.phases import Context
 from arm_ext.report.npu import Fallback, NpuBorder, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
 from arm_ext.target.npu import resolve_npu
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import union
 from relay_passes.programs.control_flow import has_control_flow
+from schedules.diagnostic import Diagnostic
 
 # What stands between float and integers; at the ends of a model they are no operators that an NPU could take over.
 _BORDERS = ("quantize", "dequantize")

@@ -16,7 +16,6 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-import diagnostics
 import relay_passes
 import schedules
 from relay_passes.ir.sources import relax_functions
@@ -24,7 +23,7 @@ from relay_passes.ir.sources import relax_functions
 # arm_ext, whose name loads what would import this, and what it computes with.
 _PACKAGES = (
     Path(__file__).parents[1],
-    *(Path(str(package.__file__)).parent for package in (diagnostics, relay_passes, schedules)),
+    *(Path(str(package.__file__)).parent for package in (relay_passes, schedules)),
 )
 _WHEELS = ("apache-tvm", "apache-tvm-ffi", "ziglang", "numpy")
 

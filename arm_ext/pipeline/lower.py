@@ -13,13 +13,13 @@ from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.report.calls import CHECK, KernelCall, RunnerUp
 from arm_ext.target.profiles import Profile
-from diagnostics import Diagnostic
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
 from relay_passes.fusion.split_concat import WIDEST
 from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
 from relay_passes.ir.upstream import run_upstream
 from schedules import generic
+from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
 from schedules.lowering.lower import Lowered
 from schedules.select import Choice, Choose, Option

@@ -17,7 +17,6 @@ from tvm.ir import Call, Expr, PrimType, Var
 from tvm_ffi import structural_map
 
 from arm_ext.target.profiles import Profile
-from diagnostics import Diagnostic
 from relay_passes.batching.batch_axes import Samples
 from relay_passes.batching.batch_independence import find_row_axes
 from relay_passes.ir.sources import bindings_of
@@ -28,6 +27,7 @@ from schedules import generic
 from schedules.composites.one_axis import widened
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
 from schedules.kernels.common.row_chunks import Argument, in_chunks
 from schedules.kernels.common.threads import PARALLEL_CYCLES

@@ -27,12 +27,12 @@ from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.report.calls import CallSite, KernelCall
 from arm_ext.target.profiles import Profile
-from diagnostics import Diagnostic
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.programs.control_flow import Decision, split
 from relay_passes.rules.registry import PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
 from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine

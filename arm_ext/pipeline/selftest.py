@@ -25,8 +25,8 @@ from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, Context, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, relax_functions
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.depthwise import depthwise_f32
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.winograd import winograd_f32

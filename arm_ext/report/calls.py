@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 
 CONVERSIONS = ("QuantizeLinear", "DequantizeLinear", "QUANTIZE", "DEQUANTIZE", "quantize", "dequantize")
 """Operators of source models between float and integers: they are part of the operators around them."""

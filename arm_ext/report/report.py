@@ -12,7 +12,7 @@ from arm_ext.package.manifest import Calibration, Memory, json_schema
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 from schedules.generic import families
 from schedules.generic.families import GENERIC
 

@@ -14,13 +14,13 @@ from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.phases import PHASES, Context, Dump, fuse, lower_kernels, plan
 from arm_ext.shapes.given import Bucket, Dim, dims_text
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import relax_functions
 from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import slice_growing
 from relay_passes.lengths.merge_lengths import unite
 from relay_passes.memory.plan_arena import UPPER_BOUND
+from schedules.diagnostic import Diagnostic
 
 _SHORT = (3, 2)
 """Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""

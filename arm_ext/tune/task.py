@@ -20,10 +20,10 @@ from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.pipeline.phases import Context, run_phases
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate, key_of
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, function_sources, global_callees, relax_functions
 from schedules.composites.one_axis import widened
 from schedules.composites.workload import Workload
+from schedules.diagnostic import Diagnostic
 from schedules.generic import default_schedule, loop_workload, metaschedule_trace
 from schedules.generic.families import GENERIC
 from schedules.kernels.common.contract import Array

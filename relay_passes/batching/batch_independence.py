@@ -15,11 +15,11 @@ from tvm.ir import Call, Expr, GenericConst, Op, TupleGetItem, Var
 from tvm.relax import ShapeExpr
 from tvm_ffi import structural_equal
 
-from diagnostics import Diagnostic
 from relay_passes.batching.batch_axes import MixedError, Samples, find_batch_axes
 from relay_passes.canonicalize.recognize_kernels import recognize_kernels
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.ir.upstream import run_upstream
+from schedules.diagnostic import Diagnostic
 
 # They work along one axis, and each place beside it is by itself.
 _ALONG_AXIS = ("relax.topk", "relax.sort", "relax.argsort", "relax.cumsum", "relax.cumprod")

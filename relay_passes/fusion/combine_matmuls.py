@@ -25,7 +25,6 @@ import numpy as np
 from tvm import IRModule, relax
 from tvm.ir import Constant, Expr, TupleGetItem, Var
 
-from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.epilogue_steps import operator_of
 from relay_passes.fusion.grouping import Group, group
@@ -34,6 +33,7 @@ from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import Names, relax_functions, sources_of, union, with_source
 from relay_passes.rewriter.recording import note_pass
 from relay_passes.rewriter.rule import Explanation
+from schedules.diagnostic import Diagnostic
 
 NAME = "combine_matmuls"
 

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from tvm import relax
 from tvm.ir import Call, Constant, Expr, Op, Var
 
-from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec, EpilogueStep
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import sources_of
+from schedules.diagnostic import Diagnostic
 
 # Operators that take the value as either operand.
 _COMMUTATIVE = ("relax.add", "relax.multiply", "qdq.add", "tosa.add")

@@ -17,12 +17,12 @@ from tvm.relax.analysis import free_vars, remove_all_unused
 from tvm.tirx import PrimFunc
 from tvm_ffi import structural_map
 
-from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.grouping import Group, Grouping, group
 from relay_passes.ir.sources import identifier, relax_functions, with_source
 from relay_passes.rewriter.recording import note_pass
 from relay_passes.rewriter.rule import Explanation
+from schedules.diagnostic import Diagnostic
 
 
 class Costs(Protocol):

@@ -15,7 +15,6 @@ from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax.analysis import free_vars
 
-from diagnostics import Diagnostic
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.epilogue_steps import (
     at,
@@ -28,6 +27,7 @@ from relay_passes.fusion.epilogue_steps import (
     tensors_of,
 )
 from relay_passes.ir.sources import Names, bindings_of, sources_of, union
+from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)

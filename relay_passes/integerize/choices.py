@@ -18,10 +18,10 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.values import Quantization, Quantized
 from relay_passes.ir.sources import sources_of
+from schedules.diagnostic import Diagnostic
 
 _Floats = npt.NDArray[np.float32]
 _COMPARISONS: Mapping[str, Callable[[_Floats, np.float32], npt.NDArray[np.bool_]]] = {

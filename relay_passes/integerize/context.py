@@ -10,10 +10,10 @@ from tvm import relax
 from tvm.ir import Call, Expr, GenericConst, Op, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.numerics import Floats, Numerics, Routine
 from relay_passes.integerize.values import Quantized, Sum, static_shape
 from relay_passes.ir.sources import Names, union, with_source
+from schedules.diagnostic import Diagnostic
 
 _INT32_MAX = 2**31 - 1
 

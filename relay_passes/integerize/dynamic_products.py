@@ -21,7 +21,6 @@ from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, Var
 from tvm.relax.analysis import remove_all_unused
 
-from diagnostics import Diagnostic
 from relay_passes.fusion.epilogue_steps import operator_of
 from relay_passes.integerize.numerics import Routine
 from relay_passes.ir.calls import with_attrs
@@ -29,6 +28,7 @@ from relay_passes.ir.shapes import shape_of, static_shape
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
 from relay_passes.rewriter.recording import note_pass
 from relay_passes.rewriter.rule import Explanation
+from schedules.diagnostic import Diagnostic
 
 NAME = "dynamic_products"
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from tvm.ir import Call, Expr, Var
 from tvm.tirx import FloatImm, IntImm
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.numerics import Real
 from relay_passes.integerize.values import Quantized, static_shape
+from schedules.diagnostic import Diagnostic
 
 _Array = npt.NDArray[np.float64]
 

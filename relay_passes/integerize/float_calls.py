@@ -8,9 +8,9 @@ from tvm import relax
 from tvm.ir import Call, Var
 from tvm.relax.analysis import free_vars
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, operator
 from relay_passes.ir.sources import bindings_of, sources_of
+from schedules.diagnostic import Diagnostic
 
 # The borders between float and integers, which the definition has.
 _BORDERS = ("quantize", "dequantize")

@@ -20,7 +20,6 @@ from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.relax.analysis import remove_all_unused
 
-from diagnostics import Diagnostic
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.elementwise import clamp_of
@@ -38,6 +37,7 @@ from relay_passes.integerize.values import (
 )
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of, union
 from relay_passes.ir.upstream import name_equals, run_upstream
+from schedules.diagnostic import Diagnostic
 
 
 def dequantized(context: Context, call: Call) -> Quantized | Sum | Diagnostic:

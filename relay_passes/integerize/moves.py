@@ -18,10 +18,10 @@ from tvm import relax
 from tvm.ir import Call, Expr, GenericConst
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, integers, operator
 from relay_passes.integerize.values import Quantization, Quantized, narrow, static_shape
 from relay_passes.ir.sources import Names, sources_of
+from schedules.diagnostic import Diagnostic
 
 RESIZE = "image.resize2d"
 _BILINEAR = "linear"

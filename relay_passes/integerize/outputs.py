@@ -18,7 +18,6 @@ from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from diagnostics import Diagnostic
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, integers, operator
 from relay_passes.integerize.elementwise import chain_of, clamp_of
@@ -33,6 +32,7 @@ from relay_passes.integerize.values import (
     static_shape,
 )
 from relay_passes.ir.sources import Names, sources_of, union
+from schedules.diagnostic import Diagnostic
 
 NORMS = ("nn.layer_norm", "nn.rms_norm")
 

@@ -27,7 +27,6 @@ from tvm import relax
 from tvm.ir import Call, Expr, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
 from relay_passes.integerize.numerics import Array
 from relay_passes.integerize.values import (
@@ -39,6 +38,7 @@ from relay_passes.integerize.values import (
     static_shape,
 )
 from relay_passes.ir.sources import Names, sources_of, union
+from schedules.diagnostic import Diagnostic
 
 
 def centred(w: Quantized) -> npt.NDArray[np.integer[Any]]:

@@ -16,11 +16,11 @@ from tvm import relax
 from tvm.ir import Call
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.context import Context, accumulator_dtype, integers
 from relay_passes.integerize.products import padded
 from relay_passes.integerize.values import UNBOUNDED, Quantization, Quantized, Sum, static_shape
 from relay_passes.ir.sources import sources_of, union
+from schedules.diagnostic import Diagnostic
 
 
 def reduction(context: Context, call: Call) -> Sum | Diagnostic:

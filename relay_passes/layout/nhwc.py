@@ -15,13 +15,13 @@ there are any; integer weights stay integer constants under `dequantize`, whose 
 from tvm import IRModule, relax
 from tvm.ir import Var
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import Node, nodes_of
 from relay_passes.ir.sources import relax_functions, sources_of
 from relay_passes.layout.choose_layouts import forms_of, moved_or_why, operator_of, staying
 from relay_passes.layout.constants import Static, static_call
 from relay_passes.layout.moves import Moved
 from relay_passes.layout.write_function import Plan, emit
+from schedules.diagnostic import Diagnostic
 
 
 def to_nhwc(mod: IRModule) -> tuple[IRModule, tuple[Diagnostic, ...]]:

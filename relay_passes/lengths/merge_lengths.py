@@ -15,12 +15,12 @@ from tvm import IRModule, relax, tirx
 from tvm.ir import BaseFunc, Expr, Var
 from tvm_ffi import structural_map
 
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import equal_tensors, tensors_of
 from relay_passes.lengths.merge_functions import DifferentError, Graphs, Numbers
 from relay_passes.programs.merge_modules import add_functions
+from schedules.diagnostic import Diagnostic
 
 _DIVISORS = (1, 2, 3, 4, 8)
 """Strides of convolutions and pools, alone and multiplied, that lengths are divided by."""

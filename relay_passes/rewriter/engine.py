@@ -16,7 +16,6 @@ from tvm.relax.analysis import free_vars, get_var2val, remove_all_unused
 from tvm.relax.dpl import CallPattern, DFPattern, ExprPattern, OrPattern
 from tvm_ffi import structural_map
 
-from diagnostics import Diagnostic
 from relay_passes.ir.shapes import element_count
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
 from relay_passes.ir.upstream import run_upstream
@@ -25,6 +24,7 @@ from relay_passes.rewriter import recording
 from relay_passes.rewriter.near_misses import INNER, near_misses
 from relay_passes.rewriter.pattern_text import CONSTRAINTS
 from relay_passes.rewriter.rule import Explanation, Match, Rule
+from schedules.diagnostic import Diagnostic
 
 # Rules that still apply after this many sweeps undo each other or grow the graph: a defect of the rules.
 _MAX_SWEEPS = 100

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tvm import IRModule
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.near_misses import NearMiss, near_misses
+from schedules.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from relay_passes.ir.sources import Names

@@ -9,9 +9,9 @@ import numpy as np
 from tvm.ir import Expr, GenericConst
 from tvm.relax.dpl import DFPattern
 
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import Names
 from relay_passes.rewriter.near_misses import NearMiss
+from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True)

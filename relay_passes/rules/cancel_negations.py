@@ -13,9 +13,9 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.patterns import non_consuming
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _NEGATIONS = ("relax.negative", "relax.logical_not", "relax.bitwise_not")
 _inner = non_consuming(reduce(or_, (is_op(name)(wildcard()) for name in _NEGATIONS)))

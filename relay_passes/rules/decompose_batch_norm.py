@@ -17,9 +17,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import along
+from schedules.diagnostic import Diagnostic
 
 _data = wildcard()
 _gamma, _beta, _mean, _variance = wildcard(), wildcard(), wildcard(), wildcard()

@@ -15,10 +15,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import uniform_value
+from schedules.diagnostic import Diagnostic
 
 _x, _y = wildcard(), wildcard()
 _root = is_op("relax.sqrt")(_y)

@@ -15,9 +15,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import is_float
+from schedules.diagnostic import Diagnostic
 
 _x, _exponent = wildcard(), wildcard()
 _power = is_op("relax.power")(_x, _exponent)

@@ -15,9 +15,9 @@ import numpy as np
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _x, _gamma, _beta, _factor, _shift = wildcard(), is_const(), is_const(), is_const(), is_const()
 _layer_norm = is_op("relax.nn.layer_norm")(_x, _gamma, _beta)

@@ -17,7 +17,6 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple_get_item, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import (
@@ -29,6 +28,7 @@ from relay_passes.rules.common.linear_calls import (
     scale_outputs,
     with_weight,
 )
+from schedules.diagnostic import Diagnostic
 
 _data, _weight, _bias = wildcard(), wildcard(), wildcard()
 _gamma, _beta, _mean, _variance = wildcard(), wildcard(), wildcard(), wildcard()

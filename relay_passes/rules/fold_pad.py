@@ -18,8 +18,8 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _x, _weight = wildcard(), wildcard()
 _pad = is_op("relax.nn.pad")(_x)

@@ -16,7 +16,6 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import (
@@ -30,6 +29,7 @@ from relay_passes.rules.common.linear_calls import (
     scale_outputs,
     with_weight,
 )
+from schedules.diagnostic import Diagnostic
 
 _data, _weight, _bias, _scale = wildcard(), wildcard(), wildcard(), wildcard()
 _anchor = anchor(_data, _weight)

@@ -23,7 +23,6 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of
 from relay_passes.rewriter.rule import Match, Rule
@@ -37,6 +36,7 @@ from relay_passes.rules.common.linear_calls import (
     scale_inputs,
     with_weight,
 )
+from schedules.diagnostic import Diagnostic
 
 _data, _weight, _scale, _shift = wildcard(), wildcard(), is_const(), is_const()
 _scaled = is_op("relax.multiply")(_data, _scale) | is_op("relax.divide")(_data, _scale)

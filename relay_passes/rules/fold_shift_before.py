@@ -25,7 +25,6 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import element_count, shape_of
 from relay_passes.rewriter.patterns import non_consuming
@@ -41,6 +40,7 @@ from relay_passes.rules.common.linear_calls import (
     per_channel,
     response,
 )
+from schedules.diagnostic import Diagnostic
 
 _data, _weight, _shift = wildcard(), wildcard(), is_const()
 _add = is_op("relax.add")

@@ -15,9 +15,9 @@ from tvm import relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, is_tuple, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.shapes import shape_of, static_shape
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _MOST = 8
 # Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.

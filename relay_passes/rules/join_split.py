@@ -12,8 +12,8 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _MOST = 8
 _x = wildcard()

@@ -11,10 +11,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.patterns import including, non_consuming
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _inner = non_consuming(is_op("relax.reshape")(wildcard(), wildcard()))
 _outer = is_op("relax.reshape")(_inner, wildcard())

@@ -16,11 +16,11 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import factors, is_float
 from relay_passes.rules.common.scalars import all_normal
+from schedules.diagnostic import Diagnostic
 
 _x, _a, _b = wildcard(), is_const(), is_const()
 _multiply, _divide = is_op("relax.multiply"), is_op("relax.divide")

@@ -13,10 +13,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import is_float
+from schedules.diagnostic import Diagnostic
 
 _x, _a, _b = wildcard(), is_const(), is_const()
 _sum = is_op("relax.add")(is_op("relax.add")(_x, _a), _b)

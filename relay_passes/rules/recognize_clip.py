@@ -17,10 +17,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.patterns import either_order
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import enlarged, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _x, _bound = wildcard(), is_const()
 _lower = either_order(is_op("relax.maximum"), _x, _bound)

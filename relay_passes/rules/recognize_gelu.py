@@ -16,10 +16,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.gated_half import check_gated_half, gated_half
 from relay_passes.rules.common.scalars import is_number, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _x, _scale = wildcard(), is_const()
 _divided, _multiplied = is_op("relax.divide")(_x, _scale), is_op("relax.multiply")(_x, _scale)

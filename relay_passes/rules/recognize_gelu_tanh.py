@@ -18,10 +18,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.gated_half import check_gated_half, gated_half
 from relay_passes.rules.common.scalars import is_number, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _CUBIC = 0.044715  # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
 _SCALE = math.sqrt(2 / math.pi)

@@ -19,9 +19,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import bounds, has_bounds, is_number, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _SHIFT, _WIDTH = 3.0, 6.0
 

@@ -16,7 +16,6 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.norms import (
     OTHER_MEAN,
@@ -30,6 +29,7 @@ from relay_passes.rules.common.norms import (
     with_gain,
 )
 from relay_passes.rules.common.scalars import is_number, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _x = wildcard()
 _subtract, _two, _zero = is_op("relax.subtract"), is_const(), is_const()

@@ -14,11 +14,11 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.rewriter.patterns import any_of, either_order
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _x, _slope, _zero = wildcard(), is_const(), is_const()
 _where = is_op("relax.where")

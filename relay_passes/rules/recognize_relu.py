@@ -12,9 +12,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import bounds, has_bounds
+from schedules.diagnostic import Diagnostic
 
 _RELU = (0.0, math.inf)
 

@@ -15,10 +15,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.norms import check_over_rms, normalized_shape, over_rms, with_gain
 from relay_passes.rules.common.scalars import uniform_value
+from schedules.diagnostic import Diagnostic
 
 _x = wildcard()
 _norm = over_rms(_x)

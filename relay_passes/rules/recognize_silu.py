@@ -13,8 +13,8 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _x = wildcard()
 _product = is_op("relax.multiply")(_x, is_op("relax.sigmoid")(_x))  # matches the operands in either order

@@ -16,9 +16,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _x, _one = wildcard(), is_const()
 _add = is_op("relax.add")

@@ -11,8 +11,8 @@ Quantised: in float between `dequantize` and `quantize` as elsewhere; integers l
 from tvm.ir import Expr
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _x, _constant = wildcard(), is_const()
 # Operator → its neutral second operand.

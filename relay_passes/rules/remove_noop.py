@@ -16,9 +16,9 @@ from operator import or_
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, is_tuple, is_tuple_get_item, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.shapes import axes_of
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _x = wildcard()
 # Operand of relax.strided_slice: data, axes, begin, end, and strides, which may be missing.

@@ -15,8 +15,8 @@ from tvm import DataType, relax
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _x = wildcard()
 _MOVES = ("permute_dims", "reshape", "expand_dims", "squeeze", "flatten")

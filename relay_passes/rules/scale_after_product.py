@@ -17,10 +17,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _data, _weight, _scale, _zero = wildcard(), wildcard(), wildcard(), wildcard()
 _dequantized = is_op("relax.dequantize")(_weight, _scale, _zero)

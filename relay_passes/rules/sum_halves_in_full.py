@@ -14,10 +14,10 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import with_attrs
 from relay_passes.rewriter.rule import Match, Rule
 from relay_passes.rules.common.linear_calls import anchor
+from schedules.diagnostic import Diagnostic
 
 _HALF, _FULL = "float16", "float32"
 

@@ -13,9 +13,9 @@ from tvm import relax
 from tvm.ir import Expr
 from tvm.relax.dpl import is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.ir.shapes import axes_of, shape_of, static_shape
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 
 _LAST_TWO = [0, 2, 1]
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from tvm import target, tirx
 
-from diagnostics import Diagnostic
 from schedules import generic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.generic import loop_workload
 from schedules.generic.families import GENERIC
 from schedules.kernels.common.contract import Array, Match

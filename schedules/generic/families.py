@@ -19,7 +19,7 @@ from tvm.ir.expr import TensorLoad
 from tvm.ir.prim import expr as prim
 from tvm_ffi import structural_equal
 
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, functions_f32, quotient, reduce
 from schedules.generic.expressions import (
     CONDITIONAL,

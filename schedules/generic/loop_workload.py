@@ -14,8 +14,8 @@ import tvm
 from tvm import tirx
 from tvm.ir.prim import expr as prim
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match, declined
 
 COMPOSITE = "loops"

@@ -19,9 +19,9 @@ from tvm.s_tir import meta_schedule as ms
 from tvm.s_tir.meta_schedule import _ffi_api
 from tvm.s_tir.schedule import Trace
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.generic import default_schedule, loop_workload
 from schedules.kernels.common.contract import Array, Match
 from schedules.kernels.common.threads import PARALLEL_CYCLES

@@ -11,7 +11,7 @@ from tvm.ir.prim import expr as prim
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 from tvm_ffi import structural_equal
 
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 from schedules.generic import elementwise, families, reduce
 from schedules.generic.expressions import CONDITIONAL, UnsupportedError, call_name, element, loads
 from schedules.generic.fusion import cost, fuse, values_of

@@ -9,11 +9,11 @@ from typing import Any
 
 from tvm import relax, target, tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.one_axis import as_called, widened
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Array, Kernel
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, Choose, Rejected, kernel_named, select

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax, tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.attributes import encoded
 from schedules.composites.specs import CompositeSpec, EpilogueStep
 from schedules.composites.workload import Composite, Magnitude, Operand, Pad, Step, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise.broadcast_plan import affine_form
 from schedules.kernels.epilogues.accumulator_bounds import (

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from tvm import relax
 
-from diagnostics import Diagnostic
 from schedules.composites.one_axis import widened
 from schedules.composites.vocabulary import BIAS, LINEAR, VOCABULARY
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.epilogues import residual_s8
 from schedules.lowering.parse import Routines, parse
 from schedules.select import Choice, select

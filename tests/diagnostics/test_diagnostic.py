@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 
 
 def test_a_record_reads_as_a_sentence():

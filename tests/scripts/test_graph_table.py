@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from arm_ext.api import digits
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 from tests.arm_ext.models import model
 
 

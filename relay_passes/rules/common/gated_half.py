@@ -3,9 +3,9 @@
 
 from tvm.relax.dpl import DFPattern, is_const, is_op
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.rule import Match
 from relay_passes.rules.common.scalars import enlarged, is_number, uniform_value
+from schedules.diagnostic import Diagnostic
 
 _add, _multiply, _divide = is_op("relax.add"), is_op("relax.multiply"), is_op("relax.divide")
 

@@ -14,10 +14,10 @@ import numpy as np
 from tvm.ir import Call, Expr
 from tvm.relax.dpl import DFPattern, is_op
 
-from diagnostics import Diagnostic
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import shape_of, static_shape
 from relay_passes.rewriter.rule import Match
+from schedules.diagnostic import Diagnostic
 
 Array = np.ndarray[Any, Any]
 

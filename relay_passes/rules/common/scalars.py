@@ -10,9 +10,9 @@ import numpy.typing as npt
 from tvm.ir import Call, Constant, Expr
 from tvm.tirx import FloatImm, IntImm
 
-from diagnostics import Diagnostic
 from relay_passes.ir.shapes import static_shape
 from relay_passes.rewriter.rule import Match
+from schedules.diagnostic import Diagnostic
 
 # A float32 constant is within eps of the number it stands for, and one that an exporter computed in float32, such
 # as 1 / sqrt(2), within a few.

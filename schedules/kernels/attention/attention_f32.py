@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import exp_f32, sve
 from schedules.intrinsics.exp_f32 import LOG2_E
 from schedules.intrinsics.fmla import LANES

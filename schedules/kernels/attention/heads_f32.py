@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import float_data
 from schedules.kernels.common.contract import declined
 from schedules.kernels.gemm.packed_panels_f32 import Matrix

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 from tvm import tirx
 
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from schedules.composites.workload import Workload

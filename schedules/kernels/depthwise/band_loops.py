@@ -13,10 +13,10 @@ from functools import partial
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Match, declined, taken
 from schedules.kernels.depthwise.accumulators_s8 import by_channel, finish

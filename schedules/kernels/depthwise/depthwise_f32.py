@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from tvm import tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.intrinsics.fmla import LANES, REGISTERS
 from schedules.kernels.common.contract import Array, Match, declined, taken

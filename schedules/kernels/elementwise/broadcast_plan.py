@@ -5,8 +5,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise import binary_workload
 from schedules.kernels.elementwise.affine_forms import (

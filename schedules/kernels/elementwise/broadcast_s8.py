@@ -16,9 +16,9 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each

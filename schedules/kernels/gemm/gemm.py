@@ -25,9 +25,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from tvm import ir, tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined, taken

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from tvm import ir, tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
 from schedules.intrinsics.fmla import LANES
 from schedules.kernels.common.contract import Array

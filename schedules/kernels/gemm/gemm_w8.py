@@ -14,9 +14,9 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.fmla import LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import epilogue_f32

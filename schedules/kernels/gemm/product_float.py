@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Pad, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product import (

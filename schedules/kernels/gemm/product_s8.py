@@ -14,9 +14,9 @@ from functools import lru_cache
 import numpy as np
 from tvm import ir, tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.attributes import Convolution, encoded
 from schedules.composites.workload import Pad, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from tvm import ir, tirx
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
 from schedules.kernels.epilogues import requantize_step
 from schedules.kernels.epilogues.requantize import Form, Requantization

@@ -14,9 +14,9 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fcvtns, fmulx, narrow8, sqadd16, sqxtn16
 from schedules.intrinsics.sdot import sdot
 from schedules.intrinsics.smull import sadalp, smull

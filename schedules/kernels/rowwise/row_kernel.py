@@ -5,9 +5,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Match, declined
 

@@ -8,7 +8,7 @@ distance from the greatest value, the error relative to a share is at most
     d eps + 2 ERROR + (length / 16 + 11) eps
 
 from schedules.kernels.common.contract import declined
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 from the difference, the power and the sum's powers, and the roundings of sum, reciprocal and product.
 """
 
@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.vector_f32 import Vector

@@ -12,7 +12,7 @@ from arm_ext.api import digits
 from arm_ext.package import REPORT_JSON, REPORT_TEXT
 from arm_ext.report.page import render
 from arm_ext.report.report import build_report, report_schema
-from diagnostics import Diagnostic
+from schedules.diagnostic import Diagnostic
 from tests.arm_ext.models import mlp, model
 from tests.board.qdq_models import QdqModel
 

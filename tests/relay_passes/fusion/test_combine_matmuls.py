@@ -11,13 +11,13 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.script import relax as R
 
-from diagnostics import Diagnostic
 from relay_passes.fusion.combine_matmuls import NAME, combine_matmuls
 from relay_passes.fusion.fuse import fuse
 from relay_passes.ir.sources import bindings_of, sources_of
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.rewriter.recording import recording
+from schedules.diagnostic import Diagnostic
 from tests.relay_passes.forms import Ops, form
 from tests.relay_passes.fusion.test_fuse import LINEAR
 from tests.relay_passes.graphs import Net, inputs_of, operators, run, tensor

@@ -11,13 +11,13 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.script import relax as R
 
-from diagnostics import Diagnostic
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.fusion.fuse import fuse
 from relay_passes.ir.sources import bindings_of, function_sources, sources_of
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.rewriter.recording import recording
+from schedules.diagnostic import Diagnostic
 from tests.relay_passes.graphs import GRAPHS, Net, inputs_of, operators, run, tensor, transformer_block
 
 

@@ -11,10 +11,10 @@ from tvm import relax
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
-from diagnostics import Diagnostic
 from relay_passes.integerize import integerize
 from relay_passes.ir.sources import bindings_of, unnamed_calls
 from relay_passes.ir.verify import verify
+from schedules.diagnostic import Diagnostic
 from schedules.numerics.qdq import NUMERICS
 from tests.relay_passes.graphs import Net
 from tests.schedules.numerics.routines import Per

@@ -6,10 +6,10 @@ import pytest
 from tvm import relax
 from tvm.relax import op
 
-from diagnostics import Diagnostic
 from relay_passes.integerize.choices import compared, is_choice
 from relay_passes.integerize.context import Context, operator
 from relay_passes.integerize.values import Quantized
+from schedules.diagnostic import Diagnostic
 from schedules.numerics.qdq import NUMERICS, requantize
 from tests.relay_passes.integerize.qdq import Array, Body, Input, computed
 from tests.schedules.numerics.routines import ODD_POWER, Per

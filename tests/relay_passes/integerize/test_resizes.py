@@ -6,8 +6,8 @@ import pytest
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
-from diagnostics import Diagnostic
 from relay_passes.integerize import integerize
+from schedules.diagnostic import Diagnostic
 from schedules.numerics.qdq.table import look_up, table
 from schedules.numerics.tosa import NUMERICS
 from schedules.numerics.tosa.resize import axis_of, resize

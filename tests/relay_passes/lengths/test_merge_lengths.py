@@ -6,11 +6,11 @@ import pytest
 import tvm_ffi
 from tvm import IRModule, relax
 
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import with_source
 from relay_passes.lengths.bounded_main import at_length
 from relay_passes.lengths.growing_constants import slice_growing
 from relay_passes.lengths.merge_lengths import Form, form_of, unite
+from schedules.diagnostic import Diagnostic
 
 LENGTHS = (40, 39, 26)
 

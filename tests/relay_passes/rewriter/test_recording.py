@@ -7,10 +7,10 @@ from tvm.ir import Expr
 from tvm.relax import op
 from tvm.relax.dpl import is_const, is_op, wildcard
 
-from diagnostics import Diagnostic
 from relay_passes.rewriter.engine import apply_rule, apply_rules
 from relay_passes.rewriter.recording import Record, recording
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 from tests.relay_passes.graphs import Net, tensor
 
 _x, _number = wildcard(), is_const()

@@ -11,11 +11,11 @@ from tvm.relax.analysis import well_formed
 from tvm.relax.dpl import DFPattern, is_op, wildcard
 from tvm.script import relax as R
 
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from relay_passes.rewriter.engine import apply_rule, apply_rules, explain, find_matches
 from relay_passes.rewriter.patterns import maybe
 from relay_passes.rewriter.rule import Match, Rule
+from schedules.diagnostic import Diagnostic
 from tests.relay_passes.graphs import Net, operators, tensor
 
 Check = Callable[[Match], Match | Diagnostic]

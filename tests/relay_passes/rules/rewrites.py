@@ -8,11 +8,11 @@ import tvm
 from tvm import relax
 from tvm.ir import Expr
 
-from diagnostics import Diagnostic
 from relay_passes.ir.sources import bindings_of, sources_of, unnamed_calls
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.rewriter.engine import apply_rule, explain
 from relay_passes.rewriter.rule import Rule
+from schedules.diagnostic import Diagnostic
 from tests.relay_passes.graphs import Net, inputs_of, run
 
 # Unit roundoff of float32: how far one rounding is from the exact result, relative to it.

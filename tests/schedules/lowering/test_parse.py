@@ -4,10 +4,10 @@ import pytest
 from tvm import ir, relax, tirx
 from tvm.relax import op
 
-from diagnostics import Diagnostic
 from schedules.composites.vocabulary import ATTENTION, CONV2D_S8, LINEAR
 from schedules.composites.workload import Composite, Magnitude, Operand, Pad, Step
 from schedules.cores import CORES
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_s8_sdot
 from schedules.lowering.parse import parse

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Step, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.exp_f32 import ERROR
 from schedules.kernels.attention import attention_f32 as kernel
 from schedules.kernels.attention.attention_f32 import TILES, Params

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from arm_ext.board import Board, open_board
-from diagnostics import Diagnostic
 from schedules.cores import CORES, Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.depthwise import depthwise_s8 as kernel
 from schedules.kernels.depthwise.depthwise_s8 import Params

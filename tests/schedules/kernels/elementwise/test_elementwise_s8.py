@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.elementwise import binary_tile, elementwise_s8
 from schedules.kernels.elementwise.binary_forms import Linear, Product, Steps, form_of

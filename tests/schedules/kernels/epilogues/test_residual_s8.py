@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Step, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.elementwise.binary_forms import Exact, Linear, Per, Steps
 from schedules.kernels.epilogues.residual_s8 import separate

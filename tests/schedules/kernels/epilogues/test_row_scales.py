@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.cores import CORES
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from schedules.select import Choice, select

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.cores import CORES
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_bf16 as kernel
 from schedules.kernels.gemm.gemm_bf16 import TILES, Params

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board, open_board
-from diagnostics import Diagnostic
 from schedules.cores import CORES
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.common.threads import PARALLEL_CYCLES, SPREADS, part_sizes, spread
 from schedules.kernels.gemm import gemm_s8_mmla as kernel

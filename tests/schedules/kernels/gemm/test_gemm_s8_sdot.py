@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from arm_ext.board import Board, open_board
-from diagnostics import Diagnostic
 from schedules.cores import CORES
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_s8_sdot as kernel
 from schedules.kernels.gemm.gemm_s8_sdot import TILES, Params

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES, Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.epilogues.accumulator_bounds import magnitude_of_run_time
 from schedules.kernels.gemm import matmul_s8 as kernel

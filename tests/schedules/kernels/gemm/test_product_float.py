@@ -4,8 +4,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Pad, Step, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.gemm import product_float
 from schedules.kernels.gemm.implicit_rows import Rows
 from schedules.kernels.gemm.product import Product

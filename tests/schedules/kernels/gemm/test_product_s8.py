@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diagnostics import Diagnostic
 from schedules.composites.workload import Magnitude, Operand, Pad, Step, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.epilogues.requantize import MAGIC_BITS
 from schedules.kernels.gemm.product_s8 import (
     IntegerProduct,

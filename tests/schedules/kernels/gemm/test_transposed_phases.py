@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.transposed_convolution import Geometry
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_f32, gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot, transposed_phases
 from tests.schedules.products import I8MM, MIXED, RESCALED, SIGNED, UNSIGNED, check

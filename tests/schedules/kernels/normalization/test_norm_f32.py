@@ -10,10 +10,10 @@ from tvm import ir
 from tvm.relax import op
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import CORES, Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.normalization import norm_f32 as kernel
 from schedules.kernels.normalization.norm_f32 import Params

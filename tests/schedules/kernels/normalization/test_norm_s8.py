@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import CORES, Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.normalization import norm_s8 as kernel
 from schedules.kernels.normalization.norm_s8 import Params

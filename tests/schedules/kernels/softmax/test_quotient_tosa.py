@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.softmax import softmax_s8 as kernel
 from schedules.kernels.softmax.softmax_s8 import Params

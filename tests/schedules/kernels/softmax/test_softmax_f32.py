@@ -8,10 +8,10 @@ import pytest
 from tvm.relax import op
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.vocabulary import ROWS_F32
 from schedules.composites.workload import Composite, Workload
 from schedules.cores import CORES, Core
+from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.exp_f32 import ERROR
 from schedules.kernels.common.contract import Match
 from schedules.kernels.softmax import softmax_f32 as kernel

@@ -7,9 +7,9 @@ import numpy as np
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.softmax import quotient_qdq
 from schedules.kernels.softmax import softmax_s8 as kernel

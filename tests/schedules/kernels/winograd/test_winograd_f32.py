@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from arm_ext.board import Board
-from diagnostics import Diagnostic
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
+from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_f32
 from schedules.kernels.winograd import winograd_f32, winograd_tiling

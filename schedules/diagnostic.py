@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one record of why something was not done: a rewrite, a choice of kernel, an integer form, a place on an NPU.
 
-It is a package of its own, below the others and without imports, because rewrites of graphs and kernels both answer
-"why not" and know nothing of each other, and because what shows the answers should not have to tell them apart.
+It imports nothing, and is all of this package that `relay_passes` knows: rewrites of graphs and kernels both answer
+"why not", and what shows the answers should not have to tell them apart.
 """
 
 from dataclasses import dataclass
