@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from arm_ext.report.calls import CallSite
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
@@ -21,7 +21,7 @@ def call_sites(mod: tvm.IRModule, elementwise: Collection[str]) -> list[CallSite
     """Return the calls that `main` makes, itself or through functions that it calls.
 
     Args:
-        mod: Its functions call kernels by call_tir; all shapes are static.
+        mod: Its functions call kernels by call_tir.
         elementwise: Symbols of kernels that read no more elements of an operand than they write, such as a look-up in
             a table of embeddings.
     """
@@ -59,7 +59,7 @@ def _site(call: relax.Call, function: str, elementwise: Collection[str]) -> Call
     elements = sum(_elements(ty) for ty in results)
     most = elements if symbol in elementwise else None
     first = results[0]
-    shape = "x".join(str(int(dim)) for dim in first.shape.values) or "1"
+    shape = "x".join(map(str, _dims(first))) or "1"
     more = f" and {len(results) - 1} more" if len(results) > 1 else ""
     return CallSite(
         symbol=symbol,
@@ -80,7 +80,13 @@ def _tensors(ty: relax.Type) -> list[relax.TensorType]:
 
 
 def _elements(ty: relax.TensorType) -> int:
-    return math.prod(int(dim) for dim in ty.shape.values)
+    """Return how many elements a tensor has; 0 where that is computed, which packages refuse later."""
+    return math.prod(_dims(ty)) if ty.shape is not None else 0
+
+
+def _dims(ty: relax.TensorType) -> list[int]:
+    dims = [] if ty.shape is None else ty.shape.values
+    return [int(dim) if isinstance(dim, tirx.IntImm) else 0 for dim in dims]
 
 
 def _bytes(ty: relax.TensorType, most: int | None = None) -> int:
