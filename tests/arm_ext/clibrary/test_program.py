@@ -92,6 +92,22 @@ def test_branches_are_refused_by_their_node() -> None:
         program_of(state_models.held())
 
 
+def test_what_the_runtime_sorts_is_refused() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("TopK", ["x", "k"], ["values", "places"], name="best")],
+        "best",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 9])],
+        [
+            helper.make_tensor_value_info("values", TensorProto.FLOAT, [1, 2]),
+            helper.make_tensor_value_info("places", TensorProto.INT64, [1, 2]),
+        ],
+        [numpy_helper.from_array(np.array([2]), "k")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    with pytest.raises(ModelError, match=r"best: calls tvm.contrib.sort.\w+ of TVM's runtime"):
+        program_of(model)
+
+
 @T.prim_func(s_tir=True)
 def double(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
     for i in range(8):
