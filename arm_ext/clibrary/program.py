@@ -152,13 +152,20 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             end = max(end, at + stride * (threads - 1) + space.bytes)
             at = _aligned(at + stride * (threads - 1) + space.bytes)
     steps = [
-        replace(step, kernel=label, arguments=(*step.arguments, *places[step.kernel]), tasks=tasks)
+        replace(
+            step, kernel=label, arguments=(*step.arguments, *_for(tasks, places[step.kernel])), tasks=tasks
+        )
         if isinstance(step, KernelCall)
         else step
         for step in program.steps
         for label, tasks in (parts[step.kernel] if isinstance(step, KernelCall) else [("", 0)])
     ]
     return replace(program, steps=tuple(steps), arena_bytes=end, kernels=kernels)
+
+
+def _for(tasks: int, places: list[Place]) -> list[Place]:
+    """Return the places of a part of a kernel: what one thread does has none of each thread's."""
+    return places if tasks else [replace(place, stride=0) for place in places]
 
 
 class _Weights:

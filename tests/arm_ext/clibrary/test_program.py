@@ -127,3 +127,28 @@ def test_workspaces_of_kernels_share_the_end_of_the_arena() -> None:
         assert step.arguments == (Place("input"), Place("output"), Place("arena", 128))
         assert len(placed.kernels[step.kernel].params) == 3
     assert placed.arena_bytes == 128 + 512 * 4
+
+
+@T.prim_func(s_tir=True)
+def shared(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
+    sums = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        sums[i] = x[i, 0]
+    for i in T.parallel(8):
+        row = T.alloc_buffer((512,), "float32")
+        for j in range(512):
+            row[j] = x[i, j] + sums[i]
+        for j in range(512):
+            y[i, j] = row[j]
+
+
+def test_each_thread_has_a_workspace_in_parallel_parts_alone() -> None:
+    steps = (KernelCall("shared", (Place("input"), Place("output")), ()),)
+    placed = with_workspaces(Program(steps, 0, b"", {"shared": shared}), threads=3)
+    first, second = placed.steps
+    assert isinstance(first, KernelCall)
+    assert isinstance(second, KernelCall)
+    assert (first.tasks, second.tasks) == (0, 8)
+    assert [place.stride for place in first.arguments] == [0, 0, 0, 0]
+    assert [place.stride for place in second.arguments] == [0, 0, 0, 512 * 4]
+    assert placed.arena_bytes == 64 + 3 * 512 * 4
