@@ -17,12 +17,15 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import Call, Expr, GenericConst, GlobalVar, TupleGetItem, Var
+from tvm_ffi import structural_walk
 
 from arm_ext.errors import ModelError
 from arm_ext.pipeline.codegen import TASKS, allocations
 from relay_passes import hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS
+
+_PACKED = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
 
 Memory = Literal["arena", "weights", "input", "output"]
 
@@ -149,13 +152,20 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             end = max(end, at + stride * (threads - 1) + space.bytes)
             at = _aligned(at + stride * (threads - 1) + space.bytes)
     steps = [
-        replace(step, kernel=label, arguments=(*step.arguments, *places[step.kernel]), tasks=tasks)
+        replace(
+            step, kernel=label, arguments=(*step.arguments, *_for(tasks, places[step.kernel])), tasks=tasks
+        )
         if isinstance(step, KernelCall)
         else step
         for step in program.steps
         for label, tasks in (parts[step.kernel] if isinstance(step, KernelCall) else [("", 0)])
     ]
     return replace(program, steps=tuple(steps), arena_bytes=end, kernels=kernels)
+
+
+def _for(tasks: int, places: list[Place]) -> list[Place]:
+    """Return the places of a part of a kernel: what one thread does has none of each thread's."""
+    return places if tasks else [replace(place, stride=0) for place in places]
 
 
 class _Weights:
@@ -281,6 +291,8 @@ class _Reader:
             raise _refusal(value, "is part of a loop or a branch, which a C library does not have yet")
         if len(func.params) != len(value.args):
             raise _refusal(value, "takes sizes that are known at run time")
+        if asked := _runtime_functions(func):
+            raise _refusal(value, f"calls {', '.join(asked)} of TVM's runtime")
         return KernelCall(name, tuple(self.place(arg) for arg in value.args), sources_of(value))
 
     def _allocated(self, size: int) -> int:
@@ -288,6 +300,14 @@ class _Reader:
         at = _aligned(self.arena_bytes)
         self.arena_bytes = at + size
         return at
+
+
+def _runtime_functions(func: tirx.PrimFunc) -> list[str]:
+    """Return the functions of TVM's runtime that a kernel calls, such as to sort."""
+    calls: list[Call] = []
+    structural_walk(func.body, [(Call, calls.append)])
+    packed = (call for call in calls if _operator(call).startswith(_PACKED))
+    return list(dict.fromkeys(str(call.args[0].value) for call in packed))
 
 
 def _refusal(value: Expr, why: str) -> ModelError:

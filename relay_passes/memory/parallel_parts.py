@@ -5,7 +5,7 @@ k: s; for i in parallel(n): t(i); u    →    k_0: s    k_1: for i in parallel(n
 """
 
 from tvm import tirx
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 from tvm_ffi import structural_walk
 
 from relay_passes.memory.hoist_workspaces import parallel_loops
@@ -63,5 +63,5 @@ def _flat(stmt: tirx.Stmt, pragmas: list[tirx.AttrStmt]) -> list[tirx.Stmt]:
 
 def _loads(stmt: tirx.Stmt) -> bool:
     found: list[object] = []
-    structural_walk(stmt, [((tirx.BufferLoad, Call), found.append)])
+    structural_walk(stmt, [(TensorLoad, found.append), (Call, found.append)])
     return bool(found)

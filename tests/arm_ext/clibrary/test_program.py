@@ -92,6 +92,22 @@ def test_branches_are_refused_by_their_node() -> None:
         program_of(state_models.held())
 
 
+def test_what_the_runtime_sorts_is_refused() -> None:
+    graph = helper.make_graph(
+        [helper.make_node("TopK", ["x", "k"], ["values", "places"], name="best")],
+        "best",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 9])],
+        [
+            helper.make_tensor_value_info("values", TensorProto.FLOAT, [1, 2]),
+            helper.make_tensor_value_info("places", TensorProto.INT64, [1, 2]),
+        ],
+        [numpy_helper.from_array(np.array([2]), "k")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    with pytest.raises(ModelError, match=r"best: calls tvm.contrib.sort.\w+ of TVM's runtime"):
+        program_of(model)
+
+
 @T.prim_func(s_tir=True)
 def double(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
     for i in range(8):
@@ -111,3 +127,28 @@ def test_workspaces_of_kernels_share_the_end_of_the_arena() -> None:
         assert step.arguments == (Place("input"), Place("output"), Place("arena", 128))
         assert len(placed.kernels[step.kernel].params) == 3
     assert placed.arena_bytes == 128 + 512 * 4
+
+
+@T.prim_func(s_tir=True)
+def shared(x: T.Buffer((8, 512), "float32"), y: T.Buffer((8, 512), "float32")):
+    sums = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        sums[i] = x[i, 0]
+    for i in T.parallel(8):
+        row = T.alloc_buffer((512,), "float32")
+        for j in range(512):
+            row[j] = x[i, j] + sums[i]
+        for j in range(512):
+            y[i, j] = row[j]
+
+
+def test_each_thread_has_a_workspace_in_parallel_parts_alone() -> None:
+    steps = (KernelCall("shared", (Place("input"), Place("output")), ()),)
+    placed = with_workspaces(Program(steps, 0, b"", {"shared": shared}), threads=3)
+    first, second = placed.steps
+    assert isinstance(first, KernelCall)
+    assert isinstance(second, KernelCall)
+    assert (first.tasks, second.tasks) == (0, 8)
+    assert [place.stride for place in first.arguments] == [0, 0, 0, 0]
+    assert [place.stride for place in second.arguments] == [0, 0, 0, 512 * 4]
+    assert placed.arena_bytes == 64 + 3 * 512 * 4

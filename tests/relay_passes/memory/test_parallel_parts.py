@@ -45,3 +45,16 @@ def test_each_parallel_loop_is_a_function() -> None:
 
 def test_a_loop_within_another_stays() -> None:
     assert relay_passes.parallel_parts(relay_passes.hoist_all(lowered(inner))[0]) is None
+
+
+def test_values_are_computed_again_for_each_loop_and_not_loaded_again() -> None:
+    whole, _ = relay_passes.hoist_all(lowered(both))
+    count = tirx.Var("count", "int32")
+    pure = whole.with_body(tirx.SeqStmt([tirx.Bind(count, tirx.IntImm("int32", 7)), whole.body]))
+    parts = relay_passes.parallel_parts(pure)
+    assert parts is not None
+    assert all("7" in part.script() for part in parts)
+    value = tirx.Var("value", "float32")
+    load = tirx.BufferLoad(whole.params[0], [tirx.IntImm("int64", 0)] * 2)
+    loaded = whole.with_body(tirx.SeqStmt([tirx.Bind(value, load), whole.body]))
+    assert relay_passes.parallel_parts(loaded) is None
