@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arm_ext.api.explain import explain
     from arm_ext.api.export_payload import ExportReport, export_payload
     from arm_ext.api.profile import profile
+    from arm_ext.api.quantize import QuantizeResult, quantize
     from arm_ext.api.run import RunResult, run
     from arm_ext.api.tune import tune_model
     from arm_ext.api.verify import VerifyReport, verify
@@ -62,6 +63,7 @@ __all__ = [
     "Package",
     "Preprocess",
     "ProfileReport",
+    "QuantizeResult",
     "RunResult",
     "ThreadReport",
     "TimeReport",
@@ -81,6 +83,7 @@ __all__ = [
     "load_package",
     "open_board",
     "profile",
+    "quantize",
     "run",
     "tune_model",
     "verify",
@@ -109,6 +112,7 @@ _HOMES = {
     "arm_ext.peers.comparison": ("Comparison",),
     "arm_ext.api.profile": ("profile",),
     "arm_ext.report.profile.record": ("ProfileReport",),
+    "arm_ext.api.quantize": ("QuantizeResult", "quantize"),
     "arm_ext.api.run": ("RunResult", "run"),
     "arm_ext.tune.report": ("TuneReport",),
     "arm_ext.api.tune": ("tune_model",),

@@ -128,6 +128,7 @@ class _Chain:
     reference: str
     outputs: tuple[str, ...] = ()
     matching: Matching = field(init=False)
+    uncovered: tuple[str, ...] = ()
     layers: list[LayerErrors] = field(default_factory=list)
     results: dict[str, list[list[Array]]] = field(
         default_factory=lambda: {"source": [], "fake": [], "integers": []}
@@ -181,6 +182,16 @@ class _Chain:
                 f"{self.name} and --against {self.reference}: no tensor or node of the quantised model has a name of "
                 "the float one; name the model that it was made of"
             )
+        left = matching.uncovered()
+        seen = _Session(self.source, self.reference, [name for node in left for name in node.output if name])(
+            feed
+        )
+        # Not those that compute shapes.
+        self.uncovered = tuple(
+            node.name
+            for node in left
+            if any(seen[name].dtype.kind == "f" for name in node.output if name in seen)
+        )
         alone, fed = with_exact_inputs(matching)
         read = [layer.integers or layer.value for layer in layers]
         self._fed = fed
@@ -248,7 +259,7 @@ class _Chain:
                 for output in self.outputs
             ),
             metric=value,
-            uncovered=tuple(self.matching.uncovered()),
+            uncovered=self.uncovered,
             runtime=f"onnxruntime {onnxruntime.__version__}",
         )
 
@@ -281,6 +292,8 @@ class _Session:
             return None
 
     def __call__(self, feed: Feed) -> Feed:
+        if not self._tensors:  # onnxruntime would give all outputs
+            return {}
         with self._refusing():
             found = self._session.run(
                 self._tensors, {name: value for name, value in feed.items() if name in self._inputs}

@@ -38,7 +38,7 @@ _RANK = 32  # beyond that of any framework that models come from
 _MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these packages
 
 Precision = Literal["fp32", "fp16", "bf16"]
-Method = Literal["minmax", "percentile", "entropy"]
+Method = Literal["minmax", "percentile", "entropy", "mse"]
 Numerics = Literal["qdq", "tosa"]
 
 

@@ -20,8 +20,10 @@ _SATURATED = 0.01
 _SHIFT_STEPS = 0.3
 # A ReLU's values in signed symmetric int8 use a half, a range of twice the need another half.
 _LEVELS_USED = 1 / 8
-# Of values that are not zero, to become zero; and the own error from which that is told.
-_VANISHED, _VANISHED_DB = 0.3, 30.0
+# Of values that are not zero, to become zero.
+_VANISHED = 0.3
+# An own error that is smaller needs no explanation.
+_FAIR_DB = 30.0
 # Of a channel's weights: 8 bits give 35 dB and more, 4 bits 15.
 _WEIGHTS_DB = {8: 20.0, 4: 8.0}
 _GAIN = 0.05
@@ -126,7 +128,7 @@ class LayerErrors:
         if self._quantizer is None or not self.own.count or self.layer.moved:
             return
         yield from self._range(self._quantizer)
-        if not certain:
+        if not certain and self.own.sqnr_db < _FAIR_DB:
             yield from self._symptoms()
 
     def _mismatch(self) -> Iterator[str]:
@@ -151,6 +153,8 @@ class LayerErrors:
                 f"{percent(share)} of its values saturate: the scale is too small for {self.own.least:.4g} to "
                 f"{self.own.greatest:.4g}, or the zero point is wrong; it holds {limits}"
             )
+        if self.own.sqnr_db >= _FAIR_DB:
+            return
         span = self.own.greatest - self.own.least
         used = round(span / step) + 1 if step else 0
         if span > 0 and used < _LEVELS_USED * quantizer.levels:
@@ -166,7 +170,7 @@ class LayerErrors:
         if abs(shift) > _SHIFT_STEPS and self.saturated <= _SATURATED * count:
             yield f"its values are shifted by {shift:+.2f} steps in the mean: a zero point or a bias is off"
         lost = self.vanished / max(count - self.source_zeros, 1)
-        if lost > _VANISHED and self.own.sqnr_db < _VANISHED_DB:
+        if lost > _VANISHED:
             yield f"{percent(lost)} of its values that are not zero become zero: the scale is too coarse for them"
         largest = max(abs(self.own.least), abs(self.own.greatest))
         peak = largest / (self.own.signal / count) ** 0.5 if self.own.signal else 0.0

@@ -225,11 +225,11 @@ class Matching:
         self.meaning = {root: tensor for root, tensor in self.meaning.items() if tensor not in left}
         self.layers = [layer for layer in self.layers if layer.source not in left]
 
-    def uncovered(self) -> list[str]:
+    def uncovered(self) -> list[NodeProto]:
         """Return the nodes of the source that are of no layer."""
         covered = {name for layer in self.layers for name in layer.nodes}
         nodes = self.source.proto.graph.node
-        return [n.name for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
+        return [n for n in nodes if n.name not in covered and not self.source.fixed.issuperset(n.output)]
 
     def _matched(self, root: str, names: list[str], known: set[str]) -> str | None:
         by_name = next((name for name in names if name in known), None)
@@ -274,7 +274,9 @@ class Matching:
                 else None
             )
             outof = self.quantized.quantizer(node)
-            key = integers, *(() if outof is None else (outof.scale.tobytes(), outof.zero_point.tobytes()))
+            # Pairs of QuantizeLinear and DequantizeLinear for each reader, all alike, are one.
+            held = [v.tobytes() for each in (into, outof) if each for v in (each.scale, each.zero_point)]
+            key = integers if into is None or before is None else before.input[0], *held
             if key in seen or outof is None or outof.scale.size > 1:
                 continue
             reader = next((n.name for n in self.quantized.readers.get(value, [])), "") if seen else ""
@@ -292,8 +294,12 @@ class Matching:
         return into is not None and into.equals(self.quantized.quantizer(before))
 
     def _constants(self, root: str, anchor: NodeProto | None, nodes: list[NodeProto]) -> tuple[Constant, ...]:
-        """Quantised constants beside the source's, where the layer is the anchor with an activation at most."""
-        if anchor is None or any(n is not anchor and n.op_type not in _ACTIVATIONS for n in nodes):
+        """Quantised constants beside the source's, where the layer is a product with an activation at most."""
+        if (
+            anchor is None
+            or anchor.op_type not in _ANCHORS
+            or any(n is not anchor and n.op_type not in _ACTIVATIONS for n in nodes)
+        ):
             return ()
         twins = self.quantized.between(root, {name for name, of in self.roots.items() if of != root})
         twin = next((n for n in twins if n.op_type == anchor.op_type), None)

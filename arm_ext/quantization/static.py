@@ -18,8 +18,10 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnxruntime.quantization import CalibrationMethod, QDQQuantizer, QuantType, create_calibrator
+from onnxruntime.quantization.calibrate import TensorsData
 from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
+from arm_ext.common.names import near
 from arm_ext.errors import ArmExtError, ModelError, UsageError
 from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.check import check_supported, check_valid, set_input_shapes
@@ -30,6 +32,7 @@ from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
 from arm_ext.package.manifest import Calibration, Method
 from arm_ext.quantization.compare import compare_on
+from arm_ext.quantization.mse import mse_ranges
 from arm_ext.quantization.samples import split_samples
 from arm_ext.quantization.steps import Feed, Steps
 
@@ -40,6 +43,8 @@ _METHODS: dict[str, tuple[Any, dict[str, object]]] = {
     # each of the 128 levels, leaves nothing to choose and gives the ranges of min-max; its quantize_static takes no
     # other number, which is why its two halves are called here one by one.
     "entropy": (CalibrationMethod.Entropy, {"num_bins": 2048}),
+    # Its histograms alone; the ranges are of `mse_ranges`.
+    "mse": (CalibrationMethod.Percentile, {"num_bins": 2048}),
 }
 
 _OPERATORS = sorted({*QLinearOpsRegistry, *QDQRegistry})
@@ -70,7 +75,8 @@ def quantize(
 class Quantizer:
     """Quantises a float ONNX model for several sets of shapes by one calibration, so that their weights are equal.
 
-    "percentile" (99.999 %) and "entropy" hold every activation of every sample in memory; "minmax" two numbers each.
+    "percentile" (99.999 %), "entropy" and "mse" hold every activation of every sample in memory; "minmax" two numbers
+    each.
 
     Attributes:
         samples: How many there were.
@@ -84,6 +90,7 @@ class Quantizer:
         method: Method,
         choices: Sequence[Shapes],
         steps: Steps = _NO_STEPS,
+        keep_float: Sequence[str] = (),
     ) -> None:
         """Calibrate.
 
@@ -94,12 +101,14 @@ class Quantizer:
             choices: Sets of shapes: input name → static shape, for inputs with dynamic dimensions. The samples are of
                 the first set that they fit.
             steps: The model's states.
+            keep_float: Nodes that stay in float.
 
         Raises:
-            UsageError: The model is quantised already or has dynamic inputs without a shape; samples that do not fit.
+            UsageError: There is no such node; the model is quantised already or has dynamic inputs without a shape;
+                samples that do not fit.
             ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
         """
-        self._model, self._steps = model, steps
+        self._model, self._steps, self._keep_float = model, steps, keep_float
         self._shapes, proto, self._feeds = self._fitting(samples, choices)
         self.samples = len(self._feeds)
         with _refusing(self._name):
@@ -117,7 +126,7 @@ class Quantizer:
         with _refusing(self._name):
             proto = onnx.ModelProto()
             proto.CopyFrom(self.float_model(shapes))
-            return _insert_qdq(proto, self._ranges)
+            return _insert_qdq(proto, self._ranges, self._keep_float)
 
     def float_model(self, shapes: Shapes) -> onnx.ModelProto:
         """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""
@@ -157,6 +166,10 @@ class Quantizer:
         set_input_shapes(proto, shapes)
         name_nodes(proto.graph)
         check_supported(proto, refused={})
+        nodes = {node.name for node in proto.graph.node}
+        for name in self._keep_float:
+            if name not in nodes:
+                raise UsageError(f"--keep-float {name}: {self._name} has no such node; {near(name, nodes)}")
         return proto
 
     def _fitting(
@@ -216,10 +229,12 @@ def _ranges(proto: onnx.ModelProto, feeds: Callable[[Path], Iterator[Feed]], met
             extra_options=options,
         )
         calibrator.collect_data(_Reader(feeds(source)))
+        if method == "mse":
+            return TensorsData(CalibrationMethod.MinMax, mse_ranges(calibrator.collector.histogram_dict))
         return calibrator.compute_data()
 
 
-def _insert_qdq(proto: onnx.ModelProto, ranges: Any) -> onnx.ModelProto:
+def _insert_qdq(proto: onnx.ModelProto, ranges: Any, keep_float: Sequence[str]) -> onnx.ModelProto:
     quantizer = QDQQuantizer(
         proto,
         per_channel=True,
@@ -228,7 +243,7 @@ def _insert_qdq(proto: onnx.ModelProto, ranges: Any) -> onnx.ModelProto:
         activation_qType=QuantType.QInt8,
         tensors_range=ranges,
         nodes_to_quantize=[],
-        nodes_to_exclude=[],
+        nodes_to_exclude=list(keep_float),
         op_types_to_quantize=_OPERATORS,
         extra_options={},
     )

@@ -376,3 +376,33 @@ def test_a_board_gives_the_same_integers_as_this_machine() -> None:
     arguments = digits.model_path("int8"), digits.model_path("fp32"), {"inputs": digits.held_out()[0][:2]}
     here, there = arm_ext.accuracy(*arguments), arm_ext.accuracy(*arguments, board="virtual:cortex-a76")
     assert [layer.integers for layer in here.layers] == [layer.integers for layer in there.layers]
+
+
+def test_a_pair_for_each_reader_is_one_layer_and_tensors_may_have_other_names() -> None:
+    """As onnxruntime's DedicatedQDQPair; and a quantiser that renames tensors keeps the names of nodes."""
+    broken = Broken()
+    pairs = [
+        n for n in broken.model.graph.node if n.name in ("active_QuantizeLinear", "active_DequantizeLinear")
+    ]
+    add = broken.node("add")
+    at = list(broken.model.graph.node).index(pairs[1]) + 1
+    for position, node in enumerate(pairs):
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        copy.name, copy.output[0] = f"{node.name}/again", f"{node.output[0]}/again"
+        if node.op_type == "DequantizeLinear":
+            copy.input[0] = f"{node.input[0]}/again"
+        broken.model.graph.node.insert(at + position, copy)
+    add.input[0] = f"{add.input[0]}/again"
+    ends = {"image", "probabilities"}
+    for node in broken.model.graph.node:
+        node.input[:] = [name if name in ends or not name else f"t/{name}" for name in node.input]
+        node.output[:] = [name if name in ends else f"t/{name}" for name in node.output]
+    for tensor in broken.model.graph.initializer:
+        tensor.name = f"t/{tensor.name}"
+    del broken.model.graph.value_info[:]
+    report = broken.report()
+    assert [layer.title for layer in report.layers] == [
+        *("image", "stem", "depthwise", "project", "add", "pool", "flatten", "classes", "softmax")
+    ]
+    assert report.to_blame() == []

@@ -30,7 +30,9 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(3).standard_normal(shape, dtype=np.float32)
 
 
-@pytest.mark.parametrize(("method", "count"), [("minmax", 200), ("percentile", 200), ("entropy", 50)])
+@pytest.mark.parametrize(
+    ("method", "count"), [("minmax", 200), ("percentile", 200), ("entropy", 50), ("mse", 200)]
+)
 def test_digits_stay_accurate(method: Method, count: int):
     proto = quantize(digits.model_path("fp32"), {"inputs": training_images(count)}, method=method)
     images, labels = digits.held_out()
@@ -41,16 +43,18 @@ def test_digits_stay_accurate(method: Method, count: int):
 
 
 def test_methods_find_ranges_of_their_own():
-    # One outlier in 4,000 values: percentile and entropy cut it off, min-max keeps it.
+    # One outlier in 4,000 values: percentile and entropy cut it off, min-max keeps it, and so does the least error.
     samples = {"x": normal(129, 1, 31)}
     samples["x"][0, 0, 0] = 100
     protos = {
-        method: quantize(mlp(1), samples, method=method) for method in ("minmax", "percentile", "entropy")
+        method: quantize(mlp(1), samples, method=method)
+        for method in ("minmax", "percentile", "entropy", "mse")
     }
     scales = {method: float(initializer(proto, "x_scale")) for method, proto in protos.items()}
     assert scales["minmax"] == pytest.approx(100 / 255, rel=0.1)
     assert scales["entropy"] < scales["minmax"] / 2
     assert scales["percentile"] < scales["minmax"]
+    assert scales["entropy"] < scales["mse"] <= scales["minmax"]
 
 
 def initializer(proto: onnx.ModelProto, name: str) -> np.ndarray:

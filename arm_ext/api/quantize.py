@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm_ext.quantize`: a float ONNX model in, one in QDQ form out, with its accuracy."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from arm_ext.api.accuracy import accuracy
+from arm_ext.api.arguments import check_choice, check_type
+from arm_ext.common.npz import read_npz
+from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.errors import UsageError
+from arm_ext.frontends.load import is_onnx
+from arm_ext.package.manifest import Method
+from arm_ext.quantization.static import Quantizer
+from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.shapes.given import Given, static_shapes
+
+STEPS = ("quantize", "compare")
+"""Of `quantize`, for a progress display."""
+
+
+@dataclass(frozen=True)
+class QuantizeResult:
+    """The result of `quantize`.
+
+    Attributes:
+        path: The model in QDQ form.
+        accuracy: Of it against the float model, on the same samples.
+    """
+
+    path: Path
+    accuracy: AccuracyReport
+
+
+def quantize(
+    model: str | Path,
+    data: str | Path,
+    output: str | Path,
+    *,
+    calibration: Method = "minmax",
+    keep_float: Sequence[str] = (),
+    shapes: Given | None = None,
+    metric: str | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> QuantizeResult:
+    """Quantise a float ONNX model to int8 in QDQ form, and compare it with the float model layer by layer.
+
+    Weights are symmetric, a scale each channel; activations have a scale and a zero point.
+
+    Args:
+        model: An ONNX file.
+        data: .npz with calibration samples: one array for each input, samples along the first axis.
+        output: The .onnx file to write.
+        calibration: How the range of an activation follows from the samples.
+        keep_float: Source nodes that stay in float.
+        shapes: Input name → shape, for inputs with dynamic dimensions.
+        metric: As for `accuracy`.
+        progress: Called with each of STEPS as it begins.
+
+    Raises:
+        UsageError: The model, the data, a node's name or the output is wrong.
+        ModelError: onnxruntime cannot quantise the model, or it cannot be compiled.
+    """
+    check_choice("calibration", calibration, Method)
+    for name in keep_float:
+        check_type("keep_float", name, str)
+    source, samples, path = Path(model), Path(data), Path(output)
+    if path.suffix != ".onnx":
+        raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
+    refuse_inputs(checked_file(path, "-o"), "-o", [source, samples])
+    if source.is_file() and not is_onnx(source):
+        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX")
+    progress("quantize")
+    fixed = static_shapes(shapes, "quantize")
+    arrays = read_npz(samples, "calibration samples, an array an input")
+    quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float)
+    write_file(path, quantizer.quantized(fixed).SerializeToString(), "-o")
+    progress("compare")
+    return QuantizeResult(path, accuracy(path, source, arrays, metric=metric, shapes=shapes))

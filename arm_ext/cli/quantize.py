@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`arm-ext quantize`."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+
+from arm_ext.cli.console import Shape, given_shapes, progress
+from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.path_type import PATH
+from arm_ext.package.manifest import Method
+from arm_ext.shapes.given import Dim
+
+
+class _Names(click.ParamType[tuple[str, ...]]):
+    """A,B → (A, B)."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        return tuple(name for name in value.split(",") if name)
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@click.option(
+    "--data",
+    type=PATH,
+    required=True,
+    metavar="FILE.npz",
+    help="Calibration samples: one array for each input, samples along its first axis; 'labels' for top1.",
+)
+@click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
+@click.option(
+    "--calibration",
+    type=click.Choice(get_args(Method)),
+    default="minmax",
+    show_default=True,
+    help="How the range of an activation follows from the samples.",
+)
+@click.option(
+    "--keep-float",
+    type=_Names(),
+    multiple=True,
+    metavar="NODE,…",
+    help="Nodes that stay in float. May be given several times.",
+)
+@click.option(
+    "--metric", metavar="top1|cosine|MODULE:FUNCTION", help="Metric of the outputs, as for accuracy."
+)
+@click.option(
+    "--shape", "shapes", type=Shape(), multiple=True, metavar="NAME=1,64", help="Shape of a dynamic input."
+)
+@click.option("--all", "whole", is_flag=True, help="List all layers in execution order, not the ten worst.")
+@click.option("--json", "as_json", is_flag=True, help="Print the accuracy report as one JSON document.")
+def quantize(
+    model: Path,
+    data: Path,
+    output: Path,
+    calibration: Method,
+    keep_float: tuple[tuple[str, ...], ...],
+    metric: str | None,
+    shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
+    whole: bool,
+    as_json: bool,
+) -> None:
+    """Quantise MODEL, a float ONNX model, to int8 in QDQ form, and tell which layers lose accuracy.
+
+    The model that is written is compiled like any other.
+    """
+    load_tvm()
+    # Not above: they load TVM, for which --help need not wait.
+    from arm_ext.api.quantize import STEPS
+    from arm_ext.api.quantize import quantize as make
+    from arm_ext.report.accuracy.views import text
+
+    with progress("quantising", STEPS) as step:
+        result = make(
+            model,
+            data,
+            output,
+            calibration=calibration,
+            keep_float=[name for names in keep_float for name in names],
+            metric=metric,
+            shapes=given_shapes(shapes),
+            progress=step,
+        )
+    click.echo(result.accuracy.model_dump_json(indent=2) if as_json else text(result.accuracy, whole=whole))
