@@ -2,13 +2,15 @@
 """Products of dynamically quantised data, as products of 8-bit integers.
 
     matmul(astype(q) - z, W)               →    linear_dynamic(q, z, W)     q of 8 bits, z int32, W a constant of int8
+    matmul(astype(q) - z, W), W wider      →    linear_dynamic([q, q], z, [V; W - V])         both of int8
     astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant
     conv2d(astype(q) - z, W), 1 x 1        →    linear_dynamic(q, z, W)
     astype(conv2d(astype(q) - z, W))       →    conv2d(f32(astype(q) - z), f32(W))
 
 So ONNX's DynamicQuantizeLinear and MatMulInteger arrive, and TFLite's hybrid operators. z and s are of run time, one a
-row or one for all. The product is the same; scales in another order round otherwise, by a unit in the last place.
-Wider convolutions, of which there are float kernels only, add up exact products in binary32.
+row or one for all. Weights of uint8 that their zero point was taken off may have nine bits. The product is the same;
+scales in another order round otherwise, by a unit in the last place. Wider convolutions, of which there are float
+kernels only, add up exact products in binary32.
 """
 
 import math
@@ -40,6 +42,8 @@ _8_BIT = ("int8", "uint8")
 _FLOAT = "float32"
 # |q - z| of 8 bits times |w| of int8.
 _LARGEST_PRODUCT = 255 * 128
+# Of uint8 with a zero point of uint8.
+_LARGEST_WEIGHT = 255
 _LARGEST_SUM = 2**31 - 1
 
 
@@ -90,9 +94,11 @@ class _Walk:
     def _rewritten(self, binding: relax.Binding) -> Iterator[relax.Binding]:
         call = binding.value
         match operator_of(call):
-            case "relax.matmul" | "relax.nn.conv2d" if (product := self._product(call)) is not None:
-                self.applied.append(sources_of(product))
+            case "relax.matmul" | "relax.nn.conv2d" if (found := self._product(call)) is not None:
+                *repeated, product = found
+                self.applied.append(sources_of(call))
                 self._products.add(binding.var)
+                yield from repeated
                 yield relax.VarBinding(binding.var, product)
             case "relax.multiply" if (scales := self._scales(call)) is not None:
                 value, scale, constant = scales
@@ -112,8 +118,8 @@ class _Walk:
             case _:
                 yield binding
 
-    def _product(self, call: Call) -> Call | None:
-        """The product of bytes that a matmul is, or None."""
+    def _product(self, call: Call) -> tuple[relax.VarBinding | Call, ...] | None:
+        """The product of bytes that a matmul is, after a binding for data that it needs several times; or None."""
         data, weight = call.args
         centred = self._call(data, "relax.subtract")
         if centred is None or not isinstance(weight, GenericConst):
@@ -131,13 +137,16 @@ class _Walk:
         if why is not None:
             self.rejected.append(Diagnostic.of(why[0], *why[1:], nodes=sources_of(call)))
             return None
+        parts, names = _bytes(values), sources_of(call)
+        repeated = [] if len(parts) == 1 else [self._bound(relax.op.concat([q] * len(parts), axis=-1), names)]
+        q = repeated[0].var if repeated else q
         routine = self._linear_dynamic(
-            shape_of(q), str(q.ty.dtype), values.astype(np.int8), shape_of(zero_point)
+            shape_of(q), str(q.ty.dtype), np.concatenate(parts), shape_of(zero_point)
         )
         gvar = self._builder.add_func(routine.func, "qdq_linear_dynamic")
         constants = [relax.const(array, str(array.dtype)) for array in routine.constants]
-        found = relax.call_tir(gvar, [q, zero_point, *constants], call.ty)
-        return with_source(self._builder.normalize(found), sources_of(call))
+        product = relax.call_tir(gvar, [q, zero_point, *constants], call.ty)
+        return (*repeated, with_source(self._builder.normalize(product), names))
 
     def _scales(self, call: Call) -> tuple[Expr, tuple[Var, Expr], GenericConst] | None:
         """Of a product in float, times a scale of run time times a constant: the three, the second with its product."""
@@ -185,19 +194,23 @@ def _misfit(q: Expr, zero_point: Expr, weights: npt.NDArray[Any]) -> tuple[str, 
         return "shape is not static", None, None
     if weights.ndim != _MATRIX or len(shape) < _MATRIX:
         return "weight is no matrix", _MATRIX, weights.ndim
-    low, high = int(weights.min(initial=0)), int(weights.max(initial=0))
-    info = np.iinfo(np.int8)
-    if low < info.min or high > info.max:
-        return (
-            "weight is beyond int8, its zero point taken off",
-            f"{info.min} to {info.max}",
-            f"{low} to {high}",
-        )
+    if (most := int(np.abs(weights.astype(np.int64)).max(initial=0))) > _LARGEST_WEIGHT:
+        return "weight is wider than the difference of two bytes", _LARGEST_WEIGHT, most
     if isinstance(zero_point, GenericConst) or not _is_by_row(zero_point, shape):
         return "zero point is not one a row or one", (*shape[:-1], 1), static_shape(zero_point)
-    if shape[-1] > (most := _LARGEST_SUM // _LARGEST_PRODUCT):
+    if shape[-1] > (most := _LARGEST_SUM // (_LARGEST_PRODUCT * len(_bytes(weights)))):
         return "sums may leave 32 bits", most, shape[-1]
     return None
+
+
+def _bytes(weights: npt.NDArray[Any]) -> list[npt.NDArray[np.int8]]:
+    """Return as few arrays of int8 as have the weights as their sum."""
+    info, left = np.iinfo(np.int8), weights.astype(np.int32)
+    parts: list[npt.NDArray[np.int32]] = []
+    while left.any() or not parts:
+        parts.append(np.clip(left, info.min, info.max))
+        left = left - parts[-1]
+    return [part.astype(np.int8) for part in parts]
 
 
 def _is_by_row(value: Expr, of: tuple[int, ...] | None) -> bool:

@@ -96,8 +96,29 @@ def test_becomes_one_composite_of_the_same_value(
     )
 
 
-def test_every_call_keeps_its_source():
-    after = dynamic_products(module(), linear_dynamic_routine)
+@pytest.mark.parametrize("zero", [0, 1, 120, 128, 255, "of columns"])
+def test_weights_of_uint8_less_their_zero_point_are_products_of_int8(zero: int | str):
+    rng = np.random.default_rng(5)
+    taken = rng.integers(0, 256, COLUMNS) if zero == "of columns" else zero
+    weights = np.vstack(
+        [rng.integers(0, 256, (DEPTH - 2, COLUMNS)), np.full((1, COLUMNS), 255), np.zeros((1, COLUMNS))]
+    )
+    before = module(weights=weights - taken)
+    after = dynamic_products(before, linear_dynamic_routine)
+    assert composites(after) == ["arm.linear_dynamic cast row_scale scale bias relu"]
+    inputs = [
+        rng.integers(0, 256, (ROWS, DEPTH)).astype(np.uint8),
+        np.array(77, np.uint8),
+        np.array(1, np.float32),
+    ]
+    (expected,), (actual,) = run_on_host(before, inputs), run_on_host(after, inputs)
+    # The sums are the same; the bias is added by a fused multiply-add.
+    np.testing.assert_allclose(actual, expected, rtol=2 * 2.0**-24, atol=2.0**-24 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("weights", [None, np.full((3, 2), 255)], ids=["int8", "wider"])
+def test_every_call_keeps_its_source(weights: np.ndarray | None):
+    after = dynamic_products(module(weights=weights), linear_dynamic_routine)
     calls = [b.value for block in after["main"].body.blocks for b in block.bindings]
     assert all(sources_of(call) == ("node",) for call in calls if isinstance(call, relax.Call))
 
@@ -105,7 +126,7 @@ def test_every_call_keeps_its_source():
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"weights": np.full((3, 2), 128)}, "weight is beyond int8, its zero point taken off"),
+        ({"weights": np.full((3, 2), 256)}, "weight is wider than the difference of two bytes"),
         ({"weights": np.ones((70_000, 1))}, "sums may leave 32 bits"),
         ({"zero_shape": (DEPTH,)}, "zero point is not one a row or one"),
     ],
