@@ -290,9 +290,8 @@ class _Advisor:
                 return _declined(finding, said, fault)
             gain, at_outputs = self._gain(build), self._error(build)
             if gain < max(LEAST_GAIN, self._least_gain):
-                return _declined(
-                    finding, f"{finding.evidence}; built and measured, it saves {100 * gain:.1f} %"
-                )
+                change = f"costs {-100 * gain:.1f} % more" if gain < 0 else f"saves {100 * gain:.1f} %"
+                return _declined(finding, f"{finding.evidence}; built and measured, it {change}")
         return Advice(
             rule=finding.rule,
             sources=finding.sources,
