@@ -2,6 +2,7 @@
 """Options of `compile` that could make a model faster, by its profile and its report."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Any
 
 from arm_ext.advice.record import Alternative
 from arm_ext.measure.call_costs import MACS_OF
@@ -14,6 +15,11 @@ from schedules.kernels.winograd import winograd_f32
 INTEGER = ("qdq", "tosa")
 """Numerics of kernels that compute in integers."""
 
+WITHOUT_KERNEL = "without-kernel"
+"""The option of `compile` that takes a list."""
+
+# Options that decide the numbers.
+_NUMBERS = {"precision", "quantize"}
 # Calls whose kernels are looked at.
 _COSTLIEST = 5
 # A kernel's formula may be wrong by this much, as far as a runner-up is worth building.
@@ -116,7 +122,7 @@ def _other_kernels(profile: ProfileReport, report: CompileReport) -> Iterator[Al
             others = ", ".join(sorted({k.runner_up.kernel for k in kernels if k.runner_up}))
             yield Alternative(
                 name=f"without {name}",
-                options={"without-kernel": [name]},
+                options={WITHOUT_KERNEL: [name]},
                 why=f"{others} would take its place, and costs {then / now:.2f} times by the kernels' formulas",
                 predicted=now - then,
             )
@@ -130,3 +136,22 @@ def _ratio(kernel: KernelCall) -> float:
     """The runner-up's cost over the kernel's."""
     assert kernel.runner_up is not None
     return kernel.runner_up.selection_cost / (kernel.selection_cost or 1)
+
+
+def exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    """Return whether options cannot stand beside each other: both decide the numbers."""
+    return bool(_NUMBERS & options.keys()) and bool(_NUMBERS & others.keys())
+
+
+def united(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of both."""
+    kernels = [*options.get(WITHOUT_KERNEL, []), *others.get(WITHOUT_KERNEL, [])]
+    return {**options, **others, **({WITHOUT_KERNEL: kernels} if kernels else {})}
+
+
+def is_part(options: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
+    """Return whether options stand among others."""
+    return all(
+        set(value) <= set(of.get(name, ())) if name == WITHOUT_KERNEL else of.get(name) == value
+        for name, value in options.items()
+    )

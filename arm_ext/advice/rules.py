@@ -102,7 +102,7 @@ def small_calls(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "small-calls",
             _sources(calls),
-            f"most instructions of {_cost(calls)} run once: {_named(calls)}",
+            f"most instructions run once in {_cost(calls)}: {_named(calls)}",
             _share(calls),
             "merge these operators with their neighbours, or fold them into constants; `explain NODE` says why they "
             "stand alone",
@@ -113,21 +113,25 @@ def moved_data(subject: Subject) -> Iterator[Finding]:
     """Calls that only copy or rearrange elements."""
     moving = {row.symbol for row in subject.report.calls if row.moves}
     calls = [call for call in subject.profile.calls if call.symbol in moving]
-    at_border = [call for call in calls if not call.reads and call.kernel == "transpose"]
+    read = {index for call in subject.profile.calls for index in call.reads}
+    at_border = [
+        call for call in calls if call.kernel == "transpose" and not (call.reads and call.index in read)
+    ]
     inside = [call for call in calls if call not in at_border]
     if at_border:
         yield Finding(
-            "input-layout",
+            "border-layout",
             _sources(at_border),
-            f"{_cost(at_border)} turn an input into channels last: {_named(at_border)}",
+            f"inputs or outputs are transposed to or from channels last in {_cost(at_border)}: {_named(at_border)}",
             _share(at_border),
-            "give the model an input with channels last, as cameras do; a Transpose as its first node goes away",
+            "give the model inputs and outputs with channels last, as cameras have them: a Transpose as its first or "
+            "last node goes away",
         )
     if inside:
         yield Finding(
             "moved-data",
             _sources(inside),
-            f"{_cost(inside)} only move elements: {_named(inside)}",
+            f"elements are only moved in {_cost(inside)}: {_named(inside)}",
             _share(inside),
             "reshape, slice and concatenate along the outer axes of channels-last tensors, or without a transposition",
         )
@@ -144,7 +148,7 @@ def float_operators(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "float-operators",
             _sources(calls),
-            f"{operators} stays in float, {_cost(calls)}: {reason}",
+            f"{operators} in float, {_cost(calls)}: {reason}",
             _share(calls),
             "quantise what these operators read and give, or take operators that integers compute",
         )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy.typing as npt
 import onnx
 
-from arm_ext.advice.alternatives import alternatives
+from arm_ext.advice.alternatives import WITHOUT_KERNEL, alternatives, exclude, is_part, united
 from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined, Failure
 from arm_ext.advice.rules import LEAST_GAIN, Finding, Subject, findings
 from arm_ext.api.arguments import check_type
@@ -40,14 +40,12 @@ STEPS = ("the model as it is", "alternatives", "all together", "changes of the m
 MAX_ERROR = 0.05
 """Of what is recommended: the largest difference at an output, over the largest |output|, by default."""
 
-# Options that decide numbers exclude each other; one that takes a list has those of both.
-_NUMBERS, _LIST = {"precision", "quantize"}, "without-kernel"
 # Less is no gain: times have a spread.
 _LEAST_GAIN_OF_COUNTS, _LEAST_GAIN_OF_TIMES = 0.005, 0.03
 _COSTLIEST = 5
 _MINUTE = 60
 _SPENT = "the budget was used up"
-_ARGUMENTS = {_LIST: "without"}  # names of options that are other ones in Python
+_ARGUMENTS = {WITHOUT_KERNEL: "without"}  # names of options that are other ones in Python
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -226,7 +224,7 @@ class _Advisor:
             max_error=self.max_error,
             calls=self._costly,
             alternatives=tuple(
-                each.model_copy(update={"recommended": _is_part(each.options, options)}) for each in tried
+                each.model_copy(update={"recommended": is_part(each.options, options)}) for each in tried
             ),
             recommended=options,
             gain=(together and together.gain) or 0.0,
@@ -268,8 +266,8 @@ class _Advisor:
         for other in sorted(good, key=lambda each: -(each.gain or 0.0)):
             if best is None:
                 best = other
-            elif not _exclude(best.options, other.options):
-                options = _united(best.options, other.options)
+            elif not exclude(best.options, other.options):
+                options = united(best.options, other.options)
                 both = self.tried(other.model_copy(update={"options": options}))
                 if _helps(both) and (both.gain or 0.0) > (best.gain or 0.0):
                     best = both
@@ -292,9 +290,8 @@ class _Advisor:
                 return _declined(finding, said, fault)
             gain, at_outputs = self._gain(build), self._error(build)
             if gain < max(LEAST_GAIN, self._least_gain):
-                return _declined(
-                    finding, f"{finding.evidence}; built and measured, it saves {100 * gain:.1f} %"
-                )
+                change = f"costs {-100 * gain:.1f} % more" if gain < 0 else f"saves {100 * gain:.1f} %"
+                return _declined(finding, f"{finding.evidence}; built and measured, it {change}")
         return Advice(
             rule=finding.rule,
             sources=finding.sources,
@@ -349,23 +346,6 @@ def _cost_of(anchor: str, measured: ProfileReport) -> float | None:
 
 def _helps(alternative: Alternative) -> bool:
     return alternative.status == "measured" and not alternative.note
-
-
-def _exclude(options: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
-    """Whether options cannot stand beside each other."""
-    return bool(_NUMBERS & options.keys()) and bool(_NUMBERS & others.keys())
-
-
-def _united(options: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    kernels = [*options.get(_LIST, []), *others.get(_LIST, [])]
-    return {**options, **others, **({_LIST: kernels} if kernels else {})}
-
-
-def _is_part(options: Mapping[str, Any], of: Mapping[str, Any]) -> bool:
-    return all(
-        set(value) <= set(of.get(name, ())) if name == _LIST else of.get(name) == value
-        for name, value in options.items()
-    )
 
 
 def _declined(finding: Finding, reason: str, failure: Failure = "") -> Declined:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from arm_ext.advice.alternatives import alternatives
+from arm_ext.advice.alternatives import alternatives, exclude, is_part, united
 from tests.arm_ext.advice.records import call, kernel_of, profile_of, report_of
 
 PRODUCT = call(0, "conv", "gemm_f32", 0.6, macs=100)
@@ -50,3 +50,20 @@ def test_runner_ups_of_costly_calls_are_tried(runner_up: tuple[str, int] | None,
     found = list(alternatives(profile_of(INTEGER, NARROW), report, (), None, None))
     assert [each.name for each in found] == tried
     assert [each.predicted for each in found] == [pytest.approx(0.4 - 0.48)] * len(tried)
+
+
+def test_options_that_decide_numbers_exclude_each_other() -> None:
+    fp16, int8, plain = {"precision": "fp16"}, {"quantize": "s.npz"}, {"winograd": False}
+    assert exclude(fp16, int8)
+    assert not exclude(fp16, plain)
+    assert united(fp16, plain) == {"precision": "fp16", "winograd": False}
+
+
+def test_options_together_have_the_kernels_of_both() -> None:
+    one, other = {"without-kernel": ["a"]}, {"without-kernel": ["b"]}
+    both = united(one, other)
+    assert both == {"without-kernel": ["a", "b"]}
+    assert is_part(one, both)
+    assert is_part(other, both)
+    assert not is_part(both, one)
+    assert not is_part({"precision": "fp16"}, both)

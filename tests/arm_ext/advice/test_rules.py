@@ -47,14 +47,15 @@ def test_calls_bound_by_overhead_are_summed_up() -> None:
     assert findings(Subject(profile_of(small[0]), report_of(*kernels(small[0])), None)) == []
 
 
-def test_moves_of_an_input_and_inside_are_told_apart() -> None:
-    border = call(0, "conv", "transpose", 0.02, reads=())
-    inside = call(1, "reshape", "copy", 0.05)
-    report = report_of(*kernels(border, inside), moves=("conv", "reshape"))
-    found = findings(Subject(profile_of(border, inside), report, None))
+def test_moves_at_the_borders_and_inside_are_told_apart() -> None:
+    first = call(0, "first", "transpose", 0.02, reads=())
+    inside = call(1, "inside", "transpose", 0.05)
+    last = call(2, "last", "transpose", 0.01, reads=(1,))
+    report = report_of(*kernels(first, inside, last), moves=("first", "inside", "last"))
+    found = findings(Subject(profile_of(first, inside, last), report, None))
     assert [(each.rule, each.sources) for each in found] == [
-        ("moved-data", ("reshape",)),
-        ("input-layout", ("conv",)),
+        ("moved-data", ("inside",)),
+        ("border-layout", ("first", "last")),
     ]
 
 
@@ -66,4 +67,4 @@ def test_float_operators_of_quantised_models_are_told_with_the_reason() -> None:
         Subject(profile_of(INTEGER, erf), report_of(*kernels_found, left_float=(left,)), None)
     )
     assert found.rule == "float-operators"
-    assert "Erf stays in float, 1 call of 10.0 % of the cost: no table: 300 (limit 256)" in found.evidence
+    assert "Erf in float, 1 call of 10.0 % of the cost: no table: 300 (limit 256)" in found.evidence

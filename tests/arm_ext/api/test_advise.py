@@ -70,6 +70,22 @@ def test_a_changed_model_is_measured(tmp_path: Path) -> None:
     assert advice.error > 0
 
 
+def test_a_change_that_is_measured_to_be_slower_is_not_advised(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    nodes = [
+        helper.make_node("Conv", ["x", "w1"], ["c"], name="first"),
+        helper.make_node("Conv", ["c", "w2"], ["y"], name="last"),
+    ]
+    weights = {"w1": WEIGHTS[:27], "w2": WEIGHTS[:, :27]}
+    onnx.save(model(nodes, {"x": [1, 48, 8, 8]}, ["y"], weights), path)
+    found = advise(path, "cortex-a72")
+    assert "full-tiles" not in {each.rule for each in found.advice}
+    (declined,) = found.declined
+    assert (declined.rule, declined.sources) == ("full-tiles", ("first",))
+    assert "27 → 32 channels" in declined.reason
+    assert "% more" in declined.reason
+
+
 def test_what_cannot_be_built_is_told_in_its_row(tmp_path: Path) -> None:
     (tmp_path / "no_database").mkdir()
     found = advise(digits.model_path(), "cortex-a76", tuned=tmp_path / "no_database")
