@@ -201,6 +201,17 @@ class _Chain:
         self._alone = _Session(alone, self.name, [layer.value for layer in layers])
         self._fake = _Session(self.quantized, self.name, [*self.outputs, *(layer.value for layer in layers)])
         self.instrumented = with_outputs(self.quantized, read)
+        # Typed, as shapes that follow from those of an output are folded by its type.
+        kinds = {
+            tensor: (layer.dequantizer.zero_point.dtype, values[layer.value].shape)
+            if layer.integers and layer.dequantizer
+            else (np.dtype(np.float32), values[layer.value].shape)
+            for tensor, layer in zip(read, layers, strict=True)
+        }
+        for output in self.instrumented.graph.output[len(self.outputs) :]:
+            dtype, shape = kinds[output.name]
+            kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+            output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, shape))
         self._others = _Session.or_none(
             self.instrumented, self.name, [la.integers for la in layers if la.integers is not None]
         )
