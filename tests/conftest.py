@@ -2,12 +2,18 @@
 """`--board B` and the `isa` marker: the tests of tests/board run on any board. `--update-golden`: golden texts."""
 
 import platform
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from arm_ext.board import Board, open_board
+
+# A shell has commands in the background ignore these, and so would every process that a test starts and then ends.
+for _ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
