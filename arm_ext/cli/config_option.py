@@ -10,7 +10,6 @@ import click
 from arm_ext.cli.npu_options import NAMES
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.names import near
-from arm_ext.common.yaml_file import read_mapping
 from arm_ext.errors import UsageError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -45,6 +44,9 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 def _read(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
     if path is None:
         return
+    # Not above: it loads a library, for which --help need not wait.
+    from arm_ext.common.yaml_file import read_mapping
+
     options = options_of(ctx.command)
     found: dict[str, Any] = {}
     for key, value in read_mapping(path, "options of this command, such as precision: fp16").items():

@@ -23,7 +23,7 @@ from tests.fuzz.groups import UndefinedError
 from tests.fuzz.oracle import UNCHECKED, check_float, check_quantized
 from tests.fuzz.quantized import quantized_cases
 
-EXAMPLES, SEED = 400, 0
+EXAMPLES, SEED = 300, 0
 MANY = 1000
 LEAST_HITS = 0.05  # of the graphs provoke a rule
 

@@ -4,7 +4,8 @@
 from arm_ext.measure.call_costs import Bound
 from arm_ext.report.calls import CallRow, KernelCall, RunnerUp
 from arm_ext.report.profile.record import Around, Counts, ProfiledCall, ProfileReport
-from arm_ext.report.report import CompileReport, FloatCall
+from arm_ext.report.report import CompileReport
+from schedules.diagnostic import Diagnostic
 
 CYCLES = 1000
 
@@ -84,7 +85,7 @@ def kernel_of(
 
 
 def report_of(
-    *kernels: KernelCall, moves: tuple[str, ...] = (), left_float: tuple[FloatCall, ...] = ()
+    *kernels: KernelCall, moves: tuple[str, ...] = (), left_float: tuple[Diagnostic, ...] = ()
 ) -> CompileReport:
     rows = tuple(
         CallRow(

@@ -3,7 +3,7 @@ import pytest
 
 from arm_ext.advice.rules import RULES, Subject, findings
 from arm_ext.report.calls import KernelCall
-from arm_ext.report.report import FloatCall
+from schedules.diagnostic import Diagnostic
 from tests.arm_ext.advice.records import call, kernel_of, profile_of, report_of
 from tests.arm_ext.advice.test_onnx_changes import chain, silu
 
@@ -61,10 +61,10 @@ def test_moves_at_the_borders_and_inside_are_told_apart() -> None:
 
 def test_float_operators_of_quantised_models_are_told_with_the_reason() -> None:
     erf = call(1, "erf", "elementwise", 0.1)
-    left = FloatCall(sources=("erf",), operator="Erf", reason="no table", limit="256", actual="300")
+    left = Diagnostic("no table", "256", "300", nodes=("erf",), operator="Erf")
     kernels_found = (*kernels(INTEGER, numerics="qdq"), *kernels(erf))
     (found,) = findings(
         Subject(profile_of(INTEGER, erf), report_of(*kernels_found, left_float=(left,)), None)
     )
     assert found.rule == "float-operators"
-    assert "Erf in float, 1 call of 10.0 % of the cost: no table: 300 (limit 256)" in found.evidence
+    assert "Erf in float, 1 call of 10.0 % of the cost: no table (limit 256, actual 300)" in found.evidence
