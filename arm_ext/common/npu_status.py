@@ -3,7 +3,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 STATUS = "arm_ext_npu_status"
 """Of model.so: its name in TVM's C ABI; returns an NpuStatus as JSON."""
@@ -16,10 +16,10 @@ class _Record(BaseModel):
 class RegionRuns(_Record):
     """How often a region was computed on the NPU and on the CPU, and why the last time on the CPU."""
 
-    region: int
-    npu: int
-    cpu: int
-    reason: str
+    region: int = Field(description="Number of the region.")
+    npu: int = Field(description="How often the NPU computed it.")
+    cpu: int = Field(description="How often the CPU computed it.")
+    reason: str = Field(description="Why the CPU did the last time; empty if it never did.")
 
     def text(self) -> str:
         """Return "NPU region 0 ran on the CPU: no /dev/accel/* is an Ethos-U"."""
@@ -32,9 +32,9 @@ class RegionRuns(_Record):
 class NpuStatus(_Record):
     """Since model.so was loaded; `mode` is that of ARM_EXT_NPU, `device` None where none was found or asked for."""
 
-    mode: Literal["auto", "npu", "cpu"]
-    device: str | None
-    regions: tuple[RegionRuns, ...]
+    mode: Literal["auto", "npu", "cpu"] = Field(description="What ARM_EXT_NPU asks for.")
+    device: str | None = Field(description="The NPU's device; null where none was found or asked for.")
+    regions: tuple[RegionRuns, ...] = Field(description="How often each was computed where.")
 
     def text(self) -> str:
         """Render it, a line a region."""

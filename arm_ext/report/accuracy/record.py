@@ -82,7 +82,7 @@ class LayerAccuracy(_Record):
 class OutputAccuracy(_Record):
     """An output of the model against the source's."""
 
-    name: str
+    name: str = Field(description="Of the output.")
     fake: Errors = Field(description="The quantised model in float.")
     integers: Errors = Field(description="Our integers.")
 
@@ -91,9 +91,9 @@ class MetricValue(_Record):
     """A metric of each link of the chain, on the same samples."""
 
     name: str = Field(description='"top1", "cosine", or module:function.')
-    source: float
-    fake: float
-    integers: float
+    source: float = Field(description="Of the float model.")
+    fake: float = Field(description="Of the quantised model in float (QDQ).")
+    integers: float = Field(description="Of our integers.")
 
     @property
     def drop(self) -> float:
@@ -104,7 +104,7 @@ class MetricValue(_Record):
 class AccuracyReport(_Record):
     """The chain from a float model to our integers, on the same samples."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1] = Field(default=1, description="Version of this schema.")
     model: str = Field(description="Name of the quantised model.")
     reference: str = Field(description="Name of the float model.")
     board: str = Field(description="Where our integers were computed.")
@@ -113,8 +113,8 @@ class AccuracyReport(_Record):
         description="Samples in the data; more than were compared where the run was interrupted."
     )
     layers: tuple[LayerAccuracy, ...] = Field(description="In execution order.")
-    outputs: tuple[OutputAccuracy, ...]
-    metric: MetricValue | None
+    outputs: tuple[OutputAccuracy, ...] = Field(description="In the model's order.")
+    metric: MetricValue | None = Field(description="Null where none was asked for.")
     uncovered: tuple[str, ...] = Field(
         description="Source nodes that no tensor of the quantised model stands for."
     )

@@ -80,8 +80,8 @@ class ProfiledCall(_Record):
         description="What the compiler says of the choice of kernel: its reason, and the runner-up.",
     )
     share: float = Field(description="Of the whole inference: cycles on a virtual board, time on a real one.")
-    counts: Counts | None = None
-    times: Times | None = None
+    counts: Counts | None = Field(default=None, description="What it costs on a virtual board.")
+    times: Times | None = Field(default=None, description="What it costs on a real board.")
 
 
 class Around(_Record):
@@ -129,7 +129,7 @@ class NpuRegionCost(_Record):
 class ProfileReport(_Record):
     """One warm inference on one thread of a virtual board, or the median of several on a real one."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1] = Field(default=1, description="Version of this schema.")
     kind: Literal["counts", "times"] = Field(description="Of a virtual board, or of a real one.")
     model: str = Field(description="Name of the model.")
     target: str = Field(description="Profile that it was compiled for.")
@@ -146,14 +146,18 @@ class ProfileReport(_Record):
     macs: int = Field(description="Of one inference.")
     peak_bytes: int = Field(description="Of activations at most at a time.")
     weight_bytes: int = Field(description="Of all constants.")
-    calls: tuple[ProfiledCall, ...]
-    around: Around
-    limits: Limits | None = None
+    calls: tuple[ProfiledCall, ...] = Field(description="Kernel calls in execution order.")
+    around: Around = Field(description="What runs between them.")
+    limits: Limits | None = Field(
+        default=None, description="What the core can do at most, on a virtual board."
+    )
     conditions: dict[str, str] = Field(
         default={}, description="What times depend on: governor, temperature, threads, counters."
     )
-    npu: NpuStatus | None = None
-    npu_regions: tuple[NpuRegionCost, ...] = ()
+    npu: NpuStatus | None = Field(default=None, description="Where regions for an NPU were computed.")
+    npu_regions: tuple[NpuRegionCost, ...] = Field(
+        default=(), description="What those regions cost, by estimate."
+    )
     note: str = Field(description="What the figures are, and what they are not.")
 
     def costliest(self) -> list[ProfiledCall]:

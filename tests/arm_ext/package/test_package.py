@@ -32,7 +32,11 @@ def test_shipped_schemas_are_those_of_the_records(name: str, schema: dict[str, o
     assert json.loads((SCHEMAS / f"{name}.schema.json").read_text()) == schema
 
 
-@pytest.mark.parametrize("schema", [manifest_schema(), report_schema()], ids=["manifest", "report"])
+@pytest.mark.parametrize(
+    "schema",
+    [manifest_schema(), report_schema(), profile_schema(), accuracy_schema()],
+    ids=lambda schema: schema["title"],
+)
 def test_every_field_says_what_it_means(schema: dict[str, Any]):
     records = {schema["title"]: schema, **schema["$defs"]}
     silent = [
