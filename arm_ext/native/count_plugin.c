@@ -203,7 +203,9 @@ static void FindRegion(Block* block) {
 static void AddRegion(uint64_t begin, uint64_t end) {
   regions = Grow(regions, num_regions, sizeof(Region));
   regions[num_regions++] = (Region){begin, end};
-  for (Block* block = blocks; block != NULL; block = block->next) FindRegion(block);
+  for (Block* block = blocks; block != NULL; block = block->next) {
+    if (begin <= block->vaddr && block->vaddr < end) block->region = num_regions;
+  }
 }
 
 static void OnTranslate(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
