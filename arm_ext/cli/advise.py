@@ -10,7 +10,7 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.path_type import PATH
-from arm_ext.cli.target_options import target_options
+from arm_ext.cli.target_options import board_option, target_options
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.errors import EnvError, InternalError
 from arm_ext.package.manifest import Method
@@ -20,12 +20,7 @@ from arm_ext.shapes.given import Dim
 @click.command()
 @click.argument("model", type=PATH)
 @target_options("compile", several=False)
-@click.option(
-    "--board",
-    default="virtual",
-    show_default=True,
-    help="Board to measure on: virtual[:cpu], local, host:port, tracker-host:port/key.",
-)
+@board_option("measure")
 @model_options
 @click.option("--tuned", type=PATH, metavar="DIR", help="Try the records of this tuning database, too.")
 @click.option(

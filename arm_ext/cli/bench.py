@@ -10,6 +10,7 @@ import click
 from arm_ext.cli.console import Shape, columns, given_shapes, progress, prose
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.target_options import board_option
 from arm_ext.errors import UsageError
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.threads import ThreadReport
@@ -27,12 +28,7 @@ MAX_THREADS = 64
 
 @click.command()
 @click.argument("package", type=PATH)
-@click.option(
-    "--board",
-    default="virtual",
-    show_default=True,
-    help="Board to measure on: virtual[:cpu], local, host:port, tracker-host:port/key.",
-)
+@board_option("measure")
 @click.option(
     "--against",
     metavar="NAME,NAME",

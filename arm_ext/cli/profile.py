@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from arm_ext.cli.console import Shape, check_outputs, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.target_options import board_option
 from arm_ext.common.faults import why
 from arm_ext.common.outputs import write_file
 from arm_ext.errors import UsageError
@@ -24,12 +25,7 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
 
 @click.command()
 @click.argument("model", type=PATH)
-@click.option(
-    "--board",
-    default="virtual",
-    show_default=True,
-    help="Board to measure on: virtual[:cpu], local, host:port, tracker-host:port/key.",
-)
+@board_option("measure")
 @click.option("--target", help="Profile to compile a model file for.  [default: the board's, or arm]")
 @click.option(
     "--shape",

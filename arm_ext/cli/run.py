@@ -15,6 +15,7 @@ import numpy.typing as npt
 from arm_ext.cli.console import columns
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.target_options import board_option
 from arm_ext.common.distance import Distance
 from arm_ext.common.npz import read_npy
 from arm_ext.common.output_folder import OutputFolder
@@ -53,12 +54,7 @@ class _Array(click.ParamType[_Input]):
 
 @click.command()
 @click.argument("package", type=PATH)
-@click.option(
-    "--board",
-    default="virtual",
-    show_default=True,
-    help="Board to run on: virtual[:cpu], local, host:port, tracker-host:port/key.",
-)
+@board_option("run")
 @click.option(
     "--input",
     "inputs",
