@@ -8,8 +8,8 @@ from itertools import accumulate, pairwise
 from typing import Literal
 
 from arm_ext.common.trace import MODEL_IMAGE, Section
-from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify, disassemble
-from arm_ext.measure.cycles import BlockCost, costs_of, glue
+from arm_ext.measure.classify import MAC_CLASSES, InsnClass, disassemble
+from arm_ext.measure.cycles import BlockCost, costs_of, glue, instructions_by_class
 from arm_ext.measure.mca import Mca
 from arm_ext.measure.pipes import vector_cycles
 from schedules.cores import Core
@@ -121,10 +121,6 @@ def call_costs(sections: Sequence[Section], core: Core, mca: Mca) -> list[CallCo
 
 
 def _cost(section: Section, costs: Sequence[BlockCost], core: Core) -> CallCost:
-    classes: Counter[InsnClass] = Counter()
-    for cost in costs:
-        for word in cost.block.words:
-            classes[classify(word)] += cost.block.count
     instructions = sum(cost.block.instructions for cost in costs)
     return CallCost(
         symbol=section.symbol,
@@ -135,7 +131,7 @@ def _cost(section: Section, costs: Sequence[BlockCost], core: Core) -> CallCost:
         l2_bytes=section.l1_misses * LINE_BYTES,
         memory_bytes=section.l2_misses * LINE_BYTES,
         moved_bytes=section.bytes,
-        classes=classes,
+        classes=instructions_by_class(costs),
         once=sum(len(cost.block.words) for cost in costs if cost.block.count == 1),
         hot=_hot(costs),
     )

@@ -6,7 +6,7 @@ fast, since every load hits L1 and every branch is predicted.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,6 +59,15 @@ def costs_of(glued: Sequence[Block], core: Core, mca: Mca) -> list[BlockCost]:
         )
         for block, estimate in zip(glued, estimates, strict=True)
     ]
+
+
+def instructions_by_class(costs: Sequence[BlockCost]) -> Counter[InsnClass]:
+    """Return the dynamic instructions of some blocks by class."""
+    classes: Counter[InsnClass] = Counter()
+    for cost in costs:
+        for word in cost.block.words:
+            classes[classify(word)] += cost.block.count
+    return classes
 
 
 def glue(blocks: Sequence[Block]) -> list[Block]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of one inference on a virtual board: instruction counts, and modelled cycles; never a time."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -9,8 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 from arm_ext.common.npu_status import NpuStatus
 from arm_ext.common.trace import Trace
-from arm_ext.measure.classify import MAC_CLASSES, InsnClass, classify
-from arm_ext.measure.cycles import BlockCost, block_costs
+from arm_ext.measure.classify import MAC_CLASSES, InsnClass
+from arm_ext.measure.cycles import BlockCost, block_costs, instructions_by_class
 from arm_ext.measure.mca import Mca
 from schedules.cores import Core
 
@@ -111,7 +110,7 @@ def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) 
     costs = block_costs(trace.blocks, core, mca)
     total = trace.instructions
     cycles = sum(cost.cycles for cost in costs)
-    classes = _classes(costs)
+    classes = instructions_by_class(costs)
     streamed = working_set if working_set > core.l2.size else 0
     return CountReport(
         instructions=total,
@@ -132,14 +131,6 @@ def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) 
     )
 
 
-def _classes(costs: Sequence[BlockCost]) -> Counter[InsnClass]:
-    classes: Counter[InsnClass] = Counter()
-    for cost in costs:
-        for word in cost.block.words:
-            classes[classify(word)] += cost.block.count
-    return classes
-
-
 def _rows(costs: Sequence[BlockCost], total: int) -> list[SymbolRow]:
     groups: dict[tuple[str, str], list[BlockCost]] = {}
     for cost in costs:
@@ -147,7 +138,7 @@ def _rows(costs: Sequence[BlockCost], total: int) -> list[SymbolRow]:
     rows = []
     for (symbol, image), group in groups.items():
         instructions = sum(cost.block.instructions for cost in group)
-        classes = _classes(group)
+        classes = instructions_by_class(group)
         rows.append(
             SymbolRow(
                 symbol=symbol,

@@ -12,6 +12,7 @@ import tvm
 from arm_ext.board import BoardInfo, conditions
 from arm_ext.board.session import Session
 from arm_ext.common.trace import MODEL_IMAGE, Trace
+from arm_ext.measure.call_costs import LINE_BYTES
 from arm_ext.measure.cycles import block_costs
 from arm_ext.measure.mca import Mca, find_mca
 from arm_ext.measure.pipes import least_cycles, vector_share
@@ -30,9 +31,8 @@ BOUND = "bound"
 """The condition that tells which share of the cost no order of the same instructions goes below: as many cycles as fill
 the vector pipes, or dispatch, and the lines of what is read and written that were not in L1 and L2, each once."""
 
-_LINE = 64
 # Of a line that L1 and L2 fetch. Prefetchers hide how long it takes, not how much the buses carry.
-_LINE_CYCLES = (_LINE / L2_BYTES_PER_CYCLE, _LINE / BYTES_PER_CYCLE)
+_LINE_CYCLES = (LINE_BYTES / L2_BYTES_PER_CYCLE, LINE_BYTES / BYTES_PER_CYCLE)
 
 _REPEATS = 9
 # Several calls are timed together until they take this long: clocks tick in less than a thousandth of it.
@@ -69,7 +69,7 @@ class Loaded:
     @property
     def lines(self) -> int:
         """Of all arguments."""
-        return sum(math.prod(a.shape) * np.dtype(str(a.dtype)).itemsize // _LINE for a in self.arguments)
+        return sum(math.prod(a.shape) * np.dtype(str(a.dtype)).itemsize // LINE_BYTES for a in self.arguments)
 
     def seconds(self, repeats: int, repeat_ms: int = 0) -> list[float]:
         """Seconds of a call, so many times; each is the mean of as many calls as take `repeat_ms`."""
