@@ -71,7 +71,7 @@ class Advice(_Record):
 
 
 class Declined(_Record):
-    """A change that a rule proposed and that is not advised."""
+    """A change that a rule proposed and that is not advised: it gains nothing, or could not be measured."""
 
     rule: str
     sources: tuple[str, ...]

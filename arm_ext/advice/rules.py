@@ -61,7 +61,7 @@ def findings(subject: Subject) -> list[Finding]:
 
 
 def cheaper_activation(subject: Subject) -> Iterator[Finding]:
-    """SiLU where hard-swish costs less; in integers both are one table."""
+    """Find SiLU in a float model, where hard-swish costs less."""
     changed = None if subject.model is None or is_quantized(subject.report) else hard_swish(subject.model)
     if changed is None:
         return
@@ -77,7 +77,7 @@ def cheaper_activation(subject: Subject) -> Iterator[Finding]:
 
 
 def full_tiles(subject: Subject) -> Iterator[Finding]:
-    """Convolutions whose channels leave a part of the kernel's tile empty."""
+    """Find convolutions whose channels leave a part of the kernel's tile empty."""
     if subject.model is None:
         return
     partial = {name: count for name, count in convolutions(subject.model) if full_tile(count)}
@@ -96,7 +96,7 @@ def full_tiles(subject: Subject) -> Iterator[Finding]:
 
 
 def small_calls(subject: Subject) -> Iterator[Finding]:
-    """Calls that spend their time on being called."""
+    """Find kernel calls that are too small for what setting them up costs."""
     calls = [call for call in subject.profile.calls if call.counts and call.counts.bound == "overhead"]
     if calls:
         yield Finding(
@@ -138,7 +138,7 @@ def moved_data(subject: Subject) -> Iterator[Finding]:
 
 
 def float_operators(subject: Subject) -> Iterator[Finding]:
-    """Operators of a quantised model that stay in float."""
+    """Find operators of a quantised model that are computed in float."""
     if not is_quantized(subject.report):
         return
     for reason in dict.fromkeys(left.why() for left in subject.report.left_float):

@@ -52,7 +52,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class _Build:
-    """A build, measured; its package is gone.
+    """What was measured of one build; its package has been deleted.
 
     Attributes:
         report: What the compiler says of it.
@@ -91,7 +91,7 @@ class _Bench:
     until: float
 
     def measure(self, options: Mapping[str, Any], model: onnx.ModelProto | None = None) -> _Build:
-        """Build the model, or a changed one, with options by their names on the command line, and measure it."""
+        """Compile a model with options of `compile`, by their names on the command line, and measure the package."""
         arguments = {_ARGUMENTS.get(name, name): value for name, value in options.items()}
         source = self.model if model is None else model
         with temporary() as folder:

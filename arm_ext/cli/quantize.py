@@ -14,7 +14,7 @@ from arm_ext.shapes.given import Dim
 
 
 class _Names(click.ParamType[tuple[str, ...]]):
-    """A,B → (A, B)."""
+    """Names separated by commas: A,B → (A, B)."""
 
     name = "names"
 

@@ -344,7 +344,7 @@ class Sources:
 
     @cached_property
     def _parallel(self) -> list[KernelCall]:
-        """Calls that threads share."""
+        """Return the kernel calls whose work is divided among threads."""
         return [step for step in self.program.steps if isinstance(step, KernelCall) and step.tasks]
 
     def _task_name(self, step: KernelCall) -> str:

@@ -70,7 +70,7 @@ class LayerErrors:
     differing: int | None = None
 
     def add(self, values: Values) -> None:
-        """Add one sample."""
+        """Add the values of one sample to the sums of errors."""
         exact = values.exact
         self.own.add(exact if self.layer.moved else values.own, exact)
         for sums, value in ((self.fake, values.fake), (self.ours, values.ours)):

@@ -77,7 +77,7 @@ class Quantizer:
 
 @dataclass(frozen=True)
 class Constant:
-    """A quantised weight or bias beside the source's."""
+    """A quantised weight or bias, and the float one of the source that it was made of."""
 
     role: str
     value: Array
@@ -158,7 +158,7 @@ class Graph:
 
     @property
     def tensors(self) -> set[str]:
-        """All that depends on the inputs."""
+        """Return the tensors whose values depend on the inputs."""
         return {*self.inputs, *self.producers} - self.fixed
 
     def quantizer(self, node: NodeProto) -> Quantizer | None:

@@ -16,10 +16,10 @@ from arm_ext.quantization.error_sums import ErrorSums
 
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Array]
-"""By name, with the samples along an axis in front."""
+"""Outputs by name, each an array whose first axis runs over the samples."""
 
 Metric = Callable[[Outputs, Outputs], float]
-"""Of the outputs of a link of the chain, and of the source's; higher is better."""
+"""A function of the outputs to judge and of the source's outputs; a higher value is better."""
 
 LABELS = "labels"
 

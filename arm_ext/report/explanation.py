@@ -107,7 +107,7 @@ class NodePhase(BaseModel):
 
 
 class NodeReport(BaseModel):
-    """All about one source node."""
+    """What became of one source node in each phase, and why."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -58,7 +58,7 @@ def hoist_workspaces(mod: IRModule) -> IRModule:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A buffer that a kernel works in: its bytes, and whether each thread needs its own."""
+    """A temporary buffer of a kernel: its size in bytes, and whether each thread needs one of its own."""
 
     bytes: int
     is_local: bool

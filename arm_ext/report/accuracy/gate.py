@@ -9,7 +9,7 @@ from arm_ext.report.accuracy.record import AccuracyReport
 
 @dataclass(frozen=True)
 class Gate:
-    """Bounds on our integers.
+    """The least accuracy that a quantised model, computed in integers, must have.
 
     Attributes:
         min_sqnr: Least SQNR of each output in dB.

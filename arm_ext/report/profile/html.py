@@ -34,6 +34,6 @@ def _text(name: str) -> str:
 
 
 def _data(profile: ProfileReport) -> str:
-    """A profile as JSON that ends no script element, whatever a node is called."""
+    """Return a profile as JSON in which no name of a node can end the script element around it."""
     document: dict[str, Any] = profile.model_dump(mode="json")
     return json.dumps(document).replace("<", "\\u003c")
