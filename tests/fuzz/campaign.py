@@ -27,6 +27,7 @@ from tests.fuzz.describe import features, listing
 from tests.fuzz.graphs import Case, float_cases
 from tests.fuzz.npu import npu_outcome_of
 from tests.fuzz.npu_cases import npu_cases
+from tests.fuzz.operators import OPERATORS
 from tests.fuzz.quantized import quantized_cases
 from tests.fuzz.templates import FLOAT_TEMPLATES
 
@@ -182,9 +183,9 @@ def _run(number: int, run_seed: int, npu: bool, tally: Tally) -> Failure | None:
 def cases(number: int) -> st.SearchStrategy[Case]:
     """Three graphs in float, for it is there that most rules apply, then two quantised ones.
 
-    The float ones start with each template in turn.
+    The float ones start with each template in turn, the quantised ones with each operator.
     """
     turn, place = divmod(number, 5)
     if place < 3:
         return float_cases(first=FLOAT_TEMPLATES[(3 * turn + place) % len(FLOAT_TEMPLATES)])
-    return quantized_cases()
+    return quantized_cases(first=OPERATORS[(2 * turn + place - 3) % len(OPERATORS)])

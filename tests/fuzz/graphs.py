@@ -48,8 +48,8 @@ QUANTIZED = (OPERATORS, TEMPLATES)
 
 
 def any_shape(b: Builder, first: Step | None) -> tuple[int, ...]:
-    """A shape of a rank that the first step takes."""
-    fits = [r for r in RANKS if first is None or first.accepts(Value("", (2, 8, 7, 7)[:r]))]
+    """A shape of a rank that the first step takes; of any, if it asks for more than a rank (an axis of size 1)."""
+    fits = [r for r in RANKS if first is None or first.accepts(Value("", (2, 8, 7, 7)[:r]))] or RANKS
     rank = b.pick(fits)
     batch, channels = b.pick(BATCHES), b.pick(CHANNELS)
     return (batch, channels, *(b.pick(SIDES) for _ in range(rank - 2)))

@@ -30,7 +30,7 @@ def npu_cases(number: int) -> st.SearchStrategy[Case]:
             return _limit_cases(turn)
         case 1 | 2:
             return quantized_cases(NPU_DTYPES)
-    return quantized_cases(NPU_DTYPES, (NPU_STEPS,), shape)
+    return quantized_cases(NPU_DTYPES, (NPU_STEPS,), shape=shape)
 
 
 @st.composite

@@ -14,6 +14,7 @@ from tests.fuzz.builder import Draw, make_model
 from tests.fuzz.describe import INDICES
 from tests.fuzz.graphs import QUANTIZED, Case, Kinds, Shape, any_shape, float_cases
 from tests.fuzz.quantizer import WEIGHT_AXES, Quantizer
+from tests.fuzz.step import Step
 
 MOVES = {
     "Reshape",
@@ -37,10 +38,14 @@ NPU_DTYPES = (*["int8"] * 14, *["int16"] * 5, "uint8")
 
 @st.composite
 def quantized_cases(
-    draw: Draw, dtypes: Sequence[str] = DTYPES, kinds: Kinds = QUANTIZED, shape: Shape = any_shape
+    draw: Draw,
+    dtypes: Sequence[str] = DTYPES,
+    kinds: Kinds = QUANTIZED,
+    first: Step | None = None,
+    shape: Shape = any_shape,
 ) -> Case:
     """A quantised graph. Values between units of its float form are quantised, those inside only perhaps."""
-    case = draw(float_cases(kinds, most_steps=3, shape=shape))
+    case = draw(float_cases(kinds, most_steps=3, first=first, shape=shape))
     dtype = draw(st.sampled_from(dtypes))
     quantizer = Quantizer(draw, case, _largest(case), dtype)
     return _quantized(quantizer)
