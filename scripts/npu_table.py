@@ -25,7 +25,7 @@ from arm_ext.ethosu.divider import Divider
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.report.npu import NpuBorder, NpuReport
 from arm_ext.target.profiles import resolve
 from schedules.numerics import tosa
@@ -91,13 +91,12 @@ def measure(path: Path, target: str, options: Sequence[NpuOptions]) -> Iterator[
     imported = import_model(path)
     for divider in dividers:
         divider.check(imported)
-    context = Context(resolve(target), numerics=tosa.NUMERICS)
-    modules = dict(run_phases(imported.mod, context))
+    options_of_phases = PhaseOptions(resolve(target), numerics=tosa.NUMERICS)
+    results = dict(run_phases(PhaseResult(imported.mod), options_of_phases, until="lower"))
     macs = count_macs(imported.mod)
     for divider in dividers:
         start = time.process_time()
-        graphs = (modules["integerize"], modules["lower"])
-        offloaded = divider.divide(imported.nodes, macs, *graphs, context)
+        offloaded = divider.divide(imported.nodes, macs, results["integerize"].mod, results["lower"])
         yield Row(imported.name, offloaded.report, sum(macs.values()), time.process_time() - start)
 
 

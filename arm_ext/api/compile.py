@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +29,7 @@ from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
 from arm_ext.package.writing import writing
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import PHASES, SCRIPTS, Context
+from arm_ext.pipeline.phases import PHASES, SCRIPTS, PhaseOptions
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.bounded_length import refuse_with_length
 from arm_ext.shapes.given import Bucket, Given, buckets_of
@@ -189,7 +189,7 @@ def compile(
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
-        context = Context(
+        options = PhaseOptions(
             profile,
             precision,
             unused,
@@ -200,10 +200,8 @@ def compile(
             serial=emit == "c-library" and threads == 1,
         )
         with section("import"):
-            variants, calibrated = source.variants(buckets, context)
-        offloaded = [] if divider is None else _divide(divider, variants)
-        for variant in variants:
-            variant.run(dump, progress)
+            variants, calibrated = source.variants(buckets, options)
+        offloaded = _run(variants, divider, dump, progress)
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
         packing = Packing(folder, united, profile, offloaded)
@@ -266,16 +264,31 @@ def _divider(npu: NpuOptions | str) -> "Divider":
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
 
-def _divide(divider: "Divider", variants: Sequence[Variant]) -> "list[Offloaded]":
-    """Have the variants divided as their phases go on; returns the list that is filled then, in their order."""
+def _run(
+    variants: Sequence[Variant],
+    divider: "Divider | None",
+    dump: OutputFolder | None,
+    progress: Callable[[str], None],
+) -> "list[Offloaded]":
+    """Run the phases of all variants; returns what an NPU computes of each, if there is one."""
+    if divider is None:
+        for variant in variants:
+            variant.run(dump, progress)
+        return []
+    from arm_ext.ethosu.npu_files import Offloaded
     from arm_ext.ethosu.partition_phase import Partitioner
 
-    divided: list[Offloaded] = []
     for variant in variants:
         divider.check(variant.model)
-        macs = count_macs(variant.model.mod)
-        variant.context.divide = Partitioner(divider, variant.model, macs, divided)
-    return divided
+    found: list[Offloaded] = []
+    for variant in variants:
+        first = sum(len(each.offload.regions) for each in found)
+        partitioner = Partitioner(divider, variant.model, count_macs(variant.model.mod), first)
+        variant.options = replace(variant.options, divide=partitioner)
+        variant.run(dump, progress)
+        assert isinstance(variant.result.division, Offloaded)
+        found.append(variant.result.division)
+    return found
 
 
 def _check_budget(memory: Memory, budget: int | None) -> None:

@@ -21,7 +21,7 @@ from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import PHASES, Context, lower_kernels, plan
+from arm_ext.pipeline.phases import PHASES, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.quantization.quantize_model import import_given
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, SourceNodes
@@ -43,7 +43,7 @@ from relay_passes.fusion.fuse import pass_name, routines_of
 from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.programs.control_flow import split
-from relay_passes.rewriter.recording import Record, recording
+from relay_passes.rewriter.record import Record
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
 from schedules.composites.vocabulary import VOCABULARY
@@ -113,7 +113,7 @@ def explain(
     wanted = [name for name in NAMES if rule in (None, name)]
     if not wanted:
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
-    context = Context(resolve(target, mattr))
+    options = PhaseOptions(resolve(target, mattr))
     progress("import")
     source = trusted(model) if trust else model
     imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
@@ -121,7 +121,7 @@ def explain(
     if node is not None and node not in imported.nodes:
         raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
     pieces = split(imported.mod).pieces.values()
-    runs = [_run(piece, context.of_piece(), progress) for piece in pieces]
+    runs = [_run(piece, options, progress) for piece in pieces]
     progress("explain")
     nodes = SourceNodes(imported.nodes, count_macs(imported.mod))
     calls = tuple(row for run in runs for row in run.calls(nodes))
@@ -146,18 +146,18 @@ class _Run:
 
     Attributes:
         record: What rules and passes did.
-        context: What phases noted.
+        result: As the last phase leaves it.
         operators: By phase each operator, with its source nodes.
     """
 
     record: Record
-    context: Context
+    result: PhaseResult
     operators: dict[str, list[tuple[str, Names]]]
 
     def calls(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
         """Return the kernel calls."""
-        kernels = {kernel.symbol: kernel for kernel in self.context.kernels}
-        return call_rows(self.context.calls, kernels, nodes)
+        kernels = {kernel.symbol: kernel for kernel in self.result.kernels}
+        return call_rows(self.result.calls, kernels, nodes)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def _node(node: str, operator: str, runs: Sequence[_Run], calls: Sequence[CallRo
         if not phases or phases[-1].operators != found:
             phases.append(NodePhase(phase=phase, operators=found))
     symbols = {call.symbol for call in calls if node in call.sources}
-    kernels = [kernel for run in runs for kernel in run.context.kernels if node in kernel.sources]
+    kernels = [kernel for run in runs for kernel in run.result.kernels if node in kernel.sources]
     return NodeReport(
         node=node,
         operator=operator,
@@ -235,24 +235,21 @@ def _type(ty: tvm.ir.Type) -> str:
     return f"{'x'.join(sizes) or '1'} {ty.dtype}"
 
 
-def _run(mod: tvm.IRModule, context: Context, progress: Callable[[str], None]) -> _Run:
-    operators = {"import": _operators(mod)}
-    with recording() as record:
-        for phase in _REWRITES:
-            progress(phase.name)
-            mod = phase.run(mod, context)
-            operators[phase.name] = _operators(mod)
-            if phase.name == "layout":
-                kept = (replace(c, reason=f"{c.operator} stays: {c.reason}") for c in context.kept_layout)
-                record.passes["layout"] = Explanation(tuple(_channels_last(mod)), tuple(kept))
-            if phase.name == "integerize":
-                left = (
-                    replace(c, reason=f"{c.operator} stays in float: {c.reason}") for c in context.left_float
-                )
-                record.passes["integerize"] = Explanation(tuple(_integers(mod)), tuple(left))
+def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], None]) -> _Run:
+    record, operators = Record(), {"import": _operators(mod)}
+    steps = run_phases(PhaseResult(mod), replace(options, record=record), until=_REWRITES[-1].name)
+    for phase in _REWRITES:
+        progress(phase.name)
+        _, result = next(steps)
+        operators[phase.name] = _operators(result.mod)
+        if phase.name == "layout":
+            kept = (replace(c, reason=f"{c.operator} stays: {c.reason}") for c in result.kept_layout)
+            record.passes["layout"] = Explanation(tuple(_channels_last(result.mod)), tuple(kept))
+        if phase.name == "integerize":
+            left = (replace(c, reason=f"{c.operator} stays in float: {c.reason}") for c in result.left_float)
+            record.passes["integerize"] = Explanation(tuple(_integers(result.mod)), tuple(left))
     progress("lower")
-    plan(lower_kernels(mod, context), context)
-    return _Run(record, context, operators)
+    return _Run(record, last(run_phases(result, options, after=_REWRITES[-1].name)), operators)
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:

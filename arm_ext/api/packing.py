@@ -80,8 +80,8 @@ class Packing:
 
         def make() -> LinkerRecord:
             states = self.united.largest.model.states
-            program = make_program(self.united.planned, self.profile, [held.initial for held in states])
-            beside_kernels = (npu_runtime(self.profile.triple),) if self.united.context.offers else ()
+            program = make_program(self.united.result.mod, self.profile, [held.initial for held in states])
+            beside_kernels = (npu_runtime(self.profile.triple),) if self.united.result.offers else ()
             linker = program.export(so, cc, beside_kernels)
             progress("verify")
             with section("verify"):
@@ -101,7 +101,13 @@ class Packing:
 
         def make() -> Library:
             return write_library(
-                self.folder, self.united.planned, variant.model, self.profile, variant.check, weights, threads
+                self.folder,
+                self.united.result.mod,
+                variant.model,
+                self.profile,
+                variant.check,
+                weights,
+                threads,
             )
 
         library, ((selftest, _),) = self._made(make, progress)
@@ -136,14 +142,14 @@ class Packing:
     def _selftest_of(
         self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
     ) -> tuple[Selftest, list[RegionValues]]:
-        model, context = variant.model, variant.context
+        model, options = variant.model, variant.options
         values: list[RegionValues] = []
         if offloaded is not None:
-            selftest, values = offloaded.selftest(model, inputs, context.without)
-            selftest = replace(selftest, steps=make_steps(model, inputs, context.without, context.numerics))
+            selftest, values = offloaded.selftest(model, inputs, options.without)
+            selftest = replace(selftest, steps=make_steps(model, inputs, options.without, options.numerics))
         else:
             selftest = make_selftest(
-                model, inputs, context.precision, context.without, context.numerics, variant.prepared
+                model, inputs, options.precision, options.without, options.numerics, variant.prepared
             )
         if model.float_reference is not None:
             selftest = replace(selftest, floats=model.float_reference(inputs)[0])
@@ -175,14 +181,14 @@ class Packing:
                 main.model,
                 calibrated,
                 self.profile,
-                self.united.context.precision,
+                main.options.precision,
                 numerics,
                 self.united.memory,
                 report.macs,
                 main.check,
                 linked.linker,
                 npu,
-                [] if known is None else known.records(main.model.name, self.united.context.kernels),
+                [] if known is None else known.records(main.model.name, self.united.result.kernels),
                 self.united.buckets(),
                 linked.library,
             ),
@@ -201,16 +207,16 @@ class Packing:
 
     def _report(self, calibrated: Calibration | None, numerics: Numerics, program: Path) -> CompileReport:
         """What became of the model; `program` is the file with its machine code."""
-        main, context = self.united.largest, self.united.context
+        main, result = self.united.largest, self.united.result
         return build_report(
             main.model.name,
             self.profile.name,
             main.model.nodes,
             main.macs,
-            context.kernels,
+            result.kernels,
             # What is so for each shape is told once.
-            dict.fromkeys(context.left_float),
-            dict.fromkeys(context.kept_layout),
+            dict.fromkeys(result.left_float),
+            dict.fromkeys(result.kept_layout),
             of_all([each.report for each in self.offloaded], main.macs) if self.offloaded else None,
             calibrated,
             warnings(
@@ -223,7 +229,7 @@ class Packing:
                 program_bytes=program.stat().st_size,
                 memory=self.united.memory,
                 numerics=numerics,
-                precision=context.precision,
+                precision=main.options.precision,
                 samples=SELFTEST_SAMPLES if main.bucket.batch else 1,
             ),
         )

@@ -23,7 +23,7 @@ from arm_ext.ethosu.tosa import EMITTERS
 from arm_ext.ethosu.vela import MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseResult
 from arm_ext.report.npu import Fallback, NpuBorder, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
 from arm_ext.target.npu import resolve_npu
 from relay_passes.ir.sources import union
@@ -78,8 +78,7 @@ class Divider:
         nodes: Mapping[str, str],
         macs: Mapping[str, int],
         integer: tvm.IRModule,
-        lowered: tvm.IRModule,
-        context: Context,
+        lowered: PhaseResult,
         first: int = 0,
     ) -> Offloaded:
         """Divide a model between NPU and CPU.
@@ -89,7 +88,6 @@ class Divider:
             macs: Source node → multiply-accumulates.
             integer: As `integerize` leaves it.
             lowered: The same graph as `lower` leaves it.
-            context: That both were made in.
             first: The number of the first region.
 
         Raises:
@@ -98,12 +96,12 @@ class Divider:
         """
         options, graph = self.options, read(integer)
         kinds = {*EMITTERS, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
-        names = Names(kinds | {call.operator for call in context.left_float}, nodes)
+        names = Names(kinds | {call.operator for call in lowered.left_float}, nodes)
         wishes = Wishes(
             names.resolve("--npu-ops", options.npu_ops), names.resolve("--cpu-ops", options.cpu_ops)
         )
         watched = names.resolve("--fail-on-fallback", options.fallback_ops)
-        cycles = cpu_cycles(lowered, context.kernels, graph.operators)
+        cycles = cpu_cycles(lowered.mod, lowered.kernels, graph.operators)
         divided = Offloader(
             npu=self._npu,
             options=self._vela,
@@ -112,7 +110,7 @@ class Divider:
             cpu_cycles=cycles.__getitem__,
             weigh=not options.fail_on_fallback,
         ).divide(graph)
-        report = self._report(graph, divided, macs, context.left_float, first)
+        report = self._report(graph, divided, macs, lowered.left_float, first)
         if options.fail_on_fallback:
             check_fallbacks(report, watched, macs)
         if options.sram_budget is not None:

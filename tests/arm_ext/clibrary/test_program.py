@@ -11,7 +11,7 @@ from tvm.script import tirx as T  # noqa: N812 (the name that TVMScript has)
 from arm_ext.api.model_source import Source
 from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, straight_line, with_workspaces
 from arm_ext.errors import ModelError
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import buckets_of
 from arm_ext.target.profiles import resolve
 from relay_passes.memory.plan_arena import ALIGNMENT
@@ -20,9 +20,9 @@ from tests.arm_ext.clibrary.programs import Library, cc, run
 
 
 def program_of(model: object) -> Program:
-    (variant,), _ = Source(model).variants(buckets_of(None), Context(resolve("arm"), serial=True))
+    (variant,), _ = Source(model).variants(buckets_of(None), PhaseOptions(resolve("arm"), serial=True))
     variant.run(None, lambda step: None)
-    return straight_line(variant.planned)
+    return straight_line(variant.result.mod)
 
 
 def test_kernels_write_where_the_next_reads() -> None:

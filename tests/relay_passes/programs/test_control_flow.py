@@ -13,7 +13,7 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.task import extract
@@ -56,7 +56,7 @@ def test_rules_are_explained_for_all_functions():
 
 
 def test_kernels_of_all_functions_are_tuned(mod: tvm.IRModule):
-    tasks = extract(mod, Context(resolve("cortex-a76")))
+    tasks = extract(mod, PhaseOptions(resolve("cortex-a76")))
     assert {"stem", "deep"} <= {source for task in tasks for source in task.sources}
 
 
