@@ -47,14 +47,14 @@ def npu_outcome_of(case: Case, npus: Sequence[str] = NPUS) -> Outcome:
     mod, options = integer_graph(case.model)
     graph = read(mod)
     hits: Counter[str] = Counter()
-    hits.update(f"not read: {unread.reason}" for unread in graph.unread)
+    hits.update(f"not read: {unread.why.reason}" for unread in graph.unread)
     regions: list[tuple[Accelerator, Region]] = []
     for npu in (ACCELERATORS[name] for name in npus):
         if not case.runs:
-            hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in claim(graph, npu)[1])
+            hits.update(f"{npu.family}: {why.reason}" for why in claim(graph, npu)[1].values())
             continue
         divided = offloader(npu).divide(graph)
-        hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in divided.refused)
+        hits.update(f"{npu.family}: {why.reason}" for why in divided.refused.values())
         hits[f"{npu.family}: {APART}"] += len(divided.apart)
         regions += [(npu, region) for region in divided.regions]
     values = values_of(mod, graph, options, [region.part for _, region in regions], case.inputs)
