@@ -268,11 +268,12 @@ def _divider(npu: NpuOptions | str) -> "Divider":
 
 def _divide(divider: "Divider", variants: Sequence[Variant]) -> "list[Offloaded]":
     """Have the variants divided as their phases go on; returns the list that is filled then, in their order."""
+    from arm_ext.ethosu.divider import check_divisible
     from arm_ext.ethosu.partition_phase import Partitioner
 
     divided: list[Offloaded] = []
     for variant in variants:
-        divider.check(variant.model)
+        check_divisible(variant.model)
         macs = count_macs(variant.model.mod)
         variant.context.divide = Partitioner(divider, variant.model, macs, divided)
     return divided

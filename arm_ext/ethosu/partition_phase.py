@@ -42,13 +42,9 @@ class Partitioner:
     def __call__(self, mod: tvm.IRModule, context: phases.Context) -> tvm.IRModule:
         """Move the regions of an integer graph into functions.
 
-        What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours: so the
-        whole graph is lowered for the estimates, and again when it is divided.
+        The whole graph is lowered for the estimates, and again when it is divided.
         """
-        estimates = replace(context, kernels=[], calls=[])
-        lowered = mod
-        for phase in (phases.fuse, phases.lower_kernels):
-            lowered = phase(lowered, estimates)
+        lowered, estimates = lowered_for_estimates(mod, context)
         first = sum(len(each.offload.regions) for each in self.divided)
         found = self.divider.divide(self.model.nodes, self.macs, mod, lowered, estimates, first)
         self.divided.append(found)
@@ -59,6 +55,17 @@ class Partitioner:
             for number, (name, region) in enumerate(regions.items(), first)
         }
         return outline(mod, [part_of(name, region) for name, region in regions.items()])
+
+
+def lowered_for_estimates(mod: tvm.IRModule, context: phases.Context) -> tuple[tvm.IRModule, phases.Context]:
+    """Lower an integer graph for the CPU, and return it with a context of its kernels and calls.
+
+    What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours.
+    """
+    estimates = replace(context, kernels=[], calls=[])
+    for phase in (phases.fuse, phases.lower_kernels):
+        mod = phase(mod, estimates)
+    return mod, estimates
 
 
 def part_of(name: str, region: Region) -> Part:
