@@ -21,7 +21,7 @@ from pathlib import Path
 
 from tables import markdown, measured
 
-from arm_ext.ethosu.divider import Divider
+from arm_ext.ethosu.divider import Divider, check_divisible
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.macs import count_macs
@@ -89,8 +89,7 @@ def measure(path: Path, target: str, options: Sequence[NpuOptions]) -> Iterator[
     """Import and lower a model, and divide it for each accelerator."""
     dividers = list(map(Divider, options))
     imported = import_model(path)
-    for divider in dividers:
-        divider.check(imported)
+    check_divisible(imported)
     options_of_phases = PhaseOptions(resolve(target), numerics=tosa.NUMERICS)
     results = dict(run_phases(PhaseResult(imported.mod), options_of_phases, until="lower"))
     macs = count_macs(imported.mod)

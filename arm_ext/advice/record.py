@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from arm_ext.advice.failure import Failure
 from arm_ext.measure.call_costs import Bound
 
 Status = Literal["measured", "failed", "not built"]
-Failure = Literal["", "model", "environment", "defect"]
 
 
 class _Record(BaseModel):

@@ -275,11 +275,12 @@ def _run(
         for variant in variants:
             variant.run(dump, progress)
         return []
+    from arm_ext.ethosu.divider import check_divisible
     from arm_ext.ethosu.npu_files import Offloaded
     from arm_ext.ethosu.partition_phase import Partitioner
 
     for variant in variants:
-        divider.check(variant.model)
+        check_divisible(variant.model)
     found: list[Offloaded] = []
     for variant in variants:
         first = sum(len(each.offload.regions) for each in found)

@@ -35,6 +35,24 @@ from schedules.diagnostic import Diagnostic
 _BORDERS = ("quantize", "dequantize")
 
 
+def check_divisible(model: ImportedModel) -> None:
+    """Raise an error if a model is not quantised, or has control flow.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not model.quantized:
+        raise UsageError(
+            f"--npu needs a quantised model, and {model.name} is float; "
+            "--quantize FILE.npz quantises an ONNX model by calibration samples"
+        )
+    if has_control_flow(model.mod):
+        raise UsageError(
+            f"--npu is for models without control flow, and {model.name} decides at run time what it computes; "
+            "compile it without --npu"
+        )
+
+
 class Divider:
     """Divides models between NPU and CPU by the user's options, which are checked first.
 
@@ -51,28 +69,11 @@ class Divider:
         self._configuration = configuration(self._npu, self._vela)
         if options.vela_config is not None:
             check_configuration(self._npu, self._vela)
-        self._clocks = Clocks(
+        self.clocks = Clocks(
             options.cpu_mhz or DEFAULT_CPU_MHZ[self._npu.family],
             options.npu_mhz or self._configuration.core_mhz,
             options.handover_us,
         )
-
-    def check(self, model: ImportedModel) -> None:
-        """Raise an error if a model is not quantised, or has control flow.
-
-        Raises:
-            UsageError: It is not.
-        """
-        if not model.quantized:
-            raise UsageError(
-                f"--npu needs a quantised model, and {model.name} is float; "
-                "--quantize FILE.npz quantises an ONNX model by calibration samples"
-            )
-        if has_control_flow(model.mod):
-            raise UsageError(
-                f"--npu is for models without control flow, and {model.name} decides at run time what it computes; "
-                "compile it without --npu"
-            )
 
     def divide(
         self,
@@ -107,7 +108,7 @@ class Divider:
             npu=self._npu,
             options=self._vela,
             wishes=wishes,
-            clocks=self._clocks,
+            clocks=self.clocks,
             cpu_cycles=cycles.__getitem__,
             weigh=not options.fail_on_fallback,
         ).divide(graph)
@@ -139,9 +140,9 @@ class Divider:
             vela=vela_version(),
             system_config=self._configuration.system_config,
             memory_mode=self._configuration.memory_mode,
-            cpu_mhz=self._clocks.cpu,
-            npu_mhz=self._clocks.npu,
-            handover_us=self._clocks.handover,
+            cpu_mhz=self.clocks.cpu,
+            npu_mhz=self.clocks.npu,
+            handover_us=self.clocks.handover,
             regions=regions,
             fallbacks=fallbacks,
             reasons=reasons_of(fallbacks, macs, covered),

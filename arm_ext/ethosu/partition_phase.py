@@ -40,11 +40,9 @@ class Partitioner:
     def __call__(self, integer: PhaseResult, options: PhaseOptions) -> PhaseResult:
         """Move the regions of an integer graph into functions; the result's `division` is an `Offloaded`.
 
-        What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours: so the
-        whole graph is lowered for the estimates, and again when it is divided.
+        The whole graph is lowered for the estimates, and again when it is divided.
         """
-        on_cpu = replace(options, divide=None)
-        lowered = last(run_phases(integer, on_cpu, after="integerize", until="lower"))
+        lowered = lowered_for_estimates(integer, options)
         found = self.divider.divide(self.model.nodes, self.macs, integer.mod, lowered, self.first)
         regions = {
             fallback_name(number): (number, region)
@@ -57,6 +55,14 @@ class Partitioner:
             offers={name: offer_of(number, on_error, region) for name, (number, region) in regions.items()},
             division=found,
         )
+
+
+def lowered_for_estimates(integer: PhaseResult, options: PhaseOptions) -> PhaseResult:
+    """Lower an integer graph for the CPU alone.
+
+    What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours.
+    """
+    return last(run_phases(integer, replace(options, divide=None), after="integerize", until="lower"))
 
 
 def part_of(name: str, region: Region) -> Part:

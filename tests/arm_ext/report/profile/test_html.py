@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page, opened in Chromium as a user would."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +20,7 @@ from arm_ext.report.profile.record import (
     ProfileReport,
     Roof,
 )
+from tests.arm_ext.browser import opened
 
 VIEWS = ("layers", "timeline", "roofline", "memory", "compare")
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -85,23 +84,6 @@ def report(size: int, faster: int = 1) -> ProfileReport:
         npu_regions=(NpuRegionCost(index=0, sources=("block2/conv",), cycles=500, us=1.0, cpu_us=9.0),),
         note="made up",
     )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
-
-
-def opened(browser: webdriver.Chrome, folder: Path, page: str) -> webdriver.Chrome:
-    (folder / "page.html").write_text(page)
-    browser.get((folder / "page.html").as_uri())
-    return browser
 
 
 def tab(browser: webdriver.Chrome, view: str) -> WebElement:
