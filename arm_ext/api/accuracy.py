@@ -37,7 +37,7 @@ from arm_ext.pipeline.selftest import host_runner
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.layer_errors import LayerErrors, Values, errors
 from arm_ext.quantization.layers import DEQUANTIZE, Layer, Matching, with_exact_inputs, with_outputs
-from arm_ext.quantization.metrics import LABELS, Metric, metric_of, stacked
+from arm_ext.quantization.metrics import Metric, chosen_metric, metric_name, stacked
 from arm_ext.quantization.samples import split_samples
 from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
 from arm_ext.shapes.given import Given, static_shapes
@@ -90,9 +90,8 @@ def accuracy(
     chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
     arrays = read_npz(Path(data), "an array an input") if isinstance(data, str | Path) else data
     feeds = split_samples(arrays, input_specs(chain.source.graph), "samples")
-    name = metric or ("top1" if LABELS in arrays else None)
-    if name is not None:
-        metric_of(name, arrays, len(feeds))  # what is wrong with it is told before any work
+    name = metric_name(metric, arrays)
+    chosen_metric(name, arrays, len(feeds))  # what is wrong with it is told before any work
     chain.match(feeds[0])
     progress("compile")
     with _ours(chain, board, target) as run:
@@ -105,9 +104,7 @@ def accuracy(
                 raise
     count = chain.samples
     seen = {key: value[:count] if len(value) == len(feeds) else value for key, value in arrays.items()}
-    return chain.report(
-        board or HOST, len(feeds), name, None if name is None else metric_of(name, seen, count)
-    )
+    return chain.report(board or HOST, len(feeds), name, chosen_metric(name, seen, count))
 
 
 @dataclass

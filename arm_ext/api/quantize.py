@@ -12,6 +12,7 @@ from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.errors import UsageError
 from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Method
+from arm_ext.quantization.metrics import chosen_metric
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.accuracy.record import AccuracyReport
 from arm_ext.shapes.given import Given, static_shapes
@@ -75,6 +76,7 @@ def quantize(
     fixed = static_shapes(shapes, "quantize")
     arrays = read_npz(samples, "calibration samples, an array an input")
     quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float)
+    chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
     write_file(path, quantizer.quantized(fixed).SerializeToString(), "-o")
     progress("compare")
     return QuantizeResult(path, accuracy(path, source, arrays, metric=metric, shapes=shapes))

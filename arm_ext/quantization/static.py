@@ -10,6 +10,7 @@ import io
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ class Quantizer:
         steps: Steps = _NO_STEPS,
         keep_float: Sequence[str] = (),
     ) -> None:
-        """Calibrate.
+        """Read the model and the samples; ranges are found when they are first needed.
 
         Args:
             model: A path, or a loaded model, which is left as it was.
@@ -106,14 +107,22 @@ class Quantizer:
         Raises:
             UsageError: There is no such node; the model is quantised already or has dynamic inputs without a shape;
                 samples that do not fit.
-            ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
+            ModelError: It has operators that cannot be compiled.
         """
         self._model, self._steps, self._keep_float = model, steps, keep_float
-        self._shapes, proto, self._feeds = self._fitting(samples, choices)
+        self._method = method
+        self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
         self.samples = len(self._feeds)
+
+    @cached_property
+    def _ready(self) -> onnx.ModelProto:
         with _refusing(self._name):
-            self._ready = _prepared(proto, self._name)
-            self._ranges = _ranges(self._ready, self._followed(self._feeds), method)
+            return _prepared(self._proto, self._name)
+
+    @cached_property
+    def _ranges(self) -> Any:
+        with _refusing(self._name):
+            return _ranges(self._ready, self._followed(self._feeds), self._method)
 
     def quantized(self, shapes: Shapes) -> onnx.ModelProto:
         """Return the model in QDQ form, with static shapes, and without defaults of its states.
@@ -121,7 +130,8 @@ class Quantizer:
         Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
 
         Raises:
-            UsageError, ModelError: As the constructor.
+            UsageError: As the constructor.
+            ModelError: As the constructor, or onnxruntime cannot run or quantise the model.
         """
         with _refusing(self._name):
             proto = onnx.ModelProto()

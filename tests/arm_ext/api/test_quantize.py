@@ -56,3 +56,4 @@ def test_what_is_wrong_is_told(
 ) -> None:
     assert cli.invoke(["quantize", FLOAT, "--data", "data.npz", *options]) == 2
     assert message in capsys.readouterr().err
+    assert not list(files.glob("q.*")), "what is wrong is told before a file is written"
