@@ -24,21 +24,20 @@ from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
 from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.common.refuse import Shapes, reason_of
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.reference import REFUSALS, open_session
-from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.pipeline.selftest import host_runner
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.layer_errors import LayerErrors, Values, errors
 from arm_ext.quantization.layers import DEQUANTIZE, Layer, Matching, with_exact_inputs, with_outputs
-from arm_ext.quantization.metrics import LABELS, Metric, metric_of, stacked
+from arm_ext.quantization.metrics import Metric, chosen_metric, metric_name, stacked
 from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.session import Session
 from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
 from arm_ext.shapes.given import Given, static_shapes
 
@@ -90,9 +89,8 @@ def accuracy(
     chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
     arrays = read_npz(Path(data), "an array an input") if isinstance(data, str | Path) else data
     feeds = split_samples(arrays, input_specs(chain.source.graph), "samples")
-    name = metric or ("top1" if LABELS in arrays else None)
-    if name is not None:
-        metric_of(name, arrays, len(feeds))  # what is wrong with it is told before any work
+    name = metric_name(metric, arrays)
+    chosen_metric(name, arrays, len(feeds))  # what is wrong with it is told before any work
     chain.match(feeds[0])
     progress("compile")
     with _ours(chain, board, target) as run:
@@ -105,9 +103,7 @@ def accuracy(
                 raise
     count = chain.samples
     seen = {key: value[:count] if len(value) == len(feeds) else value for key, value in arrays.items()}
-    return chain.report(
-        board or HOST, len(feeds), name, None if name is None else metric_of(name, seen, count)
-    )
+    return chain.report(board or HOST, len(feeds), name, chosen_metric(name, seen, count))
 
 
 @dataclass
@@ -168,8 +164,8 @@ class _Chain:
         """
         self.matching = matching = Matching(self.source, self.quantized)
         names = list(dict.fromkeys(layer.source for layer in matching.layers))
-        exact = feed | _Session(self.source, self.reference, names)(feed)
-        values = _Session(self.quantized, self.name, [layer.value for layer in matching.layers])(feed)
+        exact = feed | Session(self.source, self.reference, names)(feed)
+        values = Session(self.quantized, self.name, [layer.value for layer in matching.layers])(feed)
         matching.without(
             layer.source
             for layer in matching.layers
@@ -183,7 +179,7 @@ class _Chain:
                 "the float one; name the model that it was made of"
             )
         left = matching.uncovered()
-        seen = _Session(self.source, self.reference, [name for node in left for name in node.output if name])(
+        seen = Session(self.source, self.reference, [name for node in left for name in node.output if name])(
             feed
         )
         # Not those that compute shapes.
@@ -195,11 +191,11 @@ class _Chain:
         alone, fed = with_exact_inputs(matching)
         read = [layer.integers or layer.value for layer in layers]
         self._fed = fed
-        self._exact = _Session(
+        self._exact = Session(
             self.source, self.reference, [*self.outputs, *(la.source for la in layers), *fed.values()]
         )
-        self._alone = _Session(alone, self.name, [layer.value for layer in layers])
-        self._fake = _Session(self.quantized, self.name, [*self.outputs, *(layer.value for layer in layers)])
+        self._alone = Session(alone, self.name, [layer.value for layer in layers])
+        self._fake = Session(self.quantized, self.name, [*self.outputs, *(layer.value for layer in layers)])
         self.instrumented = with_outputs(self.quantized, read)
         # Typed, as shapes that follow from those of an output are folded by its type.
         kinds = {
@@ -212,7 +208,7 @@ class _Chain:
             dtype, shape = kinds[output.name]
             kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
             output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, shape))
-        self._others = _Session.or_none(
+        self._others = Session.or_none(
             self.instrumented, self.name, [la.integers for la in layers if la.integers is not None]
         )
         self.layers = [LayerErrors(layer) for layer in layers]
@@ -279,44 +275,6 @@ def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
     if layer.integers is None or layer.dequantizer is None:
         return ours[layer.value]
     return layer.dequantizer.dequantize(ours[layer.integers])
-
-
-class _Session:
-    """onnxruntime on a model, for some of its tensors."""
-
-    def __init__(
-        self, model: onnx.ModelProto, name: str, tensors: Sequence[str], *, integers: bool = False
-    ) -> None:
-        inputs = {value.name for value in model.graph.input}
-        self._tensors = [tensor for tensor in dict.fromkeys(tensors) if tensor not in inputs]
-        self._name = name
-        with self._refusing():
-            self._session = open_session(serialise(with_outputs(model, self._tensors)), integers=integers)
-        self._inputs = {value.name for value in self._session.get_inputs()}
-
-    @classmethod
-    def or_none(cls, model: onnx.ModelProto, name: str, tensors: Sequence[str]) -> "_Session | None":
-        """Return a session that computes in integers, or None where onnxruntime cannot."""
-        try:
-            return cls(model, name, tensors, integers=True)
-        except ModelError:
-            return None
-
-    def __call__(self, feed: Feed) -> Feed:
-        if not self._tensors:  # onnxruntime would give all outputs
-            return {}
-        with self._refusing():
-            found = self._session.run(
-                self._tensors, {name: value for name, value in feed.items() if name in self._inputs}
-            )
-        return dict(zip(self._tensors, map(np.asarray, found), strict=True))
-
-    @contextmanager
-    def _refusing(self) -> Iterator[None]:
-        try:
-            yield
-        except REFUSALS as err:
-            raise ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(err, line=0)}") from err
 
 
 def _read(model: str | Path | onnx.ModelProto, shapes: Shapes) -> tuple[onnx.ModelProto, str]:

@@ -9,9 +9,11 @@ from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.common.npz import read_npz
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
 from arm_ext.frontends.load import is_onnx
-from arm_ext.package.manifest import Method
+from arm_ext.package.manifest import Correction, Method
+from arm_ext.quantization.metrics import chosen_metric
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.accuracy.record import AccuracyReport
 from arm_ext.shapes.given import Given, static_shapes
@@ -39,6 +41,7 @@ def quantize(
     output: str | Path,
     *,
     calibration: Method = "minmax",
+    correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
     shapes: Given | None = None,
     metric: str | None = None,
@@ -53,6 +56,8 @@ def quantize(
         data: .npz with calibration samples: one array for each input, samples along the first axis.
         output: The .onnx file to write.
         calibration: How the range of an activation follows from the samples.
+        correct: Changes of the float model that lose less in int8: "equalize" and "smooth" bring channels to like
+            ranges, before a product and behind a LayerNormalization; "bias" makes up for shifts of the mean.
         keep_float: Source nodes that stay in float.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         metric: As for `accuracy`.
@@ -63,6 +68,8 @@ def quantize(
         ModelError: onnxruntime cannot quantise the model, or it cannot be compiled.
     """
     check_choice("calibration", calibration, Method)
+    for each in correct:
+        check_choice("correct", each, Correction)
     for name in keep_float:
         check_type("keep_float", name, str)
     source, samples, path = Path(model), Path(data), Path(output)
@@ -74,7 +81,13 @@ def quantize(
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
     arrays = read_npz(samples, "calibration samples, an array an input")
-    quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float)
+    quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float, corrections=correct)
+    chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
     write_file(path, quantizer.quantized(fixed).SerializeToString(), "-o")
     progress("compare")
-    return QuantizeResult(path, accuracy(path, source, arrays, metric=metric, shapes=shapes))
+    with temporary() as folder:
+        # Channels that were rescaled are compared with those of a float model that has them so, too.
+        against = folder / source.name if {"equalize", "smooth"} & set(correct) else source
+        if against != source:
+            write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
+        return QuantizeResult(path, accuracy(path, against, arrays, metric=metric, shapes=shapes))

@@ -9,7 +9,7 @@ import click
 from arm_ext.cli.console import Shape, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
-from arm_ext.package.manifest import Method
+from arm_ext.package.manifest import Correction, Method
 from arm_ext.shapes.given import Dim
 
 
@@ -42,6 +42,15 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="How the range of an activation follows from the samples.",
 )
 @click.option(
+    "--correct",
+    "corrections",
+    type=_Names(),
+    multiple=True,
+    metavar="equalize|smooth|bias,…",
+    help="Change the float model so that int8 loses less: bring channels to like ranges, before a product or behind a "
+    "LayerNormalization, and make up for shifted means. May be given several times.",
+)
+@click.option(
     "--keep-float",
     type=_Names(),
     multiple=True,
@@ -61,6 +70,7 @@ def quantize(
     data: Path,
     output: Path,
     calibration: Method,
+    corrections: tuple[tuple[Correction, ...], ...],
     keep_float: tuple[tuple[str, ...], ...],
     metric: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
@@ -83,6 +93,7 @@ def quantize(
             data,
             output,
             calibration=calibration,
+            correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],
             metric=metric,
             shapes=given_shapes(shapes),

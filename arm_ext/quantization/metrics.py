@@ -24,6 +24,20 @@ Metric = Callable[[Outputs, Outputs], float]
 LABELS = "labels"
 
 
+def chosen_metric(name: str | None, arrays: Mapping[str, Array], count: int) -> Metric | None:
+    """Return the metric that is asked for, by default "top1" where there are labels; None where there is none.
+
+    The arguments and what is raised are those of `metric_of`.
+    """
+    chosen = metric_name(name, arrays)
+    return None if chosen is None else metric_of(chosen, arrays, count)
+
+
+def metric_name(name: str | None, arrays: Mapping[str, Array]) -> str | None:
+    """Return the name of the metric that is asked for, by default "top1" where there are labels."""
+    return name or ("top1" if LABELS in arrays else None)
+
+
 def metric_of(name: str, arrays: Mapping[str, Array], count: int) -> Metric:
     """Return a metric.
 

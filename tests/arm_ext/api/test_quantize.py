@@ -8,6 +8,7 @@ import pytest
 import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
+from tests.arm_ext.quantization.uneven import uneven_digits
 
 FLOAT = str(digits.model_path("fp32"))
 
@@ -42,12 +43,28 @@ def test_nodes_that_are_kept_stay_in_float(files: Path) -> None:
     assert list(nodes["conv2/depthwise"].input[1:]) == ["conv2/depthwise/weight", "conv2/depthwise/bias"]
 
 
+def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: Path) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    plain = arm_ext.quantize("uneven.onnx", "data.npz", "plain.onnx").accuracy
+    made = arm_ext.quantize("uneven.onnx", "data.npz", "equal.onnx", correct=["equalize", "bias"]).accuracy
+    assert made.reference == plain.reference == "uneven"
+    assert [layer.name for layer in made.layers] == [layer.name for layer in plain.layers]
+    assert min(layer.own.sqnr_db for layer in plain.layers) < 25
+    assert min(layer.own.sqnr_db for layer in made.layers) > 30
+    assert made.outputs[0].integers.sqnr_db > plain.outputs[0].integers.sqnr_db + 10
+    # Against the model as it was, a layer goes from one tensor that was not rescaled to the next.
+    against = arm_ext.accuracy("equal.onnx", "uneven.onnx", "data.npz")
+    assert {"conv1", "conv2/depthwise", "conv3"} <= set(against.layers[1].nodes)
+    assert against.to_blame() == []
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["-o", "q.onnx", "--keep-float", "conv2/depthwis"], "did you mean conv2/depthwise"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
         (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
+        (["-o", "q.onnx", "--correct", "bias,round"], "correct='round': must be one of 'equalize'"),
         (["-o", FLOAT], "would be written over"),
     ],
 )
@@ -56,3 +73,4 @@ def test_what_is_wrong_is_told(
 ) -> None:
     assert cli.invoke(["quantize", FLOAT, "--data", "data.npz", *options]) == 2
     assert message in capsys.readouterr().err
+    assert not list(files.glob("q.*")), "what is wrong is told before a file is written"
