@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned model as straight-line code: kernel calls and copies between fixed places in memory.
+"""A planned model as straight-line code: kernel calls and copies between buffers.
 
 arena = alloc_storage(192)
 a = alloc_tensor(arena, 64, …); k(x, const, a); y = alloc_tensor(…); l(a, y); return y
 →
-k(input 0, weights + 0, arena + 64)
-l(arena + 64, output 0)
+k(input 0, weights + 0, buffer 0)
+l(buffer 0, output 0)
 """
 
 import math
@@ -27,7 +27,7 @@ from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS
 
 _PACKED = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
 
-Memory = Literal["arena", "weights", "input", "output"]
+Memory = Literal["buffer", "weights", "input", "output"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Place:
     Attributes:
         memory: What it lies in.
         offset: In bytes.
-        index: Of an input or output, which.
+        index: Of a buffer, input or output, which.
         stride: Of a place of which each thread has its own, the bytes from one to the next; else 0.
     """
 
@@ -82,13 +82,13 @@ class Program:
 
     Attributes:
         steps: In order.
-        arena_bytes: Of intermediate values.
+        buffers: Bytes of each intermediate value and workspace, which `arrange` gives a place.
         weights: All constants, equal ones once, each aligned as in the arena.
         kernels: By name; each takes its buffers, inputs before outputs and workspaces, in a call's order.
     """
 
     steps: tuple[Step, ...]
-    arena_bytes: int
+    buffers: tuple[int, ...]
     weights: bytes
     kernels: Mapping[str, tirx.PrimFunc]
 
@@ -117,21 +117,19 @@ def straight_line(planned: tvm.IRModule) -> Program:
         if place != Place("output", index=index):
             reader.steps.append(Copy(place, Place("output", index=index), _bytes(result.ty)))
     kernels = {step.kernel: planned[step.kernel] for step in reader.steps if isinstance(step, KernelCall)}
-    return Program(tuple(reader.steps), reader.arena_bytes, b"".join(reader.weights.parts), kernels)
+    return Program(tuple(reader.steps), tuple(reader.buffers), b"".join(reader.weights.parts), kernels)
 
 
 def with_workspaces(program: Program, threads: int = 1) -> Program:
-    """Place what kernels allocate at the arena's end, one call's where another's was, and split parallel kernels.
+    """Make buffers of what kernels allocate, one for each call, and split parallel kernels.
 
     Args:
         program: As `straight_line` returned it.
         threads: How many share a parallel loop at most.
     """
-    begin = _aligned(program.arena_bytes)
-    end = program.arena_bytes
     parts: dict[str, list[tuple[str, int]]] = {}
     kernels: dict[str, tirx.PrimFunc] = {}
-    places: dict[str, list[Place]] = {}
+    workspaces: dict[str, list[tuple[int, int]]] = {}
     for name, func in program.kernels.items():
         lowered = allocations(tvm.IRModule({name: func.with_attr("global_symbol", name)}))
         whole, spaces = hoist_all(lowered[name])
@@ -145,22 +143,27 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             label = name if len(divided) == 1 else f"{name}_part_{number}"
             parts[name].append((label, tasks))
             kernels[label] = part.with_attr(TASKS, tasks) if tasks else part
-        at, places[name] = begin, []
-        for space in spaces:
-            stride = _aligned(space.bytes) if space.is_local else 0
-            places[name].append(Place("arena", at, stride=stride))
-            end = max(end, at + stride * (threads - 1) + space.bytes)
-            at = _aligned(at + stride * (threads - 1) + space.bytes)
-    steps = [
-        replace(
-            step, kernel=label, arguments=(*step.arguments, *_for(tasks, places[step.kernel])), tasks=tasks
+        strides = [_aligned(space.bytes) if space.is_local else 0 for space in spaces]
+        workspaces[name] = [
+            (stride * (threads - 1) + space.bytes, stride)
+            for space, stride in zip(spaces, strides, strict=True)
+        ]
+    buffers = list(program.buffers)
+    steps: list[Step] = []
+    for step in program.steps:
+        if isinstance(step, Copy):
+            steps.append(step)
+            continue
+        places = [
+            Place("buffer", index=len(buffers) + number, stride=stride)
+            for number, (_, stride) in enumerate(workspaces[step.kernel])
+        ]
+        buffers += [size for size, _ in workspaces[step.kernel]]
+        steps += (
+            replace(step, kernel=label, arguments=(*step.arguments, *_for(tasks, places)), tasks=tasks)
+            for label, tasks in parts[step.kernel]
         )
-        if isinstance(step, KernelCall)
-        else step
-        for step in program.steps
-        for label, tasks in (parts[step.kernel] if isinstance(step, KernelCall) else [("", 0)])
-    ]
-    return replace(program, steps=tuple(steps), arena_bytes=end, kernels=kernels)
+    return replace(program, steps=tuple(steps), buffers=tuple(buffers), kernels=kernels)
 
 
 def _for(tasks: int, places: list[Place]) -> list[Place]:
@@ -193,9 +196,8 @@ class _Reader:
         self._mod = planned
         self.tensors: dict[Var, Place | tuple[Expr, ...]] = {}
         self.steps: list[Step] = []
-        self.arena_bytes = 0
+        self.buffers: list[int] = []
         self.weights = _Weights()
-        self._storages: dict[Var, int] = {}
         self._outputs: dict[Var, int] = {}
         self._bound: dict[Var, Expr] = {}
 
@@ -234,14 +236,12 @@ class _Reader:
         var, value = binding.var, binding.value
         operator = _operator(value)
         if operator == "relax.memory.alloc_storage":
-            self._storages[var] = self._allocated(int(value.args[0].values[0]))
-        elif operator == "relax.memory.alloc_tensor":
-            self.tensors[var] = Place("arena", self._storages[value.args[0]] + _int(value.args[1]))
-        elif operator == "relax.builtin.alloc_tensor":
+            return  # the package's plan; a library's own is of workspaces, inputs and outputs, too
+        if operator in ("relax.memory.alloc_tensor", "relax.builtin.alloc_tensor"):
             self.tensors[var] = (
                 Place("output", index=self._outputs[var])
                 if var in self._outputs
-                else Place("arena", self._allocated(_bytes(var.ty)))
+                else self._allocated(_bytes(var.ty))
             )
         elif operator in VIEWS:
             self.tensors[var] = self._viewed(value)
@@ -295,11 +295,10 @@ class _Reader:
             raise _refusal(value, f"calls {', '.join(asked)} of TVM's runtime")
         return KernelCall(name, tuple(self.place(arg) for arg in value.args), sources_of(value))
 
-    def _allocated(self, size: int) -> int:
-        """Append an area to the arena, and return its offset."""
-        at = _aligned(self.arena_bytes)
-        self.arena_bytes = at + size
-        return at
+    def _allocated(self, size: int) -> Place:
+        """Return a new buffer."""
+        self.buffers.append(size)
+        return Place("buffer", index=len(self.buffers) - 1)
 
 
 def _runtime_functions(func: tirx.PrimFunc) -> list[str]:
