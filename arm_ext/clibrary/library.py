@@ -10,7 +10,7 @@ import tvm
 
 from arm_ext.clibrary.memory import ARENA, Region
 from arm_ext.clibrary.objects import compile_library
-from arm_ext.clibrary.program import straight_line, with_workspaces
+from arm_ext.clibrary.program import read_program, with_workspaces
 from arm_ext.clibrary.sources import FREESTANDING, Facts, Sources, padded
 from arm_ext.clibrary.stack import stack_bound
 from arm_ext.common.scratch import temporary
@@ -59,11 +59,11 @@ def write_library(
         regions: Memory that the caller gives an instance, the fastest first.
 
     Raises:
-        ModelError: The model holds what is not straight-line code, or does not fit in the regions.
+        ModelError: The model holds what needs a run time, or does not fit in the regions.
         EnvError: zig is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
-    program = with_workspaces(straight_line(planned), threads)
+    program = with_workspaces(read_program(planned), threads)
     sources = Sources(model, program, profile, check, weights == "file", threads, regions)
     name = sources.name
     kernels = c_objects(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from arm_ext.clibrary.program import KernelCall, Place, Program, Step
+from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Place, Program, Step
 from arm_ext.clibrary.text import identifier
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
@@ -132,7 +132,7 @@ def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> 
         for index, size in enumerate(program.buffers)
         if uses.has("buffer", index)
     }
-    end = len(program.steps)
+    end = uses.end
     states = len(program.buffers)
     if ends.states:
         items[states] = Lifetime(ends.states, -1, end)
@@ -149,7 +149,7 @@ def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> 
     offsets, size = place([items[index] for index in last])
     limit = regions[-1].limit
     if limit is not None and size > limit:
-        raise ModelError(_too_small(program, items, regions, states))
+        raise ModelError(_too_small(uses, items, regions, states))
     for index, offset in zip(last, offsets, strict=True):
         filled[-1].add(items[index], offset)
         placed[index] = Address(len(filled) - 1, offset)
@@ -198,14 +198,43 @@ def _first(filled: Sequence[_Filled], item: Lifetime) -> Address | None:
 
 
 class _Uses:
-    """Which calls use what."""
+    """Which steps use what, counted one after the other: both sides of a branch, and one round of a loop.
+
+    What is used in a loop and outside of it is alive in all rounds.
+    """
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._end = len(steps)
+        self.end = 0
+        self.calls: list[tuple[int, KernelCall]] = []
         self._times: dict[tuple[str, int], list[int]] = {}
-        for time, step in enumerate(steps):
-            for place_ in places_of(step):
-                self._times.setdefault((place_.memory, place_.index), []).append(time)
+        self._loops: list[tuple[int, int]] = []
+        self._read(steps)
+        for (memory, _), times in self._times.items():
+            for first, last in self._loops:  # inner ones before those that they are in
+                is_inner = memory == "buffer" and all(first <= time <= last for time in times)
+                if not is_inner and any(first <= time <= last for time in times):
+                    times += [first, last]
+
+    def _read(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Branch):
+                self._use(step.condition)
+                self._read((*step.then, *step.otherwise))
+            elif isinstance(step, Loop):
+                first = self.end
+                self._use(step.condition)
+                self._read(step.body)
+                self._loops.append((first, self.end))
+                self._use(step.condition)
+            else:
+                if isinstance(step, KernelCall):
+                    self.calls.append((self.end, step))
+                self._use(*places_of(step))
+
+    def _use(self, *places: Place) -> None:
+        for each in places:
+            self._times.setdefault((each.memory, each.index), []).append(self.end)
+        self.end += 1
 
     def has(self, memory: str, index: int) -> bool:
         """Whether any call uses it."""
@@ -214,7 +243,7 @@ class _Uses:
     def span(self, memory: str, index: int) -> tuple[int, int]:
         """Return the first and the last call; of what none uses, one that is before all, and one after."""
         times = self._times.get((memory, index))
-        return (times[0], times[-1]) if times else (self._end, -1)
+        return (min(times), max(times)) if times else (self.end, -1)
 
     def count(self, buffer: int) -> int:
         """Return how often calls read or write a buffer."""
@@ -222,12 +251,12 @@ class _Uses:
         return max(len(times), _INNER_USES)
 
 
-def places_of(step: Step) -> tuple[Place, ...]:
-    """Return what a step reads and writes."""
+def places_of(step: KernelCall | Copy) -> tuple[Place, ...]:
+    """Return what a call or copy reads and writes."""
     return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
 
 
-def _too_small(program: Program, items: dict[int, Lifetime], regions: Sequence[Region], states: int) -> str:
+def _too_small(uses: "_Uses", items: dict[int, Lifetime], regions: Sequence[Region], states: int) -> str:
     """Say what would have to fit, by the calls at which most is alive."""
     widest = [
         WideLayer(
@@ -235,8 +264,7 @@ def _too_small(program: Program, items: dict[int, Lifetime], regions: Sequence[R
             sources=list(step.sources),
             live_bytes=sum(item.size for item in items.values() if item.first <= time <= item.last),
         )
-        for time, step in enumerate(program.steps)
-        if isinstance(step, KernelCall)
+        for time, step in uses.calls
     ]
     widest.sort(key=lambda layer: -layer.live_bytes)
     rows = dict.fromkeys(layer.describe() for layer in widest)

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from arm_ext.clibrary.memory import ARENA, Address, Ends, Layout, Region, arrange
-from arm_ext.clibrary.program import Copy, KernelCall, Memory, Place, Program, Step
+from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Memory, Place, Program, Step, calls_of
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
@@ -330,9 +330,7 @@ class Sources:
         return lines
 
     def _code(self, values: Mapping[str, str]) -> dict[str, str]:
-        counts = {
-            step.kernel: len(step.arguments) for step in self.program.steps if isinstance(step, KernelCall)
-        }
+        counts = {step.kernel: len(step.arguments) for step in calls_of(self.program.steps)}
         states = self.model.states
         pool = {
             "pool_check": render("pool_check.c", values),
@@ -422,6 +420,13 @@ class Sources:
         return f"({qualifier}unsigned char *){data} + {place.offset}"
 
     def _lines(self, step: Step) -> list[str]:
+        if isinstance(step, Branch):
+            sides = [f"if ({self._condition(step.condition)}) {{", *self._block(step.then)]
+            return (
+                [*sides, "} else {", *self._block(step.otherwise), "}"] if step.otherwise else [*sides, "}"]
+            )
+        if isinstance(step, Loop):
+            return [f"while ({self._condition(step.condition)}) {{", *self._block(step.body), "}"]
         if isinstance(step, Copy):
             return [f"memcpy({self._address(step.target)}, {self._address(step.source)}, {step.bytes});"]
         arguments = ", ".join(map(self._address, step.arguments))
@@ -437,10 +442,16 @@ class Sources:
         call = f"{self.symbols[step.kernel]}({arguments}, &failed);"
         return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
 
+    def _condition(self, place: Place) -> str:
+        return f"*(const unsigned char *)({self._address(place)}) != 0"
+
+    def _block(self, steps: Sequence[Step]) -> list[str]:
+        return [f"    {line}" for step in steps for line in self._lines(step)]
+
     @cached_property
     def _parallel(self) -> list[KernelCall]:
         """Return the kernel calls whose work is divided among threads."""
-        return [step for step in self.program.steps if isinstance(step, KernelCall) and step.tasks]
+        return [step for step in calls_of(self.program.steps) if step.tasks]
 
     def _task_name(self, step: KernelCall) -> str:
         return f"task_{next(number for number, each in enumerate(self._parallel) if each is step)}"

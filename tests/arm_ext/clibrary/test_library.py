@@ -4,7 +4,6 @@
 import array
 import os
 import re
-import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,8 +17,8 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.package import load_package
-from tests.arm_ext import models, state_models
-from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, run
+from tests.arm_ext import models
+from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
 
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -291,8 +290,6 @@ def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
         arm_ext.compile(models.residual_cnn(), "host", tmp_path / "a", emit="c-library", memory="fast=64")
     with pytest.raises(UsageError, match="cc links a package"):
         arm_ext.compile(models.mlp(), "host", tmp_path / "a", emit="c-library", cc="gcc")
-    with pytest.raises(ModelError, match=r"choose: .* straight-line code"):
-        arm_ext.compile(state_models.held(), "host", tmp_path / "a", emit="c-library", state={"last": "next"})
     assert not (tmp_path / "a").exists()
 
 
@@ -311,16 +308,8 @@ def test_a_library_is_replaced_by_another(tmp_path: Path) -> None:
         arm_ext.compile(models.mlp(), "host", tmp_path / "mlp", emit="c-library")
 
 
-def _module(library: Library, folder: Path) -> Any:
-    """The module of a library, beside the shared library that it loads."""
-    shutil.copy(library.folder / "python" / f"{library.name}.py", folder)
-    whole = ["-shared", "-Wl,--whole-archive", library.archive, "-Wl,--no-whole-archive", "-lm"]
-    cc(whole, folder / f"lib{library.name}.so")
-    return runpy.run_path(str(folder / f"{library.name}.py"))
-
-
 def test_python_runs_the_classifier(host_digits: Library, tmp_path: Path) -> None:
-    module = _module(host_digits, tmp_path)
+    module = python_module(host_digits, tmp_path)
     model = module["Model"]()
     images, labels = digits.held_out()
     results = [model.run(image)[0] for image in images[:100]]
@@ -334,7 +323,7 @@ def test_python_runs_the_classifier(host_digits: Library, tmp_path: Path) -> Non
 
 
 def test_python_steps_with_weights_of_a_file(host_mapped: Library, tmp_path: Path) -> None:
-    model = _module(host_mapped, tmp_path)["Model"](weights=host_mapped.folder / "mapped.weights")
+    model = python_module(host_mapped, tmp_path)["Model"](weights=host_mapped.folder / "mapped.weights")
     x = array.array("f", range(5))
     first, second = (model.step(x)[0].tolist() for _ in range(2))
     model.reset()
