@@ -16,6 +16,7 @@ from arm_ext.api.packing import Packing
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
+from arm_ext.clibrary.memory import ARENA, parse_regions
 from arm_ext.common.cache import without_entries
 from arm_ext.common.names import near
 from arm_ext.common.output_folder import OutputFolder
@@ -79,6 +80,7 @@ def compile(
     emit: Emit = "package",
     weights: Weights = "embedded",
     threads: int = 1,
+    memory: str | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     trust: bool = False,
     mattr: str | None = None,
@@ -114,6 +116,8 @@ def compile(
             header, which needs no runtime.
         weights: Where a C library's weights are: "embedded" in it, or in a "file" beside it, which the program maps.
         threads: How many threads of a pool share a kernel of a C library at most; a package's runtime has its own.
+        memory: Regions of memory that a C library's caller gives it, the fastest first, such as "fast=512K,slow=8M";
+            by default one arena of whatever size.
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
@@ -174,6 +178,9 @@ def compile(
         raise UsageError(
             "--threads is for --emit c-library, and 1 or more; a package takes TVM_NUM_THREADS when it runs"
         )
+    if emit == "package" and memory is not None:
+        raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
+    regions = ARENA if memory is None else parse_regions(memory)
     if emit == "c-library":
         _refuse_for_library(buckets, cc, **{"--npu": npu})
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
@@ -208,7 +215,7 @@ def compile(
         linked = (
             packing.link(cc, progress)
             if emit == "package"
-            else packing.write_library(weights, threads, progress)
+            else packing.write_library(weights, threads, regions, progress)
         )
         progress("package")
         with section("package"):
@@ -295,10 +302,7 @@ def _run(
 def _check_budget(memory: Memory, budget: int | None) -> None:
     if budget is None or memory.peak_activation_bytes <= budget:
         return
-    widest = "\n".join(
-        f"  {layer.live_bytes:>12,} bytes  {', '.join(layer.sources) or layer.kernel}"
-        for layer in memory.widest
-    )
+    widest = "\n".join(layer.describe() for layer in memory.widest)
     raise ModelError(
         f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
         f"alive at the widest layers:\n{widest}"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from arm_ext import package
 from arm_ext.clibrary.library import Weights, write_library, write_selftest
+from arm_ext.clibrary.memory import Region
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
@@ -95,7 +96,9 @@ class Packing:
         largest = tested[self.united.variants.index(self.united.largest)][0]
         return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
 
-    def write_library(self, weights: Weights, threads: int, progress: Callable[[str], None]) -> Linked:
+    def write_library(
+        self, weights: Weights, threads: int, regions: tuple[Region, ...], progress: Callable[[str], None]
+    ) -> Linked:
         """Write a C library and its self-test."""
         (variant,) = self.united.variants
 
@@ -108,6 +111,7 @@ class Packing:
                 variant.check,
                 weights,
                 threads,
+                regions,
             )
 
         library, ((selftest, _),) = self._made(make, progress)

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
+from arm_ext.clibrary.memory import ARENA, Region
 from arm_ext.clibrary.objects import compile_library
-from arm_ext.clibrary.program import straight_line, with_workspaces
+from arm_ext.clibrary.program import read_program, with_workspaces
 from arm_ext.clibrary.sources import FREESTANDING, Facts, Sources, padded
 from arm_ext.clibrary.stack import stack_bound
 from arm_ext.common.scratch import temporary
@@ -43,6 +44,7 @@ def write_library(
     check: Check,
     weights: Weights = "embedded",
     threads: int = 1,
+    regions: tuple[Region, ...] = ARENA,
 ) -> LibraryInfo:
     """Write all files of a library but the self-test's data.
 
@@ -54,14 +56,15 @@ def write_library(
         check: How the self-test compares outputs.
         weights: Where they are.
         threads: How many of a pool share a kernel at most.
+        regions: Memory that the caller gives an instance, the fastest first.
 
     Raises:
-        ModelError: The model holds what is not straight-line code.
+        ModelError: The model holds what needs a run time, or does not fit in the regions.
         EnvError: zig is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
-    program = with_workspaces(straight_line(planned), threads)
-    sources = Sources(model, program, profile, check, weights == "file", threads)
+    program = with_workspaces(read_program(planned), threads)
+    sources = Sources(model, program, profile, check, weights == "file", threads, regions)
     name = sources.name
     kernels = c_objects(
         {symbol: sources.program.kernels[kernel] for kernel, symbol in sources.symbols.items()}, profile
@@ -96,7 +99,12 @@ def write_library(
         (folder / path).write_text(text, encoding="utf-8")
     return LibraryInfo(
         name=name,
-        arena_bytes=sources.arena_bytes,
+        arena_bytes=sum(sources.layout.bytes),
+        in_place_bytes=sum(sources.layout.in_place_bytes),
+        regions={
+            region.name: size
+            for region, size in zip(sources.layout.regions, sources.layout.bytes, strict=True)
+        },
         stack_bytes=facts.stack_bytes,
         weight_bytes=len(sources.weights),
         requires=list(facts.requires),

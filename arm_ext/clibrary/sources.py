@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from arm_ext.clibrary.program import Copy, KernelCall, Memory, Place, Program, Step
+from arm_ext.clibrary.memory import ARENA, Address, Ends, Layout, Region, arrange
+from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Memory, Place, Program, Step, calls_of
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
@@ -43,7 +44,6 @@ _PYTHON_TYPES = {
 }
 # Variables of C that hold where each memory is.
 _MEMORIES: dict[Memory, str] = {
-    "arena": "unsigned char *arena",
     "weights": "const unsigned char *weights",
     "input": "const {}_input *in",
     "output": "const {}_output *out",
@@ -85,6 +85,7 @@ class Sources:
         check: How the self-test compares outputs.
         apart: Whether the weights are a file of their own, which the caller maps.
         threads: How many of a pool share a kernel at most; 1 where there is no pool.
+        regions: Memory that the caller gives an instance, the fastest first.
     """
 
     model: ImportedModel
@@ -93,6 +94,7 @@ class Sources:
     check: Check
     apart: bool = False
     threads: int = 1
+    regions: tuple[Region, ...] = ARENA
 
     @cached_property
     def name(self) -> str:
@@ -139,9 +141,15 @@ class Sources:
         return render("weights.S", {"name": self.name, "file": file, "alignment": str(ALIGNMENT)})
 
     @cached_property
-    def arena_bytes(self) -> int:
-        """Of intermediate values and states."""
-        return max(padded(self.program.arena_bytes) + 2 * self._state_bytes, ALIGNMENT)
+    def layout(self) -> Layout:
+        """Where intermediate values, states, and inputs and outputs in place are."""
+        ins, outs = self._step
+        ends = Ends(
+            tuple(map(tensor_bytes, self.model.inputs[:ins])),
+            tuple(map(tensor_bytes, self.model.outputs[:outs])),
+            2 * self._state_bytes,
+        )
+        return arrange(self.program, ends, self.regions)
 
     @cached_property
     def _checked(self) -> frozenset[str]:
@@ -178,7 +186,7 @@ class Sources:
             "requires": ", ".join(facts.requires) or "nothing",
             "libraries": "m" if has_math else "",
             "pc_libraries": "-lm" if has_math else "",
-            "arena_bytes": str(self.arena_bytes),
+            **self._memory_values(),
             "alignment": str(ALIGNMENT),
             "stack": _stack(name.upper(), facts),
             "weights_bytes": str(len(self.weights)),
@@ -188,13 +196,11 @@ class Sources:
             "tensors": "\n".join(
                 [*self._macros("INPUT", model.inputs), *self._macros("OUTPUT", model.outputs)]
             ),
-            "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes",
             "weights_text": "",
             "weights": f"{name}_weights",
             "example_weights": "",
             "example_file": "",
             "example_declaration": "",
-            "hpp_constructor": "",
             "hpp_weights": "",
             **dict.fromkeys(("pool", "pool_member", "pool_source", "pool_include", "pool_create"), ""),
             **dict.fromkeys(("pool_pass", "pool_destroy", "pool_library", "py_none"), ""),
@@ -208,7 +214,7 @@ class Sources:
             "step_outputs": str(self._step[1]),
         }
         if self.apart:
-            values |= self._weights_values()
+            values |= self._weights_values(values)
         if self.threads > 1:
             values |= self._pool_values(values)
         values["states"] = (
@@ -216,12 +222,64 @@ class Sources:
         )
         return values
 
-    def _weights_values(self) -> dict[str, str]:
+    def _memory_values(self) -> dict[str, str]:
+        """What depends on the regions of memory."""
+        layout, prefix = self.layout, self.name.upper()
+        names = [region.name for region in layout.regions]
+        macros = [f"{prefix}_{name.upper()}" for name in names]
+        sizes = [
+            f"#define {macro}_BYTES ((size_t){size})\n"
+            f"#define {macro}_IN_PLACE_BYTES ((size_t){in_place}) /* with places for inputs and outputs */\n"
+            for macro, size, in_place in zip(macros, layout.bytes, layout.in_place_bytes, strict=True)
+        ]
+        return {
+            "regions": str(len(names)),
+            "region_sizes": "".join(sizes),
+            "region_names": ", ".join(names),
+            "region_bytes": ", ".join(f"{name}_bytes" for name in names),
+            "region_needs": ", ".join(f"{macro}_BYTES" for macro in macros),
+            "region_in_place_needs": ", ".join(f"{macro}_IN_PLACE_BYTES" for macro in macros),
+            "init_parameters": f"{self.name}_instance *instance, "
+            + ", ".join(f"void *{name}, size_t {name}_bytes" for name in names),
+            "example_regions": "".join(
+                f"static _Alignas({ALIGNMENT}) unsigned char {name}[{macro}_BYTES];\n"
+                for name, macro in zip(names, macros, strict=True)
+            ),
+            "example_arguments": ", ".join(f"{name}, sizeof {name}" for name in names),
+            **(self._heap() if layout.regions == ARENA else self._given_regions(names)),
+            "py_regions": "".join(f"{size}, " for size in layout.in_place_bytes),
+        }
+
+    def _heap(self) -> dict[str, str]:
+        """The C++ class takes its arena from the heap."""
+        prefix = self.name.upper()
+        return {
+            "hpp_owns": " with an arena of its own",
+            "hpp_constructor": "",
+            "hpp_takes": "\n        : memory_(new (std::nothrow) unsigned char"
+            f"[{prefix}_ARENA_IN_PLACE_BYTES + {prefix}_ARENA_ALIGNMENT])",
+            "hpp_begins": render("heap.hpp", {"NAME": prefix}),
+            "hpp_arguments": f"arena, {prefix}_ARENA_IN_PLACE_BYTES",
+            "hpp_memory": "    std::unique_ptr<unsigned char[]> memory_;\n",
+        }
+
+    @staticmethod
+    def _given_regions(names: Sequence[str]) -> dict[str, str]:
+        """The C++ class is given its memory."""
+        return {
+            "hpp_owns": " in memory of the caller's",
+            "hpp_constructor": ", ".join(f"void *{name}, std::size_t {name}_bytes" for name in names),
+            "hpp_takes": "",
+            "hpp_begins": "",
+            "hpp_arguments": ", ".join(f"{name}, {name}_bytes" for name in names),
+            "hpp_memory": "",
+        }
+
+    def _weights_values(self, values: Mapping[str, str]) -> dict[str, str]:
         """What is different where the weights are a file of their own."""
         name = self.name
         return {
-            "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes, const void *weights, "
-            "size_t weights_bytes",
+            "init_parameters": f"{values['init_parameters']}, const void *weights, size_t weights_bytes",
             "weights_text": f"\n * The weights are what the file {name}.weights holds, aligned as the arena; they are "
             "compared with a checksum,\n * and are read until the instance is no longer run.",
             "weights": "weights",
@@ -229,7 +287,9 @@ class Sources:
             "example_file": f"    .balign {ALIGNMENT}\n    .globl {name}_weights_file\n{name}_weights_file:\n"
             f'    .incbin "../{name}.weights"\n',
             "example_declaration": f"extern const unsigned char {name}_weights_file[];\n",
-            "hpp_constructor": "const void *weights, std::size_t bytes",
+            "hpp_constructor": f"{values['hpp_constructor']}, const void *weights, std::size_t bytes".removeprefix(
+                ", "
+            ),
             "hpp_weights": ", weights, bytes",
         }
 
@@ -270,9 +330,7 @@ class Sources:
         return lines
 
     def _code(self, values: Mapping[str, str]) -> dict[str, str]:
-        counts = {
-            step.kernel: len(step.arguments) for step in self.program.steps if isinstance(step, KernelCall)
-        }
+        counts = {step.kernel: len(step.arguments) for step in calls_of(self.program.steps)}
         states = self.model.states
         pool = {
             "pool_check": render("pool_check.c", values),
@@ -296,6 +354,11 @@ class Sources:
             "kernels": "\n".join(self._declaration(kernel, count) for kernel, count in counts.items()),
             "input_needs": _needs(self.model.inputs),
             "output_needs": _needs(self.model.outputs),
+            "input_places": self._places(self.layout.inputs),
+            "output_places": self._places(self.layout.outputs),
+            "memory": "".join(
+                f"    {line}\n    (void){name};\n" for name, line in self._region_variables("memory")
+            ),
             "tasks": (render("share.c", values) if self._parallel else "")
             + "".join(map(self._task, self._parallel)),
             **pool,
@@ -320,32 +383,75 @@ class Sources:
                 initial += state.initial.nbytes
             rows.append(f"    {{{at}, {state.initial.nbytes}, {begins}}}, /* {comment(state.input)} */\n")
             at += padded(state.initial.nbytes)
+        states = self.layout.states
+        assert states is not None
         return {
-            "state_places": str(padded(self.program.arena_bytes)),
+            "state_region": str(states.region),
+            "state_places": str(states.offset),
             "state_bytes": str(at),
             "state_table": "".join(rows),
         }
 
+    def _places(self, addresses: Sequence[Address | None]) -> str:
+        return "".join(
+            f"    {{{len(self.layout.regions)}, 0}},\n"
+            if each is None
+            else f"    {{{each.region}, {each.offset}}},\n"
+            for each in addresses
+        )
+
+    def _region_variables(self, memory: str) -> list[tuple[str, str]]:
+        """Return the variable of each region, and its definition."""
+        names = [region.name for region in self.layout.regions]
+        return [(name, f"unsigned char *{name} = {memory}[{number}];") for number, name in enumerate(names)]
+
+    def _address(self, place: Place) -> str:
+        each = f" + {place.stride} * thread" if place.stride else ""
+        if place.memory == "weights":
+            return f"weights + {place.offset}"
+        if place.memory == "buffer":
+            address = self.layout.buffers[place.index]
+            assert address is not None
+            return f"{self.layout.regions[address.region].name} + {address.offset + place.offset}{each}"
+        data = f"{'in' if place.memory == 'input' else 'out'}[{place.index}].data"
+        if not place.offset:
+            return data
+        qualifier = "const " if place.memory == "input" else ""
+        return f"({qualifier}unsigned char *){data} + {place.offset}"
+
     def _lines(self, step: Step) -> list[str]:
+        if isinstance(step, Branch):
+            sides = [f"if ({self._condition(step.condition)}) {{", *self._block(step.then)]
+            return (
+                [*sides, "} else {", *self._block(step.otherwise), "}"] if step.otherwise else [*sides, "}"]
+            )
+        if isinstance(step, Loop):
+            return [f"while ({self._condition(step.condition)}) {{", *self._block(step.body), "}"]
         if isinstance(step, Copy):
-            return [f"memcpy({_address(step.target)}, {_address(step.source)}, {step.bytes});"]
-        arguments = ", ".join(map(_address, step.arguments))
+            return [f"memcpy({self._address(step.target)}, {self._address(step.source)}, {step.bytes});"]
+        arguments = ", ".join(map(self._address, step.arguments))
         more = len(step.sources) - _NAMED_SOURCES
         told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
         call = f"{self.symbols[step.kernel]}({arguments})"
         lines = [f"/* {comment(told)} */"] if told else []
         if step.tasks:
-            part = "&(part){arena, weights, in, out}"
+            part = "&(part){memory, weights, in, out}"
             return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
         if step.kernel not in self._checked:
             return [*lines, f"{call};"]
         call = f"{self.symbols[step.kernel]}({arguments}, &failed);"
         return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
 
+    def _condition(self, place: Place) -> str:
+        return f"*(const unsigned char *)({self._address(place)}) != 0"
+
+    def _block(self, steps: Sequence[Step]) -> list[str]:
+        return [f"    {line}" for step in steps for line in self._lines(step)]
+
     @cached_property
     def _parallel(self) -> list[KernelCall]:
         """Return the kernel calls whose work is divided among threads."""
-        return [step for step in self.program.steps if isinstance(step, KernelCall) and step.tasks]
+        return [step for step in calls_of(self.program.steps) if step.tasks]
 
     def _task_name(self, step: KernelCall) -> str:
         return f"task_{next(number for number, each in enumerate(self._parallel) if each is step)}"
@@ -353,15 +459,21 @@ class Sources:
     def _task(self, step: KernelCall) -> str:
         """The function that a thread calls for an iteration."""
         used = {place.memory for place in step.arguments}
+        regions = {
+            self.layout.regions[address.region].name
+            for place in step.arguments
+            if place.memory == "buffer" and (address := self.layout.buffers[place.index])
+        }
         lines = [
             "const part *whole = context;",
+            *(line for name, line in self._region_variables("whole->memory") if name in regions),
             *(
                 f"{declared.format(self.name)} = whole->{declared.rpartition('*')[2]};"
                 for memory, declared in _MEMORIES.items()
                 if memory in used
             ),
             "(void)thread;",
-            f"{self.symbols[step.kernel]}({', '.join(map(_address, step.arguments))}, (int32_t)index);",
+            f"{self.symbols[step.kernel]}({', '.join(map(self._address, step.arguments))}, (int32_t)index);",
         ]
         body = "".join(f"    {line}\n" for line in lines)
         return f"static void {self._task_name(step)}(void *context, size_t index, size_t thread)\n{{\n{body}}}\n\n"
@@ -439,17 +551,6 @@ def _table(name: str, specs: Sequence[TensorSpec]) -> str:
 
 def _needs(specs: Sequence[TensorSpec]) -> str:
     return "".join(f"    {{{tensor_bytes(spec)}, {np.dtype(spec.dtype).itemsize}}},\n" for spec in specs)
-
-
-def _address(place: Place) -> str:
-    if place.memory in ("arena", "weights"):
-        each = f" + {place.stride} * thread" if place.stride else ""
-        return f"{place.memory} + {place.offset}{each}"
-    data = f"{'in' if place.memory == 'input' else 'out'}[{place.index}].data"
-    if not place.offset:
-        return data
-    qualifier = "const " if place.memory == "input" else ""
-    return f"({qualifier}unsigned char *){data} + {place.offset}"
 
 
 def _signature(

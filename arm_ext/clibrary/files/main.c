@@ -10,8 +10,7 @@
 /* Of selftest.S: inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
 extern const unsigned char @name@_selftest[];
 @example_declaration@
-static _Alignas(@alignment@) unsigned char arena[@NAME@_ARENA_BYTES];
-static _Alignas(64) unsigned char results[@result_bytes@];
+@example_regions@static _Alignas(64) unsigned char results[@result_bytes@];
 
 static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -89,7 +88,7 @@ int main(void)
         outputs[i].bytes = @name@_output_tensor(i)->bytes;
         result += padded(outputs[i].bytes);
     }
-@pool_create@    @name@_status status = @name@_init(&instance, arena, sizeof arena@example_weights@@pool_pass@);
+@pool_create@    @name@_status status = @name@_init(&instance, @example_arguments@@example_weights@@pool_pass@);
     if (status == @NAME@_OK) {
         status = @name@_run(&instance, inputs, outputs);
     }

@@ -26,7 +26,7 @@ def mod() -> tvm.IRModule:
     return import_onnx(models.early_exit()).mod
 
 
-def test_straight_lines_are_taken_apart_and_joined_under_their_names(mod: tvm.IRModule):
+def test_read_programs_are_taken_apart_and_joined_under_their_names(mod: tvm.IRModule):
     program = split(mod)
     assert set(program.pieces) == {"main_before", "exit_then", "exit_else", "main_after"}
     assert set(program.control) == {"main"}
@@ -36,7 +36,7 @@ def test_straight_lines_are_taken_apart_and_joined_under_their_names(mod: tvm.IR
     assert joined["main"].script() == mod["main"].script()
 
 
-def test_a_straight_line_is_one_piece_and_stays(mod: tvm.IRModule):
+def test_a_read_program_is_one_piece_and_stays(mod: tvm.IRModule):
     piece = split(mod).pieces["exit_else"]
     program = split(piece)
     assert program.pieces["main"].same_as(piece)
