@@ -29,6 +29,7 @@ from arm_ext.report.profile.record import (
     Around,
     Counts,
     HotLoop,
+    KernelOption,
     Limits,
     NpuRegionCost,
     ProfiledCall,
@@ -218,7 +219,6 @@ def _call(
     counts: Counts | None = None,
     times: Times | None = None,
 ) -> ProfiledCall:
-    why = [] if kernel is None else [("chosen", kernel.reason), ("runner-up: its cost", kernel.next_best())]
     return ProfiledCall(
         index=index,
         symbol=row.symbol,
@@ -232,10 +232,28 @@ def _call(
         written=row.written,
         reads=row.reads,
         function=row.function,
-        why=tuple((name, text) for name, text in why if text not in ("", "-")),
+        why=() if kernel is None else _why(kernel),
+        alternatives=() if kernel is None else _alternatives(kernel),
         share=share,
         counts=counts,
         times=times,
+    )
+
+
+def _why(kernel: KernelCall) -> tuple[tuple[str, str], ...]:
+    chosen = [("chosen", kernel.reason)] if kernel.reason else []
+    return (*chosen, *((f"{other.asked} declined", other.why()) for other in kernel.rejected))
+
+
+def _alternatives(kernel: KernelCall) -> tuple[KernelOption, ...]:
+    other = kernel.runner_up
+    if other is None or not kernel.selection_cost:
+        return ()
+    ratio = other.selection_cost / kernel.selection_cost
+    return (
+        KernelOption(
+            kernel=other.kernel, params=kernel.other_params(), cycles=other.selection_cost, ratio=ratio
+        ),
     )
 
 

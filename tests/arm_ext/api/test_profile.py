@@ -56,6 +56,15 @@ def test_a_call_tells_its_hot_loop(counted: ProfileReport) -> None:
     assert {roof.name for roof in counted.limits.roofs} >= {"sdot"}
 
 
+def test_a_call_tells_what_else_would_compute_it(counted: ProfileReport) -> None:
+    call = next(call for call in counted.calls if call.anchor == "conv3")
+    (other,) = call.alternatives
+    assert other.kernel != call.kernel or other.params
+    assert other.cycles > 0
+    assert other.ratio > 0.9
+    assert any(name.endswith(" declined") for name, _ in call.why)
+
+
 def test_a_real_board_gives_times(timed: ProfileReport) -> None:
     assert timed.kind == "times"
     assert timed.median_us is not None
