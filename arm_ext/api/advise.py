@@ -319,6 +319,7 @@ class _Advisor:
                 cost=_cost_of(anchor, measured) or 0.0,
                 share=sum(call.share for call in calls),
                 bound=calls[0].counts.bound if calls[0].counts else None,
+                alternatives=calls[0].alternatives,
             )
             for anchor, calls in of_anchor.items()
         ]

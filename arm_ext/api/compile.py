@@ -70,6 +70,16 @@ class CompileResult:
     package: Package
     report: CompileReport
 
+    def __repr__(self) -> str:
+        """Where it is, what it was made of and for, in one line."""
+        manifest = self.package.manifest
+        return (
+            f"CompileResult({str(self.package.path)!r}: {manifest.model.name} for {manifest.target.profile}, "
+            f"{len(self.report.calls)} kernel calls, {manifest.macs / 1e6:.2f} MMAC, "
+            f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
+            f"{manifest.memory.weight_bytes:,} of weights)"
+        )
+
 
 @serial
 def compile(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import onnx
 import tvm
@@ -16,6 +16,8 @@ import relay_passes
 from arm_ext.api.serial import serial
 from arm_ext.common.names import near
 from arm_ext.errors import UsageError
+from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
@@ -48,10 +50,14 @@ from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
+from schedules.numerics import qdq, tosa
 
 if TYPE_CHECKING:
     from jax.export import Exported
     from torch.export import ExportedProgram
+
+    from arm_ext.ethosu.npu_files import Offloaded
+    from arm_ext.ethosu.partition_phase import Partitioner
 
 _REWRITES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
 
@@ -87,6 +93,7 @@ def explain(
     preprocess: Preprocess | str | Path | None = None,
     quantize: str | Path | None = None,
     calibration: Method = "minmax",
+    npu: NpuOptions | str | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> ExplainReport:
     """Rewrite a model as `compile` does, up to the forming of composites, and tell what was done and what was left.
@@ -104,6 +111,7 @@ def explain(
         preprocess: As for `compile`.
         quantize: As for `compile`.
         calibration: As for `compile`.
+        npu: As for `compile`; of a node it is then told where it runs, and why not on the NPU.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -113,13 +121,17 @@ def explain(
     wanted = [name for name in NAMES if rule in (None, name)]
     if not wanted:
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
-    options = PhaseOptions(resolve(target, mattr))
+    options = PhaseOptions(resolve(target, mattr), numerics=qdq.NUMERICS if npu is None else tosa.NUMERICS)
     progress("import")
     source = trusted(model) if trust else model
     imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
+    if npu is not None and imported.for_npu is not None:
+        imported = imported.for_npu()
     imported = preprocessed(imported, read_preprocess(preprocess))
     if node is not None and node not in imported.nodes:
         raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
+    if npu is not None:
+        options = replace(options, divide=_partitioner(npu, imported))
     pieces = split(imported.mod).pieces.values()
     runs = [_run(piece, options, progress) for piece in pieces]
     progress("explain")
@@ -138,6 +150,17 @@ def explain(
         cycles=sum(call.cycles for call in calls),
         node=None if node is None else _node(node, imported.nodes[node], runs, calls),
     )
+
+
+def _partitioner(npu: NpuOptions | str, imported: ImportedModel) -> "Partitioner":
+    """Return what divides the model as its phases go on."""
+    require_packages()
+    from arm_ext.ethosu.divider import Divider, check_divisible
+    from arm_ext.ethosu.partition_phase import Partitioner
+
+    check_divisible(imported)
+    divider = Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
+    return Partitioner(divider, imported, count_macs(imported.mod), first=0)
 
 
 @dataclass
@@ -187,7 +210,12 @@ class Gain:
         return sum(saved) / (sum(call.cycles for call in self.calls) or 1)
 
 
-def _node(node: str, operator: str, runs: Sequence[_Run], calls: Sequence[CallRow]) -> NodeReport:
+def _node(
+    node: str,
+    operator: str,
+    runs: Sequence[_Run],
+    calls: Sequence[CallRow],
+) -> NodeReport:
     phases: list[NodePhase] = []
     for phase in runs[0].operators:
         found = tuple(said for run in runs for said, names in run.operators[phase] if node in names)
@@ -195,12 +223,14 @@ def _node(node: str, operator: str, runs: Sequence[_Run], calls: Sequence[CallRo
             phases.append(NodePhase(phase=phase, operators=found))
     symbols = {call.symbol for call in calls if node in call.sources}
     kernels = [kernel for run in runs for kernel in run.result.kernels if node in kernel.sources]
+    divided = cast("Offloaded | None", runs[0].result.division)
     return NodeReport(
         node=node,
         operator=operator,
         phases=tuple(phases),
         calls=tuple(call for call in calls if node in call.sources),
         kernels=tuple(kernel for kernel in kernels if kernel.symbol in symbols),
+        npu="" if divided is None else divided.report.where(node)[1],
     )
 
 

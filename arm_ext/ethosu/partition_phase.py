@@ -62,7 +62,9 @@ def lowered_for_estimates(integer: PhaseResult, options: PhaseOptions) -> PhaseR
 
     What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours.
     """
-    return last(run_phases(integer, replace(options, divide=None), after="integerize", until="lower"))
+    return last(
+        run_phases(integer, replace(options, divide=None, record=None), after="integerize", until="lower")
+    )
 
 
 def part_of(name: str, region: Region) -> Part:

@@ -169,6 +169,11 @@ function choose(index) {
     const counters = Object.entries(call.times.counters).map(([name, value]) => [name, number(value)]);
     panel.append(element("h3", "On the board"), facts([["spread", percent(call.times.spread)], ...counters]));
   }
+  if (call.alternatives.length) {
+    const other = ({ kernel, params, cycles, ratio }) =>
+      [params ? `${kernel} with ${params}` : kernel, `${number(cycles)} cycles, ${ratio.toFixed(2)} times the chosen kernel's`];
+    panel.append(element("h3", "Next best, by the kernels' formulas"), facts(call.alternatives.map(other)));
+  }
   if (call.why.length) panel.append(element("h3", "Why this kernel"), facts(call.why));
   panel.append(element("h3", `Source nodes (${call.sources.length})`), element("p", call.sources.join(", ")));
 }

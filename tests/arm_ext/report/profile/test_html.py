@@ -14,6 +14,7 @@ from arm_ext.report.profile.record import (
     Around,
     Counts,
     HotLoop,
+    KernelOption,
     Limits,
     NpuRegionCost,
     ProfiledCall,
@@ -46,6 +47,8 @@ def report(size: int, faster: int = 1) -> ProfileReport:
                 sorted({max(0, index - 1), max(0, index - 3)} if index % 4 == 3 else {index - 1} - {-1})
             ),
             share=cycles[index] / whole,
+            why=(("gemm_s8_mmla declined", "the core lacks i8mm"),),
+            alternatives=(KernelOption(kernel="gemm_s8_mlal", cycles=2 * cycles[index], ratio=2.0),),
             counts=Counts(
                 instructions=cycles[index] * 2,
                 core_cycles=cycles[index],
@@ -110,6 +113,8 @@ def test_rows_are_chosen_by_mouse_and_keys(browser: webdriver.Chrome, tmp_path: 
     rows[7].click()
     assert "block7/conv" in detail.text
     assert "sdot v0.4s, v1.16b, v2.16b" in detail.text
+    assert "cycles, 2.00 times the chosen kernel's" in detail.text
+    assert "the core lacks i8mm" in detail.text
     browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
     assert "block8/conv" in detail.text
 
