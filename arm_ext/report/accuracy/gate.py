@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from arm_ext.errors import UsageError
 from arm_ext.report.accuracy.record import AccuracyReport
 
+_ROUNDING = 1e-9
+"""Of a difference of shares: 0.99 - 0.98 is more than 0.01 in binary."""
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -20,6 +23,33 @@ class Gate:
     min_sqnr: float | None = None
     least: tuple[str, float] | None = None
     max_drop: float | None = None
+
+    def holds(self, value: float, source: float) -> bool:
+        """Return whether a metric is good enough, given that of the source."""
+        enough = self.least is None or value >= self.least[1]
+        return enough and (self.max_drop is None or source - value <= self.max_drop + _ROUNDING)
+
+    def describe(self, metric: str) -> str:
+        """Return the bounds on a metric in words, such as "top1 at most 1 % below the float model's"."""
+        least = [] if self.least is None else [f"at least {self.least[1]:g}"]
+        drop = [] if self.max_drop is None else [f"at most {100 * self.max_drop:g} % below the float model's"]
+        return f"{metric} {' and '.join(least + drop)}"
+
+    def check_samples(self, metric: str | None, samples: int) -> None:
+        """Check that a drop of the metric can be told.
+
+        Raises:
+            UsageError: There is no metric, or there are too few samples.
+        """
+        if self.max_drop is None:
+            return
+        if metric is None:
+            raise UsageError("--max-drop: the data has no array 'labels' for top1; name a --metric")
+        if metric == "top1" and 0 < self.max_drop < 1 / samples:
+            raise UsageError(
+                f"--max-drop {100 * self.max_drop:g}% cannot be told on {samples} samples, where one is "
+                f"{100 / samples:.2g} %: give at least {round(1 / self.max_drop)}"
+            )
 
     def missed(self, report: AccuracyReport) -> list[str]:
         """Return which bounds a model misses, in words.
@@ -39,17 +69,10 @@ class Gate:
                 raise UsageError(f"--min {name}: the report has {value.name if value else 'no metric'}")
             if value.integers < bound:
                 found.append(f"{name} is {value.integers:.4g}, and --min {bound:g}")
-        if self.max_drop is not None:
-            if value is None:
-                raise UsageError("--max-drop: the data has no array 'labels' for top1; name a --metric")
-            if value.name == "top1" and 0 < self.max_drop < 1 / report.samples:
-                raise UsageError(
-                    f"--max-drop {100 * self.max_drop:g}% cannot be told on {report.samples} samples, where one is "
-                    f"{100 / report.samples:.2g} %: give at least {round(1 / self.max_drop)}"
-                )
-            if value.drop > self.max_drop:
-                found.append(
-                    f"{value.name} drops from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "
-                    f"{self.max_drop:g}"
-                )
+        self.check_samples(None if value is None else value.name, report.samples)
+        if self.max_drop is not None and value is not None and value.drop > self.max_drop + _ROUNDING:
+            found.append(
+                f"{value.name} drops from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "
+                f"{self.max_drop:g}"
+            )
         return found
