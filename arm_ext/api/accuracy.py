@@ -46,7 +46,7 @@ from arm_ext.quantization.layers import (
     with_exact_inputs,
     with_outputs,
 )
-from arm_ext.quantization.metrics import Metric, chosen_metric, metric_name, stacked
+from arm_ext.quantization.metrics import Metric, chosen_metric, stacked
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.samples import split_samples
 from arm_ext.quantization.session import Session
@@ -86,8 +86,9 @@ def accuracy(
         board: Where our integers are computed, such as "virtual" or "host:port"; by default on this machine, through
             the same phases.
         target: Profile to compile for, with a board; by default the board's, where its name is a profile.
-        metric: "top1", "cosine" or "module:function", which takes the outputs by name, samples in front, and the arrays
-            of the data; by default "top1" where there are labels.
+        metric: "top1", "top5", "f1", "cosine", "iou", "map50", "wer", "cer", "perplexity", or "module:function", which
+            takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
+            labels.
         bisect: Bounds on the metric, to find the fewest layers that, in float, make the quantised model hold them.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
@@ -104,10 +105,9 @@ def accuracy(
     chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
     arrays = read_npz(Path(data), "an array an input") if isinstance(data, str | Path) else data
     feeds = split_samples(arrays, input_specs(chain.source.graph), "samples")
-    name = metric_name(metric, arrays)
-    chosen_metric(name, arrays, len(feeds))  # what is wrong with it is told before any work
+    named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
     if bisect is not None:
-        chain.check_bisect(bisect, name, len(feeds))
+        chain.check_bisect(bisect, named, len(feeds))
     chain.match(feeds[0])
     progress("compile")
     with _ours(chain, board, target) as run:
@@ -119,10 +119,13 @@ def accuracy(
             if not chain.samples:
                 raise
     count = chain.samples
-    seen = {key: value[:count] if len(value) == len(feeds) else value for key, value in arrays.items()}
-    judged = chosen_metric(name, seen, count)
-    report = chain.report(board or HOST, len(feeds), name, judged)
-    if bisect is None or name is None or judged is None:
+    seen = {
+        key: value[:count] if value.ndim and len(value) == len(feeds) else value
+        for key, value in arrays.items()
+    }
+    judged = chosen_metric(metric, seen, count)
+    report = chain.report(board or HOST, len(feeds), judged)
+    if bisect is None or judged is None:
         return report
     progress("bisect")
     judge = Judge(chain.name, chain.source, feeds[:count], judged, bisect.holds)
@@ -131,8 +134,7 @@ def accuracy(
         partial(with_float_nodes, chain.matching),
         judge,
         target or (default_target(board) if board else "arm"),
-        name,
-        bisect.describe(name),
+        bisect.describe(judged.name),
         fewest=True,
     )
     return report.model_copy(update={"mixed": mixed})
@@ -188,7 +190,7 @@ class _Chain:
             )
         return cls(source, quantized, name, reference, outputs)
 
-    def check_bisect(self, gate: Gate, metric: str | None, samples: int) -> None:
+    def check_bisect(self, gate: Gate, metric: Metric | None, samples: int) -> None:
         """Check that layers can be put back to float, and their effect be measured.
 
         Raises:
@@ -196,7 +198,7 @@ class _Chain:
         """
         if metric is None:
             raise UsageError("--bisect: the data has no array 'labels' for top1; name a --metric")
-        gate.check_samples(metric, samples)
+        gate.check(metric.name, samples, less_is_better=metric.less_is_better)
         if noted(self.quantized, RESCALED) - noted(self.source, RESCALED):
             raise UsageError(
                 f"--bisect: channels of {self.name} were rescaled before it was quantised, and those of --against "
@@ -290,13 +292,18 @@ class _Chain:
         """How many were compared."""
         return len(self.results["integers"])
 
-    def report(self, board: str, given: int, name: str | None, metric: Metric | None) -> AccuracyReport:
+    def report(self, board: str, given: int, metric: Metric | None) -> AccuracyReport:
         """Return what was compared."""
         links = {link: stacked(self.outputs, rows[: self.samples]) for link, rows in self.results.items()}
         value = None
-        if name is not None and metric is not None:
+        if metric is not None:
             found = {link: metric(outputs, links["source"]) for link, outputs in links.items()}
-            value = MetricValue(name=name, **found)
+            value = MetricValue(
+                name=metric.name,
+                drop=metric.drop(found["integers"], found["source"]),
+                less_is_better=metric.less_is_better,
+                **found,
+            )
         return AccuracyReport(
             model=self.name,
             reference=self.reference,

@@ -16,7 +16,7 @@ _CHEAPEST = 6
 
 
 def choose_float_layers(
-    units: list[Unit], build: Build, judge: Judge, target: str, metric: str, bound: str, *, fewest: bool
+    units: list[Unit], build: Build, judge: Judge, target: str, bound: str, *, fewest: bool
 ) -> MixedPrecision:
     """Return which layers must stay in float so that a bound holds, with what each choice costs.
 
@@ -25,7 +25,6 @@ def choose_float_layers(
         build: Makes the models.
         judge: Measures them.
         target: Profile that cycles are estimated for.
-        metric: Name of what is measured.
         bound: That must hold, in words.
         fewest: Whether to take the fewest layers; else the fastest model.
 
@@ -41,10 +40,10 @@ def choose_float_layers(
     if not fewest:
         held = {trial: cost.cycles for trial, cost in priced.items() if trial.holds}
         chosen = min(held, key=lambda trial: (held[trial], len(trial.floats)))
-    order = sorted(priced, key=lambda trial: (priced[trial].cycles, -trial.metric))
+    order = sorted(priced, key=lambda trial: (priced[trial].cycles, trial.drop))
     return MixedPrecision(
         target=target,
-        metric=metric,
+        metric=judge.metric.name,
         source=judge.reached,
         bound=bound,
         choices=tuple(
@@ -110,7 +109,7 @@ def _is_in_front(trial: Trial, priced: Mapping[Trial, Estimate]) -> bool:
     """Whether no other choice is as good and cheaper, or as cheap and better."""
 
     def key(each: Trial) -> tuple[int, float, int]:
-        return priced[each].cycles, -each.metric, len(each.floats)
+        return priced[each].cycles, each.drop, len(each.floats)
 
     own = key(trial)
     return not any(

@@ -18,7 +18,7 @@ from arm_ext.frontends.load import is_onnx
 from arm_ext.package.manifest import Correction, Method
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.layers import Matching
-from arm_ext.quantization.metrics import Metric, chosen_metric, metric_name
+from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.accuracy.gate import Gate
@@ -99,12 +99,12 @@ def quantize(
     arrays = read_npz(samples, "calibration samples, an array an input")
     quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float, corrections=correct)
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
-    gate, measured = Gate(max_drop=max_drop), metric_name(metric, arrays)
-    gate.check_samples(measured, quantizer.samples)
+    gate = Gate(max_drop=max_drop)
+    gate.check(None if judged is None else judged.name, quantizer.samples)
     mixed = None
-    if max_drop is not None and judged is not None and measured is not None:
+    if max_drop is not None and judged is not None:
         progress("search")
-        mixed = _mixed(quantizer, fixed, judged, measured, gate, target)
+        mixed = _mixed(quantizer, fixed, judged, gate, target)
     kept = () if mixed is None else mixed.nodes
     write_file(path, quantizer.quantized(fixed, kept).SerializeToString(), "-o")
     progress("compare")
@@ -117,9 +117,7 @@ def quantize(
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed}))
 
 
-def _mixed(
-    quantizer: Quantizer, shapes: Shapes, metric: Metric, name: str, gate: Gate, target: str
-) -> MixedPrecision:
+def _mixed(quantizer: Quantizer, shapes: Shapes, metric: Metric, gate: Gate, target: str) -> MixedPrecision:
     """Choose the layers that stay in float, so that the model is as fast as can be."""
     source = quantizer.float_model(shapes)
     judge = Judge(source.graph.name, source, quantizer.feeds(), metric, gate.holds)
@@ -129,7 +127,6 @@ def _mixed(
         partial(quantizer.quantized, shapes),
         judge,
         target,
-        name,
-        gate.describe(name),
+        gate.describe(metric.name),
         fewest=False,
     )

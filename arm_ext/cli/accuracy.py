@@ -49,7 +49,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
     type=PATH,
     required=True,
     metavar="FILE.npz",
-    help="Samples: one array for each input, samples along its first axis, and 'labels' for top1.",
+    help="Samples: one array for each input, samples along its first axis, and 'labels' for most metrics.",
 )
 @click.option(
     "--board",
@@ -61,7 +61,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
 )
 @click.option(
     "--metric",
-    metavar="top1|cosine|MODULE:FUNCTION",
+    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
     help="Metric of the outputs; a function takes them by name, samples in front, and the data's arrays.  "
     "[default: top1, if there are labels]",
 )

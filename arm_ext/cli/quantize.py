@@ -58,7 +58,9 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="Nodes that stay in float. May be given several times.",
 )
 @click.option(
-    "--metric", metavar="top1|cosine|MODULE:FUNCTION", help="Metric of the outputs, as for accuracy."
+    "--metric",
+    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
+    help="Metric of the outputs, as for accuracy.",
 )
 @click.option(
     "--max-drop",

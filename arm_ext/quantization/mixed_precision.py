@@ -41,11 +41,13 @@ class Trial:
     Attributes:
         floats: Their names.
         metric: Of the model.
+        drop: How much worse that is than the float model's.
         holds: Whether the bound holds.
     """
 
     floats: frozenset[str]
     metric: float
+    drop: float
     holds: bool
 
 
@@ -58,7 +60,7 @@ class Judge:
         source: The float model.
         feeds: Samples.
         metric: What is measured.
-        holds: Whether a metric is good enough, given that of the float model.
+        holds: Whether a metric and its drop from the float model are good enough.
     """
 
     name: str
@@ -80,7 +82,8 @@ class Judge:
     def trial(self, model: onnx.ModelProto, floats: frozenset[str]) -> Trial:
         """Return the metric of a model, on all samples."""
         value = self.metric(self._outputs(model, range(len(self.feeds))), self.exact)
-        return Trial(floats, value, self.holds(value, self.reached))
+        drop = self.metric.drop(value, self.reached)
+        return Trial(floats, value, drop, self.holds(value, drop))
 
     def noise(self, model: onnx.ModelProto) -> float:
         """Return the power of the error over that of the float model's values, summed over outputs."""
@@ -127,8 +130,8 @@ class Search:
         if not self._trial(everything).holds:
             raise ModelError(
                 f"{self.judge.name}: the bound does not hold with all {len(everything)} layers in float, where the "
-                f"metric is {self.trials[everything].metric:.4g}, as little as in the float model "
-                f"({self.judge.reached:.4g}); ask for less"
+                f"metric is {self.trials[everything].metric:.4g}, and in the float model {self.judge.reached:.4g}; "
+                "ask for less"
             )
         try:
             if not self.trials[frozenset()].holds or self.cycles is not None:
@@ -147,7 +150,7 @@ class Search:
         """Return the choices that no other one beats in both metric and price, the cheapest first."""
         found: list[Trial] = []
         for trial in sorted(self.trials.values(), key=lambda each: (self.price(each), not each.holds)):
-            if not found or trial.metric > found[-1].metric:
+            if not found or trial.drop < found[-1].drop:
                 found.append(trial)
         return found
 

@@ -24,28 +24,34 @@ class Gate:
     least: tuple[str, float] | None = None
     max_drop: float | None = None
 
-    def holds(self, value: float, source: float) -> bool:
-        """Return whether a metric is good enough, given that of the source."""
+    def holds(self, value: float, drop: float) -> bool:
+        """Return whether a metric and its drop from the source are good enough."""
         enough = self.least is None or value >= self.least[1]
-        return enough and (self.max_drop is None or source - value <= self.max_drop + _ROUNDING)
+        return enough and (self.max_drop is None or drop <= self.max_drop + _ROUNDING)
 
     def describe(self, metric: str) -> str:
-        """Return the bounds on a metric in words, such as "top1 at most 1 % below the float model's"."""
+        """Return the bounds on a metric in words, such as "top1 at most 1 % worse than the float model's"."""
         least = [] if self.least is None else [f"at least {self.least[1]:g}"]
-        drop = [] if self.max_drop is None else [f"at most {100 * self.max_drop:g} % below the float model's"]
+        drop = (
+            []
+            if self.max_drop is None
+            else [f"at most {100 * self.max_drop:g} % worse than the float model's"]
+        )
         return f"{metric} {' and '.join(least + drop)}"
 
-    def check_samples(self, metric: str | None, samples: int) -> None:
-        """Check that a drop of the metric can be told.
+    def check(self, metric: str | None, samples: int, *, less_is_better: bool = False) -> None:
+        """Check that the bounds can be told of a metric.
 
         Raises:
-            UsageError: There is no metric, or there are too few samples.
+            UsageError: There is no metric, or there are too few samples, or a least value of what counts errors.
         """
+        if self.least is not None and less_is_better:
+            raise UsageError(f"--min {metric}: less of it is better; bound it by --max-drop")
         if self.max_drop is None:
             return
         if metric is None:
             raise UsageError("--max-drop: the data has no array 'labels' for top1; name a --metric")
-        if metric == "top1" and 0 < self.max_drop < 1 / samples:
+        if metric in ("top1", "top5") and 0 < self.max_drop < 1 / samples:
             raise UsageError(
                 f"--max-drop {100 * self.max_drop:g}% cannot be told on {samples} samples, where one is "
                 f"{100 / samples:.2g} %: give at least {round(1 / self.max_drop)}"
@@ -63,16 +69,20 @@ class Gate:
             if self.min_sqnr is not None and each.integers.sqnr_db < self.min_sqnr
         ]
         value = report.metric
+        if value is None:
+            self.check(None, report.samples)
+        else:
+            self.check(value.name, report.samples, less_is_better=value.less_is_better)
         if self.least is not None:
             name, bound = self.least
             if value is None or value.name != name:
                 raise UsageError(f"--min {name}: the report has {value.name if value else 'no metric'}")
             if value.integers < bound:
                 found.append(f"{name} is {value.integers:.4g}, and --min {bound:g}")
-        self.check_samples(None if value is None else value.name, report.samples)
         if self.max_drop is not None and value is not None and value.drop > self.max_drop + _ROUNDING:
+            moved = "rises" if value.less_is_better else "drops"
             found.append(
-                f"{value.name} drops from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "
+                f"{value.name} {moved} from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "
                 f"{self.max_drop:g}"
             )
         return found

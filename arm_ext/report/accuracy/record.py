@@ -90,15 +90,15 @@ class OutputAccuracy(_Record):
 class MetricValue(_Record):
     """A metric of each link of the chain, on the same samples."""
 
-    name: str = Field(description='"top1", "cosine", or module:function.')
+    name: str = Field(description='Such as "top1", or module:function.')
     source: float = Field(description="Of the float model.")
     fake: float = Field(description="Of the quantised model in float (QDQ).")
     integers: float = Field(description="Of our integers.")
 
-    @property
-    def drop(self) -> float:
-        """How much is lost from the source to our integers."""
-        return self.source - self.integers
+    drop: float = Field(
+        description="How much worse our integers are than the source: the difference, or of perplexity a share."
+    )
+    less_is_better: bool = Field(description="Whether it counts errors.")
 
 
 class LayerCost(_Record):

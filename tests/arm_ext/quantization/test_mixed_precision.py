@@ -22,9 +22,7 @@ def searched(drop: float, cycles: dict[str, float] | None = None) -> Search:
     matching = Matching(quantizer.float_model({}), quantizer.quantized({}))
     feeds = [{"image": image[None]} for image in digits.held_out()[0][:60]]
     metric = metric_of("cosine", {}, len(feeds))
-    judge = Judge(
-        "digits", matching.source.proto, feeds, metric, lambda value, source: source - value <= drop
-    )
+    judge = Judge("digits", matching.source.proto, feeds, metric, lambda _, lost: lost <= drop)
     return Search(units_of(matching), partial(with_float_nodes, matching), judge, cycles)
 
 
