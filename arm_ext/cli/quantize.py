@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import click
 
-from arm_ext.cli.console import Shape, given_shapes, progress
+from arm_ext.cli.console import Shape, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
 from arm_ext.package.manifest import Correction, Method
@@ -58,7 +58,22 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="Nodes that stay in float. May be given several times.",
 )
 @click.option(
-    "--metric", metavar="top1|cosine|MODULE:FUNCTION", help="Metric of the outputs, as for accuracy."
+    "--metric",
+    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
+    help="Metric of the outputs, as for accuracy.",
+)
+@click.option(
+    "--max-drop",
+    type=Share(),
+    metavar="SHARE",
+    help="Keep layers in float so that the metric drops by no more, such as 1% or 0.01, in the way that is the fastest "
+    "for --target.",
+)
+@click.option(
+    "--target",
+    default="arm",
+    show_default=True,
+    help="Profile that --max-drop estimates cycles for; see `arm-ext targets`.",
 )
 @click.option(
     "--shape", "shapes", type=Shape(), multiple=True, metavar="NAME=1,64", help="Shape of a dynamic input."
@@ -73,6 +88,8 @@ def quantize(
     corrections: tuple[tuple[Correction, ...], ...],
     keep_float: tuple[tuple[str, ...], ...],
     metric: str | None,
+    max_drop: float | None,
+    target: str,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
@@ -96,6 +113,8 @@ def quantize(
             correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],
             metric=metric,
+            max_drop=max_drop,
+            target=target,
             shapes=given_shapes(shapes),
             progress=step,
         )

@@ -140,20 +140,30 @@ class Quantizer:
         with _refusing(self._name):
             return _ranges(self._ready, self._followed(self._feeds), self._method)
 
-    def quantized(self, shapes: Shapes) -> onnx.ModelProto:
+    def quantized(self, shapes: Shapes, keep_float: Sequence[str] = ()) -> onnx.ModelProto:
         """Return the model in QDQ form, with static shapes, and without defaults of its states.
 
         Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
+
+        Args:
+            shapes: One of the constructor's choices.
+            keep_float: Nodes that stay in float besides those of the constructor.
 
         Raises:
             UsageError: As the constructor.
             ModelError: As the constructor, or onnxruntime cannot run or quantise the model.
         """
         with _refusing(self._name):
-            proto = correct_biases(self.float_model(shapes), self._shifts, self._keep_float)
+            kept = [*self._keep_float, *keep_float]
+            proto = correct_biases(self.float_model(shapes), self._shifts, kept)
             if self._shifts:
-                note(proto, CORRECTED, sorted(set(self._shifts) - set(self._keep_float)))
-            return _insert_qdq(proto, self._ranges, self._keep_float)
+                note(proto, CORRECTED, sorted(set(self._shifts).difference(kept)))
+            return _insert_qdq(proto, self._ranges, kept)
+
+    def feeds(self) -> list[Feed]:
+        """Return the samples, each with the states that its step starts from."""
+        with _refusing(self._name):
+            return list(self._followed_all(self._ready))
 
     def float_model(self, shapes: Shapes) -> onnx.ModelProto:
         """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""

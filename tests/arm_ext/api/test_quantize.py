@@ -8,6 +8,8 @@ import pytest
 import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
+from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.report.accuracy.views import html, text
 from tests.arm_ext.quantization.uneven import uneven_digits
 
 FLOAT = str(digits.model_path("fp32"))
@@ -58,6 +60,38 @@ def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: 
     assert against.to_blame() == []
 
 
+def test_layers_stay_in_float_where_a_bound_asks_for_it(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    bound = ["--metric", "cosine", "--max-drop", "0.1%", "--target", "cortex-a76"]
+    assert (
+        cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "mixed.onnx", *bound, "--json"])
+        == 0
+    )
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    assert report.mixed is not None
+    (chosen,) = (each for each in report.mixed.choices if each.chosen)
+    assert report.metric is not None
+    assert report.metric.fake == pytest.approx(chosen.metric, abs=1e-6)
+    assert report.metric.drop < 0.001
+    integers, floats = report.mixed.choices[0], report.mixed.choices[-1]
+    assert (integers.layers, len(floats.layers)) == ((), 6)
+    assert not integers.holds
+    assert integers.cycles < chosen.cycles < floats.cycles
+    assert integers.bytes < chosen.bytes < floats.bytes
+    # A Pareto front: what is dearer is better.
+    assert [each.metric for each in report.mixed.choices] == sorted(
+        each.metric for each in report.mixed.choices
+    )
+    # The list by hand makes the same model.
+    keep = ["--keep-float", ",".join(report.mixed.nodes)]
+    assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "hand.onnx", *keep]) == 0
+    assert Path("hand.onnx").read_bytes() == Path("mixed.onnx").read_bytes()
+    assert "--keep-float conv1,conv1/relu" in text(report)
+    assert "Layers in float" in html(report)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -65,6 +99,9 @@ def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: 
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
         (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
         (["-o", "q.onnx", "--correct", "bias,round"], "correct='round': must be one of 'equalize'"),
+        (["-o", "q.onnx", "--max-drop", "1%", "--metric", "cosine", "--target", "cray"], "unknown target"),
+        (["-o", "q.onnx", "--max-drop", "1%"], "cannot be told on 24 samples"),
+        (["-o", "q.onnx", "--max-drop", "2"], "is no share"),
         (["-o", FLOAT], "would be written over"),
     ],
 )
