@@ -28,7 +28,7 @@ from relay_passes.memory.plan_arena import share_arena
 from relay_passes.programs.merge_modules import merge_modules
 from relay_passes.programs.shape_dispatch import choose
 
-_MAIN = "main"
+MAIN = "main"
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Variant:
     @property
     def name(self) -> str:
         """Name of the variant's `main` in the merged module."""
-        return f"{_MAIN}_{self.bucket.label}"
+        return f"{MAIN}_{self.bucket.label}"
 
     @cached_property
     def macs(self) -> dict[str, int]:
@@ -163,7 +163,7 @@ def unite(variants: Sequence[Variant]) -> United:
     """Merge variants into one module, whose `main` dispatches by shape."""
     (first, *others) = variants
     if not others:
-        return United((first,), first.repeated(first.planned, _MAIN), first.memory, first.context)
+        return United((first,), first.repeated(first.planned, MAIN), first.memory, first.context)
     merged = merge_modules({variant.name: variant.planned for variant in variants})
     context = first.context.of_piece()
     context.gather({variant.name: variant.context for variant in variants}, merged.names)

@@ -85,6 +85,8 @@ def test_what_is_used_most_lies_in_fast_memory() -> None:
 def test_states_are_alive_at_all_times() -> None:
     layout = laid_out(CHAIN, SIZES, Ends((256,), (256,), states=512))
     assert layout.bytes == (512 + 256 + 4096 + 256,)
+    # In the last region, where other shapes have theirs.
+    assert laid_out(CHAIN, SIZES, Ends((256,), (256,), 100), "fast=1K,slow=64K").states == Address(1, 0)
 
 
 def test_where_there_is_no_room_there_is_no_place() -> None:
