@@ -238,8 +238,6 @@ def compile(
 def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
     """Refuse what a C library does not have yet."""
     asked = [name for name, value in others.items() if value]
-    if len(buckets) > 1:
-        asked.append("several shapes")
     if any(bucket.batch for bucket in buckets):
         asked.append("any number of samples")
     if any(bucket.length for bucket in buckets):

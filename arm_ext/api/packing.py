@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy.typing as npt
 
 from arm_ext import package
-from arm_ext.clibrary.library import Weights, write_library, write_selftest
+from arm_ext.clibrary.library import SELFTEST, Entry, Weights, write_library, write_selftest
 from arm_ext.clibrary.memory import Region
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
-from arm_ext.package.manifest import Calibration, Library, Manifest, Npu, Numerics
+from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
 from arm_ext.quantization.accuracy import selftest_distances, warnings
@@ -27,7 +27,7 @@ from arm_ext.report.npu import of_all
 from arm_ext.report.page import render
 from arm_ext.report.report import CompileReport, PackageFacts, build_report
 from arm_ext.shapes.batch import SELFTEST_SAMPLES
-from arm_ext.shapes.variants import United, Variant
+from arm_ext.shapes.variants import MAIN, United, Variant
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import LinkerRecord, ziglang_record
@@ -100,23 +100,29 @@ class Packing:
         self, weights: Weights, threads: int, regions: tuple[Region, ...], progress: Callable[[str], None]
     ) -> Linked:
         """Write a C library and its self-test."""
-        (variant,) = self.united.variants
+        variants = self.united.variants
+        entries = [
+            Entry(variant.name if len(variants) > 1 else MAIN, variant.bucket.label, variant.model)
+            for variant in variants
+        ]
+        check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
 
         def make() -> Library:
             return write_library(
                 self.folder,
                 self.united.result.mod,
-                variant.model,
+                entries,
                 self.profile,
-                variant.check,
+                check,
                 weights,
                 threads,
                 regions,
             )
 
-        library, ((selftest, _),) = self._made(make, progress)
-        write_selftest(self.folder, selftest)
-        return Linked(ziglang_record(), selftest, [], library)
+        library, tested = self._made(make, progress)
+        selftests = [selftest for selftest, _ in tested]
+        write_selftest(self.folder, selftests)
+        return Linked(ziglang_record(), selftests[variants.index(self.united.largest)], [], library)
 
     def _made(
         self, make: Callable[[], _T], progress: Callable[[str], None]
@@ -193,13 +199,18 @@ class Packing:
                 linked.linker,
                 npu,
                 [] if known is None else known.records(main.model.name, self.united.result.kernels),
-                self.united.buckets(),
+                self._buckets(library),
                 linked.library,
             ),
             package.list_files(self.folder),
         )
         package.write_manifest(self.folder, manifest)
         return manifest, report
+
+    def _buckets(self, library: Library | None) -> list[BucketInfo]:
+        """The manifest's entries for several shapes; all self-tests of a library are in one file."""
+        buckets = self.united.buckets()
+        return [each.model_copy(update={"selftest": SELFTEST}) for each in buckets] if library else buckets
 
     def _npu(self, values: list[RegionValues]) -> Npu | None:
         if not self.offloaded:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement of a library's buffers in regions of memory, such as fast memory on the chip and slow memory beside it.
 
-Buffers are intermediate values, workspaces of kernels, and states. What most calls read or write, and of that the
-smallest, is placed first, each in the first region that has room for it while it is alive. Inputs and outputs get
-places last, where nothing else is alive: a caller who fills them there needs no buffers of its own.
+Buffers are intermediate values and workspaces of kernels. What most calls read or write, and of that the smallest, is
+placed first, each in the first region that has room for it while it is alive; a region that has room for all that is
+left takes it all. States begin the last region. Inputs and
+outputs get places last, where nothing else is alive: a caller who fills them there needs no buffers of its own.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -15,7 +16,7 @@ from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Place, Prog
 from arm_ext.clibrary.text import identifier
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
-from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, lowest_gap, place
+from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_gap, place
 
 _SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>\d+)(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -133,33 +134,23 @@ def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> 
         if uses.has("buffer", index)
     }
     end = uses.end
-    states = len(program.buffers)
-    if ends.states:
-        items[states] = Lifetime(ends.states, -1, end)
     filled = [_Filled(region) for region in regions]
     waiting = sorted(items, key=lambda i: (-uses.count(i), items[i].size, items[i].first))
     placed: dict[int, Address] = {}
-    for number, region in enumerate(filled[:-1]):
-        for index in waiting:
-            offset = region.put(items[index])
-            if offset is not None:
-                placed[index] = Address(number, offset)
-        waiting = [index for index in waiting if index not in placed]
-    last = sorted(waiting)
-    offsets, size = place([items[index] for index in last])
-    limit = regions[-1].limit
-    if limit is not None and size > limit:
-        raise ModelError(_too_small(uses, items, regions, states))
-    for index, offset in zip(last, offsets, strict=True):
-        filled[-1].add(items[index], offset)
-        placed[index] = Address(len(filled) - 1, offset)
+    # States begin the last region, so that they are where other shapes have theirs.
+    has_room = not ends.states or filled[-1].put(Lifetime(ends.states, -1, end)) is not None
+    for number, region in enumerate(filled):
+        offsets = region.fill({index: items[index] for index in waiting if index not in placed})
+        placed |= {index: Address(number, offset) for index, offset in offsets.items()}
+    if len(placed) < len(items) or not has_room:
+        raise ModelError(_too_small(uses, items, regions, ends.states))
     needed = tuple(region.bytes for region in filled)
     inputs = [Lifetime(size, -1, uses.span("input", i)[1]) for i, size in enumerate(ends.inputs)]
     outputs = [Lifetime(size, uses.span("output", i)[0], end) for i, size in enumerate(ends.outputs)]
     return Layout(
         tuple(regions),
         tuple(placed.get(index) for index in range(len(program.buffers))),
-        placed.get(states),
+        Address(len(filled) - 1, 0) if ends.states else None,
         tuple(_first(filled, each) for each in inputs),
         tuple(_first(filled, each) for each in outputs),
         needed,
@@ -181,10 +172,22 @@ class _Filled:
         offset = lowest_gap(item.size, taken)
         if self._limit is not None and offset + item.size > self._limit:
             return None
-        self.add(item, offset)
+        self._add(item, offset)
         return offset
 
-    def add(self, item: Lifetime, offset: int) -> None:
+    def fill(self, items: Mapping[int, Lifetime]) -> dict[int, int]:
+        """Place all items together if they fit, or else one by one those that do; returns their offsets."""
+        order = sorted(items)
+        begin = aligned(self.bytes) if self._items else 0
+        offsets, size = place([items[index] for index in order])
+        if self._limit is not None and begin + size > self._limit:
+            found = {index: self.put(item) for index, item in items.items()}
+            return {index: offset for index, offset in found.items() if offset is not None}
+        for index, offset in zip(order, offsets, strict=True):
+            self._add(items[index], begin + offset)
+        return {index: begin + offset for index, offset in zip(order, offsets, strict=True)}
+
+    def _add(self, item: Lifetime, offset: int) -> None:
         self._items.append((item, offset))
         self.bytes = max(self.bytes, offset + item.size)
 
@@ -262,17 +265,18 @@ def _too_small(uses: "_Uses", items: dict[int, Lifetime], regions: Sequence[Regi
         WideLayer(
             kernel=step.kernel,
             sources=list(step.sources),
-            live_bytes=sum(item.size for item in items.values() if item.first <= time <= item.last),
+            live_bytes=states + sum(item.size for item in items.values() if item.first <= time <= item.last),
         )
         for time, step in uses.calls
     ]
     widest.sort(key=lambda layer: -layer.live_bytes)
     rows = dict.fromkeys(layer.describe() for layer in widest)
+    whole = aligned(states) + place(list(items.values()))[1]
     asked = " and ".join(
         f"{region.limit:,} of {region.name}" for region in regions if region.limit is not None
     )
-    held = f", {items[states].size:,} of them for states" if states in items else ""
+    held = f", {states:,} of them for states" if states else ""
     return (
-        f"the values do not fit in --memory: it has {asked} bytes{held}; alive at the widest layers:\n"
-        + "\n".join(islice(rows, _WIDEST))
+        f"the values do not fit in --memory: it has {asked} bytes{held}, and one region would need {whole:,}; alive at "
+        "the widest layers:\n" + "\n".join(islice(rows, _WIDEST))
     )

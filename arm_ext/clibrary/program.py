@@ -28,7 +28,7 @@ from arm_ext.frontends.common.loops import is_loop
 from arm_ext.pipeline.codegen import TASKS, allocations
 from relay_passes import hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
-from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS
+from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
 
 _PACKED = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
 
@@ -148,7 +148,7 @@ class Program:
     Attributes:
         steps: What is done.
         buffers: Bytes of each intermediate value and workspace, which `arrange` gives a place.
-        weights: All constants, equal ones once, each aligned as in the arena.
+        weights: All constants, and those read before them, equal ones once, each aligned as in the arena.
         kernels: By name; each takes its buffers, inputs before outputs and workspaces, in a call's order.
     """
 
@@ -158,17 +158,21 @@ class Program:
     kernels: Mapping[str, tirx.PrimFunc]
 
 
-def read_program(planned: tvm.IRModule) -> Program:
-    """Return the program of a planned module.
+def read_program(
+    planned: tvm.IRModule, function: str = "main", constants: "Constants | None" = None
+) -> Program:
+    """Return the program of a function of a planned module.
 
     Args:
         planned: As the last phase leaves it.
+        function: Its name.
+        constants: Those of other functions, which those of this one are added to.
 
     Raises:
         ModelError: It has sizes that are known at run time, or calls of a runtime.
     """
-    reader = _Reader(planned)
-    main = planned["main"]
+    reader = _Reader(planned, constants or Constants())
+    main = planned[function]
     values = reader.inlined(main, [Place("input", index=index) for index in range(len(main.params))])
     sources = _leaves(values)
     reader.deliver(
@@ -201,7 +205,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             label = name if len(divided) == 1 else f"{name}_part_{number}"
             parts[name].append((label, tasks))
             kernels[label] = part.with_attr(TASKS, tasks) if tasks else part
-        strides = [_aligned(space.bytes) if space.is_local else 0 for space in spaces]
+        strides = [aligned(space.bytes) if space.is_local else 0 for space in spaces]
         workspaces[name] = [
             (stride * (threads - 1) + space.bytes, stride)
             for space, stride in zip(spaces, strides, strict=True)
@@ -230,7 +234,7 @@ def _for(tasks: int, places: list[Place]) -> list[Place]:
     return places if tasks else [replace(place, stride=0) for place in places]
 
 
-class _Weights:
+class Constants:
     """Constants one after the other, equal ones once."""
 
     def __init__(self) -> None:
@@ -239,6 +243,7 @@ class _Weights:
         self._offsets: dict[bytes, int] = {}
 
     def offset_of(self, constant: GenericConst) -> int:
+        """Return where a constant begins, which is added unless it was before."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
         if data not in self._offsets:
             padding = -self._end % ALIGNMENT
@@ -251,11 +256,11 @@ class _Weights:
 class _Reader:
     """Follows the bindings of functions, and notes down where each variable is."""
 
-    def __init__(self, planned: tvm.IRModule) -> None:
+    def __init__(self, planned: tvm.IRModule, constants: Constants) -> None:
         self._mod = planned
         self.steps: list[Step] = []
         self.buffers: list[int] = []
-        self.weights = _Weights()
+        self.weights = constants
         self._values: dict[Var, Value] = {}
         self._bound: dict[Var, Expr] = {}
         self._entered: list[str] = []
@@ -470,10 +475,6 @@ def _operator(value: Expr) -> str:
 
 def _is_copy(call: Call) -> bool:
     return str(call.op.global_symbol) == "vm.builtin.to_device"
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _int(expr: Expr) -> int:

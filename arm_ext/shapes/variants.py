@@ -36,7 +36,7 @@ from relay_passes.memory.plan_arena import share_arena
 from relay_passes.programs.merge_modules import merge_modules
 from relay_passes.programs.shape_dispatch import choose
 
-_MAIN = "main"
+MAIN = "main"
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Variant:
     @property
     def name(self) -> str:
         """Name of the variant's `main` in the merged module."""
-        return f"{_MAIN}_{self.bucket.label}"
+        return f"{MAIN}_{self.bucket.label}"
 
     @cached_property
     def macs(self) -> dict[str, int]:
@@ -163,7 +163,7 @@ def unite(variants: Sequence[Variant]) -> United:
     """Merge variants into one module, whose `main` dispatches by shape."""
     (first, *others) = variants
     if not others:
-        planned = first.repeated(first.result.mod, _MAIN)
+        planned = first.repeated(first.result.mod, MAIN)
         return United((first,), replace(first.result, mod=planned), first.memory)
     merged = merge_modules({variant.name: variant.result.mod for variant in variants})
     mains = [variant.name for variant in variants]

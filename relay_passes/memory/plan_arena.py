@@ -67,7 +67,7 @@ def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
     """
     meets = [[other for other, it in enumerate(tensors) if each.meets(it)] for each in tensors]
     least = max(
-        (sum(_aligned(tensors[i].size) for i in _alive(tensors, each.first)) for each in tensors), default=0
+        (sum(aligned(tensors[i].size) for i in _alive(tensors, each.first)) for each in tensors), default=0
     )
     order = sorted(range(len(tensors)), key=lambda i: (-tensors[i].size, tensors[i].first))
     best, smallest = _placed(tensors, meets, order)
@@ -109,7 +109,7 @@ def lowest_gap(size: int, taken: Iterable[tuple[int, int]]) -> int:
     for start, other in sorted(taken):
         if at + size <= start:
             break
-        at = max(at, start + _aligned(other))
+        at = max(at, start + aligned(other))
     return at
 
 
@@ -192,7 +192,8 @@ def _bytes(var: Var, bounds: Mapping[str, int]) -> int:
     return elements * np.dtype(str(var.ty.dtype)).itemsize
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """Return a size as a multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

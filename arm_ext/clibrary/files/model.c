@@ -6,7 +6,8 @@
 
 void *memcpy(void *target, const void *source, size_t bytes);
 
-@weights_declaration@
+@weights_declaration@enum { SHAPES = @shape_count@, INPUT_PLACES = @step_inputs@, OUTPUT_PLACES = @step_outputs@ };
+
 /* Machine code of the kernels, one each. */
 @kernels@
 
@@ -15,12 +16,10 @@ typedef struct need {
     size_t alignment;
 } need;
 
-static const need input_needs[@NAME@_INPUTS + 1] = {
-@input_needs@    {0, 1},
-};
-static const need output_needs[@NAME@_OUTPUTS + 1] = {
-@output_needs@    {0, 1},
-};
+static const need input_needs[SHAPES][@NAME@_INPUTS + 1] = {
+@input_needs@};
+static const need output_needs[SHAPES][@NAME@_OUTPUTS + 1] = {
+@output_needs@};
 
 /* Where inputs and outputs are in place; the region @NAME@_REGIONS is nowhere. */
 typedef struct place {
@@ -28,14 +27,10 @@ typedef struct place {
     size_t offset;
 } place;
 
-enum { INPUT_PLACES = @step_inputs@, OUTPUT_PLACES = @step_outputs@ };
-
-static const place input_places[INPUT_PLACES + 1] = {
-@input_places@    {@NAME@_REGIONS, 0},
-};
-static const place output_places[OUTPUT_PLACES + 1] = {
-@output_places@    {@NAME@_REGIONS, 0},
-};
+static const place input_places[SHAPES][INPUT_PLACES + 1] = {
+@input_places@};
+static const place output_places[SHAPES][OUTPUT_PLACES + 1] = {
+@output_places@};
 
 /* What the regions of memory take, and what they take with those places. */
 static const size_t region_bytes[2][@NAME@_REGIONS] = {
@@ -43,17 +38,7 @@ static const size_t region_bytes[2][@NAME@_REGIONS] = {
     {@region_in_place_needs@},
 };
 
-@tasks@/* The model, between fixed places in memory, the weights, inputs and outputs. */
-static @name@_status compute(unsigned char *const *memory, const unsigned char *weights, const @name@_input *in,
-                             const @name@_output *out@pool_parameter@)
-{
-@failed@@pool_used@@memory@    (void)weights;
-    (void)in;
-    (void)out;
-@steps@    return @NAME@_OK;
-}
-
-static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
+@tasks@@bodies@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
 {
     uintptr_t a = (uintptr_t)one;
     uintptr_t b = (uintptr_t)other;
@@ -104,24 +89,25 @@ static @name@_status check(const @name@_instance *instance, const void *data, si
 }
 
 /* Finds and checks the first inputs and outputs, as many as are given. */
-static @name@_status find_tensors(const @name@_instance *instance, const @name@_input *inputs, size_t input_count,
+static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
+                                  const @name@_input *inputs, size_t input_count,
                                   @name@_input *in, const @name@_output *outputs, size_t output_count,
                                   @name@_output *out)
 {
     for (size_t i = 0; i < input_count; i++) {
-        const void *place = i < INPUT_PLACES ? place_of(instance, &input_places[i]) : NULL;
+        const void *place = i < INPUT_PLACES ? place_of(instance, &input_places[shape][i]) : NULL;
         in[i].data = inputs == NULL || inputs[i].data == NULL ? place : inputs[i].data;
-        in[i].bytes = inputs == NULL ? input_needs[i].bytes : inputs[i].bytes;
-        @name@_status status = check(instance, in[i].data, in[i].bytes, &input_needs[i], place);
+        in[i].bytes = inputs == NULL ? input_needs[shape][i].bytes : inputs[i].bytes;
+        @name@_status status = check(instance, in[i].data, in[i].bytes, &input_needs[shape][i], place);
         if (status != @NAME@_OK) {
             return status;
         }
     }
     for (size_t i = 0; i < output_count; i++) {
-        void *place = i < OUTPUT_PLACES ? place_of(instance, &output_places[i]) : NULL;
+        void *place = i < OUTPUT_PLACES ? place_of(instance, &output_places[shape][i]) : NULL;
         out[i].data = outputs == NULL || outputs[i].data == NULL ? place : outputs[i].data;
-        out[i].bytes = outputs == NULL ? output_needs[i].bytes : outputs[i].bytes;
-        @name@_status status = check(instance, out[i].data, out[i].bytes, &output_needs[i], place);
+        out[i].bytes = outputs == NULL ? output_needs[shape][i].bytes : outputs[i].bytes;
+        @name@_status status = check(instance, out[i].data, out[i].bytes, &output_needs[shape][i], place);
         if (status != @NAME@_OK) {
             return status;
         }
@@ -187,27 +173,33 @@ static @name@_status find_tensors(const @name@_instance *instance, const @name@_
 @reset@    return @NAME@_OK;
 }
 
-void *@name@_input_place(const @name@_instance *instance, size_t index)
+void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_t index)
 {
-    return index < INPUT_PLACES && check_instance(instance) == @NAME@_OK ? place_of(instance, &input_places[index]) : NULL;
+@shape_check@    if (shape >= SHAPES || index >= INPUT_PLACES || check_instance(instance) != @NAME@_OK) {
+        return NULL;
+    }
+    return place_of(instance, &input_places[shape][index]);
 }
 
-void *@name@_output_place(const @name@_instance *instance, size_t index)
+void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size_t index)
 {
-    return index < OUTPUT_PLACES && check_instance(instance) == @NAME@_OK ? place_of(instance, &output_places[index])
-                                                                         : NULL;
+@shape_check@    if (shape >= SHAPES || index >= OUTPUT_PLACES || check_instance(instance) != @NAME@_OK) {
+        return NULL;
+    }
+    return place_of(instance, &output_places[shape][index]);
 }
 
-@name@_status @name@_run(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs)
+@name@_status @name@_run(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
 {
     @name@_input in[@NAME@_INPUTS + 1];
     @name@_output out[@NAME@_OUTPUTS + 1];
-    @name@_status status = check_instance(instance);
+@shape_check@    @name@_status status = check_instance(instance);
     if (status == @NAME@_OK) {
-        status = find_tensors(instance, inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out);
+        status = shape < SHAPES ? find_tensors(instance, shape, inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out)
+                                : @NAME@_ERROR_SHAPE;
     }
     if (status == @NAME@_OK) {
-        status = compute(instance->memory, instance->weights, in, out@pool_instance@);
+        status = compute(@shape_pass@instance->memory, instance->weights, in, out@pool_instance@);
     }
     return status;
 }

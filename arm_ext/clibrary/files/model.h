@@ -26,7 +26,7 @@ extern "C" {
 #define @NAME@_OUTPUTS @outputs@
 #define @NAME@_DIMENSIONS @dimensions@ /* of a tensor, at most */
 
-@tensors@
+@shapes@@tensors@
 
 typedef enum @name@_status {
     @NAME@_OK = 0,
@@ -38,7 +38,8 @@ typedef enum @name@_status {
     @NAME@_ERROR_OVERLAP = 6,       /* an output or the arena overlaps another buffer */
     @NAME@_ERROR_WEIGHTS = 7,       /* of a library without weights of its own: these are not the model's */
     @NAME@_ERROR_INDEX = 8,         /* an index among the inputs, or computed from them, is out of bounds */
-    @NAME@_ERROR_THREADS = 9        /* a pool has no functions, or more threads than the library was compiled for */
+    @NAME@_ERROR_THREADS = 9,       /* a pool has no functions, or more threads than the library was compiled for */
+    @NAME@_ERROR_SHAPE = 10         /* there is no such shape */
 } @name@_status;
 
 typedef enum @name@_type {
@@ -90,22 +91,22 @@ typedef struct @name@_instance {
  * The arena's content before does not matter.@weights_text@ */
 @name@_status @name@_init(@init_parameters@);
 
-/* Computes the outputs from @NAME@_INPUTS inputs and @NAME@_OUTPUTS outputs, in the model's order. A buffer is aligned to its
+/* Computes the outputs from @NAME@_INPUTS inputs and @NAME@_OUTPUTS outputs, in the model's order.@shape_text@ A buffer is aligned to its
  * elements; an output overlaps neither inputs, other outputs nor the arena, an input not the arena.
  * A buffer whose data is null, and each where `inputs` or `outputs` is null, is in place.
  * One thread at a time runs an instance; others may run other instances. Only after an error of an index an output may have been
  * written. */
-@name@_status @name@_run(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs);
+@name@_status @name@_run(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs);
 @states@
 /* The place in the arena of an input or output, aligned as the arena is; null if the instance has not the
  * …_IN_PLACE_BYTES, or there is none. A run reads the input there without a copy, and writes over it: fill it again
  * before the next. An output is there until the next run, or until an input in place is filled. */
-void *@name@_input_place(const @name@_instance *instance, size_t index);
-void *@name@_output_place(const @name@_instance *instance, size_t index);
+void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_t index);
+void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size_t index);
 
 /* The input or output of an index, or null if there is none. */
-const @name@_tensor *@name@_input_tensor(size_t index);
-const @name@_tensor *@name@_output_tensor(size_t index);
+const @name@_tensor *@name@_input_tensor(@shape_parameter@size_t index);
+const @name@_tensor *@name@_output_tensor(@shape_parameter@size_t index);
 
 /* What a status means, in English. */
 const char *@name@_strerror(@name@_status status);

@@ -26,8 +26,14 @@ class Model {
     Status status() const noexcept { return status_; }
 
     // Places in the arena, to fill and read without a buffer of one's own; see @name@.h. Null if there is none.
-    void *input(std::size_t index) const noexcept { return @name@_input_place(&instance_, index); }
-    void *output(std::size_t index) const noexcept { return @name@_output_place(&instance_, index); }
+    void *input(@hpp_shape@std::size_t index) const noexcept
+    {
+        return @name@_input_place(&instance_, @shape_pass@index);
+    }
+    void *output(@hpp_shape@std::size_t index) const noexcept
+    {
+        return @name@_output_place(&instance_, @shape_pass@index);
+    }
 
     // Each pointer is to a whole tensor, of @NAME@_…_ELEMENTS, or null for that in place.
     Status run(@hpp_run@) noexcept
@@ -35,15 +41,15 @@ class Model {
         if (status_ != @NAME@_OK) {
             return status_;
         }
-        const @name@_input inputs[@NAME@_INPUTS + 1] = {@hpp_inputs@};
+@hpp_shape_check@        const @name@_input inputs[@NAME@_INPUTS + 1] = {@hpp_inputs@};
         const @name@_output outputs[@NAME@_OUTPUTS + 1] = {@hpp_outputs@};
-        return @name@_run(&instance_, inputs, outputs);
+        return @name@_run(&instance_, @shape_pass@inputs, outputs);
     }
 @states@
     // The same with all in place.
-    Status run() noexcept
+    Status run(@hpp_shape_only@) noexcept
     {
-        return status_ == @NAME@_OK ? @name@_run(&instance_, nullptr, nullptr) : status_;
+        return status_ == @NAME@_OK ? @name@_run(&instance_, @shape_pass@nullptr, nullptr) : status_;
     }
 
   private:

@@ -36,14 +36,16 @@ static unsigned char *state_of(const @name@_instance *instance, size_t which, si
     return @NAME@_OK;
 }
 
-@name@_status @name@_step(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs)
+@name@_status @name@_step(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
 {
     @name@_input in[@NAME@_INPUTS];
     @name@_output out[@NAME@_OUTPUTS];
     @name@_output given[@NAME@_STEP_OUTPUTS];
-    @name@_status status = check_instance(instance);
+@shape_check@    @name@_status status = check_instance(instance);
     if (status == @NAME@_OK) {
-        status = find_tensors(instance, inputs, @NAME@_STEP_INPUTS, in, outputs, @NAME@_STEP_OUTPUTS, given);
+        status = shape < SHAPES ? find_tensors(instance, shape, inputs, @NAME@_STEP_INPUTS, in, outputs,
+                                               @NAME@_STEP_OUTPUTS, given)
+                                : @NAME@_ERROR_SHAPE;
     }
     if (status != @NAME@_OK) {
         return status;
@@ -59,7 +61,7 @@ static unsigned char *state_of(const @name@_instance *instance, size_t which, si
         after->data = state_of(instance, next, i);
         before->bytes = after->bytes = states[i].bytes;
     }
-    status = compute(instance->memory, instance->weights, in, out@pool_instance@);
+    status = compute(@shape_pass@instance->memory, instance->weights, in, out@pool_instance@);
     if (status != @NAME@_OK) {
         return status;
     }

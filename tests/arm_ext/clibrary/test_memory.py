@@ -82,9 +82,22 @@ def test_what_is_used_most_lies_in_fast_memory() -> None:
     assert layout.outputs == (Address(1, 0),)
 
 
+def test_fast_memory_with_room_for_all_takes_all() -> None:
+    """Placed by size, where one by one the most used come first and leave a gap that is too small."""
+    layout = laid_out(CHAIN, SIZES, Ends((256,), (256,)), "fast=4608,slow=8K")
+    assert layout.bytes == (256 + 4096 + 256, ALIGNMENT)
+
+
+def test_states_need_room_too() -> None:
+    with pytest.raises(ModelError, match="4,096 of them for states"):
+        arrange(Program(CHAIN, SIZES, b"", {}), Ends((256,), (256,), 4096), parse_regions("fast=8K,slow=64"))
+
+
 def test_states_are_alive_at_all_times() -> None:
     layout = laid_out(CHAIN, SIZES, Ends((256,), (256,), states=512))
     assert layout.bytes == (512 + 256 + 4096 + 256,)
+    # In the last region, where other shapes have theirs.
+    assert laid_out(CHAIN, SIZES, Ends((256,), (256,), 100), "fast=1K,slow=64K").states == Address(1, 0)
 
 
 def test_where_there_is_no_room_there_is_no_place() -> None:
@@ -98,6 +111,7 @@ def test_too_little_memory_is_told_by_the_widest_layers() -> None:
         arrange(Program(CHAIN, SIZES, b"", {}), Ends((256,), (256,), 128), parse_regions("fast=512,slow=1K"))
     text = str(said.value)
     assert "512 of fast and 1,024 of slow bytes, 128 of them for states" in text
+    assert "one region would need 4,736;" in text
     assert text.index("4,736 bytes  narrow") < text.index("4,480 bytes  wide") < text.index("last")
 
 
