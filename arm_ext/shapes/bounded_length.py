@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import tvm
 from tvm import relax
+from tvm_ffi import structural_equal
 
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
@@ -21,11 +22,12 @@ from arm_ext.pipeline.phases import (
     run_phases,
 )
 from arm_ext.shapes.given import Bucket, Dim, dims_text
-from relay_passes.ir.sources import relax_functions
+from relay_passes.ir.sources import bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import slice_growing
 from relay_passes.lengths.merge_lengths import unite
 from schedules.diagnostic import Diagnostic
+from schedules.numerics import recurrent
 
 _SHORT = (3, 2)
 """Lengths for which a model must be the same as for long ones; of 1, importers may leave out what is no axis then."""
@@ -60,6 +62,8 @@ def of_any_length(
     modules = {length: _imported(bucket, length, import_for).mod for length in (*_long(bucket), *_SHORT)}
     if any(len(list(relax_functions(mod))) > 1 for mod in modules.values()):
         raise _refused(bucket, "it has loops or branches")
+    if walked := _walked(list(modules.values())):
+        raise _refused(bucket, str(walked))
     found = unite(list(slice_growing(modules).values()), tuple(modules), bucket.length)
     if isinstance(found, Diagnostic):
         raise _refused(bucket, str(found))
@@ -123,6 +127,22 @@ def _imported(bucket: Bucket, length: int, import_for: Callable[[Shapes], Import
         return import_for(bucket.with_length(length))
     except (ModelError, UsageError) as err:
         raise _refused(bucket, f"it does not take {length} ({err})") from err
+
+
+def _walked(modules: Sequence[tvm.IRModule]) -> Diagnostic | None:
+    """Why a recurrent layer keeps the modules from being merged: its kernel has one number of steps."""
+    first, *others = modules
+    for binding in bindings_of(first["main"]):
+        for name in global_callees(binding.value) if isinstance(binding.value, relax.Call) else ():
+            attributes = first[name].attrs
+            if (
+                attributes
+                and attributes.get("numerics", "") in recurrent.NAMES
+                and any(not structural_equal(first[name], mod[name]) for mod in others)
+            ):
+                reason = "a recurrent layer has one number of steps"
+                return Diagnostic.of(reason, nodes=sources_of(binding.value))
+    return None
 
 
 def _opened(spec: TensorSpec, bucket: Bucket) -> TensorSpec:
