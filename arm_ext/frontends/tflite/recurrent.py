@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's float LSTM and RNN over sequences, unrolled into the equations of each step.
+"""TFLite's float LSTM and RNN over sequences: one call that walks the steps where weights are float32.
+
+An LSTM with peepholes, a projection, coupled or normalised gates, or a clipped cell is unrolled into the equations of
+each step, as weights of 8 bits are:
 
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
@@ -12,36 +15,51 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tflite
 from tvm import relax
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.recurrent import Weights
 from arm_ext.frontends.tflite.forms import Convert
 from arm_ext.frontends.tflite.integer_lstm import integer_lstm
 from arm_ext.frontends.tflite.sequences import (
+    WALKED,
     Operands,
     State,
     activation_of,
     operands_of,
     run_steps,
     steps_first,
+    walk_steps,
 )
+from schedules.numerics.recurrent import Activation, Cell
 
 _R = relax.op
+
+_CELL_ORDER = (0, 3, 1, 2)
+"""Where TFLite has the gates of a cell."""
 
 _EPSILON = 1e-8
 """Of the variance of normalised gates (TensorFlow Lite, lstm_eval.cc)."""
 
 
 def _rnn_direction(
-    c: Any, o: Operands, first: int, activation: Any, *, time_major: bool, backward: bool = False
+    c: Any, o: Operands, first: int, activation: int, *, time_major: bool, backward: bool = False
 ) -> relax.Expr:
     """Weights, recurrent weights, bias and state are inputs `first` and those after it."""
     x = steps_first(c, o.value(0), time_major=time_major)
+    if activation in WALKED and o.in_float(range(first, first + 3)):
+        bias = o.array([first + 2])
+        data, state = (o.array([first + k]).T.copy() for k in range(2))
+        weights = Weights(data, state, bias, np.zeros_like(bias))
+        cell = Cell("rnn", (WALKED[activation],), backward)
+        return walk_steps(o, cell, x, weights, (first + 3,), time_major=time_major)
+    function = activation_of(activation)
     x = c.bb.emit(_R.add(o.product(x, [first]), o.joined([first + 2])))
 
     def step(row: relax.Expr, state: State) -> State:
-        return (activation(_R.add(row, o.product(state[0], [first + 1]))),)
+        return (function(_R.add(row, o.product(state[0], [first + 1]))),)
 
     return run_steps(o, x, (first + 3,), step, time_major=time_major, backward=backward)
 
@@ -67,6 +85,8 @@ def _lstm_direction(
     c: Any, o: Operands, at: _Lstm, options: Any, *, time_major: bool, backward: bool = False
 ) -> relax.Expr:
     """Gates are those there are: without that of the input, it is 1 less the forget gate."""
+    if _is_plain(o, at, options):
+        return _walked(c, o, at, options, time_major=time_major, backward=backward)
     gates = [gate for gate in range(4) if o.has(at.weights + gate)]
     activation = activation_of(options.FusedActivationFunction())
     normed = o.has(at.norm + gates[-1])
@@ -103,6 +123,30 @@ def _lstm_direction(
     return run_steps(o, x, (at.state, at.state + 1), step, time_major=time_major, backward=backward)
 
 
+def _is_plain(o: Operands, at: _Lstm, options: Any) -> bool:
+    """Whether an LSTM is one that `walk_steps` takes."""
+    weights = [first + gate for first in (at.weights, at.recurrent, at.bias) for gate in range(4)]
+    others = [*range(at.peephole, at.peephole + 3), at.projection, *range(at.norm, at.norm + 4)]
+    activation = options.FusedActivationFunction()
+    return (
+        activation in WALKED
+        and options.CellClip() == 0
+        and o.in_float(weights)
+        and not any(map(o.has, others))
+    )
+
+
+def _walked(c: Any, o: Operands, at: _Lstm, options: Any, *, time_major: bool, backward: bool) -> relax.Expr:
+    data, state, bias = (
+        o.array([first + gate for gate in _CELL_ORDER]) for first in (at.weights, at.recurrent, at.bias)
+    )
+    weights = Weights(data.T.copy(), state.T.copy(), bias, np.zeros_like(bias))
+    activation = WALKED[options.FusedActivationFunction()]
+    cell = Cell("lstm", (Activation("sigmoid"), activation, activation), backward)
+    x = steps_first(c, o.value(0), time_major=time_major)
+    return walk_steps(o, cell, x, weights, (at.state, at.state + 1), time_major=time_major)
+
+
 def _normed(x: relax.Expr, scale: relax.Expr, bias: relax.Expr) -> relax.Expr:
     return _R.nn.layer_norm(x, scale, bias, [-1], _EPSILON)
 
@@ -120,7 +164,7 @@ def _float_operands(c: Any, op: Any) -> Operands:
 
 def _rnn(c: Any, op: Any) -> relax.Expr:
     o, options = _float_operands(c, op), c._get_builtin_options(op, tflite.SequenceRNNOptions)
-    activation = activation_of(options.FusedActivationFunction())
+    activation = options.FusedActivationFunction()
     return _rnn_direction(c, o, 1, activation, time_major=options.TimeMajor())
 
 
@@ -140,7 +184,7 @@ def _both(o: Operands, options: Any, auxiliary: int, ways: Sequence[relax.Expr])
 
 def _bidirectional_rnn(c: Any, op: Any) -> relax.Expr:
     o, options = _float_operands(c, op), c._get_builtin_options(op, tflite.BidirectionalSequenceRNNOptions)
-    activation, time_major = activation_of(options.FusedActivationFunction()), options.TimeMajor()
+    activation, time_major = options.FusedActivationFunction(), options.TimeMajor()
     ways = [
         _rnn_direction(c, o, first, activation, time_major=time_major, backward=first > 1) for first in (1, 5)
     ]

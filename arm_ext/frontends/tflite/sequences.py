@@ -11,7 +11,9 @@ import tflite
 from tvm import relax
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.recurrent import Weights, run_sequence
 from arm_ext.frontends.tflite.forms import shape_of
+from schedules.numerics.recurrent import Activation, Cell
 
 _R = relax.op
 
@@ -24,6 +26,12 @@ _ACTIVATIONS: dict[int, Callable[[relax.Expr], relax.Expr]] = {
     tflite.ActivationFunctionType.RELU6: lambda x: _R.clip(x, 0, 6),
     tflite.ActivationFunctionType.TANH: _R.tanh,
 }
+
+WALKED = {
+    tflite.ActivationFunctionType.RELU: Activation("relu"),
+    tflite.ActivationFunctionType.TANH: Activation("tanh"),
+}
+"""The activations of cells that `walk_steps` takes."""
 
 State = tuple[relax.Expr, ...]
 Step = Callable[[relax.Expr, State], State]
@@ -75,9 +83,22 @@ class Operands:
 
     def joined(self, places: Sequence[int]) -> relax.Expr:
         """Return constant inputs, concatenated along their first axis."""
+        return relax.const(self.array(places))
+
+    def array(self, places: Sequence[int]) -> npt.NDArray[Any]:
+        """Return the values of constant inputs, concatenated along their first axis."""
         for at in places:
             self._check_constant(at)
-        return relax.const(np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places]))
+        return np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places])
+
+    def in_float(self, places: Sequence[int]) -> bool:
+        """Whether inputs are constants in float32."""
+        return all(
+            self.has(at)
+            and self.tensor(at).buffer.DataLength() > 0
+            and self.tensor(at).tensor.Type() == tflite.TensorType.FLOAT32
+            for at in places
+        )
 
     def product(self, x: relax.Expr, places: Sequence[int]) -> relax.Expr:
         """Return x times the transposed weights; x is quantised first if these have 8 bits."""
@@ -156,6 +177,25 @@ def run_steps(
     return bb.emit(_R.stack(outputs, 0 if time_major else 1))
 
 
+def walk_steps(
+    o: Operands, cell: Cell, x: relax.Expr, weights: Weights, states: Sequence[int], *, time_major: bool
+) -> relax.Expr:
+    """Emit all steps as one call, and update the states.
+
+    Args:
+        o: Of the operator.
+        cell: What each step computes.
+        x: [steps, batch, inputs].
+        weights: Of the operator.
+        states: Which inputs the states are.
+        time_major: Whether the result has the steps first, too.
+    """
+    walked = run_sequence(o.c.bb, cell, x, weights, [o.state(at) for at in states])
+    for at, value in zip(states, walked.states, strict=True):
+        o.keep(at, value)
+    return steps_first(o.c, walked.y, time_major=time_major)
+
+
 def steps_first(c: Any, x: relax.Expr, *, time_major: bool) -> relax.Expr:
-    """Return an operator's data as [steps, batch, ...]."""
+    """Return an operator's data as [steps, batch, ...], or its result as it is to be."""
     return x if time_major else c.bb.emit(_R.permute_dims(x, [1, 0, 2]))

@@ -13,6 +13,7 @@ from arm_ext.frontends.torch import dynamic, elementwise, pool, reductions, resa
 from arm_ext.frontends.torch.index import index
 from arm_ext.frontends.torch.index_put import index_put
 from arm_ext.frontends.torch.places import compared, item, selected, slice_scattered, sliced
+from arm_ext.frontends.torch.recurrent import NAMES, recurrent
 from arm_ext.frontends.torch.while_loop import while_loop
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ CONVERTERS: dict[str, Convert] = {
     "slice.Tensor": _with_arguments(sliced),
     "slice_scatter.default": _with_arguments(slice_scattered),
     "while_loop": while_loop,
+    **dict.fromkeys(NAMES, recurrent),
     "clamp.default": _with_arguments(_clamp),
     "exp2.default": _with_arguments(elementwise.exp2),
     "erfc.default": _with_arguments(elementwise.erfc),

@@ -35,6 +35,7 @@ from arm_ext.frontends.torch.cond import with_branches
 from arm_ext.frontends.torch.dynamic import quantizes_at_run_time
 from arm_ext.frontends.torch.export import quiet
 from arm_ext.frontends.torch.promote import promote
+from arm_ext.frontends.torch.recurrent import loops_of
 from arm_ext.frontends.torch.reference import reference
 from arm_ext.frontends.torch.state import drop_numbers, take_buffers
 from arm_ext.frontends.torch.translator import DECIDING, Translator, operator_of
@@ -61,7 +62,11 @@ def import_torch(
     program, name, digest = _read(model, trust)
     nodes = {n.name: operator_of(n) for n in program.graph.nodes if n.op == "call_function"}
     table = torch.export.default_decompositions()
-    kept = (*_KEPT, *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else []))
+    kept = (
+        *_KEPT,
+        *loops_of(program),
+        *([torch.ops.aten.linear.default] if quantizes_at_run_time(program) else []),
+    )
     for operator in kept:
         del table[operator]
     try:

@@ -34,6 +34,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     """Translates one program.
 
     Attributes:
+        program: Which.
         last_binding: The variable of a node's last binding → its source node.
         loops: How many there were until now.
     """
@@ -45,7 +46,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         super().__init__()
         self.last_binding: dict[relax.Var, str] = {}
         self.loops = 0
-        self._program = program
+        self.program = program
         self._failed: list[str] = []
         self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
         self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
@@ -57,7 +58,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             ModelError: Operators without a converter, or nodes at which one fails: all of them.
         """
         try:
-            mod = self.from_exported_program(self._program, False, False, False, None)
+            mod = self.from_exported_program(self.program, False, False, False, None)
         except ModelError:
             raise
         except Exception as err:
@@ -117,7 +118,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
 
     def _check_unsupported_func_type(self, nodes: Sequence[torch.fx.Node]) -> None:
         missing: dict[str, list[str]] = {}
-        for node in _all_calls(self._program.graph_module):
+        for node in _all_calls(self.program.graph_module):
             if node.target.__name__ not in self.convert_map:
                 missing.setdefault(operator_of(node), []).append(_source(node))
         refuse_operators(missing)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.tflite.importer import import_tflite
@@ -106,7 +107,13 @@ CASES: dict[str, Case] = {
 
 
 # The others differ from these by few operators each.
-QUICK = ("lstm with everything", "lstm of normalised gates", "rnn of 8 bits", "rnn both ways")
+QUICK = (
+    "lstm both ways",
+    "lstm with everything",
+    "lstm of normalised gates",
+    "rnn of 8 bits",
+    "rnn both ways",
+)
 
 
 @pytest.mark.parametrize(
@@ -119,6 +126,28 @@ def test_equals_litert(tmp_path: Path, name: str):
     values = m.rng.standard_normal((*lines, INPUTS)).astype(np.float32)
     for found, expected in runs_of_both(tmp_path, m, [values]):
         assert np.abs(found - expected).max() < BOUND * np.abs(expected).max()
+
+
+WALKED = {
+    "lstm": 1,
+    "lstm with everything": 0,
+    "lstm of coupled gates": 0,
+    "lstm both ways": 2,
+    "rnn both ways": 2,
+}
+"""How many calls walk the steps: none where they are unrolled."""
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_what_is_a_loop(tmp_path: Path, name: str):
+    m = TfliteBuilder()
+    lines = (STEPS, BATCH) if name in ("lstm with everything", "lstm both ways") else (BATCH, STEPS)
+    CASES[name](m, m.take("float32", *lines, INPUTS))
+    path = tmp_path / "model.tflite"
+    path.write_bytes(m.build())
+    functions = [func for _, func in import_tflite(path).mod.functions_items()]
+    routines = [f.attrs["numerics"] for f in functions if isinstance(f, tvm.tirx.PrimFunc)]
+    assert sum(str(routine).startswith("float.") for routine in routines) == WALKED[name]
 
 
 def test_quantised_data_are_refused(tmp_path: Path):
