@@ -19,13 +19,13 @@ from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import trusted
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, Context, run_phases
+from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import SourceNodes
 from arm_ext.report.npu import NpuReport, reasons_of
 from arm_ext.shapes.given import Given, buckets_of
 from arm_ext.target.npu import ACCELERATORS, Accelerator, resolve_npu
-from arm_ext.target.profiles import resolve
+from arm_ext.target.profiles import Profile, resolve
 from schedules.numerics import tosa
 
 NOTE = (
@@ -111,8 +111,8 @@ def advise_npu(
     source = Source(
         trusted(model) if trust else model, preprocess, quantize=quantize, calibration=calibration, npu=True
     )
-    context = Context(resolve(target, mattr), numerics=tosa.NUMERICS)
-    pricer = _Pricer.of(_model(source, shapes), context, cpu_mhz, handover_us)
+    options = PhaseOptions(resolve(target, mattr), numerics=tosa.NUMERICS)
+    pricer = _Pricer.of(_model(source, shapes), options, cpu_mhz, handover_us)
     prices: list[NpuPrice] = []
     stopped: Stopped = "done"
     try:
@@ -144,7 +144,7 @@ class _Pricer:
         macs: Source node → multiply-accumulates.
         integer: As the phase `integerize` leaves it.
         lowered: The same, for the CPU alone.
-        context: That it was lowered in.
+        profile: That it was lowered for.
         cpu_cycles: Of the CPU alone.
         cpu_mhz: Clock of the CPU, where the caller knows it.
         handover_us: Microseconds of handing a region over.
@@ -153,29 +153,28 @@ class _Pricer:
     model: ImportedModel
     macs: dict[str, int]
     integer: tvm.IRModule
-    lowered: tvm.IRModule
-    context: Context
+    lowered: PhaseResult
+    profile: Profile
     cpu_cycles: int
     cpu_mhz: float | None
     handover_us: float
 
     @classmethod
     def of(
-        cls, model: ImportedModel, context: Context, cpu_mhz: float | None, handover_us: float
+        cls, model: ImportedModel, options: PhaseOptions, cpu_mhz: float | None, handover_us: float
     ) -> "_Pricer":
         """Lower a model for the CPU alone."""
         from arm_ext.ethosu.divider import check_divisible
         from arm_ext.ethosu.partition_phase import lowered_for_estimates
 
         check_divisible(model)
-        phases = run_phases(model.mod, context)
-        integer = next(mod for name, mod in phases if name == LAST_OF_ALL_TARGETS)
-        lowered, estimates = lowered_for_estimates(integer, context)
+        integer = last(run_phases(PhaseResult(model.mod), options, until=LAST_OF_ALL_TARGETS))
+        lowered = lowered_for_estimates(integer, options)
         macs = count_macs(model.mod)
-        kernels = {kernel.symbol: kernel for kernel in estimates.kernels}
-        rows = call_rows(estimates.calls, kernels, SourceNodes(model.nodes, macs))
+        kernels = {kernel.symbol: kernel for kernel in lowered.kernels}
+        rows = call_rows(lowered.calls, kernels, SourceNodes(model.nodes, macs))
         alone = sum(row.cycles for row in rows)
-        return cls(model, macs, integer, lowered, estimates, alone, cpu_mhz, handover_us)
+        return cls(model, macs, integer.mod, lowered, options.profile, alone, cpu_mhz, handover_us)
 
     def priced(self, each: Configuration) -> NpuPrice:
         """Divide the model for a configuration."""
@@ -184,8 +183,7 @@ class _Pricer:
         divider = Divider(self._options(each))
         begin = self._begin(each)
         try:
-            graphs = self.integer, self.lowered
-            found = divider.divide(self.model.nodes, self.macs, *graphs, self.context).report
+            found = divider.divide(self.model.nodes, self.macs, self.integer, self.lowered).report
         except Exception as error:
             fault, said = told(error)
             return begin.model_copy(update={"failure": fault, "note": said})
@@ -203,8 +201,8 @@ class _Pricer:
 
         return NpuAdvice(
             model=self.model.name,
-            target=self.context.profile.name,
-            core=self.context.profile.core.name,
+            target=self.profile.name,
+            core=self.profile.core.name,
             macs=sum(self.macs.values()),
             cpu_cycles=self.cpu_cycles,
             handover_us=self.handover_us,
@@ -248,7 +246,7 @@ class _Pricer:
         for memory in (memory for region in regions for memory in region.memories):
             memories[memory.name] = max(memory.peak_bytes, memories.get(memory.name, 0))
         covered = {node for region in regions for node in region.sources}
-        left = reasons_of([each for each in found.fallbacks if not each.border], self.macs, covered)
+        left = reasons_of([each for each in found.fallbacks if not each.unfit], self.macs, covered)
         return Price(
             regions=len(regions),
             operators=sum(len(region.operators) for region in regions),

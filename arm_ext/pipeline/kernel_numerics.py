@@ -35,5 +35,5 @@ def numerics_of_calls(callers: Iterable[relax.Function], routines: Mapping[str, 
         is_float = any("float" in str(getattr(tensor.ty, "dtype", "")) for tensor in tensors)
         for symbol in global_callees(binding.value):
             parts = [routines[symbol]] if symbol in routines else []
-            found[symbol] = "+".join(parts + ["float"] * is_float) or "integer"
+            found[symbol] = "+".join(dict.fromkeys(parts + ["float"] * is_float)) or "integer"
     return found

@@ -7,13 +7,14 @@ import tvm
 from tvm import relax
 
 from relay_passes.ir.sources import bindings_of, relax_functions, sources_of
+from schedules.numerics import recurrent
 
 _CONV = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv3d")
 _CONV_TRANSPOSE = ("relax.nn.conv1d_transpose", "relax.nn.conv2d_transpose", "relax.nn.conv3d_transpose")
 
 
 def count_macs(mod: tvm.IRModule) -> dict[str, int]:
-    """Return source node → MACs of the convolutions and matrix products (static shapes).
+    """Return source node → MACs of convolutions, matrix products and recurrent layers (static shapes).
 
     Both branches of an `if` count, and of a loop one round.
     """
@@ -21,14 +22,21 @@ def count_macs(mod: tvm.IRModule) -> dict[str, int]:
     for _, func in relax_functions(mod):
         for binding in bindings_of(func):
             call = binding.value
-            if isinstance(call, relax.Call) and (count := _call_macs(call)):
+            if isinstance(call, relax.Call) and (count := _call_macs(mod, call)):
                 for source in sources_of(call)[:1]:
                     macs[source] = macs.get(source, 0) + count
     return macs
 
 
-def _call_macs(call: relax.Call) -> int:
+def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
     name = getattr(call.op, "name", "")
+    if name == "relax.call_tir":
+        attributes = mod[call.args[0]].attrs
+        if attributes is None or attributes.get("numerics", "") not in recurrent.NAMES:
+            return 0
+        # Each product with the data, [steps, batch, gates * hidden], goes with one of the state.
+        products, weights = call.args[1].fields[:2]
+        return math.prod(_shape(products)) * _shape(weights)[0]
     if name == "relax.matmul":
         return math.prod(_shape(call)) * _shape(call.args[0])[-1]
     if name in _CONV:

@@ -8,6 +8,7 @@ For sample s of what it writes, a block may read sample s of what has samples, a
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from tvm import sym, tirx
 from tvm.ir import Expr, Range, TensorLoad, Var
@@ -120,6 +121,8 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
                 stmt.buffer, scope.inline(stmt.value), [scope.inline(i) for i in stmt.indices]
             )
             yield _Store(inlined, scope.conditions, scope.ranges)
+        case tirx.AllocBuffer():
+            pass
         case _:
             raise MixedError("how it reads its input is not known")
 
@@ -127,20 +130,26 @@ def _stores(stmt: tirx.Stmt, scope: _Scope) -> Iterator[_Store]:
 def _of_buffers(
     stores: dict[Var, list[_Store]], where: dict[Var, Samples | None], count: int
 ) -> dict[Var, Samples | None]:
-    """Where buffers of one shape that are written together have their samples."""
+    """Where buffers that are written together have their samples: those of one shape along the same axis."""
     writes = [write for each in stores.values() for write in each]
     sources = {load.source for write in writes for load in _loads(write)} - stores.keys()
     known = [_known(source, where) for source in sources]
     if all(place is None for place in known):
         return dict.fromkeys(stores)
-    shapes = {tuple(int(extent) for extent in buffer.ty.shape) for buffer in stores}
-    for axis, extent in enumerate(shapes.pop()):
-        if not shapes and extent and extent % count == 0:
-            samples = Samples(axis, extent // count)
-            places: dict[Var, Samples | None] = dict.fromkeys(stores, samples)
-            if all(_holds(write, samples, {**where, **places}, count) for write in writes):
-                return places
+    shapes = {buffer: tuple(int(extent) for extent in buffer.ty.shape) for buffer in stores}
+    distinct = sorted(set(shapes.values()))
+    for axes in product(*(_divisible(shape, count) for shape in distinct)):
+        places = {buffer: axes[distinct.index(shape)] for buffer, shape in shapes.items()}
+        around: dict[Var, Samples | None] = {**where, **places}
+        if all(_holds(w, places[w.store.buffer], around, count) for w in writes):
+            return dict(places)
     raise MixedError("a sample of its output reads other samples of its input")
+
+
+def _divisible(shape: tuple[int, ...], count: int) -> list[Samples]:
+    return [
+        Samples(axis, extent // count) for axis, extent in enumerate(shape) if extent and extent % count == 0
+    ]
 
 
 def _loads(write: _Store) -> list[TensorLoad]:

@@ -9,9 +9,10 @@ and so is what does not depend on the number of samples.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from tvm import IRModule, relax, tirx
-from tvm.ir import Call, Expr, GenericConst, Op, TupleGetItem, Var
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, Op, TupleGetItem, Var
 from tvm.relax import ShapeExpr
 from tvm_ffi import structural_equal
 
@@ -46,7 +47,7 @@ def check_batch_independence(
         legalize: Operator → its loops, for LegalizeOps; TVM's own by default.
     """
     one, several = _plain(one), _plain(several)
-    if different := _different(one["main"], several["main"], count):
+    if different := _Comparison(one, several, count).difference():
         return different
     lowered = run_upstream(several, relax.transform.LegalizeOps(dict(legalize or {})))
     proof = _Proof(lowered, _grown_constants(one["main"], several["main"], count), count)
@@ -142,40 +143,54 @@ def _plain(mod: IRModule) -> IRModule:
     return relax.transform.DeadCodeElimination(["main"])(recognize_kernels(mod))
 
 
-def _different(one: relax.Function, several: relax.Function, count: int) -> Diagnostic | None:
-    """Where the two are more than the number of samples apart."""
-    mine, others = bindings_of(one), bindings_of(several)
-    for a, b in zip(mine, others, strict=False):
-        if not _alike(a.value, b.value, count):
-            return Diagnostic.of(
-                "for one sample it is another one than for several", nodes=sources_of(b.value)
-            )
-    if len(mine) != len(others):
-        return Diagnostic.of("for one sample the graph is another one than for several")
-    return None
+@dataclass(frozen=True)
+class _Comparison:
+    """A model of one sample beside that of several."""
 
+    one: IRModule
+    several: IRModule
+    count: int
 
-def _alike(one: Expr, other: Expr, count: int) -> bool:
-    match one, other:
-        case Call(), Call():
-            operators = not isinstance(one.op, Op) or one.op.same_as(other.op)
-            attributes = structural_equal(one.attrs, other.attrs)
-            return operators and attributes and _all_alike(one.args, other.args, count)
-        case relax.Tuple(), relax.Tuple():
-            return _all_alike(one.fields, other.fields, count)
-        case ShapeExpr(), ShapeExpr():
-            return _all_alike(one.values, other.values, count)
-        case tirx.IntImm(), tirx.IntImm():
-            return int(other) in (int(one), int(one) * count)
-        case GenericConst(), GenericConst():
-            return structural_equal(one, other) or _grown_axis(one, other, count) is not None
-    is_name = isinstance(one, Var | TupleGetItem)
-    return type(one) is type(other) and (is_name or structural_equal(one, other))
+    def difference(self) -> Diagnostic | None:
+        """Where the two are more than the number of samples apart."""
+        mine, others = bindings_of(self.one["main"]), bindings_of(self.several["main"])
+        for a, b in zip(mine, others, strict=False):
+            if not self._alike(a.value, b.value):
+                return Diagnostic.of(
+                    "for one sample it is another one than for several", nodes=sources_of(b.value)
+                )
+        if len(mine) != len(others):
+            return Diagnostic.of("for one sample the graph is another one than for several")
+        return None
 
+    def _alike(self, one: Expr, other: Expr) -> bool:
+        count = self.count
+        match one, other:
+            case Call(), Call():
+                operators = not isinstance(one.op, Op) or one.op.same_as(other.op)
+                attributes = structural_equal(one.attrs, other.attrs)
+                return operators and attributes and self._all_alike(one.args, other.args)
+            case relax.Tuple(), relax.Tuple():
+                return self._all_alike(one.fields, other.fields)
+            case ShapeExpr(), ShapeExpr():
+                return self._all_alike(one.values, other.values)
+            case tirx.IntImm(), tirx.IntImm():
+                return int(other) in (int(one), int(one) * count)
+            case GenericConst(), GenericConst():
+                return structural_equal(one, other) or _grown_axis(one, other, count) is not None
+            case GlobalVar(), GlobalVar():
+                return structural_equal(one, other) or self._same_routine(one, other)
+        is_name = isinstance(one, Var | TupleGetItem)
+        return type(one) is type(other) and (is_name or structural_equal(one, other))
 
-def _all_alike(mine: Iterable[Expr], others: Iterable[Expr], count: int) -> bool:
-    mine, others = list(mine), list(others)
-    return len(mine) == len(others) and all(_alike(a, b, count) for a, b in zip(mine, others, strict=True))
+    def _all_alike(self, mine: Iterable[Expr], others: Iterable[Expr]) -> bool:
+        mine, others = list(mine), list(others)
+        return len(mine) == len(others) and all(self._alike(a, b) for a, b in zip(mine, others, strict=True))
+
+    def _same_routine(self, one: GlobalVar, other: GlobalVar) -> bool:
+        """Whether two functions are one routine of a numerics, for as many samples as each has."""
+        attributes = [mod[name].attrs for mod, name in ((self.one, one), (self.several, other))]
+        return all(each and "numerics" in each for each in attributes) and structural_equal(*attributes)
 
 
 def _grown_axis(one: GenericConst, other: GenericConst, count: int) -> int | None:

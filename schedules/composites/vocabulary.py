@@ -233,6 +233,12 @@ CONV1D = tuple(
     if spec.anchor == "relax.nn.conv2d"
 )
 
+# Whole sequences; operand 1 is what the state is multiplied by.
+RECURRENT = tuple(
+    CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
+    for kind in ("lstm", "gru", "rnn")
+)
+
 VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
     *HALF_PRODUCTS,
@@ -251,4 +257,5 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     TOSA_SOFTMAX_S8,
     *NORMS_S8,
     *ROWS_F32,
+    *RECURRENT,
 )

@@ -67,7 +67,7 @@ def convolution() -> onnx.ModelProto:
 
 
 def recurrent() -> onnx.ModelProto:
-    """Return an LSTM over x [n, 1, 5], which importers unroll."""
+    """Return an LSTM over x [n, 1, 5], whose kernel has a number of steps."""
     rng = np.random.default_rng(5)
     weights = {
         "w": rng.standard_normal((1, 24, 5), np.float32),

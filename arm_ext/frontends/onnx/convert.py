@@ -15,21 +15,26 @@ from tvm.relax.frontend.onnx import onnx_frontend
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import not_imported
 from arm_ext.frontends.onnx.expansion import opset_of
+from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     """Upstream's importer, which also notes where each source node's bindings end."""
 
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    def __init__(self, sources: Mapping[str, str], graph: onnx.GraphProto) -> None:
         super().__init__(shape_dict={}, dtype_dict="float32")
         self.sources = sources
+        self.recurrent = {node.name: node for node in graph.node if node.op_type in DEFAULTS}
         self.last_binding: dict[relax.Var, str] = {}
         self.node = ""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
         name = attrs["tvm_custom"]["name"]
         self.node = self.sources.get(name, name)
-        result = super()._convert_operator(op_name, inputs, attrs, opset)
+        if name in self.recurrent:
+            result = sequences(self.bb, self.recurrent[name], list(inputs))
+        else:
+            result = super()._convert_operator(op_name, inputs, attrs, opset)
         # A converter may return an unbound call, which would be bound among the bindings of its consumer.
         if isinstance(result, relax.Call) and not isinstance(result.ty, relax.ShapeType):
             result = self.bb.emit(result)
@@ -39,9 +44,12 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
                 self.last_binding.setdefault(value, self.node)
         return result
 
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """`check_supported` has, and knows of those that are converted here."""
+
 
 def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]) -> tvm.IRModule:
-    """Import a model, of which upstream has a converter for each operator.
+    """Import a model, of which upstream or `sequences` has a converter for each operator.
 
     Args:
         proto: Its nodes have names.
@@ -51,7 +59,7 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
     Raises:
         ModelError: Upstream's importer fails at a node.
     """
-    importer = _NamingImporter(sources)
+    importer = _NamingImporter(sources, proto.graph)
     try:
         # Upstream prints the failing node to stdout, which belongs to our result, and warns of renamed inputs.
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The activations of recurrent ONNX operators: names, with numbers for those that take some."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+import onnx
 from onnx import helper
 
 from arm_ext.errors import ModelError
@@ -23,20 +25,43 @@ _DEFAULTS = {
 }
 
 
-def activations(e: Expansion, defaults: Sequence[str], directions: int) -> list[list[Gate]]:
+@dataclass(frozen=True)
+class Activation:
+    """An ONNX activation with its numbers by name."""
+
+    name: str
+    numbers: Mapping[str, float]
+
+
+def activations_of(
+    node: onnx.NodeProto, defaults: Sequence[str], directions: int
+) -> list[tuple[Activation, ...]]:
     """Return each direction's activations.
 
     Raises:
         ModelError: One is none of ONNX's that there is an operator for.
     """
-    names = e.texts("activations") or [*defaults] * directions
-    given = {"alpha": iter(e.numbers("activation_alpha")), "beta": iter(e.numbers("activation_beta"))}
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    names = [name.decode() for name in given.get("activations", ())] or [*defaults] * directions
+    numbers = {key: iter(given.get(f"activation_{key}", ())) for key in ("alpha", "beta")}
+    made = [
+        Activation(name, {key: next(numbers[key], value) for key, value in _numbers_of(name).items()})
+        for name in names
+    ]
+    return [tuple(made[d * len(defaults) : (d + 1) * len(defaults)]) for d in range(directions)]
+
+
+def activations(e: Expansion, defaults: Sequence[str], directions: int) -> list[list[Gate]]:
+    """Return what emits each direction's activations.
+
+    Raises:
+        ModelError: One is none of ONNX's that there is an operator for.
+    """
     limit = e.attribute("clip", 0.0)
-    made = []
-    for name in names:
-        numbers = {key: next(given[key], value) for key, value in _numbers_of(name).items()}
-        made.append(_gate(e, name, numbers, limit))
-    return [made[d * len(defaults) : (d + 1) * len(defaults)] for d in range(directions)]
+    return [
+        [_gate(e, each.name, each.numbers, limit) for each in direction]
+        for direction in activations_of(e.node, defaults, directions)
+    ]
 
 
 def activation(e: Expansion, name: str, given: Sequence[float], value: str, output: str) -> None:
@@ -62,7 +87,7 @@ def _numbers_of(name: str) -> dict[str, float]:
     return _DEFAULTS.get(name, {})
 
 
-def _gate(e: Expansion, name: str, numbers: dict[str, float], limit: float) -> Gate:
+def _gate(e: Expansion, name: str, numbers: Mapping[str, float], limit: float) -> Gate:
     def emit(value: str) -> str:
         if limit:
             low, high = (like(e, bound, e.node.input[0]) for bound in (-limit, limit))
@@ -72,5 +97,5 @@ def _gate(e: Expansion, name: str, numbers: dict[str, float], limit: float) -> G
     return emit
 
 
-def _emit(e: Expansion, name: str, numbers: dict[str, float], value: str, output: str = "") -> str:
+def _emit(e: Expansion, name: str, numbers: Mapping[str, float], value: str, output: str = "") -> str:
     return e.emit(name, [value], output, [helper.make_attribute(*number) for number in numbers.items()])

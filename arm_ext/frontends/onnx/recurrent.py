@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN, unrolled into the equations of each step.
+"""LSTM, GRU and RNN that are no loop (see `sequences`), unrolled into the equations of each step.
 
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
 
-The steps are unrolled: a model's sequence length is static, and equal steps share their kernels' code.
 Source: ONNX operator definitions LSTM-14, GRU-14, RNN-14.
 """
 
@@ -17,8 +16,7 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack, up_to
 from arm_ext.frontends.onnx.gates import Gate, activations
 from arm_ext.frontends.onnx.quantized import dynamic, matmul_integer
-
-_BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+from arm_ext.frontends.onnx.sequences import BACKWARD, DEFAULTS, is_loop
 
 State = tuple[str, ...]
 
@@ -46,7 +44,6 @@ _Cell = Callable[[Expansion, str, State, _Weights], State]
 class _Kind:
     cell: _Cell
     gates: int
-    activations: tuple[str, ...]
     states: int
     by_gate: bool = False
 
@@ -90,9 +87,9 @@ def _rnn_cell(e: Expansion, x: str, state: State, weights: _Weights) -> State:
 
 
 _KINDS = {
-    "LSTM": _Kind(_lstm_cell, 4, ("Sigmoid", "Tanh", "Tanh"), 2),
-    "GRU": _Kind(_gru_cell, 3, ("Sigmoid", "Tanh"), 1, by_gate=True),
-    "RNN": _Kind(_rnn_cell, 1, ("Tanh",), 1),
+    "LSTM": _Kind(_lstm_cell, 4, 2),
+    "GRU": _Kind(_gru_cell, 3, 1, by_gate=True),
+    "RNN": _Kind(_rnn_cell, 1, 1),
 }
 
 
@@ -110,7 +107,9 @@ class _Inputs:
 
 
 def recurrent(e: Expansion) -> None:
-    """Replace an LSTM, GRU or RNN node."""
+    """Replace an LSTM, GRU or RNN node, unless it stays to become a loop."""
+    if is_loop(e):
+        return
     kind = _KINDS[e.node.op_type]
     x, w, r, b, lengths, *rest = e.inputs(
         "X W R B? lengths? h? c? P?" if kind.states > 1 else "X W R B? lengths? h?"
@@ -167,10 +166,11 @@ def _unroll(
     if batch_first:
         x, *initial = (value and e.emit("Transpose", [value], perm=[1, 0, 2]) for value in (x, *initial))
     steps, batch, _ = e.dims(x)
-    gates = activations(e, kind.activations, inputs.directions)
+    defaults = DEFAULTS["LSTM" if kind.states > 1 else e.node.op_type]
+    gates = activations(e, defaults, inputs.directions)
     zero = e.constant(np.zeros((batch, inputs.hidden), e.dtype(x)))
     ends, sequences = [], []
-    for d, backward in enumerate(_BACKWARD[e.text("direction", "forward")]):
+    for d, backward in enumerate(BACKWARD[e.text("direction", "forward")]):
         first, recurrent = products(d)
         first_bias, bias = _biases(e, kind, inputs, d)
         peepholes = _equal(e, at(e, inputs.peepholes, d), 3, inputs.hidden) if inputs.peepholes else []

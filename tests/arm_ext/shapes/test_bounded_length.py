@@ -75,8 +75,10 @@ def test_board_runs_any_length(tmp_path: Path):
     assert np.abs(found - expected).max() < 1e-5 * np.abs(expected).max()
 
 
-def test_what_is_unrolled_is_refused_by_node(tmp_path: Path):
-    with pytest.raises(ModelError, match=r"'n' in shapes cannot be known.*: lstm: the graph is.*\{20,40\}"):
+def test_a_recurrent_layer_is_refused_by_node(tmp_path: Path):
+    with pytest.raises(
+        ModelError, match=r"'n' in shapes cannot be known.*: lstm: a recurrent layer has one.*\{20,40\}"
+    ):
         arm_ext.compile(recurrent(), "host", tmp_path / "p", shapes={"x": ("n<=40", 1, 5)})
     assert not (tmp_path / "p").exists()
 

@@ -55,6 +55,7 @@ AXES: dict[str, dict[str, set[str]]] = {
     "norm_s8": {"instruction": {"dot"}},
     "norm_f32": {},
     "softmax_f32": {},
+    "recurrent_f32": {"tile": {"rows", "vectors"}},
     "generic": {},
     "metaschedule": {"all of MetaSchedule's rules": {"trace"}},
 }

@@ -20,6 +20,7 @@ from tests.schedules.kernels.elementwise import test_elementwise_s8 as elementwi
 from tests.schedules.kernels.gemm import test_matmul_s8 as matmul
 from tests.schedules.kernels.normalization import test_norm_f32 as norm_f32
 from tests.schedules.kernels.normalization import test_norm_s8 as norm_s8
+from tests.schedules.kernels.recurrent import test_recurrent_f32 as recurrent
 from tests.schedules.kernels.softmax import test_softmax_f32 as softmax_f32
 from tests.schedules.kernels.softmax import test_softmax_s8 as softmax
 from tests.schedules.products import SHAPES, Quant, conv
@@ -159,6 +160,18 @@ HOT = (
         lambda: norm_s8.case((512, 768), norm_s8.DECIMAL, norm_s8.FINE).workload,
         0.79,
         work=VECTOR,
+    ),
+    Hot(
+        "recurrent_f32",
+        lambda: recurrent.Case(recurrent.LSTM, 3, 1, 256).workload,
+        0.63,
+        ("neoverse-n2", "cortex-a76", "cortex-a55", "cortex-a53"),
+    ),
+    Hot(
+        "recurrent_f32",
+        lambda: recurrent.Case(recurrent.LINEAR_GRU, 3, 6, 128).workload,
+        0.73,
+        variant="batch",
     ),
     Hot("softmax_f32", lambda: softmax_f32.Case((512, 768)).workload, 0.68, work=VECTOR),
     Hot(

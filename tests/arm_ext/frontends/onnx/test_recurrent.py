@@ -4,13 +4,15 @@
 import numpy as np
 import onnx
 import pytest
+import tvm
 from onnx import helper, numpy_helper
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
+from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.selftest import run_on_host
-from relay_passes.ir.sources import unnamed_calls
+from relay_passes.ir.sources import bindings_of, unnamed_calls
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 INPUT, HIDDEN = 5, 7
@@ -53,6 +55,7 @@ FORMS = [
     ("LSTM", {"direction": "bidirectional"}),
     ("LSTM", {"optional": ("B", "h", "c", "P")}),
     ("LSTM", {"optional": ("lengths",), "direction": "reverse", "clip": 0.3}),
+    ("LSTM", {"direction": "bidirectional", "optional": ("B", "lengths", "h", "c")}),
     ("GRU", {"direction": "reverse", "optional": ("B", "h")}),
     ("GRU", {"linear_before_reset": 1, "direction": "bidirectional", "optional": ("B", "lengths")}),
     (
@@ -62,6 +65,14 @@ FORMS = [
     ("RNN", {"activations": ["Relu"], "optional": ("B", "h")}),
     ("RNN", {"steps": 1, "batch": 1}),
 ]
+
+
+UNROLLED = [
+    ("LSTM", {"optional": ("B", "h", "c", "P")}),
+    ("LSTM", {"input_forget": 1}),
+    ("GRU", {"activations": ["HardSigmoid", "Softsign"]}),
+]
+"""What is no loop: peepholes, gates that are none of their own, other activations."""
 
 
 @pytest.mark.parametrize(
@@ -80,6 +91,61 @@ def test_equals_onnxruntime(kind: str, form: dict[str, object]):
     # Each step's exponentials are another polynomial's, and the state carries what they differ by.
     for found, wanted in zip(run_on_host(imported.mod, inputs), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)
+
+
+def loops_of(mod: tvm.IRModule) -> list[str]:
+    return sorted(
+        str(func.attrs["numerics"])
+        for _, func in mod.functions_items()
+        if isinstance(func, tvm.tirx.PrimFunc) and "numerics" in func.attrs
+    )
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_a_direction_is_one_call(kind: str):
+    short, long = (
+        import_onnx(recurrent(kind, steps=steps, direction="bidirectional")).mod for steps in (2, 40)
+    )
+    assert loops_of(short) == loops_of(long) == [f"float.{kind.lower()}"] * 2
+    assert len(bindings_of(short["main"])) == len(bindings_of(long["main"]))
+
+
+def test_the_batch_may_come_first():
+    optional = ("B", "h")
+    steps_first = recurrent("GRU", direction="bidirectional", optional=optional)
+    batch_first = onnx.ModelProto()
+    batch_first.CopyFrom(steps_first)
+    (node,), graph = batch_first.graph.node, batch_first.graph
+    node.attribute.append(helper.make_attribute("layout", 1))
+    for value, axes in zip((*graph.input, *graph.output), ((1, 0, 2), (2, 0, 1, 3), (1, 0, 2)), strict=True):
+        dims = [value.type.tensor_type.shape.dim[axis].dim_value for axis in axes]
+        value.CopyFrom(helper.make_tensor_value_info(value.name, 1, dims))
+    (initial,) = [tensor for tensor in graph.initializer if tensor.name == "h"]
+    initial.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(initial).swapaxes(0, 1).copy(), "h"))
+    x = np.random.default_rng(1).normal(size=(3, 2, INPUT)).astype(np.float32)
+    y, h = run_on_host(import_onnx(steps_first).mod, [x])
+    found = run_on_host(import_onnx(batch_first).mod, [x.swapaxes(0, 1).copy()])
+    np.testing.assert_array_equal(found[0], y.transpose(2, 0, 1, 3))
+    np.testing.assert_array_equal(found[1], h.swapaxes(0, 1))
+
+
+@pytest.mark.parametrize(("kind", "form"), UNROLLED)
+def test_other_forms_are_unrolled(kind: str, form: dict[str, object]):
+    assert loops_of(import_onnx(recurrent(kind, **form)).mod) == []
+
+
+def test_weights_that_are_inputs_are_unrolled():
+    proto = recurrent("RNN")
+    weights = next(tensor for tensor in proto.graph.initializer if tensor.name == "R")
+    proto.graph.input.append(helper.make_tensor_value_info("R", 1, list(weights.dims)))
+    proto.graph.initializer.remove(weights)
+    assert loops_of(import_onnx(proto).mod) == []
+
+
+def test_multiply_accumulates_are_those_of_both_products():
+    steps, batch = 3, 2
+    macs = steps * batch * GATES["GRU"] * HIDDEN * (INPUT + HIDDEN)
+    assert count_macs(import_onnx(recurrent("GRU")).mod) == {"cell": macs}
 
 
 def test_an_unknown_activation_is_named():

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM, GRU and RNN nodes as loops, converted to Relax without a replacement in ONNX.
+
+Weights and biases are constants in float32, and activations such as the loop has; there are no peepholes, and forget
+gates are gates of their own. `recurrent` unrolls every other node.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import onnx
+from onnx import helper
+from tvm import relax
+from tvm.ir import GenericConst
+
+from arm_ext.frontends.common.recurrent import Array, Walked, Weights, run_sequence
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import up_to
+from arm_ext.frontends.onnx.gates import activations_of
+from schedules.numerics.recurrent import Activation, Cell
+
+BACKWARD = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+"""Of each direction whether the last step comes first."""
+
+DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+"""The activations of a node that names none."""
+
+_ACTIVATIONS = {"Sigmoid": "sigmoid", "Tanh": "tanh", "Relu": "relu", "HardSigmoid": "hard_sigmoid"}
+
+_R = relax.op
+
+
+def is_loop(e: Expansion) -> bool:
+    """Whether the node that an expansion is at can stay as it is, for `sequences`.
+
+    Raises:
+        ModelError: It has an activation that ONNX does not have, or sequences longer than there are steps, or a type
+            or shape of it is not known.
+    """
+    x, w, r, b, lengths, _, *others = e.inputs("X W R B? lengths? h? c? P?")
+    if others[1] or e.attribute("input_forget", 0) or cells_of(e.node) is None:
+        return False
+    constants = [e.value(value) for value in (w, r, b) if value]
+    if any(value is None or value.dtype != np.float32 for value in constants):
+        return False
+    if lengths and e.value(lengths) is not None:
+        up_to(e, lengths, e.dims(x)[_steps_axis(e.node)])
+    return 0 not in (*e.dims(x), *e.dims(r)) and e.dtype(x) == np.float32
+
+
+def _steps_axis(node: onnx.NodeProto) -> int:
+    return int(any(a.name == "layout" and a.i for a in node.attribute))
+
+
+def cells_of(node: onnx.NodeProto) -> tuple[Cell, ...] | None:
+    """Return what each direction computes in a step, or None if that is no loop."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    ways = BACKWARD[given.get("direction", b"forward").decode()]
+    cells = []
+    for backward, chosen in zip(ways, activations_of(node, DEFAULTS[node.op_type], len(ways)), strict=True):
+        if any(each.name not in _ACTIVATIONS for each in chosen):
+            return None
+        functions = (Activation(_ACTIVATIONS[each.name], tuple(each.numbers.values())) for each in chosen)
+        linear, clip = bool(given.get("linear_before_reset", 0)), float(given.get("clip", 0.0))
+        cells.append(Cell(node.op_type.lower(), tuple(functions), backward, linear, clip))
+    return tuple(cells)
+
+
+def sequences(
+    builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
+) -> relax.Expr:
+    """Emit a node of which `is_loop`, and return its outputs.
+
+    Args:
+        builder: Of the function.
+        node: An LSTM, GRU or RNN.
+        inputs: The node's.
+    """
+    x, w, r, b, lengths, *initial = cast("list[Any]", [*inputs, *[None] * 7][:7])
+    cells = cells_of(node) or ()
+    batch_first = bool(_steps_axis(node))
+    initial = initial[: cells[0].states]
+    if batch_first:
+        x, *initial = (
+            None if v is None else builder.emit(_R.permute_dims(v, (1, 0, 2))) for v in (x, *initial)
+        )
+    if lengths is not None and not isinstance(lengths, GenericConst):
+        lengths = _checked(builder, lengths, int(x.ty.shape[0]))
+    ways = []
+    for d, cell in enumerate(cells):
+        states = [None if state is None else _direction(builder, state, d, len(cells)) for state in initial]
+        ways.append(run_sequence(builder, cell, x, _weights(cell, d, w, r, b), states, lengths))
+    return relax.Tuple(_outputs(builder, ways, batch_first=batch_first))
+
+
+def _checked(builder: relax.BlockBuilder, lengths: relax.Expr, steps: int) -> relax.Expr:
+    """Lengths as indices of all that there may be, so that others are reported as out of bounds."""
+    dtype = str(lengths.ty.dtype)
+    below = builder.emit(_R.less(lengths, relax.const(0, dtype)))
+    index = builder.emit(_R.where(below, relax.const(steps + 1, dtype), lengths))
+    return builder.emit(_R.take(relax.const(np.arange(steps + 1, dtype=dtype)), index, axis=0))
+
+
+def _weights(cell: Cell, d: int, w: relax.Expr, r: relax.Expr, b: relax.Expr | None) -> Weights:
+    data, state = (_array(value)[d].T for value in (w, r))
+    both = np.zeros((2, data.shape[1]), np.float32) if b is None else _array(b)[d].reshape(2, -1)
+    return Weights(np.ascontiguousarray(data), np.ascontiguousarray(state), both[0], both[1])
+
+
+def _array(value: relax.Expr) -> Array:
+    array: Array = value.value.numpy()
+    return array
+
+
+def _direction(builder: relax.BlockBuilder, state: relax.Expr, d: int, directions: int) -> relax.Expr:
+    """A direction's part of [directions, batch, hidden]."""
+    if directions > 1:
+        state = builder.emit(_R.strided_slice(state, [0], [d], [d + 1]))
+    return builder.emit(_R.squeeze(state, [0]))
+
+
+def _outputs(builder: relax.BlockBuilder, ways: Sequence[Walked], *, batch_first: bool) -> list[relax.Expr]:
+    """Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden], or with the batch first."""
+    states = zip(*(way.states for way in ways), strict=True)
+    found = [_stacked(builder, [way.y for way in ways], 1)]
+    found += [_stacked(builder, list(parts), 0) for parts in states]
+    if not batch_first:
+        return found
+    orders = [(2, 0, 1, 3), *[(1, 0, 2)] * (len(found) - 1)]
+    return [builder.emit(_R.permute_dims(v, axes)) for v, axes in zip(found, orders, strict=True)]
+
+
+def _stacked(builder: relax.BlockBuilder, parts: Sequence[relax.Expr], axis: int) -> relax.Expr:
+    wide = [builder.emit(_R.expand_dims(part, [axis])) for part in parts]
+    return wide[0] if len(wide) == 1 else builder.emit(_R.concat(wide, axis))

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM, GRU and RNN over a sequence, whose product with the data is computed for all steps before.
+
+With a = h R, column blocks of x and R a gate each in the order below, s and t the first activations and u the last:
+
+    lstm   i, o, f = s(x + a) each; g = t(x + a); c' = f c + i g; h' = o u(c')
+    gru    z, r = s(x + a) each; n = t(x + (r h) R), or with linear_before_reset t(x + r (a + b)); h' = n + z (h - n)
+    rnn    h' = s(x + a)
+
+The result is one tensor [steps + states, batch, hidden]: h of each step, where the step was read, then the last h, and
+of an LSTM the last c. Steps past a sequence's length leave its states as they are and give zeros.
+Source: ONNX operator definitions LSTM-14, GRU-14, RNN-14.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.numerics.routine import FUSED_ALONE, Routine
+from schedules.tir.emit import i64
+
+Array = npt.NDArray[Any]
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+"""Gates by kind; of an LSTM input, output, forget, cell, and of a GRU update, reset, new."""
+
+ACTIVATIONS = {"lstm": 3, "gru": 2, "rnn": 1}
+"""Activations by kind."""
+
+NAMES = tuple(f"float.{kind}" for kind in GATES)
+"""What a routine's attribute "numerics" says."""
+
+_FUNCTIONS: dict[str, Callable[..., Array]] = {
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "hard_sigmoid": lambda x, alpha, beta: np.clip(alpha * x + beta, 0, 1),
+}
+
+_EMITTED: dict[str, Callable[..., ir.Expr]] = {
+    "sigmoid": tirx.sigmoid,
+    "tanh": tirx.tanh,
+    "relu": lambda x: tirx.max(x, tirx.FloatImm("float32", 0.0)),
+    "hard_sigmoid": lambda x, alpha, beta: tirx.max(
+        tirx.min(
+            x * tirx.FloatImm("float32", alpha) + tirx.FloatImm("float32", beta),
+            tirx.FloatImm("float32", 1.0),
+        ),
+        tirx.FloatImm("float32", 0.0),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Activation:
+    """One of `_FUNCTIONS`, with its numbers.
+
+    Attributes:
+        name: Which.
+        numbers: Alpha and beta of a hard sigmoid.
+    """
+
+    name: str
+    numbers: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.name not in _FUNCTIONS:
+            raise ValueError(f"{self.name} is none of {', '.join(_FUNCTIONS)}")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What each step computes, and in which order steps are read.
+
+    Attributes:
+        kind: "lstm", "gru" or "rnn".
+        activations: As many as `ACTIVATIONS` says.
+        reverse: Whether the last step comes first.
+        linear_before_reset: Whether a GRU multiplies by the reset gate after its product.
+        clip: Limit of what is given to activations; 0 for none.
+    """
+
+    kind: str
+    activations: tuple[Activation, ...]
+    reverse: bool = False
+    linear_before_reset: bool = False
+    clip: float = 0.0
+
+    def __post_init__(self) -> None:
+        if len(self.activations) != ACTIVATIONS[self.kind]:
+            raise ValueError(f"a {self.kind} has {ACTIVATIONS[self.kind]} activations")
+
+    @property
+    def gates(self) -> int:
+        """How many."""
+        return GATES[self.kind]
+
+    @property
+    def states(self) -> int:
+        """How many tensors go from step to step."""
+        return 2 if self.kind == "lstm" else 1
+
+    @property
+    def attributes(self) -> dict[str, int | float | str]:
+        """The attributes of a routine; `of` reads them."""
+        texts = (" ".join([a.name, *map(repr, a.numbers)]) for a in self.activations)
+        return {
+            "activations": ", ".join(texts),
+            "reverse": int(self.reverse),
+            "linear_before_reset": int(self.linear_before_reset),
+            "clip": float(self.clip),
+        }
+
+    @classmethod
+    def of(cls, kind: str, attributes: Mapping[str, str]) -> "Cell":
+        """Parse the attributes of a workload."""
+        parts = [text.split() for text in attributes["activations"].split(", ")]
+        return cls(
+            kind,
+            tuple(Activation(name, tuple(map(float, numbers))) for name, *numbers in parts),
+            attributes["reverse"] != "0",
+            attributes["linear_before_reset"] != "0",
+            float(attributes["clip"]),
+        )
+
+
+def sequence(
+    cell: Cell,
+    x: Array,
+    r: Array,
+    states: tuple[Array, ...],
+    bias: Array | None = None,
+    lengths: Array | None = None,
+) -> Array:
+    """Compute the definition in the type of the data.
+
+    Args:
+        cell: What each step computes.
+        x: Products with the data, [steps, batch, gates * hidden].
+        r: [hidden, gates * hidden].
+        states: The first h, and of an LSTM c, [batch, hidden].
+        bias: Of the last gate's recurrent product, [hidden], if it is linear before the reset.
+        lengths: Of the sequences, [batch]; none if all steps count.
+    """
+    first, *more = (_given(cell, activation) for activation in cell.activations)
+    hidden, outputs = len(r), np.zeros((len(x), *states[0].shape), x.dtype)
+    for t in reversed(range(len(x))) if cell.reverse else range(len(x)):
+        h, cut = states[0], (len(r) * k for k in range(1, cell.gates))
+        xs, rs = np.split(x[t], list(cut), -1), np.split(r, cell.gates, -1)
+        if cell.kind == "lstm":
+            i, o, f = (first(xs[k] + h @ rs[k]) for k in range(3))
+            c = f * states[1] + i * more[0](xs[3] + h @ rs[3])
+            after: tuple[Array, ...] = (o * more[1](c), c)
+        elif cell.kind == "gru":
+            z, reset = (first(xs[k] + h @ rs[k]) for k in range(2))
+            inner = reset * (h @ rs[2] + bias) if cell.linear_before_reset else (reset * h) @ rs[2]
+            new = more[0](xs[2] + inner)
+            after = (new + z * (h - new),)
+        else:
+            after = (first(xs[0] + h @ rs[0]),)
+        goes_on = np.ones((len(h), 1), bool) if lengths is None else (t < lengths).reshape(-1, 1)
+        outputs[t] = np.where(goes_on, after[0], 0)
+        states = tuple(np.where(goes_on, *pair) for pair in zip(after, states, strict=True))
+    return np.concatenate([outputs, *(state.reshape(1, -1, hidden) for state in states)])
+
+
+def _given(cell: Cell, activation: Activation) -> Callable[[Array], Array]:
+    def function(x: Array) -> Array:
+        x = np.clip(x, -cell.clip, cell.clip) if cell.clip else x
+        return _FUNCTIONS[activation.name](x, *activation.numbers)
+
+    return function
+
+
+def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, lengths: bool) -> Routine:
+    """Return the routine of `sequence` in float32, in loops as they are written above.
+
+    Its arguments are x, r, the states, the bias if it is linear before the reset, and lengths (int32) if there are any.
+    """
+    rows = (batch, hidden)
+    shapes = [((steps, batch, cell.gates * hidden), "float32"), ((hidden, cell.gates * hidden), "float32")]
+    shapes += [(rows, "float32")] * cell.states
+    shapes += [((hidden,), "float32")] * cell.linear_before_reset + [((batch,), "int32")] * lengths
+    shapes.append(((steps + cell.states, *rows), "float32"))
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_attr({"tirx.noalias": True})
+            T.func_name("recurrent")
+            handles = [T.arg(f"arg{index}", T.handle()) for index in range(len(shapes))]
+            buffers = [
+                T.match_buffer(handle, shape, dtype)
+                for handle, (shape, dtype) in zip(handles, shapes, strict=True)
+            ]
+            _Emitter(cell, (steps, batch, hidden), buffers).emit(lengths=lengths)
+        func = builder.get()
+    func = func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
+    return Routine(func.with_attrs({"numerics": f"float.{cell.kind}", **cell.attributes}))
+
+
+class _Emitter:
+    """Emits `sequence` step by step; the states are in the output's last rows."""
+
+    def __init__(self, cell: Cell, sizes: tuple[int, int, int], buffers: list[tirx.Buffer]) -> None:
+        self.cell = cell
+        self.steps, self.batch, self.hidden = sizes
+        self.x, self.r, *rest, self.output = buffers
+        self.first, self.rest = rest[: cell.states], rest[cell.states :]
+        # What each gate of a step sums up, and the state times the reset gate.
+        self.sums = T.alloc_buffer((self.batch, cell.gates * self.hidden), "float32")
+        self.reset = T.alloc_buffer((self.batch, self.hidden), "float32")
+
+    def emit(self, *, lengths: bool) -> None:
+        """Emit all steps."""
+        cell = self.cell
+        late = cell.kind == "gru" and not cell.linear_before_reset
+        for k, state in enumerate(self.first):
+            with self.elements() as (b, u):
+                T.buffer_store(self.output, state[b, u], self.at(k, b, u))
+        with T.serial(i64(0), i64(self.steps)) as step:
+            t = T.Bind(i64(self.steps - 1) - step if cell.reverse else step)
+            self.product(0, cell.gates - late, lambda b, k: self.state(0, b, k))
+            if late:
+                with self.elements() as (b, u):
+                    self.put_reset(t, b, u)
+                self.product(cell.gates - 1, 1, lambda b, k: self.reset[b, k])
+            with self.elements() as (b, u):
+                self.put(t, b, u, self.rest[-1] if lengths else None)
+
+    def at(self, state: int, b: ir.Expr, u: ir.Expr) -> list[ir.Expr]:
+        """Where a state is."""
+        return [i64(self.steps + state), b, u]
+
+    def state(self, state: int, b: ir.Expr, u: ir.Expr) -> ir.Expr:
+        """Load a state."""
+        return self.output[tuple(self.at(state, b, u))]
+
+    @contextmanager
+    def elements(self) -> Iterator[tuple[ir.Expr, ir.Expr]]:
+        """Open a loop over a state's elements."""
+        with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(self.hidden)) as u:
+            yield b, u
+
+    def product(self, gate: int, gates: int, source: Callable[[ir.Expr, ir.Expr], ir.Expr]) -> None:
+        """Emit the sums of some gates."""
+        first = i64(gate * self.hidden)
+        with T.serial(i64(0), i64(self.batch)) as b, T.serial(i64(0), i64(gates * self.hidden)) as column:
+            T.buffer_store(self.sums, tirx.FloatImm("float32", 0.0), [b, first + column])
+            with T.serial(i64(0), i64(self.hidden)) as k:
+                total = self.sums[b, first + column] + source(b, k) * self.r[k, first + column]
+                T.buffer_store(self.sums, total, [b, first + column])
+
+    def put_reset(self, t: ir.Expr, b: ir.Expr, u: ir.Expr) -> None:
+        """Emit the state times the reset gate."""
+        T.buffer_store(self.reset, self.gate(0, self.total(t, b, u, 1)) * self.state(0, b, u), [b, u])
+
+    def put(self, t: ir.Expr, b: ir.Expr, u: ir.Expr, lengths: tirx.Buffer | None) -> None:
+        """Emit one element of the states after a step."""
+        new, old = self.new(t, b, u), [T.Bind(self.state(k, b, u)) for k in range(self.cell.states)]
+        out = new[0]
+        if lengths is not None:
+            goes_on = t < tirx.Cast("int64", lengths[b])
+            out = T.Bind(tirx.Select(goes_on, out, tirx.FloatImm("float32", 0.0)))
+            new = [T.Bind(tirx.Select(goes_on, *pair)) for pair in zip(new, old, strict=True)]
+        T.buffer_store(self.output, out, [t, b, u])
+        for k, value in enumerate(new):
+            T.buffer_store(self.output, value, self.at(k, b, u))
+
+    def new(self, t: ir.Expr, b: ir.Expr, u: ir.Expr) -> list[ir.Expr]:
+        """Emit the states after a step."""
+        if self.cell.kind == "lstm":
+            i, o, f = (self.gate(0, self.total(t, b, u, k)) for k in range(3))
+            c = T.Bind(f * self.state(1, b, u) + i * self.gate(1, self.total(t, b, u, 3)))
+            return [T.Bind(o * self.gate(2, c)), c]
+        if self.cell.kind == "gru":
+            z, column = self.gate(0, self.total(t, b, u, 0)), i64(2 * self.hidden) + u
+            inner = self.sums[b, column]
+            if self.cell.linear_before_reset:
+                inner = self.gate(0, self.total(t, b, u, 1)) * (inner + self.rest[0][u])
+            new = self.gate(1, self.x[t, b, column] + inner)
+            return [T.Bind(new + z * (self.state(0, b, u) - new))]
+        return [self.gate(0, self.total(t, b, u, 0))]
+
+    def total(self, t: ir.Expr, b: ir.Expr, u: ir.Expr, gate: int) -> ir.Expr:
+        """A gate's sum with the data's product."""
+        column = i64(gate * self.hidden) + u
+        return self.x[t, b, column] + self.sums[b, column]
+
+    def gate(self, number: int, x: ir.Expr) -> ir.Var:
+        """Emit an activation."""
+        activation, limit = self.cell.activations[number], tirx.FloatImm("float32", self.cell.clip)
+        if self.cell.clip:
+            x = tirx.max(tirx.min(x, limit), -limit)
+        return T.Bind(_EMITTED[activation.name](T.Bind(x), *activation.numbers))
