@@ -28,6 +28,7 @@ class Context:
         quantized: Float variables that integers stand for.
         sums: Float variables that accumulators stand for.
         tables: Variables of 8 bits that are bound to a table of other ones.
+        readers: By variable of the function as it was, the variables that are computed from it.
         splits: Variables bound to a split: the integer tuple in its place, and the quantisation of its fields.
         refusals: Why a variable's call has no integer form.
         created: Variables that this pass bound.
@@ -41,6 +42,7 @@ class Context:
         self.quantized: dict[Var, Quantized] = {}
         self.sums: dict[Var, Sum] = {}
         self.tables: dict[Expr, Table] = {}
+        self.readers: dict[Var, Sequence[Var]] = {}
         self.splits: dict[Var, tuple[Var, Quantized]] = {}
         self.refusals: dict[Var, Diagnostic] = {}
         self.created: set[Var] = set()

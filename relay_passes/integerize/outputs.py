@@ -20,10 +20,10 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, integers, operator
-from relay_passes.integerize.elementwise import chain_of, clamp_of
+from relay_passes.integerize.elementwise import Chain, chain_of, clamp_of
 from relay_passes.integerize.moves import RESIZE, interpolated
 from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real, Routine
-from relay_passes.integerize.tables import BYTES, Origin, common_origin
+from relay_passes.integerize.tables import BYTES, Origin, after, common_origin
 from relay_passes.integerize.values import (
     UNBOUNDED,
     Quantization,
@@ -137,7 +137,8 @@ class Outputs:
         chain = chain_of(context, expr)
         if not isinstance(chain, Diagnostic):
             function = _bounded(chain.function, bounds)
-            return _table(context, chain.leaf, y, function, union((*map(sources_of, chain.calls), names)))
+            names = union((*map(sources_of, chain.steps.values()), names))
+            return _table(context, chain.leaf, y, function, names, alone=_reads_alone(context, chain))
         clamp = clamp_of(context, call)
         if clamp is not None:
             data, low, high = clamp
@@ -197,8 +198,24 @@ def _requantized(
     return _table(context, known, y, _bounded(lambda real: real, bounds), names)
 
 
+def _reads_alone(context: Context, chain: Chain) -> bool:
+    """Whether nothing but the chain reads its tensor, or what it computes on the way."""
+    quantized, (*inner, _) = chain.leaf.value, (chain.at, *chain.steps)
+    return (
+        isinstance(quantized, relax.DataflowVar)  # else it is a result of the function, too
+        and [*context.readers.get(quantized, ())] == [chain.at]
+        and all(reader in chain.steps for var in inner for reader in context.readers.get(var, ()))
+    )
+
+
 def _table(
-    context: Context, leaf: Quantized, y: Quantization, function: Real, names: Names
+    context: Context,
+    leaf: Quantized,
+    y: Quantization,
+    function: Real,
+    names: Names,
+    *,
+    alone: bool = False,
 ) -> Expr | Diagnostic:
     x = leaf.per_tensor
     assert x is not None
@@ -206,6 +223,11 @@ def _table(
         routine = context.numerics.table(leaf.shape, x, y, function)
     except ValueError as err:
         return Diagnostic.of(str(err))
+    before = context.tables.get(leaf.value)
+    if alone and before is not None and y.dtype in BYTES:
+        (entries,) = routine.constants
+        composed = context.numerics.look_up(before.leaf.shape, before.leaf.dtype, after(before, entries))
+        return _looked_up(context, composed, before.leaf, y, union((before.names, leaf.names, names)))
     return _looked_up(context, routine, leaf, y, union((leaf.names, names)))
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of two quantised tensors that are tables of the same one: one table of it, by composition.
+"""Composition of tables: functions of two tensors that are tables of the same one, and of one that nobody else reads.
 
     multiply(q, sigmoid_table[q])    →    table[q]    table[v] = multiply(v, sigmoid_table[v]), for each of 256 values
+    second[first[q]]                 →    table[q]    table[v] = second[first[v]]
 
 Exact: the entries are what the two steps compute, with the rounding between them. So a SiLU whose sigmoid is quantised
-by itself is one look-up, and so are hard-swish and its like in pieces.
+by itself is one look-up, and so are hard-swish, gelu and their like in pieces.
 """
 
 from collections.abc import Iterator
@@ -60,6 +61,11 @@ def _lineage(context: Context, tensor: Quantized) -> Iterator[Table]:
     found = Table(tensor, np.arange(info.min, info.max + 1).astype(tensor.dtype), tensor.names)
     yield found
     while (before := context.tables.get(found.leaf.value)) is not None:
-        at = before.entries.astype(np.int64) - np.iinfo(found.leaf.dtype).min
-        found = Table(before.leaf, found.entries[at], union((before.names, found.names)))
+        found = Table(before.leaf, after(before, found.entries), union((before.names, found.names)))
         yield found
+
+
+def after(before: Table, entries: Array) -> Array:
+    """Return the table of a table's leaf that looks up `entries` by its results."""
+    at = before.entries.astype(np.int64) - np.iinfo(before.entries.dtype).min
+    return np.asarray(entries[at])

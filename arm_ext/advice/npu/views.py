@@ -101,14 +101,14 @@ def _summary(advice: NpuAdvice, groups: Sequence[tuple[str, list[NpuPrice]]]) ->
     if not fastest:
         yield "Nothing of the model runs faster on any of these: the hand-over costs more, or limits are in the way."
     for each in fastest:
-        yield from _fastest(each)
+        yield from _fastest(each, f"fastest {each.family}{' of these with a price' if left else ''}")
 
 
-def _fastest(each: NpuPrice) -> list[str]:
+def _fastest(each: NpuPrice, begin: str) -> list[str]:
     assert each.price is not None
     kept = f"On the CPU stays: {each.price.kept}." if each.price.kept else "Nothing stays on the CPU."
     return [
-        f"fastest {each.family}: {each.price.us:,.1f} us, {100 * each.price.gain:.1f} % less than the CPU alone",
+        f"{begin}: {each.price.us:,.1f} us, {100 * each.price.gain:.1f} % less than the CPU alone",
         f"  --npu {each.accelerator} --system-config {each.system_config} --memory-mode {each.memory_mode}",
         *wrapped("  ", kept),
     ]

@@ -14,7 +14,7 @@ from schedules.numerics.qdq.binary import binary
 from schedules.numerics.qdq.table import look_up, table
 from schedules.numerics.qdq.values import dequantize
 from schedules.numerics.tosa.binary import binary as tosa_binary
-from tests.relay_passes.integerize.qdq import Array, Graph, Input, made_integer, qdq, run
+from tests.relay_passes.integerize.qdq import Array, Body, Graph, Input, made_integer, qdq, run
 from tests.schedules.numerics.routines import BELOW_POWER, DECIMAL, ODD_POWER, UNSIGNED, Per
 
 GATE = Per(2.0**-8, -128, "int8")
@@ -115,3 +115,46 @@ def test_a_moved_gate_stays_a_product():
     )
     mod, _ = made_integer(qdq(body, [Input((9, 9), DECIMAL)], FINE))
     assert "qdq.multiply" in routines(mod)
+
+
+def chained(graph: Graph, x: Var) -> Var:
+    """tanh of the sigmoid of x, each quantised."""
+    return graph.quantize("q_t", graph.emit("t", op.tanh(gated(graph, x, ODD_GATE))), FINE)
+
+
+def test_a_table_that_one_table_reads_becomes_part_of_it():
+    mod, left = made_integer(qdq(chained, [Input((31, 9), DECIMAL)], None))
+    assert left == ()
+    assert routines(mod) == ["qdq.table"]
+    (call,) = [b.value for b in bindings_of(mod["main"]) if sources_of(b.value)]
+    assert {"s", "q_s", "t", "q_t"} <= set(sources_of(call))
+    q = Input((31, 9), DECIMAL).values(0)
+    gates = look_up(table(sigmoid, DECIMAL, ODD_GATE), q)
+    (actual,) = run(mod, [q])
+    np.testing.assert_array_equal(actual, look_up(table(np.tanh, ODD_GATE, FINE), gates))
+
+
+def reads_the_gates(body: Body) -> bool:
+    """Whether the tanh is a table of the gates, and not of what these are a table of."""
+    mod, _ = made_integer(qdq(body, [Input((7, 9), DECIMAL)], None))
+    assert routines(mod) == ["qdq.table"] * 2
+    calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
+    (second,) = [call for call in calls if "t" in sources_of(call)]
+    return "s" not in sources_of(second)
+
+
+def test_a_table_with_other_readers_stays():
+    def body(graph: Graph, x: Var) -> Expr:
+        gates = graph.quantize("q_s", graph.emit("s", op.sigmoid(x)), GATE)
+        real = graph.dequantize("dq_s", gates, GATE)
+        return relax.Tuple([gates, graph.quantize("q_t", graph.emit("t", op.tanh(real)), FINE)])
+
+    assert reads_the_gates(body)
+
+
+def test_a_table_whose_float_value_is_read_stays():
+    def body(graph: Graph, x: Var) -> Expr:
+        gates = gated(graph, x, GATE)
+        return relax.Tuple([gates, graph.quantize("q_t", graph.emit("t", op.tanh(gates)), FINE)])
+
+    assert reads_the_gates(body)

@@ -72,7 +72,7 @@ def test_equal_rows_are_merged_and_none_is_left_out(advice: NpuAdvice) -> None:
     assert "nothing gains with 1" in said
     assert "interrupted" in said
     assert "1 of 5 configurations have no price" in said
-    assert "fastest ethos-u65: 50.0 us, 50.0 % less" in said
+    assert "fastest ethos-u65 of these with a price: 50.0 us, 50.0 % less" in said
     assert "--npu ethos-u65-512 --system-config Ethos_U65_High_End --memory-mode Sram_Only" in said
     assert "fastest ethos-u85" not in said
 
