@@ -106,6 +106,8 @@ class Body:
             part = "&(part){memory, weights, in, out}"
             return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
         arguments = [self._address(place) for place in step.arguments]
+        if step.sort is not None:
+            return [*lines, f"{step.kernel}({', '.join([*arguments, *map(str, step.sort.numbers)])});"]
         if step.kernel not in self.checked:
             return [*lines, f"{self.symbols[step.kernel]}({', '.join(arguments)});"]
         call = f"{self.symbols[step.kernel]}({', '.join([*arguments, '&failed'])});"
