@@ -434,8 +434,12 @@ class Sources:
             "kernels": "\n".join(self._declaration(kernel, *taken) for kernel, taken in counts.items()),
             "input_needs": "".join(_table_of(_needs(shape.model.inputs)) for shape in self.shapes),
             "output_needs": "".join(_table_of(_needs(shape.model.outputs)) for shape in self.shapes),
-            "input_places": "".join(_table_of(body.places(body.layout.inputs)) for body in bodies),
-            "output_places": "".join(_table_of(body.places(body.layout.outputs)) for body in bodies),
+            "input_places": "".join(
+                _table_of(body.places(body.layout.inputs, len(self.model.inputs))) for body in bodies
+            ),
+            "output_places": "".join(
+                _table_of(body.places(body.layout.outputs, len(self.model.outputs))) for body in bodies
+            ),
             "tasks": (render("share.c", values) if any(body.parallel for body in bodies) else "")
             + "".join(body.tasks for body in bodies),
             **pool,
