@@ -169,6 +169,7 @@ def compile(
     """
     check_type("target", target, str)
     check_type("state", {} if state is None else state, Mapping)
+    check_type("memory", "" if memory is None else memory, str)
     check_choice("emit", emit, Emit)
     check_choice("weights", weights, Weights)
     check_choice("precision", precision, Precision)

@@ -63,10 +63,10 @@ class Body:
         """The function of each parallel call."""
         return "".join(map(self._task, self.parallel))
 
-    def places(self, addresses: Sequence[Address | None]) -> str:
-        """Return rows of a table of places; the region after the last is nowhere."""
+    def places(self, addresses: Sequence[Address | None], count: int) -> str:
+        """Return rows of a table of places; states, and what has none, are in the region after the last."""
         nowhere = Address(len(self.layout.regions), 0)
-        found = [each or nowhere for each in addresses]
+        found = [each or nowhere for each in addresses] + [nowhere] * (count - len(addresses))
         return "".join(f"        {{{each.region}, {each.offset}}},\n" for each in found)
 
     def _region_variables(self, memory: str) -> list[tuple[str, str]]:
@@ -106,6 +106,8 @@ class Body:
             part = "&(part){memory, weights, in, out}"
             return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
         arguments = [self._address(place) for place in step.arguments]
+        if step.sort is not None:
+            return [*lines, f"{step.kernel}({', '.join([*arguments, *map(str, step.sort.numbers)])});"]
         if step.kernel not in self.checked:
             return [*lines, f"{self.symbols[step.kernel]}({', '.join(arguments)});"]
         call = f"{self.symbols[step.kernel]}({', '.join([*arguments, '&failed'])});"

@@ -8,6 +8,7 @@ outputs get places last, where nothing else is alive: a caller who fills them th
 """
 
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +19,7 @@ from arm_ext.errors import ModelError, UsageError
 from arm_ext.package.manifest import WideLayer
 from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_gap, place
 
-_SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>\d+)(?P<unit>[KMG]?)")
+_SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # Variables of the C sources, and of their macros.
 _NAMES = "bytes context failed in in_place index instance memory out part pool stack thread weights whole"
@@ -100,19 +101,19 @@ def parse_regions(text: str) -> tuple[Region, ...]:
         found = _SIZE.fullmatch(part.strip())
         if found is None:
             raise UsageError(
-                f"--memory {text}: {part!r} is not NAME=SIZE; write the fastest first, such as fast=512K,slow=8M"
+                f"--memory: {reprlib.repr(part)} is not NAME=SIZE; write the fastest first, such as fast=512K,slow=8M"
             )
         name = found["name"].strip()
         names = [region.name for region in regions]
         taken = [*_NAMES.split(), *names, *(f"{each}_bytes" for each in names)]
         if name != identifier(name, taken):
             raise UsageError(
-                f"--memory {text}: {name!r} is no name of a region: it becomes a variable of C in lower case, which "
-                "no other region and no other part of the library is called"
+                f"--memory: {reprlib.repr(name)} is no name of a region: it becomes a variable of C, in lower case, "
+                "that no other region and no other part of the library has"
             )
         regions.append(Region(name, int(found["count"]) * _UNITS[found["unit"]]))
         if (regions[-1].limit or 0) < ALIGNMENT:
-            raise UsageError(f"--memory {text}: a region has at least {ALIGNMENT} bytes")
+            raise UsageError(f"--memory: region {name} has fewer than {ALIGNMENT} bytes, which is the least")
     return tuple(regions)
 
 

@@ -21,16 +21,14 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import Call, Expr, GenericConst, GlobalVar, TupleGetItem, Var
-from tvm_ffi import structural_walk
 
+from arm_ext.clibrary.sort import Sort, packed_calls, sort_of
 from arm_ext.errors import ModelError
 from arm_ext.frontends.common.loops import is_loop
 from arm_ext.pipeline.codegen import TASKS, allocations
 from relay_passes import hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
 from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
-
-_PACKED = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
 
 Value: TypeAlias = "Place | tuple[Value, ...]"
 """Where a tensor is, or the tensors of a tuple."""
@@ -64,12 +62,14 @@ class KernelCall:
         arguments: Their places.
         sources: The source nodes that it computes.
         tasks: Of a parallel loop, how many iterations threads share; 0 of what one thread does.
+        sort: Of a kernel that is the library's own C, to sort: what it is told beside its arguments.
     """
 
     kernel: str
     arguments: tuple[Place, ...]
     sources: tuple[str, ...]
     tasks: int = 0
+    sort: Sort | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,8 @@ class Program:
         steps: What is done.
         buffers: Bytes of each intermediate value and workspace, which `arrange` gives a place.
         weights: All constants, and those read before them, equal ones once, each aligned as in the arena.
-        kernels: By name; each takes its buffers, inputs before outputs and workspaces, in a call's order.
+        kernels: By name, those that are compiled; each takes its buffers, inputs before outputs and workspaces, in a
+            call's order.
     """
 
     steps: tuple[Step, ...]
@@ -178,7 +179,7 @@ def read_program(
     reader.deliver(
         sources, [Place("output", index=index) for index in range(len(sources))], _types(main.ret_ty)
     )
-    kernels = {step.kernel: planned[step.kernel] for step in calls_of(reader.steps)}
+    kernels = {step.kernel: planned[step.kernel] for step in calls_of(reader.steps) if step.sort is None}
     return Program(tuple(reader.steps), tuple(reader.buffers), b"".join(reader.weights.parts), kernels)
 
 
@@ -213,7 +214,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
     buffers = list(program.buffers)
 
     def extended(step: KernelCall | Copy) -> Iterator[Step]:
-        if isinstance(step, Copy):
+        if isinstance(step, Copy) or step.sort is not None:
             yield step
             return
         places = [
@@ -410,9 +411,18 @@ class _Reader:
     def _kernel_call(self, call: Call, func: tirx.PrimFunc) -> KernelCall:
         if len(func.params) != len(call.args):
             raise _refusal(call, "takes sizes that are known at run time")
-        if asked := _runtime_functions(func):
-            raise _refusal(call, f"calls {', '.join(asked)} of TVM's runtime")
+        if (sort := sort_of(func)) is not None:
+            return self._sort(call, sort)
+        if asked := [name for name, _ in packed_calls(func)]:
+            raise _refusal(call, f"calls {', '.join(dict.fromkeys(asked))} of TVM's runtime")
         return KernelCall(str(call.op.name_hint), tuple(map(self._place, call.args)), sources_of(call))
+
+    def _sort(self, call: Call, sort: Sort) -> KernelCall:
+        """Return the call of the library's own function, which wants both outputs."""
+        source, *results = map(self._place, call.args)
+        values = results.pop(0) if sort.has_values else self._allocated(sort.value_bytes)
+        indices = results.pop(0) if sort.has_indices else self._allocated(sort.index_bytes)
+        return KernelCall(sort.function, (source, values, indices), sources_of(call), sort=sort)
 
     def _allocated(self, size: int) -> Place:
         """Return a new buffer."""
@@ -452,14 +462,6 @@ def _rewritten(step: KernelCall | Copy, change: Callable[[Place], Place]) -> Ker
     if isinstance(step, Copy):
         return replace(step, source=change(step.source), target=change(step.target))
     return replace(step, arguments=tuple(map(change, step.arguments)))
-
-
-def _runtime_functions(func: tirx.PrimFunc) -> list[str]:
-    """Return the functions of TVM's runtime that a kernel calls, such as to sort."""
-    calls: list[Call] = []
-    structural_walk(func.body, [(Call, calls.append)])
-    packed = (call for call in calls if _operator(call).startswith(_PACKED))
-    return list(dict.fromkeys(str(call.args[0].value) for call in packed))
 
 
 def _refusal(value: Expr, why: str) -> ModelError:

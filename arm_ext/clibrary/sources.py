@@ -419,7 +419,8 @@ class Sources:
             pool = dict.fromkeys(pool, "")
         bodies = self._bodies
         calls = [step for body in bodies for step in calls_of(body.program.steps)]
-        counts = {step.kernel: (len(step.arguments), bool(step.tasks)) for step in calls}
+        counts = {step.kernel: (len(step.arguments), bool(step.tasks)) for step in calls if step.sort is None}
+        sorts = {(step.sort.dtype, step.sort.index) for step in calls if step.sort is not None}
         return {
             "weights_declaration": ""
             if self.apart
@@ -433,11 +434,22 @@ class Sources:
             "kernels": "\n".join(self._declaration(kernel, *taken) for kernel, taken in counts.items()),
             "input_needs": "".join(_table_of(_needs(shape.model.inputs)) for shape in self.shapes),
             "output_needs": "".join(_table_of(_needs(shape.model.outputs)) for shape in self.shapes),
-            "input_places": "".join(_table_of(body.places(body.layout.inputs)) for body in bodies),
-            "output_places": "".join(_table_of(body.places(body.layout.outputs)) for body in bodies),
+            "input_places": "".join(
+                _table_of(body.places(body.layout.inputs, len(self.model.inputs))) for body in bodies
+            ),
+            "output_places": "".join(
+                _table_of(body.places(body.layout.outputs, len(self.model.outputs))) for body in bodies
+            ),
             "tasks": (render("share.c", values) if any(body.parallel for body in bodies) else "")
             + "".join(body.tasks for body in bodies),
             **pool,
+            "sorts": "".join(
+                render(
+                    "sort.c",
+                    {"type": dtype, "ctype": _C_TYPES[dtype], "index": index, "cindex": _C_TYPES[index]},
+                )
+                for dtype, index in sorted(sorts)
+            ),
             "bodies": "".join(
                 render("compute.c", {**values, **pool, **self._body_values(body)}) for body in bodies
             )

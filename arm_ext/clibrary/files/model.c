@@ -6,7 +6,7 @@
 
 void *memcpy(void *target, const void *source, size_t bytes);
 
-@weights_declaration@enum { SHAPES = @shape_count@, INPUT_PLACES = @step_inputs@, OUTPUT_PLACES = @step_outputs@ };
+@weights_declaration@enum { SHAPES = @shape_count@ };
 
 /* Machine code of the kernels, one each. */
 @kernels@
@@ -27,9 +27,9 @@ typedef struct place {
     size_t offset;
 } place;
 
-static const place input_places[SHAPES][INPUT_PLACES + 1] = {
+static const place input_places[SHAPES][@NAME@_INPUTS + 1] = {
 @input_places@};
-static const place output_places[SHAPES][OUTPUT_PLACES + 1] = {
+static const place output_places[SHAPES][@NAME@_OUTPUTS + 1] = {
 @output_places@};
 
 /* What the regions of memory take, and what they take with those places. */
@@ -38,7 +38,7 @@ static const size_t region_bytes[2][@NAME@_REGIONS] = {
     {@region_in_place_needs@},
 };
 
-@tasks@@bodies@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
+@sorts@@tasks@@bodies@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
 {
     uintptr_t a = (uintptr_t)one;
     uintptr_t b = (uintptr_t)other;
@@ -95,7 +95,7 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
                                   @name@_output *out)
 {
     for (size_t i = 0; i < input_count; i++) {
-        const void *place = i < INPUT_PLACES ? place_of(instance, &input_places[shape][i]) : NULL;
+        const void *place = place_of(instance, &input_places[shape][i]);
         in[i].data = inputs == NULL || inputs[i].data == NULL ? place : inputs[i].data;
         in[i].bytes = inputs == NULL ? input_needs[shape][i].bytes : inputs[i].bytes;
         @name@_status status = check(instance, in[i].data, in[i].bytes, &input_needs[shape][i], place);
@@ -104,7 +104,7 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
         }
     }
     for (size_t i = 0; i < output_count; i++) {
-        void *place = i < OUTPUT_PLACES ? place_of(instance, &output_places[shape][i]) : NULL;
+        void *place = place_of(instance, &output_places[shape][i]);
         out[i].data = outputs == NULL || outputs[i].data == NULL ? place : outputs[i].data;
         out[i].bytes = outputs == NULL ? output_needs[shape][i].bytes : outputs[i].bytes;
         @name@_status status = check(instance, out[i].data, out[i].bytes, &output_needs[shape][i], place);
@@ -175,7 +175,7 @@ static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
 
 void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_t index)
 {
-@shape_check@    if (shape >= SHAPES || index >= INPUT_PLACES || check_instance(instance) != @NAME@_OK) {
+@shape_check@    if (shape >= SHAPES || index >= @NAME@_INPUTS || check_instance(instance) != @NAME@_OK) {
         return NULL;
     }
     return place_of(instance, &input_places[shape][index]);
@@ -183,7 +183,7 @@ void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_
 
 void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size_t index)
 {
-@shape_check@    if (shape >= SHAPES || index >= OUTPUT_PLACES || check_instance(instance) != @NAME@_OK) {
+@shape_check@    if (shape >= SHAPES || index >= @NAME@_OUTPUTS || check_instance(instance) != @NAME@_OK) {
         return NULL;
     }
     return place_of(instance, &output_places[shape][index]);

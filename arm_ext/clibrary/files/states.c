@@ -51,7 +51,7 @@ static unsigned char *state_of(const @name@_instance *instance, size_t which, si
         return status;
     }
     size_t next = 1 - instance->state;
-    for (size_t i = 0; i < @NAME@_OUTPUTS - @NAME@_STATES; i++) {
+    for (size_t i = 0; i + @NAME@_STATES < @NAME@_OUTPUTS; i++) {
         out[i] = given[i];
     }
     for (size_t i = 0; i < @NAME@_STATES; i++) {

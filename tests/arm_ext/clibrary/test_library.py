@@ -35,7 +35,7 @@ def test_the_selftest_passes_with_other_c_libraries(
     assert "all outputs agree" in run(cross(digits_library.selftest, tmp_path / "selftest", target))
 
 
-@pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm", "host_mapped"])
+@pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm", "host_mapped", "host_total"])
 def test_the_c_parts_are_clean_under_sanitizers(
     request: pytest.FixtureRequest, tmp_path: Path, library: str
 ) -> None:

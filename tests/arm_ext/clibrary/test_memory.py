@@ -136,7 +136,9 @@ def test_sizes_have_units() -> None:
         ("int=1K", "'int' is no name"),
         ("out=1K", "'out' is no name"),
         ("a=1K,a_bytes=1K", "'a_bytes' is no name"),
-        ("fast=63", "at least 64 bytes"),
+        ("fast=63", "region fast has fewer than 64 bytes"),
+        ("fast=1\u0663", "is not NAME=SIZE"),
+        (f"fast={'9' * 5000}", "is not NAME=SIZE"),
     ],
 )
 def test_what_is_no_list_of_regions_is_told(text: str, said: str) -> None:
