@@ -49,7 +49,8 @@ from arm_ext.quantization.layers import (
 from arm_ext.quantization.metrics import Metric, chosen_metric, stacked
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.samples import split_samples
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import Session, leave_unlike_out
+from arm_ext.quantization.static import fold_batch_norm
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
 from arm_ext.shapes.given import Given, static_shapes
@@ -129,9 +130,11 @@ def accuracy(
         return report
     progress("bisect")
     judge = Judge(chain.name, chain.source, feeds[:count], judged, bisect.holds)
+    # Weights in float are those that quantisers start from.
+    matching = Matching(fold_batch_norm(chain.source), chain.quantized)
     mixed = choose_float_layers(
-        units_of(chain.matching),
-        partial(with_float_nodes, chain.matching),
+        units_of(matching),
+        partial(with_float_nodes, matching),
         judge,
         target or (default_target(board) if board else "arm"),
         bisect.describe(judged.name),
@@ -212,15 +215,7 @@ class _Chain:
             UsageError: Nothing of the two models is alike.
         """
         self.matching = matching = Matching(self.source, self.quantized)
-        names = list(dict.fromkeys(layer.source for layer in matching.layers))
-        exact = feed | Session(self.source, self.reference, names)(feed)
-        values = Session(self.quantized, self.name, [layer.value for layer in matching.layers])(feed)
-        matching.without(
-            layer.source
-            for layer in matching.layers
-            for one, other in [(exact[layer.source], values[layer.value])]
-            if one.shape != other.shape or {one.dtype, other.dtype} != {np.dtype(np.float32)}
-        )
+        values = leave_unlike_out(matching, feed, self.reference, self.name)
         layers = matching.layers
         if not any(layer.integers for layer in layers):
             raise UsageError(

@@ -8,6 +8,7 @@ channel (Nagel et al., "Data-Free Quantization Through Weight Equalization and B
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 
 import numpy as np
 import onnx
@@ -20,7 +21,7 @@ from arm_ext.quantization.layers import (
     attribute,
     with_exact_inputs,
 )
-from arm_ext.quantization.session import Session
+from arm_ext.quantization.session import Session, leave_unlike_out
 from arm_ext.quantization.steps import Feed
 
 _CHANNELS = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1}
@@ -37,7 +38,10 @@ def mean_shifts(
         quantized: In QDQ form.
         feeds: Samples.
     """
+    name, samples = source.graph.name, iter(feeds)
+    first = next(samples)
     matching = Matching(source, quantized)
+    leave_unlike_out(matching, first, name, name)
     alone, fed = with_exact_inputs(matching)
     twins = {node.name: node for node in quantized.graph.node}
     pairs = {
@@ -48,12 +52,11 @@ def mean_shifts(
         and node.output[0] in matching.source.tensors
         and _takes_bias(matching.source, node)
     }
-    name = source.graph.name
     exact = Session(source, name, [*(pair[0] for pair in pairs.values()), *fed.values()])
     rounded = Session(alone, name, [pair[1] for pair in pairs.values()])
     sums: dict[str, Array] = {}
     count = 0
-    for feed in feeds:
+    for feed in chain((first,), samples):
         count += 1
         right = feed | exact(feed)
         ours = rounded(feed | {given: right[tensor] for given, tensor in fed.items()})

@@ -168,11 +168,16 @@ class Search:
 
     def _orders(self) -> list[list[str]]:
         """The layers in orders in which they go to float."""
-        by_noise = sorted(self.noises, key=lambda name: -self.noises[name])
-        if (cycles := self.cycles) is None:
-            return [by_noise]
-        by_cycle = sorted(self.noises, key=lambda name: -self.noises[name] / max(cycles[name], 1.0))
-        return [by_cycle, by_noise]
+        names, cycles = list(self.noises), self.cycles or {}
+        by_noise = sorted(names, key=lambda name: -self.noises[name])
+        # A tensor is in float where all is that computes and reads it: layers go with their neighbours.
+        padded = [0.0, *self.noises.values(), 0.0]
+        around = {name: sum(padded[at : at + 3]) for at, name in enumerate(names)}
+        by_stretch = sorted(names, key=lambda name: -around[name])
+        if not cycles:
+            return [by_noise, by_stretch]
+        by_cycle = sorted(names, key=lambda name: -self.noises[name] / max(cycles[name], 1.0))
+        return [by_cycle, by_noise, by_stretch]
 
     def _shorten(self, order: Sequence[str]) -> None:
         short, long = 0, len(order)

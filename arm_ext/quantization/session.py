@@ -11,7 +11,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.reference import REFUSALS, open_session
 from arm_ext.frontends.onnx.weights import serialise
-from arm_ext.quantization.layers import with_outputs
+from arm_ext.quantization.layers import Matching, with_outputs
 from arm_ext.quantization.steps import Feed
 
 
@@ -52,3 +52,29 @@ class Session:
             yield
         except REFUSALS as err:
             raise ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(err, line=0)}") from err
+
+
+def leave_unlike_out(matching: Matching, feed: Feed, source: str, quantized: str) -> Feed:
+    """Leave out the layers that are no float tensors, or of other shapes than what they are matched with.
+
+    Args:
+        matching: That is changed.
+        feed: One sample, which shows what tensors are.
+        source: Name of the float model, for messages.
+        quantized: Name of the QDQ model.
+
+    Returns:
+        The values of all layers, those that were left out among them.
+    """
+    names = [layer.source for layer in matching.layers]
+    exact = feed | Session(matching.source.proto, source, names)(feed)
+    values = feed | Session(matching.quantized.proto, quantized, [each.value for each in matching.layers])(
+        feed
+    )
+    matching.without(
+        layer.source
+        for layer in matching.layers
+        for one, other in [(exact[layer.source], values[layer.value])]
+        if one.shape != other.shape or {one.dtype, other.dtype} != {np.dtype(np.float32)}
+    )
+    return values

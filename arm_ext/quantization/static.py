@@ -241,7 +241,7 @@ def _rounded(value: float) -> float:
 
 def _prepared(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     infer_shapes(proto, name)
-    proto = _fold_batch_norm(_at_least_opset(proto, name))
+    proto = fold_batch_norm(_at_least_opset(proto, name))
     infer_shapes(proto, name)
     return proto
 
@@ -321,8 +321,8 @@ def _at_least_opset(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
         ) from err
 
 
-def _fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Fold BatchNormalization into convolutions: between the two a quantised value would cost accuracy."""
+def fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with batch norms in its convolutions: between the two a quantised value would cost accuracy."""
     if not any(node.op_type == "BatchNormalization" for node in proto.graph.node):
         return proto
     options = onnxruntime.SessionOptions()

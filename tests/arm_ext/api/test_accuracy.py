@@ -24,6 +24,7 @@ from arm_ext.quantization.static import quantize
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport
 from arm_ext.report.accuracy.views import comma_separated, html, text
+from tests.arm_ext.models import model
 
 COUNT = 24
 CHANNELS = 8
@@ -301,6 +302,29 @@ def test_bisect_names_the_layer_that_was_broken(name: str) -> None:
     assert len(chosen.layers) <= 3
     assert chosen.holds
     assert report.mixed.target == "cortex-a53"
+
+
+def test_bisect_puts_layers_back_that_held_a_batch_norm() -> None:
+    rng = np.random.default_rng(4)
+    held = {"w": rng.standard_normal((8, 1, 3, 3)), "fc": rng.standard_normal((288, 5))}
+    held |= {name: rng.uniform(0.5, 1.5, 8) for name in ("gamma", "beta", "mean", "var")}
+    nodes = [
+        helper.make_node("Conv", ["image", "w"], ["c"], "conv"),
+        helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "var"], ["n"], "norm"),
+        helper.make_node("Relu", ["n"], ["r"], "relu"),
+        helper.make_node("Flatten", ["r"], ["f"], "flatten"),
+        helper.make_node("MatMul", ["f", "fc"], ["y"], "fc"),
+    ]
+    weights = {name: value.astype(np.float32) for name, value in held.items()}
+    source = model(nodes, {"image": [1, 1, 8, 8]}, ["y"], weights)
+    quantized = quantize(source, {"image": _images()})
+    report = arm_ext.accuracy(
+        quantized, source, {"image": _images()}, metric="cosine", bisect=Gate(max_drop=1e-5)
+    )
+    assert report.mixed is not None
+    (chosen,) = (each for each in report.mixed.choices if each.chosen)
+    assert chosen.metric > 1 - 1e-5
+    assert chosen.layers
 
 
 def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(

@@ -7,6 +7,7 @@ from arm_ext.api import digits
 from arm_ext.quantization.bias_correction import mean_shifts
 from arm_ext.quantization.static import Quantizer
 from tests.arm_ext.quantization.uneven import training_images
+from tests.arm_ext.sequence_models import transformer
 
 SAMPLES = {"inputs": training_images(64)}
 LAYERS = ("conv1", "conv2/depthwise", "conv2/pointwise", "conv3", "logits")
@@ -35,6 +36,12 @@ def test_the_output_is_nearer_on_data_that_was_not_seen() -> None:
         return report.outputs[0].integers.sqnr_db
 
     assert sqnr("bias") > sqnr() + 0.4
+
+
+def test_values_that_are_no_floats_are_left_alone() -> None:
+    samples = {"x": np.random.default_rng(1).standard_normal((6, 1, 8, 16)).astype(np.float32)}
+    made = Quantizer(transformer(), samples, "minmax", ({"x": (1, 8, 16)},), corrections=("smooth", "bias"))
+    assert made.quantized({"x": (1, 8, 16)}).graph.node
 
 
 @pytest.mark.parametrize("kept", [("conv3",), ()])
