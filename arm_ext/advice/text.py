@@ -85,11 +85,8 @@ def _calls(report: AdviceReport) -> str:
 
 
 def _next_best(call: CostlyCall) -> str:
-    """The kernel, and the next best with its price by the formulas that kernels are chosen by."""
-    others = (
-        f"{'other parameters' if each.params else each.kernel} x{each.ratio:.2f}"
-        for each in call.alternatives
-    )
+    """The kernel, and the next best one with its price by the formulas that kernels are chosen by."""
+    others = (f"{each.kernel} x{each.ratio:.2f}" for each in call.alternatives if not each.params)
     return ", ".join([call.kernel, *others])
 
 
