@@ -60,10 +60,11 @@ def test_counting_repeats(counts: CountReport, digits_package: Path) -> None:
 def test_a_real_board_gives_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "host.armpkg"
     arm_ext.compile(digits.model_path(), target="host", output=package)
-    governor = tmp_path / "scaling_governor"
+    governor = tmp_path / "cpu0/cpufreq/scaling_governor"
+    governor.parent.mkdir(parents=True)
     # The server pads what it reads from sysfs to the page that the file's size says.
     governor.write_bytes(b"schedutil\n".ljust(4096, b"\0"))
-    monkeypatch.setattr(conditions, "_GOVERNOR", str(governor))
+    monkeypatch.setattr(conditions, "_CPU", str(tmp_path))
     report = bench(package, "local")
     assert isinstance(report, TimeReport)
     assert (report.repeats, report.warmup) == (REPEATS, WARMUP)
@@ -73,7 +74,7 @@ def test_a_real_board_gives_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_board_without_cpufreq_has_an_unknown_governor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditions, "_GOVERNOR", "/nonexistent/scaling_governor")
+    monkeypatch.setattr(conditions, "_CPU", "/nonexistent")
     with open_board("virtual") as board:
         threads, governor = measure_bench._conditions(board)
     assert threads >= 1
