@@ -15,9 +15,11 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 from arm_ext.version import __version__
 
 if TYPE_CHECKING:
+    from arm_ext.advice.npu.record import NpuAdvice
     from arm_ext.advice.record import AdviceReport
     from arm_ext.api.accuracy import accuracy
     from arm_ext.api.advise import advise
+    from arm_ext.api.advise_npu import advise_npu
     from arm_ext.api.bench import bench
     from arm_ext.api.cache import CacheContents, cache_contents, clear_cache
     from arm_ext.api.compare import compare
@@ -59,6 +61,7 @@ __all__ = [
     "Diagnosis",
     "ExplainReport",
     "ExportReport",
+    "NpuAdvice",
     "NpuOptions",
     "Package",
     "Preprocess",
@@ -72,6 +75,7 @@ __all__ = [
     "__version__",
     "accuracy",
     "advise",
+    "advise_npu",
     "bench",
     "cache_contents",
     "clear_cache",
@@ -92,6 +96,8 @@ __all__ = [
 _HOMES = {
     "arm_ext.advice.record": ("AdviceReport",),
     "arm_ext.api.advise": ("advise",),
+    "arm_ext.advice.npu.record": ("NpuAdvice",),
+    "arm_ext.api.advise_npu": ("advise_npu",),
     "arm_ext.board": ("Board", "open_board"),
     "arm_ext.api.accuracy": ("accuracy",),
     "arm_ext.report.accuracy.record": ("AccuracyReport",),

@@ -21,7 +21,7 @@ from tables import markdown, measured
 from tvm.ir import Call, Op
 
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import resolve
 from relay_passes.ir.sources import bindings_of, relax_functions
 from schedules.diagnostic import Diagnostic
@@ -64,10 +64,10 @@ class Row:
 def measure(path: Path) -> Row:
     """Import a model and run the passes over it."""
     imported = import_onnx(path)
-    context = Context(resolve("arm"))
     start = time.perf_counter()
-    fused = next(mod for phase, mod in run_phases(imported.mod, context) if phase == LAST)
+    result = last(run_phases(PhaseResult(imported.mod), PhaseOptions(resolve("arm")), until=LAST))
     seconds = time.perf_counter() - start
+    fused = result.mod
     everywhere = sum((_operators(fused, str(gv.name_hint)) for gv, _ in relax_functions(fused)), Counter())
     return Row(
         model=imported.name,
@@ -77,7 +77,7 @@ def measure(path: Path) -> Row:
         transposes=everywhere["relax.permute_dims"],
         qdq=everywhere["relax.quantize"] + everywhere["relax.dequantize"],
         seconds=seconds,
-        left_float=tuple(context.left_float) if imported.quantized else None,
+        left_float=result.left_float if imported.quantized else None,
     )
 
 

@@ -34,7 +34,7 @@ def main(moments: int, seed: int, only: str) -> None:
         campaign = Campaign(Path(folder), seed)
         for number, case in enumerate(cases):
             share = moments // len(cases) + (number < moments % len(cases))
-            outcome = campaign.run(case, share)
+            outcome = campaign.run(case, share, click.echo)
             met = [str(outcome.kills[name]) for name in names]
             cells = [
                 case.name,
@@ -44,8 +44,6 @@ def main(moments: int, seed: int, only: str) -> None:
                 str(len(outcome.faults)),
             ]
             click.echo(" | ".join(cells))
-            for fault in outcome.faults:
-                click.echo(f"    {fault}")
             faults += len(outcome.faults)
     sys.exit(faults > 0)
 

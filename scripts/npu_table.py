@@ -21,11 +21,11 @@ from pathlib import Path
 
 from tables import markdown, measured
 
-from arm_ext.ethosu.divider import Divider
+from arm_ext.ethosu.divider import Divider, check_divisible
 from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.report.npu import NpuBorder, NpuReport
 from arm_ext.target.profiles import resolve
 from schedules.numerics import tosa
@@ -72,7 +72,7 @@ class Row:
         counts = (
             len(regions),
             sum(len(region.operators) for region in regions),
-            sum(not fallback.border for fallback in self.report.fallbacks),
+            sum(not fallback.unfit for fallback in self.report.fallbacks),
         )
         return (
             self.model,
@@ -89,15 +89,13 @@ def measure(path: Path, target: str, options: Sequence[NpuOptions]) -> Iterator[
     """Import and lower a model, and divide it for each accelerator."""
     dividers = list(map(Divider, options))
     imported = import_model(path)
-    for divider in dividers:
-        divider.check(imported)
-    context = Context(resolve(target), numerics=tosa.NUMERICS)
-    modules = dict(run_phases(imported.mod, context))
+    check_divisible(imported)
+    options_of_phases = PhaseOptions(resolve(target), numerics=tosa.NUMERICS)
+    results = dict(run_phases(PhaseResult(imported.mod), options_of_phases, until="lower"))
     macs = count_macs(imported.mod)
     for divider in dividers:
         start = time.process_time()
-        graphs = (modules["integerize"], modules["lower"])
-        offloaded = divider.divide(imported.nodes, macs, *graphs, context)
+        offloaded = divider.divide(imported.nodes, macs, results["integerize"].mod, results["lower"])
         yield Row(imported.name, offloaded.report, sum(macs.values()), time.process_time() - start)
 
 

@@ -32,7 +32,7 @@ from arm_ext.common.trace import MODEL_IMAGE
 from arm_ext.errors import ArmExtError
 from arm_ext.frontends.load import import_model
 from arm_ext.measure.cycles import BlockCost, block_costs
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate
 from arm_ext.tune.chain import Chain, Job, Site
@@ -168,7 +168,7 @@ def rows(
     Raises:
         ValueError: No model has a task for a kernel.
     """
-    tasks = [task for model in models for task in extract(import_model(model).mod, Context(profile))]
+    tasks = [task for model in models for task in extract(import_model(model).mod, PhaseOptions(profile))]
     chosen = {kernel: largest(tasks, kernel, candidates // len(kernels)) for kernel in kernels}
     left, cost = candidates, Traced(Cycles(profile.core))
     with tempfile.TemporaryDirectory() as folder:

@@ -5,10 +5,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from arm_ext.advice.failure import Failure
 from arm_ext.measure.call_costs import Bound
+from arm_ext.report.profile.record import KernelOption
 
 Status = Literal["measured", "failed", "not built"]
-Failure = Literal["", "model", "environment", "defect"]
 
 
 class _Record(BaseModel):
@@ -23,6 +24,9 @@ class CostlyCall(_Record):
     cost: float = Field(description="Of all calls that this node names, in the report's unit.")
     share: float = Field(description="Of the whole inference.")
     bound: Bound | None = Field(default=None, description="What bounds it; on a virtual board.")
+    alternatives: tuple[KernelOption, ...] = Field(
+        default=(), description="What would compute it if the kernel were not there, by estimate."
+    )
 
 
 class Alternative(_Record):

@@ -5,7 +5,7 @@ import textwrap
 
 import yaml
 
-from arm_ext.advice.record import Advice, AdviceReport, Alternative
+from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall
 from arm_ext.common.text import clipped, columns
 
 _NAME = 40
@@ -20,7 +20,7 @@ def text(report: AdviceReport) -> str:
         f"one inference  {_amount(report.cost, report.unit)} on {report.core}",
     ]
     parts = ["\n".join(head), _alternatives(report)]
-    if any(each.calls for each in report.alternatives):
+    if report.calls:
         parts.append(_calls(report))
     parts += [_recommended(report), _changes(report), *([_declined(report)] if report.declined else [])]
     return "\n\n".join([*parts, _wrapped(report.note)])
@@ -74,14 +74,23 @@ def options(found: dict[str, object]) -> list[str]:
 
 def _calls(report: AdviceReport) -> str:
     measured = [each for each in report.alternatives if each.calls]
-    rows = [("layer", "share", "bound by", "now", *(each.name for each in measured), "")]
+    rows = [("layer", "share", "bound by", "now", *(each.name for each in measured), "kernel, next best")]
     for place, call in enumerate(report.calls):
         others = (each.calls[place] for each in measured)
         cells = ("-" if cost is None else f"{cost:,.0f}" for cost in others)
         now = (_percent(call.share), call.bound or "-", f"{call.cost:,.0f}")
-        rows.append((clipped(call.anchor, _NAME), *now, *cells, ""))
+        rows.append((clipped(call.anchor, _NAME), *now, *cells, _next_best(call)))
     align = f"<><{'>' * (1 + len(measured))}"
     return "\n".join([f"the costliest layers, in {report.unit}:", *columns(rows, align)])
+
+
+def _next_best(call: CostlyCall) -> str:
+    """The kernel, and the next best with its price by the formulas that kernels are chosen by."""
+    others = (
+        f"{'other parameters' if each.params else each.kernel} x{each.ratio:.2f}"
+        for each in call.alternatives
+    )
+    return ", ".join([call.kernel, *others])
 
 
 def _recommended(report: AdviceReport) -> str:

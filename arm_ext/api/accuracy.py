@@ -10,6 +10,7 @@ so that all else is compiled as usual.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +21,37 @@ import onnxruntime
 
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.mixed_precision import choose_float_layers
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
 from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import ModelError, UsageError
-from arm_ext.frontends.common.refuse import Shapes, reason_of
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
-from arm_ext.frontends.onnx.reference import REFUSALS, open_session
-from arm_ext.frontends.onnx.weights import serialise
 from arm_ext.pipeline.selftest import host_runner
 from arm_ext.quantization.error_sums import error_of
+from arm_ext.quantization.float_layers import units_of, with_float_nodes
 from arm_ext.quantization.layer_errors import LayerErrors, Values, errors
-from arm_ext.quantization.layers import DEQUANTIZE, Layer, Matching, with_exact_inputs, with_outputs
-from arm_ext.quantization.metrics import LABELS, Metric, metric_of, stacked
+from arm_ext.quantization.layers import (
+    DEQUANTIZE,
+    RESCALED,
+    Layer,
+    Matching,
+    noted,
+    with_exact_inputs,
+    with_outputs,
+)
+from arm_ext.quantization.metrics import Metric, chosen_metric, stacked
+from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.session import Session, leave_unlike_out
+from arm_ext.quantization.static import fold_batch_norm
+from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
 from arm_ext.shapes.given import Given, static_shapes
 
@@ -46,7 +59,7 @@ Array = npt.NDArray[Any]
 Feed = dict[str, Array]
 Run = Callable[[Sequence[Array]], list[Array]]
 
-STEPS = ("match", "compile", "samples")
+STEPS = ("match", "compile", "samples", "bisect")
 """Of `accuracy`, for a progress display."""
 
 HOST = "host"
@@ -61,6 +74,7 @@ def accuracy(
     board: str | None = None,
     target: str | None = None,
     metric: str | None = None,
+    bisect: Gate | None = None,
     shapes: Given | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AccuracyReport:
@@ -73,26 +87,28 @@ def accuracy(
         board: Where our integers are computed, such as "virtual" or "host:port"; by default on this machine, through
             the same phases.
         target: Profile to compile for, with a board; by default the board's, where its name is a profile.
-        metric: "top1", "cosine" or "module:function", which takes the outputs by name, samples in front, and the arrays
-            of the data; by default "top1" where there are labels.
+        metric: "top1", "top5", "f1", "cosine", "iou", "map50", "wer", "cer", "perplexity", or "module:function", which
+            takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
+            labels.
+        bisect: Bounds on the metric, to find the fewest layers that, in float, make the quantised model hold them.
         shapes: Input name → shape, for inputs with dynamic dimensions.
-        progress: Called with each of STEPS as it begins.
+        progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
     Raises:
         UsageError: A model, the data or the metric is wrong, or the models do not belong together.
-        ModelError: onnxruntime cannot run one of them, or it cannot be compiled.
+        ModelError: onnxruntime cannot run one of them, or it cannot be compiled, or bounds do not hold in float either.
         EnvError: The board is out of reach or lacks a feature.
     """
     check_type("board", "" if board is None else board, str)
-    if target is not None and board is None:
-        raise UsageError("--target is for a --board; without one, this machine computes")
+    if target is not None and board is None and bisect is None:
+        raise UsageError("--target is for a --board or --bisect; without one, this machine computes")
     progress("match")
     chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
     arrays = read_npz(Path(data), "an array an input") if isinstance(data, str | Path) else data
     feeds = split_samples(arrays, input_specs(chain.source.graph), "samples")
-    name = metric or ("top1" if LABELS in arrays else None)
-    if name is not None:
-        metric_of(name, arrays, len(feeds))  # what is wrong with it is told before any work
+    named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
+    if bisect is not None:
+        chain.check_bisect(bisect, named, len(feeds))
     chain.match(feeds[0])
     progress("compile")
     with _ours(chain, board, target) as run:
@@ -104,10 +120,27 @@ def accuracy(
             if not chain.samples:
                 raise
     count = chain.samples
-    seen = {key: value[:count] if len(value) == len(feeds) else value for key, value in arrays.items()}
-    return chain.report(
-        board or HOST, len(feeds), name, None if name is None else metric_of(name, seen, count)
+    seen = {
+        key: value[:count] if value.ndim and len(value) == len(feeds) else value
+        for key, value in arrays.items()
+    }
+    judged = chosen_metric(metric, seen, count)
+    report = chain.report(board or HOST, len(feeds), judged)
+    if bisect is None or judged is None:
+        return report
+    progress("bisect")
+    judge = Judge(chain.name, chain.source, feeds[:count], judged, bisect.holds)
+    # Weights in float are those that quantisers start from.
+    matching = Matching(fold_batch_norm(chain.source), chain.quantized)
+    mixed = choose_float_layers(
+        units_of(matching),
+        partial(with_float_nodes, matching),
+        judge,
+        target or (default_target(board) if board else "arm"),
+        bisect.describe(judged.name),
+        fewest=True,
     )
+    return report.model_copy(update={"mixed": mixed})
 
 
 @dataclass
@@ -160,6 +193,21 @@ class _Chain:
             )
         return cls(source, quantized, name, reference, outputs)
 
+    def check_bisect(self, gate: Gate, metric: Metric | None, samples: int) -> None:
+        """Check that layers can be put back to float, and their effect be measured.
+
+        Raises:
+            UsageError: They cannot.
+        """
+        if metric is None:
+            raise UsageError("--bisect: the data has no array 'labels' for top1; name a --metric")
+        gate.check(metric.name, samples, less_is_better=metric.less_is_better)
+        if noted(self.quantized, RESCALED) - noted(self.source, RESCALED):
+            raise UsageError(
+                f"--bisect: channels of {self.name} were rescaled before it was quantised, and those of --against "
+                f"{self.reference} were not; quantize --max-drop chooses layers as it rescales"
+            )
+
     def match(self, feed: Feed) -> None:
         """Match the layers, and open what runs them; one sample shows which tensors are alike.
 
@@ -167,15 +215,7 @@ class _Chain:
             UsageError: Nothing of the two models is alike.
         """
         self.matching = matching = Matching(self.source, self.quantized)
-        names = list(dict.fromkeys(layer.source for layer in matching.layers))
-        exact = feed | _Session(self.source, self.reference, names)(feed)
-        values = _Session(self.quantized, self.name, [layer.value for layer in matching.layers])(feed)
-        matching.without(
-            layer.source
-            for layer in matching.layers
-            for one, other in [(exact[layer.source], values[layer.value])]
-            if one.shape != other.shape or {one.dtype, other.dtype} != {np.dtype(np.float32)}
-        )
+        values = leave_unlike_out(matching, feed, self.reference, self.name)
         layers = matching.layers
         if not any(layer.integers for layer in layers):
             raise UsageError(
@@ -183,7 +223,7 @@ class _Chain:
                 "the float one; name the model that it was made of"
             )
         left = matching.uncovered()
-        seen = _Session(self.source, self.reference, [name for node in left for name in node.output if name])(
+        seen = Session(self.source, self.reference, [name for node in left for name in node.output if name])(
             feed
         )
         # Not those that compute shapes.
@@ -195,11 +235,11 @@ class _Chain:
         alone, fed = with_exact_inputs(matching)
         read = [layer.integers or layer.value for layer in layers]
         self._fed = fed
-        self._exact = _Session(
+        self._exact = Session(
             self.source, self.reference, [*self.outputs, *(la.source for la in layers), *fed.values()]
         )
-        self._alone = _Session(alone, self.name, [layer.value for layer in layers])
-        self._fake = _Session(self.quantized, self.name, [*self.outputs, *(layer.value for layer in layers)])
+        self._alone = Session(alone, self.name, [layer.value for layer in layers])
+        self._fake = Session(self.quantized, self.name, [*self.outputs, *(layer.value for layer in layers)])
         self.instrumented = with_outputs(self.quantized, read)
         # Typed, as shapes that follow from those of an output are folded by its type.
         kinds = {
@@ -212,7 +252,7 @@ class _Chain:
             dtype, shape = kinds[output.name]
             kind = onnx.helper.np_dtype_to_tensor_dtype(dtype)
             output.CopyFrom(onnx.helper.make_tensor_value_info(output.name, kind, shape))
-        self._others = _Session.or_none(
+        self._others = Session.or_none(
             self.instrumented, self.name, [la.integers for la in layers if la.integers is not None]
         )
         self.layers = [LayerErrors(layer) for layer in layers]
@@ -247,13 +287,18 @@ class _Chain:
         """How many were compared."""
         return len(self.results["integers"])
 
-    def report(self, board: str, given: int, name: str | None, metric: Metric | None) -> AccuracyReport:
+    def report(self, board: str, given: int, metric: Metric | None) -> AccuracyReport:
         """Return what was compared."""
         links = {link: stacked(self.outputs, rows[: self.samples]) for link, rows in self.results.items()}
         value = None
-        if name is not None and metric is not None:
+        if metric is not None:
             found = {link: metric(outputs, links["source"]) for link, outputs in links.items()}
-            value = MetricValue(name=name, **found)
+            value = MetricValue(
+                name=metric.name,
+                drop=metric.drop(found["integers"], found["source"]),
+                less_is_better=metric.less_is_better,
+                **found,
+            )
         return AccuracyReport(
             model=self.name,
             reference=self.reference,
@@ -279,44 +324,6 @@ def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
     if layer.integers is None or layer.dequantizer is None:
         return ours[layer.value]
     return layer.dequantizer.dequantize(ours[layer.integers])
-
-
-class _Session:
-    """onnxruntime on a model, for some of its tensors."""
-
-    def __init__(
-        self, model: onnx.ModelProto, name: str, tensors: Sequence[str], *, integers: bool = False
-    ) -> None:
-        inputs = {value.name for value in model.graph.input}
-        self._tensors = [tensor for tensor in dict.fromkeys(tensors) if tensor not in inputs]
-        self._name = name
-        with self._refusing():
-            self._session = open_session(serialise(with_outputs(model, self._tensors)), integers=integers)
-        self._inputs = {value.name for value in self._session.get_inputs()}
-
-    @classmethod
-    def or_none(cls, model: onnx.ModelProto, name: str, tensors: Sequence[str]) -> "_Session | None":
-        """Return a session that computes in integers, or None where onnxruntime cannot."""
-        try:
-            return cls(model, name, tensors, integers=True)
-        except ModelError:
-            return None
-
-    def __call__(self, feed: Feed) -> Feed:
-        if not self._tensors:  # onnxruntime would give all outputs
-            return {}
-        with self._refusing():
-            found = self._session.run(
-                self._tensors, {name: value for name, value in feed.items() if name in self._inputs}
-            )
-        return dict(zip(self._tensors, map(np.asarray, found), strict=True))
-
-    @contextmanager
-    def _refusing(self) -> Iterator[None]:
-        try:
-            yield
-        except REFUSALS as err:
-            raise ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(err, line=0)}") from err
 
 
 def _read(model: str | Path | onnx.ModelProto, shapes: Shapes) -> tuple[onnx.ModelProto, str]:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import onnx
 
 from arm_ext.advice.alternatives import WITHOUT_KERNEL, alternatives, exclude, is_part, united
-from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined, Failure
+from arm_ext.advice.failure import Failure, told
+from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall, Declined
 from arm_ext.advice.rules import LEAST_GAIN, Finding, Subject, findings
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
@@ -22,7 +23,7 @@ from arm_ext.api.run import run
 from arm_ext.common.distance import distance
 from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
+from arm_ext.errors import UsageError
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
@@ -241,7 +242,7 @@ class _Advisor:
         try:
             build = self.bench.measure(alternative.options)
         except Exception as error:
-            fault, said = _told(error)
+            fault, said = told(error)
             return alternative.model_copy(update={"status": "failed", "failure": fault, "note": said})
         gain, at_outputs = self._gain(build), self._error(build)
         note = ""
@@ -286,7 +287,7 @@ class _Advisor:
             try:
                 build = self.bench.measure({}, finding.change)
             except Exception as error:
-                fault, said = _told(error)
+                fault, said = told(error)
                 return _declined(finding, said, fault)
             gain, at_outputs = self._gain(build), self._error(build)
             if gain < max(LEAST_GAIN, self._least_gain):
@@ -318,6 +319,7 @@ class _Advisor:
                 cost=_cost_of(anchor, measured) or 0.0,
                 share=sum(call.share for call in calls),
                 bound=calls[0].counts.bound if calls[0].counts else None,
+                alternatives=calls[0].alternatives,
             )
             for anchor, calls in of_anchor.items()
         ]
@@ -350,16 +352,6 @@ def _helps(alternative: Alternative) -> bool:
 
 def _declined(finding: Finding, reason: str, failure: Failure = "") -> Declined:
     return Declined(rule=finding.rule, sources=finding.sources, reason=reason, failure=failure)
-
-
-def _told(error: Exception) -> tuple[Failure, str]:
-    """Whose fault an error is, and its first line."""
-    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if isinstance(error, EnvError):
-        return "environment", said
-    if isinstance(error, ArmExtError) and not isinstance(error, InternalError):
-        return "model", said
-    return "defect", f"a defect of arm-ext, {type(error).__name__}: {said}"
 
 
 def _onnx(path: Path) -> onnx.ModelProto | None:

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from arm_ext.api.packing import Packing
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
+from arm_ext.clibrary.memory import ARENA, parse_regions
 from arm_ext.common.cache import without_entries
 from arm_ext.common.names import near
 from arm_ext.common.output_folder import OutputFolder
@@ -29,7 +30,7 @@ from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
 from arm_ext.package.writing import writing
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import PHASES, SCRIPTS, Context
+from arm_ext.pipeline.phases import PHASES, SCRIPTS, PhaseOptions
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.bounded_length import refuse_with_length
 from arm_ext.shapes.given import Bucket, Given, buckets_of
@@ -69,6 +70,16 @@ class CompileResult:
     package: Package
     report: CompileReport
 
+    def __repr__(self) -> str:
+        """Where it is, what it was made of and for, in one line."""
+        manifest = self.package.manifest
+        return (
+            f"CompileResult({str(self.package.path)!r}: {manifest.model.name} for {manifest.target.profile}, "
+            f"{len(self.report.calls)} kernel calls, {manifest.macs / 1e6:.2f} MMAC, "
+            f"{manifest.memory.peak_activation_bytes:,} bytes of activations, "
+            f"{manifest.memory.weight_bytes:,} of weights)"
+        )
+
 
 @serial
 def compile(
@@ -79,6 +90,7 @@ def compile(
     emit: Emit = "package",
     weights: Weights = "embedded",
     threads: int = 1,
+    memory: str | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     trust: bool = False,
     mattr: str | None = None,
@@ -114,6 +126,8 @@ def compile(
             header, which needs no runtime.
         weights: Where a C library's weights are: "embedded" in it, or in a "file" beside it, which the program maps.
         threads: How many threads of a pool share a kernel of a C library at most; a package's runtime has its own.
+        memory: Regions of memory that a C library's caller gives it, the fastest first, such as "fast=512K,slow=8M";
+            by default one arena of whatever size.
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
@@ -155,6 +169,7 @@ def compile(
     """
     check_type("target", target, str)
     check_type("state", {} if state is None else state, Mapping)
+    check_type("memory", "" if memory is None else memory, str)
     check_choice("emit", emit, Emit)
     check_choice("weights", weights, Weights)
     check_choice("precision", precision, Precision)
@@ -174,6 +189,9 @@ def compile(
         raise UsageError(
             "--threads is for --emit c-library, and 1 or more; a package takes TVM_NUM_THREADS when it runs"
         )
+    if emit == "package" and memory is not None:
+        raise UsageError("--memory is for --emit c-library; a package's runtime allocates one arena")
+    regions = ARENA if memory is None else parse_regions(memory)
     if emit == "c-library":
         _refuse_for_library(buckets, cc, **{"--npu": npu})
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
@@ -189,7 +207,7 @@ def compile(
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
-        context = Context(
+        options = PhaseOptions(
             profile,
             precision,
             unused,
@@ -200,17 +218,15 @@ def compile(
             serial=emit == "c-library" and threads == 1,
         )
         with section("import"):
-            variants, calibrated = source.variants(buckets, context)
-        offloaded = [] if divider is None else _divide(divider, variants)
-        for variant in variants:
-            variant.run(dump, progress)
+            variants, calibrated = source.variants(buckets, options)
+        offloaded = _run(variants, divider, dump, progress)
         united = unite(variants)
         _check_budget(united.memory, memory_budget)
         packing = Packing(folder, united, profile, offloaded)
         linked = (
             packing.link(cc, progress)
             if emit == "package"
-            else packing.write_library(weights, threads, progress)
+            else packing.write_library(weights, threads, regions, progress)
         )
         progress("package")
         with section("package"):
@@ -223,8 +239,6 @@ def compile(
 def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
     """Refuse what a C library does not have yet."""
     asked = [name for name, value in others.items() if value]
-    if len(buckets) > 1:
-        asked.append("several shapes")
     if any(bucket.batch for bucket in buckets):
         asked.append("any number of samples")
     if any(bucket.length for bucket in buckets):
@@ -266,25 +280,38 @@ def _divider(npu: NpuOptions | str) -> "Divider":
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
 
-def _divide(divider: "Divider", variants: Sequence[Variant]) -> "list[Offloaded]":
-    """Have the variants divided as their phases go on; returns the list that is filled then, in their order."""
+def _run(
+    variants: Sequence[Variant],
+    divider: "Divider | None",
+    dump: OutputFolder | None,
+    progress: Callable[[str], None],
+) -> "list[Offloaded]":
+    """Run the phases of all variants; returns what an NPU computes of each, if there is one."""
+    if divider is None:
+        for variant in variants:
+            variant.run(dump, progress)
+        return []
+    from arm_ext.ethosu.divider import check_divisible
+    from arm_ext.ethosu.npu_files import Offloaded
     from arm_ext.ethosu.partition_phase import Partitioner
 
-    divided: list[Offloaded] = []
     for variant in variants:
-        divider.check(variant.model)
-        macs = count_macs(variant.model.mod)
-        variant.context.divide = Partitioner(divider, variant.model, macs, divided)
-    return divided
+        check_divisible(variant.model)
+    found: list[Offloaded] = []
+    for variant in variants:
+        first = sum(len(each.offload.regions) for each in found)
+        partitioner = Partitioner(divider, variant.model, count_macs(variant.model.mod), first)
+        variant.options = replace(variant.options, divide=partitioner)
+        variant.run(dump, progress)
+        assert isinstance(variant.result.division, Offloaded)
+        found.append(variant.result.division)
+    return found
 
 
 def _check_budget(memory: Memory, budget: int | None) -> None:
     if budget is None or memory.peak_activation_bytes <= budget:
         return
-    widest = "\n".join(
-        f"  {layer.live_bytes:>12,} bytes  {', '.join(layer.sources) or layer.kernel}"
-        for layer in memory.widest
-    )
+    widest = "\n".join(layer.describe() for layer in memory.widest)
     raise ModelError(
         f"peak activation memory {memory.peak_activation_bytes:,} bytes exceeds --memory-budget {budget:,}; "
         f"alive at the widest layers:\n{widest}"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import onnx
 import tvm
@@ -16,12 +16,14 @@ import relay_passes
 from arm_ext.api.serial import serial
 from arm_ext.common.names import near
 from arm_ext.errors import UsageError
+from arm_ext.ethosu.options import NpuOptions, require_packages
+from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import PHASES, Context, lower_kernels, plan
+from arm_ext.pipeline.phases import PHASES, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.quantization.quantize_model import import_given
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, SourceNodes
@@ -43,15 +45,19 @@ from relay_passes.fusion.fuse import pass_name, routines_of
 from relay_passes.integerize.dynamic_products import NAME as DYNAMIC_PRODUCTS
 from relay_passes.ir.sources import Names, bindings_of, global_callees, relax_functions, sources_of
 from relay_passes.programs.control_flow import split
-from relay_passes.rewriter.recording import Record, recording
+from relay_passes.rewriter.record import Record
 from relay_passes.rules.registry import PRODUCT_RULES, RULES
 from schedules.composites.specs import CompositeSpec
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
+from schedules.numerics import qdq, tosa
 
 if TYPE_CHECKING:
     from jax.export import Exported
     from torch.export import ExportedProgram
+
+    from arm_ext.ethosu.npu_files import Offloaded
+    from arm_ext.ethosu.partition_phase import Partitioner
 
 _REWRITES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
 
@@ -87,6 +93,7 @@ def explain(
     preprocess: Preprocess | str | Path | None = None,
     quantize: str | Path | None = None,
     calibration: Method = "minmax",
+    npu: NpuOptions | str | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> ExplainReport:
     """Rewrite a model as `compile` does, up to the forming of composites, and tell what was done and what was left.
@@ -104,6 +111,7 @@ def explain(
         preprocess: As for `compile`.
         quantize: As for `compile`.
         calibration: As for `compile`.
+        npu: As for `compile`; of a node it is then told where it runs, and why not on the NPU.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -113,15 +121,19 @@ def explain(
     wanted = [name for name in NAMES if rule in (None, name)]
     if not wanted:
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
-    context = Context(resolve(target, mattr))
+    options = PhaseOptions(resolve(target, mattr), numerics=qdq.NUMERICS if npu is None else tosa.NUMERICS)
     progress("import")
     source = trusted(model) if trust else model
     imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
+    if npu is not None and imported.for_npu is not None:
+        imported = imported.for_npu()
     imported = preprocessed(imported, read_preprocess(preprocess))
     if node is not None and node not in imported.nodes:
         raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
+    if npu is not None:
+        options = replace(options, divide=_partitioner(npu, imported))
     pieces = split(imported.mod).pieces.values()
-    runs = [_run(piece, context.of_piece(), progress) for piece in pieces]
+    runs = [_run(piece, options, progress) for piece in pieces]
     progress("explain")
     nodes = SourceNodes(imported.nodes, count_macs(imported.mod))
     calls = tuple(row for run in runs for row in run.calls(nodes))
@@ -140,24 +152,35 @@ def explain(
     )
 
 
+def _partitioner(npu: NpuOptions | str, imported: ImportedModel) -> "Partitioner":
+    """Return what divides the model as its phases go on."""
+    require_packages()
+    from arm_ext.ethosu.divider import Divider, check_divisible
+    from arm_ext.ethosu.partition_phase import Partitioner
+
+    check_divisible(imported)
+    divider = Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
+    return Partitioner(divider, imported, count_macs(imported.mod), first=0)
+
+
 @dataclass
 class _Run:
     """The phases over one straight-line function.
 
     Attributes:
         record: What rules and passes did.
-        context: What phases noted.
+        result: As the last phase leaves it.
         operators: By phase each operator, with its source nodes.
     """
 
     record: Record
-    context: Context
+    result: PhaseResult
     operators: dict[str, list[tuple[str, Names]]]
 
     def calls(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
         """Return the kernel calls."""
-        kernels = {kernel.symbol: kernel for kernel in self.context.kernels}
-        return call_rows(self.context.calls, kernels, nodes)
+        kernels = {kernel.symbol: kernel for kernel in self.result.kernels}
+        return call_rows(self.result.calls, kernels, nodes)
 
 
 @dataclass(frozen=True)
@@ -187,20 +210,27 @@ class Gain:
         return sum(saved) / (sum(call.cycles for call in self.calls) or 1)
 
 
-def _node(node: str, operator: str, runs: Sequence[_Run], calls: Sequence[CallRow]) -> NodeReport:
+def _node(
+    node: str,
+    operator: str,
+    runs: Sequence[_Run],
+    calls: Sequence[CallRow],
+) -> NodeReport:
     phases: list[NodePhase] = []
     for phase in runs[0].operators:
         found = tuple(said for run in runs for said, names in run.operators[phase] if node in names)
         if not phases or phases[-1].operators != found:
             phases.append(NodePhase(phase=phase, operators=found))
     symbols = {call.symbol for call in calls if node in call.sources}
-    kernels = [kernel for run in runs for kernel in run.context.kernels if node in kernel.sources]
+    kernels = [kernel for run in runs for kernel in run.result.kernels if node in kernel.sources]
+    divided = cast("Offloaded | None", runs[0].result.division)
     return NodeReport(
         node=node,
         operator=operator,
         phases=tuple(phases),
         calls=tuple(call for call in calls if node in call.sources),
         kernels=tuple(kernel for kernel in kernels if kernel.symbol in symbols),
+        npu="" if divided is None else divided.report.where(node)[1],
     )
 
 
@@ -235,24 +265,21 @@ def _type(ty: tvm.ir.Type) -> str:
     return f"{'x'.join(sizes) or '1'} {ty.dtype}"
 
 
-def _run(mod: tvm.IRModule, context: Context, progress: Callable[[str], None]) -> _Run:
-    operators = {"import": _operators(mod)}
-    with recording() as record:
-        for phase in _REWRITES:
-            progress(phase.name)
-            mod = phase.run(mod, context)
-            operators[phase.name] = _operators(mod)
-            if phase.name == "layout":
-                kept = (replace(c, reason=f"{c.operator} stays: {c.reason}") for c in context.kept_layout)
-                record.passes["layout"] = Explanation(tuple(_channels_last(mod)), tuple(kept))
-            if phase.name == "integerize":
-                left = (
-                    replace(c, reason=f"{c.operator} stays in float: {c.reason}") for c in context.left_float
-                )
-                record.passes["integerize"] = Explanation(tuple(_integers(mod)), tuple(left))
+def _run(mod: tvm.IRModule, options: PhaseOptions, progress: Callable[[str], None]) -> _Run:
+    record, operators = Record(), {"import": _operators(mod)}
+    steps = run_phases(PhaseResult(mod), replace(options, record=record), until=_REWRITES[-1].name)
+    for phase in _REWRITES:
+        progress(phase.name)
+        _, result = next(steps)
+        operators[phase.name] = _operators(result.mod)
+        if phase.name == "layout":
+            kept = (replace(c, reason=f"{c.operator} stays: {c.reason}") for c in result.kept_layout)
+            record.passes["layout"] = Explanation(tuple(_channels_last(result.mod)), tuple(kept))
+        if phase.name == "integerize":
+            left = (replace(c, reason=f"{c.operator} stays in float: {c.reason}") for c in result.left_float)
+            record.passes["integerize"] = Explanation(tuple(_integers(result.mod)), tuple(left))
     progress("lower")
-    plan(lower_kernels(mod, context), context)
-    return _Run(record, context, operators)
+    return _Run(record, last(run_phases(result, options, after=_REWRITES[-1].name)), operators)
 
 
 def _joined(explanations: Sequence[Explanation | None]) -> Explanation | None:

@@ -19,7 +19,7 @@ from arm_ext.frontends.load import TrustedFile
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Calibration, Method, Precision
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.quantization.quantize_model import Importer
 from arm_ext.shapes.batch import batched
 from arm_ext.shapes.bounded_length import of_any_length, refuse_with_length
@@ -52,13 +52,13 @@ class Source:
     npu: bool = False
 
     def variants(
-        self, buckets: Sequence[Bucket], context: Context
+        self, buckets: Sequence[Bucket], options: PhaseOptions
     ) -> tuple[list[Variant], Calibration | None]:
         """Import the model for each bucket; also return how it was quantised, or None.
 
         Args:
             buckets: One at least.
-            context: What the phases of each are told.
+            options: What the phases of each are told.
         """
         models, calibrated = self.models(buckets)
         if self.inputs is not None and (len(models) > 1 or models[0][0].batch):
@@ -68,9 +68,9 @@ class Source:
         variants = []
         for bucket, imported in models:
             _check_ends(imported)
-            _check_precision(context.precision, imported, context.profile)
+            _check_precision(options.precision, imported, options.profile)
             inputs = list(self.inputs) if self.inputs is not None else random_inputs(imported.inputs)
-            variants.append(Variant(bucket, imported, inputs, context.of_piece(), self.inputs is not None))
+            variants.append(Variant(bucket, imported, inputs, options, self.inputs is not None))
         return variants, calibrated
 
     def models(

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy.typing as npt
 
 from arm_ext import package
-from arm_ext.clibrary.library import Weights, write_library, write_selftest
+from arm_ext.clibrary.library import SELFTEST, Entry, Weights, write_library, write_selftest
+from arm_ext.clibrary.memory import Region
 from arm_ext.common.faults import require_file_size
 from arm_ext.common.timings import section
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import RegionValues, Selftest
 from arm_ext.package.make_manifest import Compiled, make_manifest
-from arm_ext.package.manifest import Calibration, Library, Manifest, Npu, Numerics
+from arm_ext.package.manifest import BucketInfo, Calibration, Library, Manifest, Npu, Numerics
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.selftest import make_selftest, make_steps, with_fitting_inputs
 from arm_ext.quantization.accuracy import selftest_distances, warnings
@@ -26,7 +27,7 @@ from arm_ext.report.npu import of_all
 from arm_ext.report.page import render
 from arm_ext.report.report import CompileReport, PackageFacts, build_report
 from arm_ext.shapes.batch import SELFTEST_SAMPLES
-from arm_ext.shapes.variants import United, Variant
+from arm_ext.shapes.variants import MAIN, United, Variant
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import LinkerRecord, ziglang_record
@@ -80,8 +81,8 @@ class Packing:
 
         def make() -> LinkerRecord:
             states = self.united.largest.model.states
-            program = make_program(self.united.planned, self.profile, [held.initial for held in states])
-            beside_kernels = (npu_runtime(self.profile.triple),) if self.united.context.offers else ()
+            program = make_program(self.united.result.mod, self.profile, [held.initial for held in states])
+            beside_kernels = (npu_runtime(self.profile.triple),) if self.united.result.offers else ()
             linker = program.export(so, cc, beside_kernels)
             progress("verify")
             with section("verify"):
@@ -95,18 +96,33 @@ class Packing:
         largest = tested[self.united.variants.index(self.united.largest)][0]
         return Linked(linker, largest, [values for _, of_regions in tested for values in of_regions])
 
-    def write_library(self, weights: Weights, threads: int, progress: Callable[[str], None]) -> Linked:
+    def write_library(
+        self, weights: Weights, threads: int, regions: tuple[Region, ...], progress: Callable[[str], None]
+    ) -> Linked:
         """Write a C library and its self-test."""
-        (variant,) = self.united.variants
+        variants = self.united.variants
+        entries = [
+            Entry(variant.name if len(variants) > 1 else MAIN, variant.bucket.label, variant.model)
+            for variant in variants
+        ]
+        check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
 
         def make() -> Library:
             return write_library(
-                self.folder, self.united.planned, variant.model, self.profile, variant.check, weights, threads
+                self.folder,
+                self.united.result.mod,
+                entries,
+                self.profile,
+                check,
+                weights,
+                threads,
+                regions,
             )
 
-        library, ((selftest, _),) = self._made(make, progress)
-        write_selftest(self.folder, selftest)
-        return Linked(ziglang_record(), selftest, [], library)
+        library, tested = self._made(make, progress)
+        selftests = [selftest for selftest, _ in tested]
+        write_selftest(self.folder, selftests)
+        return Linked(ziglang_record(), selftests[variants.index(self.united.largest)], [], library)
 
     def _made(
         self, make: Callable[[], _T], progress: Callable[[str], None]
@@ -136,14 +152,14 @@ class Packing:
     def _selftest_of(
         self, variant: Variant, inputs: list[npt.NDArray[Any]], offloaded: "Offloaded | None"
     ) -> tuple[Selftest, list[RegionValues]]:
-        model, context = variant.model, variant.context
+        model, options = variant.model, variant.options
         values: list[RegionValues] = []
         if offloaded is not None:
-            selftest, values = offloaded.selftest(model, inputs, context.without)
-            selftest = replace(selftest, steps=make_steps(model, inputs, context.without, context.numerics))
+            selftest, values = offloaded.selftest(model, inputs, options.without)
+            selftest = replace(selftest, steps=make_steps(model, inputs, options.without, options.numerics))
         else:
             selftest = make_selftest(
-                model, inputs, context.precision, context.without, context.numerics, variant.prepared
+                model, inputs, options.precision, options.without, options.numerics, variant.prepared
             )
         if model.float_reference is not None:
             selftest = replace(selftest, floats=model.float_reference(inputs)[0])
@@ -175,21 +191,26 @@ class Packing:
                 main.model,
                 calibrated,
                 self.profile,
-                self.united.context.precision,
+                main.options.precision,
                 numerics,
                 self.united.memory,
                 report.macs,
                 main.check,
                 linked.linker,
                 npu,
-                [] if known is None else known.records(main.model.name, self.united.context.kernels),
-                self.united.buckets(),
+                [] if known is None else known.records(main.model.name, self.united.result.kernels),
+                self._buckets(library),
                 linked.library,
             ),
             package.list_files(self.folder),
         )
         package.write_manifest(self.folder, manifest)
         return manifest, report
+
+    def _buckets(self, library: Library | None) -> list[BucketInfo]:
+        """The manifest's entries for several shapes; all self-tests of a library are in one file."""
+        buckets = self.united.buckets()
+        return [each.model_copy(update={"selftest": SELFTEST}) for each in buckets] if library else buckets
 
     def _npu(self, values: list[RegionValues]) -> Npu | None:
         if not self.offloaded:
@@ -201,16 +222,16 @@ class Packing:
 
     def _report(self, calibrated: Calibration | None, numerics: Numerics, program: Path) -> CompileReport:
         """What became of the model; `program` is the file with its machine code."""
-        main, context = self.united.largest, self.united.context
+        main, result = self.united.largest, self.united.result
         return build_report(
             main.model.name,
             self.profile.name,
             main.model.nodes,
             main.macs,
-            context.kernels,
+            result.kernels,
             # What is so for each shape is told once.
-            dict.fromkeys(context.left_float),
-            dict.fromkeys(context.kept_layout),
+            dict.fromkeys(result.left_float),
+            dict.fromkeys(result.kept_layout),
             of_all([each.report for each in self.offloaded], main.macs) if self.offloaded else None,
             calibrated,
             warnings(
@@ -223,7 +244,7 @@ class Packing:
                 program_bytes=program.stat().st_size,
                 memory=self.united.memory,
                 numerics=numerics,
-                precision=context.precision,
+                precision=main.options.precision,
                 samples=SELFTEST_SAMPLES if main.bucket.batch else 1,
             ),
         )

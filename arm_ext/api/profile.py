@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import numpy as np
 from arm_ext.api.arguments import check_type
 from arm_ext.api.bench import bound_inputs, core_of, views_of
 from arm_ext.api.compile import compile as compile_model
-from arm_ext.board import Board, LoadedModel, conditions, open_board
+from arm_ext.board import Board, LoadedModel, check_cores, conditions, open_board
 from arm_ext.board.call_times import TimedCall, Watch
 from arm_ext.board.foreign import warn_of_foreign
 from arm_ext.board.spec import default_target, parse_spec
+from arm_ext.common.cores import cores_text
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
 from arm_ext.measure.call_costs import CallCost, bound_of, call_costs, peak_macs_per_cycle
@@ -27,6 +29,7 @@ from arm_ext.report.profile.record import (
     Around,
     Counts,
     HotLoop,
+    KernelOption,
     Limits,
     NpuRegionCost,
     ProfiledCall,
@@ -65,6 +68,7 @@ def profile(
     *,
     target: str | None = None,
     shapes: Given | None = None,
+    cores: Sequence[int] = (),
     progress: Callable[[str], None] = lambda step: None,
 ) -> ProfileReport:
     """Measure each kernel call of one inference, on the self-test's inputs.
@@ -77,6 +81,7 @@ def profile(
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
+        cores: Of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
 
     Raises:
@@ -85,6 +90,7 @@ def profile(
         EnvError: The board is out of reach or lacks a feature; no llvm-mca.
     """
     check_type("board", board, str)
+    check_cores(board, cores)
     progress("compile")
     with _compiled(model, board, target, shapes) as (package, fixed):
         views = views_of(package, static_shapes(fixed, "profile"))
@@ -96,7 +102,7 @@ def profile(
         progress("load")
         if parse_spec(board).kind == "virtual":
             return _counted(view, report, board, core_of(view), find_mca(), progress)
-        return _timed(view, report, board, progress)
+        return _timed(view, report, board, cores, progress)
 
 
 @contextmanager
@@ -213,7 +219,6 @@ def _call(
     counts: Counts | None = None,
     times: Times | None = None,
 ) -> ProfiledCall:
-    why = [] if kernel is None else [("chosen", kernel.reason), ("runner-up: its cost", kernel.next_best())]
     return ProfiledCall(
         index=index,
         symbol=row.symbol,
@@ -227,10 +232,28 @@ def _call(
         written=row.written,
         reads=row.reads,
         function=row.function,
-        why=tuple((name, text) for name, text in why if text not in ("", "-")),
+        why=() if kernel is None else _why(kernel),
+        alternatives=() if kernel is None else _alternatives(kernel),
         share=share,
         counts=counts,
         times=times,
+    )
+
+
+def _why(kernel: KernelCall) -> tuple[tuple[str, str], ...]:
+    chosen = [("chosen", kernel.reason)] if kernel.reason else []
+    return (*chosen, *((f"{other.asked} declined", other.why()) for other in kernel.rejected))
+
+
+def _alternatives(kernel: KernelCall) -> tuple[KernelOption, ...]:
+    other = kernel.runner_up
+    if other is None or not kernel.selection_cost:
+        return ()
+    ratio = other.selection_cost / kernel.selection_cost
+    return (
+        KernelOption(
+            kernel=other.kernel, params=kernel.other_params(), cycles=other.selection_cost, ratio=ratio
+        ),
     )
 
 
@@ -246,11 +269,15 @@ def _limits(costs: Sequence[CallCost], core: Core) -> Limits:
 
 
 def _timed(
-    package: Package, report: CompileReport, board: str, progress: Callable[[str], None]
+    package: Package,
+    report: CompileReport,
+    board: str,
+    cores: Sequence[int],
+    progress: Callable[[str], None],
 ) -> ProfileReport:
     steps = bool(package.manifest.states)
     kernels = {kernel.symbol: kernel for kernel in report.kernels}
-    with open_board(board) as opened:
+    with open_board(board, cores=cores) as opened:
         model = _load(opened, package)
         progress("measure")
         inputs, module = bound_inputs(package), call_times_module(opened.info.machine)
@@ -263,7 +290,7 @@ def _timed(
         counting, counted = model.time_calls(
             inputs, module, list(kernels), runs=WARMUP, counters=True, steps=steps
         )
-        found = _conditions(model, watch, counting)
+        found = _conditions(model, watch, counting, cores)
         npu = model.npu_status() if package.has_npu_regions else None
         core = opened.info.cpu
     times = [_times(same, counts) for same, counts in zip(zip(*rounds, strict=True), counted, strict=True)]
@@ -296,13 +323,32 @@ def _times(same: Sequence[TimedCall], counted: TimedCall) -> Times:
     )
 
 
-def _conditions(model: LoadedModel, watch: Watch, counting: Watch) -> dict[str, str]:
-    """Return what times depend on, as far as the board tells."""
+def _conditions(model: LoadedModel, watch: Watch, counting: Watch, cores: Sequence[int]) -> dict[str, str]:
+    """Return what times depend on, as far as the board tells, and what it does not tell."""
     session = model.session
+    of_cores = cores or conditions.online(session) or (0,)
+    told = {
+        "core types": _by_core(of_cores, partial(conditions.core_type, session)),
+        "governor": _by_core(of_cores, partial(conditions.governor, session)),
+        "clock": _by_core(of_cores, partial(conditions.clock, session)),
+        "temperature": conditions.temperature(session),
+    }
+    absent = [name for name, value in told.items() if value == conditions.UNKNOWN]
     return {
         "threads": str(conditions.threads(session)),
-        "governor": conditions.governor(session),
-        "temperature": conditions.temperature(session),
+        "cores": f"pinned to {cores_text(cores)}" if cores else "not pinned",
+        **{name: value for name, value in told.items() if name not in absent},
+        **({"absent in sysfs": ", ".join(absent)} if absent else {}),
         "reading the clock": f"{watch.overhead_seconds * 1e9:.0f} ns a call, subtracted",
         "counters": ", ".join(counting.counters) or f"none: {counting.without_counters}",
     }
+
+
+def _by_core(cores: Sequence[int], ask: Callable[[int], str]) -> str:
+    """Return what is so of all cores, or for each answer the cores that it is of."""
+    found: dict[str, list[int]] = {}
+    for core in cores:
+        found.setdefault(ask(core), []).append(core)
+    if len(found) == 1:
+        return next(iter(found))
+    return "; ".join(f"{cores_text(same)}: {answer}" for answer, same in found.items())

@@ -3,20 +3,30 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
+from arm_ext.api.mixed_precision import choose_float_layers
 from arm_ext.common.npz import read_npz
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
+from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
+from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
-from arm_ext.package.manifest import Method
+from arm_ext.package.manifest import Correction, Method
+from arm_ext.quantization.float_layers import units_of
+from arm_ext.quantization.layers import Matching
+from arm_ext.quantization.metrics import Metric, chosen_metric
+from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.static import Quantizer
-from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.report.accuracy.gate import Gate
+from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
 from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.target.profiles import resolve
 
-STEPS = ("quantize", "compare")
+STEPS = ("quantize", "search", "compare")
 """Of `quantize`, for a progress display."""
 
 
@@ -39,9 +49,12 @@ def quantize(
     output: str | Path,
     *,
     calibration: Method = "minmax",
+    correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
     shapes: Given | None = None,
     metric: str | None = None,
+    max_drop: float | None = None,
+    target: str = "arm",
     progress: Callable[[str], None] = lambda step: None,
 ) -> QuantizeResult:
     """Quantise a float ONNX model to int8 in QDQ form, and compare it with the float model layer by layer.
@@ -53,16 +66,24 @@ def quantize(
         data: .npz with calibration samples: one array for each input, samples along the first axis.
         output: The .onnx file to write.
         calibration: How the range of an activation follows from the samples.
+        correct: Changes of the float model that lose less in int8: "equalize" and "smooth" bring channels to like
+            ranges, before a product and behind a LayerNormalization; "bias" makes up for shifts of the mean.
         keep_float: Source nodes that stay in float.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         metric: As for `accuracy`.
-        progress: Called with each of STEPS as it begins.
+        max_drop: Greatest drop of the metric from the float model, in QDQ form; layers stay in float for it, in the way
+            that is the fastest by the estimates of kernels.
+        target: Profile that these estimates are for.
+        progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
 
     Raises:
         UsageError: The model, the data, a node's name or the output is wrong.
-        ModelError: onnxruntime cannot quantise the model, or it cannot be compiled.
+        ModelError: onnxruntime cannot quantise the model, or it cannot be compiled, or its metric drops further even
+            with all layers in float.
     """
     check_choice("calibration", calibration, Method)
+    for each in correct:
+        check_choice("correct", each, Correction)
     for name in keep_float:
         check_type("keep_float", name, str)
     source, samples, path = Path(model), Path(data), Path(output)
@@ -71,10 +92,41 @@ def quantize(
     refuse_inputs(checked_file(path, "-o"), "-o", [source, samples])
     if source.is_file() and not is_onnx(source):
         raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX")
+    if max_drop is not None:
+        resolve(target, None)  # a name that does not exist is told before any work
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
     arrays = read_npz(samples, "calibration samples, an array an input")
-    quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float)
-    write_file(path, quantizer.quantized(fixed).SerializeToString(), "-o")
+    quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float, corrections=correct)
+    judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
+    gate = Gate(max_drop=max_drop)
+    gate.check(None if judged is None else judged.name, quantizer.samples)
+    mixed = None
+    if max_drop is not None and judged is not None:
+        progress("search")
+        mixed = _mixed(quantizer, fixed, judged, gate, target)
+    kept = () if mixed is None else mixed.nodes
+    write_file(path, quantizer.quantized(fixed, kept).SerializeToString(), "-o")
     progress("compare")
-    return QuantizeResult(path, accuracy(path, source, arrays, metric=metric, shapes=shapes))
+    with temporary() as folder:
+        # Channels that were rescaled are compared with those of a float model that has them so, too.
+        against = folder / source.name if {"equalize", "smooth"} & set(correct) else source
+        if against != source:
+            write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
+        report = accuracy(path, against, arrays, metric=metric, shapes=shapes)
+    return QuantizeResult(path, report.model_copy(update={"mixed": mixed}))
+
+
+def _mixed(quantizer: Quantizer, shapes: Shapes, metric: Metric, gate: Gate, target: str) -> MixedPrecision:
+    """Choose the layers that stay in float, so that the model is as fast as can be."""
+    source = quantizer.float_model(shapes)
+    judge = Judge(source.graph.name, source, quantizer.feeds(), metric, gate.holds)
+    units = units_of(Matching(source, quantizer.quantized(shapes)))
+    return choose_float_layers(
+        units,
+        partial(quantizer.quantized, shapes),
+        judge,
+        target,
+        gate.describe(metric.name),
+        fewest=False,
+    )

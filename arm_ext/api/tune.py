@@ -15,7 +15,7 @@ from arm_ext.errors import EnvError, UsageError
 from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import Method, Precision
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import Given, buckets_of
 from arm_ext.target.profiles import resolve
 from arm_ext.tune import search
@@ -97,7 +97,7 @@ def tune_model(
     )
     buckets = [each for _, each in source.models(buckets_of(shapes))[0]]
     (imported, *_) = buckets
-    of_all = united([extract(each.mod, Context(profile, precision)) for each in buckets])
+    of_all = united([extract(each.mod, PhaseOptions(profile, precision)) for each in buckets])
     found = _matching(of_all, tasks, imported.name)
     began = monotonic()
     left = _countdown(budget)

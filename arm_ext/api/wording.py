@@ -25,11 +25,13 @@ _SAME = (
         "cpu-ops",
         "db",
         "dump-phases",
+        "emit",
         "fail-on-fallback",
     ),
     *(
         "handover-us",
         "mattr",
+        "memory",
         "memory-budget",
         "memory-mode",
         "npu",
@@ -49,7 +51,7 @@ _SAME = (
         "system-config",
         "target",
     ),
-    *("tasks", "threads", "trials", "trust", "tuned", "vela-config"),
+    *("tasks", "threads", "trials", "trust", "tuned", "vela-config", "weights"),
 )
 
 _OPTION = re.compile(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boards: one interface to the emulated one, this machine, and those reached over the network."""
 
+from collections.abc import Sequence
+
 from arm_ext.board.base import Board
 from arm_ext.board.info import BoardInfo
 from arm_ext.board.local import LocalBoard
@@ -8,11 +10,28 @@ from arm_ext.board.model import LoadedModel
 from arm_ext.board.remote import RemoteBoard, TrackedBoard
 from arm_ext.board.spec import parse_spec
 from arm_ext.board.virtual import VirtualBoard, emulated_cpu
+from arm_ext.common.cores import cores_text
 from arm_ext.errors import UsageError
 
-__all__ = ["Board", "BoardInfo", "LoadedModel", "open_board"]
+__all__ = ["Board", "BoardInfo", "LoadedModel", "check_cores", "open_board"]
 
 _SESSION_SECONDS = 600.0
+
+
+def check_cores(spec: str, cores: Sequence[int]) -> None:
+    """Refuse cores for a board that cannot choose them.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    kind = parse_spec(spec).kind
+    if cores and kind == "virtual":
+        raise UsageError("--cores: a virtual board counts instructions and has no cores to choose from")
+    if cores and kind != "local":
+        raise UsageError(
+            f"--cores: board {spec} is served elsewhere; start its server on these cores: "
+            f"taskset -c {cores_text(cores)} python -m tvm.exec.rpc_server"
+        )
 
 
 def open_board(
@@ -24,6 +43,7 @@ def open_board(
     threads: int = 1,
     caches: tuple[int, int] | None = None,
     calls: bool = False,
+    cores: Sequence[int] = (),
     timeout: float = _SESSION_SECONDS,
 ) -> Board:
     """Opens a board; use it in a `with` statement.
@@ -36,6 +56,7 @@ def open_board(
         threads: That models run on where they are counted; elsewhere the board has its own number.
         caches: Bytes of an L1 and L2 whose misses are counted beside instructions, on one thread.
         calls: Whether `LoadedModel.count_calls` is wanted, on one thread.
+        cores: That models run on; a local board alone can choose.
         timeout: Seconds that a session, that is the use of one loaded model, may last.
 
     Raises:
@@ -43,6 +64,7 @@ def open_board(
         EnvError: This machine lacks what the board needs. A board elsewhere is only contacted when it is used.
     """
     parsed = parse_spec(spec)
+    check_cores(spec, cores)
     if parsed.kind == "virtual":
         cpu = emulated_cpu(parsed.cpu, profile, profile_cpu)
         return VirtualBoard(
@@ -51,7 +73,7 @@ def open_board(
     if counting:
         raise UsageError(f"board {spec} counts no instructions; take virtual or virtual:CPU")
     if parsed.kind == "local":
-        return LocalBoard(timeout)
+        return LocalBoard(timeout, cores)
     if parsed.kind == "tracker":
         return TrackedBoard(parsed.host, parsed.port, parsed.key, timeout)
     return RemoteBoard(parsed.host, parsed.port, timeout)

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What times on a board depend on, as far as the board tells."""
 
+from arm_ext.board.info import core_name
 from arm_ext.board.session import Session
+from arm_ext.common.cores import parse_cores
 from arm_ext.errors import ModelError
 
 UNKNOWN = "unknown"
-_GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
+_CPU = "/sys/devices/system/cpu"
+_ONLINE = f"{_CPU}/online"
+_MIDR = "regs/identification/midr_el1"
+_CAPACITY = "cpu_capacity"
+_GOVERNOR = "cpufreq/scaling_governor"
+_CLOCK = "cpufreq/scaling_cur_freq"
 _TEMPERATURE = "/sys/class/thermal/thermal_zone0/temp"
 _MILLIDEGREES = 1000
+_KHZ_PER_MHZ = 1000
 
 
 def threads(session: Session) -> int:
@@ -16,15 +24,39 @@ def threads(session: Session) -> int:
         return int(session.function("runtime.NumThreads")())
 
 
-def governor(session: Session) -> str:
-    """Linux's cpufreq governor of cpu0, or "unknown"."""
-    return _first_line(session, _GOVERNOR)
+def online(session: Session) -> tuple[int, ...]:
+    """The cores that are online, by number; none where the board does not tell."""
+    text = _first_line(session, _ONLINE)
+    return () if text == UNKNOWN else parse_cores(text)
+
+
+def governor(session: Session, core: int = 0) -> str:
+    """Linux's cpufreq governor of a core, or "unknown"."""
+    return _of_core(session, core, _GOVERNOR)
+
+
+def clock(session: Session, core: int = 0) -> str:
+    """The clock of a core as Linux sets it now, such as "2400 MHz", or "unknown"."""
+    text = _of_core(session, core, _CLOCK)
+    return f"{int(text) // _KHZ_PER_MHZ} MHz" if text.isdigit() else UNKNOWN
+
+
+def core_type(session: Session, core: int = 0) -> str:
+    """What a core is, such as "cortex-a76", with its share of the fastest one's capacity of 1024, or "unknown"."""
+    midr, capacity = (_of_core(session, core, name) for name in (_MIDR, _CAPACITY))
+    name = core_name(int(midr, 16)) if midr != UNKNOWN else ""
+    share = f"capacity {capacity}" if capacity != UNKNOWN else ""
+    return ", ".join(filter(None, (name, share))) or UNKNOWN
 
 
 def temperature(session: Session) -> str:
     """Of the first thermal zone, such as "48.5 C", or "unknown"."""
     text = _first_line(session, _TEMPERATURE)
     return f"{int(text) / _MILLIDEGREES:.1f} C" if text.lstrip("-").isdigit() else UNKNOWN
+
+
+def _of_core(session: Session, core: int, name: str) -> str:
+    return _first_line(session, f"{_CPU}/cpu{core}/{name}")
 
 
 def _first_line(session: Session, path: str) -> str:

@@ -110,7 +110,7 @@ def read_probe(text: str, x86_cpu: str = "") -> BoardInfo:
     machine = values["machine"]
     if machine == "aarch64":
         features = _bits(int(values["hwcap"]), _HWCAP) | _bits(int(values["hwcap2"]), _HWCAP2)
-        cpu = _core_name(int(values["midr"]))
+        cpu = core_name(int(values["midr"]))
     else:
         features = _x86_features(x86_cpu) if x86_cpu else frozenset()
         cpu = x86_cpu or values["cpu"] or "unknown"
@@ -122,7 +122,8 @@ def _bits(word: int, names: dict[int, str]) -> frozenset[str]:
     return frozenset(name for bit, name in names.items() if word >> bit & 1)
 
 
-def _core_name(midr: int) -> str:
+def core_name(midr: int) -> str:
+    """Return a core's name by its register MIDR_EL1, or the register's value."""
     # MIDR_EL1: implementer in bits 31:24, part number in bits 15:4 (Arm ARM, D17.2.100).
     implementer, part = midr >> 24 & 0xFF, midr >> 4 & 0xFFF
     known = ARM_PARTS.get(part) if implementer == ARM else None

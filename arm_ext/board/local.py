@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """This machine as a board: TVM's own RPC server on the loopback interface."""
 
+import os
 import platform
 import random
 import re
 import sys
+from collections.abc import Sequence
 
 from arm_ext.board.base import Board
 from arm_ext.board.process import ServerProcess, guarded
 from arm_ext.board.session import Address, Session
-from arm_ext.errors import EnvError
+from arm_ext.common.cores import cores_text
+from arm_ext.errors import EnvError, UsageError
 
 # Imports all of TVM twice.
 _START_SECONDS = 120
@@ -24,24 +27,28 @@ class LocalBoard(Board):
 
     machines = (platform.machine(),)
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, cores: Sequence[int] = ()) -> None:
         """Starts the server.
 
         Args:
             timeout: Seconds that a session may last.
+            cores: That it may run on, with as many threads; by default all that this process may.
 
         Raises:
+            UsageError: This process may not run on one of them.
             EnvError: The server does not start.
         """
         super().__init__("local")
+        _check_allowed(cores)
         self._timeout = timeout
-        self._process, self._port = _start()
+        self._cores = cores
+        self._process, self._port = _start(cores)
 
     def connect(self) -> Session:
         """Opens a session; see `Board.connect`."""
         if _CRASHED in self._process.log():
             self._process.close()
-            self._process, self._port = _start()
+            self._process, self._port = _start(self._cores)
         return Session(Address("127.0.0.1", self._port, "", self.name), self._timeout)
 
     def close(self) -> None:
@@ -50,12 +57,32 @@ class LocalBoard(Board):
         self._process.close()
 
 
-def _start() -> tuple[ServerProcess, int]:
+# Narrows the process to the cores in the first argument, then becomes the command after it.
+_PIN = "import os, sys; os.sched_setaffinity(0, map(int, sys.argv[1].split(','))); os.execv(sys.argv[2], sys.argv[2:])"
+
+
+def _check_allowed(cores: Sequence[int]) -> None:
+    allowed = os.sched_getaffinity(0)
+    if beyond := sorted(set(cores) - allowed):
+        raise UsageError(
+            f"--cores {cores_text(cores)}: this process may run on {cores_text(allowed)}, not on {cores_text(beyond)}"
+        )
+
+
+def _start(cores: Sequence[int]) -> tuple[ServerProcess, int]:
     first = random.choice(_PORTS)
     ports = ["--port", str(first), "--port-end", str(first + _PORTS.step)]
     # -P: nothing of the working folder is imported.
     server = [sys.executable, "-P", "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", *ports]
-    process = ServerProcess(lambda _folder: guarded(server), {})
+    env = {}
+    if cores:
+        server = [sys.executable, "-P", "-c", _PIN, ",".join(map(str, cores)), *server]
+        # TVM's threads would bind themselves to cores of its choice.
+        env = {
+            "TVM_BIND_THREADS": "0",
+            "TVM_NUM_THREADS": os.environ.get("TVM_NUM_THREADS", str(len(cores))),
+        }
+    process = ServerProcess(lambda _folder: guarded(server), env)
     try:
         return process, int(process.wait_for(_bound, _START_SECONDS))
     except EnvError as error:

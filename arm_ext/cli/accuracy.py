@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arm_ext.cli.console import Shape, check_outputs, given_shapes, progress
+from arm_ext.cli.console import Shape, Share, check_outputs, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.outputs import write_file
@@ -35,22 +35,6 @@ class _Bound(click.ParamType[tuple[str, float]]):
             self.fail(f"{value!r} is not of the form top1=0.71", param, ctx)
 
 
-class _Share(click.ParamType[float]):
-    """1% or 0.01 → 0.01."""
-
-    name = "share"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value).strip()
-        try:
-            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-        except ValueError:
-            share = -1.0
-        if not 0 <= share <= 1:
-            self.fail(f"{text!r} is no share, such as 1% or 0.01", param, ctx)
-        return share
-
-
 @click.command()
 @click.argument("model", type=PATH)
 @click.option(
@@ -65,17 +49,19 @@ class _Share(click.ParamType[float]):
     type=PATH,
     required=True,
     metavar="FILE.npz",
-    help="Samples: one array for each input, samples along its first axis, and 'labels' for top1.",
+    help="Samples: one array for each input, samples along its first axis, and 'labels' for most metrics.",
 )
 @click.option(
     "--board",
     help="Board that computes our integers: virtual[:cpu], local, host:port, tracker-host:port/key.  "
     "[default: this machine, through the same phases]",
 )
-@click.option("--target", help="Profile to compile for, with --board.  [default: the board's, or arm]")
+@click.option(
+    "--target", help="Profile to compile for, with --board or --bisect.  [default: the board's, or arm]"
+)
 @click.option(
     "--metric",
-    metavar="top1|cosine|MODULE:FUNCTION",
+    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
     help="Metric of the outputs; a function takes them by name, samples in front, and the data's arrays.  "
     "[default: top1, if there are labels]",
 )
@@ -88,7 +74,12 @@ class _Share(click.ParamType[float]):
     help="Fail if our integers have less, such as top1=0.71.",
 )
 @click.option(
-    "--max-drop", type=_Share(), metavar="SHARE", help="Fail if the metric drops by more, such as 1% or 0.01."
+    "--max-drop", type=Share(), metavar="SHARE", help="Fail if the metric drops by more, such as 1% or 0.01."
+)
+@click.option(
+    "--bisect",
+    is_flag=True,
+    help="Find the fewest layers that, in float, make the model hold --min or --max-drop, and what that costs.",
 )
 @click.option(
     "--shape", "shapes", type=Shape(), multiple=True, metavar="NAME=1,64", help="Shape of a dynamic input."
@@ -114,6 +105,7 @@ def accuracy(
     min_sqnr: float | None,
     least: tuple[str, float] | None,
     max_drop: float | None,
+    bisect: bool,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     outputs: tuple[Path, ...],
     whole: bool,
@@ -128,6 +120,8 @@ def accuracy(
     check_outputs(outputs, WRITTEN, [model, against, data])
     if least is not None and metric not in (None, least[0]):
         raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
+    if bisect and least is None and max_drop is None:
+        raise UsageError("--bisect: what is to hold? Give --max-drop or --min")
     metric = metric or (least[0] if least else None)
     load_tvm()
     # Not above: they load TVM, for which --help need not wait.
@@ -136,6 +130,7 @@ def accuracy(
     from arm_ext.report.accuracy.gate import Gate
     from arm_ext.report.accuracy.views import blame, text
 
+    gate = Gate(min_sqnr, least, max_drop)
     with progress("comparing", STEPS) as step:
         report = measure(
             model,
@@ -144,13 +139,14 @@ def accuracy(
             board=board,
             target=target,
             metric=metric,
+            bisect=gate if bisect else None,
             shapes=given_shapes(shapes),
             progress=step,
         )
     for output in outputs:
         write_file(output, _content(report, output.suffix).encode(), "--output")
     click.echo(report.model_dump_json(indent=2) if as_json else text(report, whole=whole))
-    if found := Gate(min_sqnr, least, max_drop).missed(report):
+    if found := gate.missed(report):
         raise ModelError("\n".join(["; ".join(found), *blame(report)]))
 
 

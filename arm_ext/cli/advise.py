@@ -2,19 +2,37 @@
 """`arm-ext advise`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from arm_ext.cli.console import given_shapes, progress
+from arm_ext.cli.console import check_outputs, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
 from arm_ext.cli.model_options import model_options
+from arm_ext.cli.npu_options import NAMES
 from arm_ext.cli.path_type import PATH
+from arm_ext.cli.process import interrupt_on_signals
 from arm_ext.cli.target_options import board_option, target_options
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
-from arm_ext.errors import EnvError, InternalError
+from arm_ext.errors import EnvError, InternalError, UsageError
+from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US
 from arm_ext.package.manifest import Method
 from arm_ext.shapes.given import Dim
+
+if TYPE_CHECKING:
+    from arm_ext.advice.failure import Failure
+    from arm_ext.advice.npu.record import NpuAdvice
+
+WRITTEN = (".html", ".json", ".csv")
+"""Endings of --output, which say what is written."""
+
+_ALL = "all"
+_CPU_MHZ = ", ".join(f"{mhz:g} beside a {family.upper()}" for family, mhz in DEFAULT_CPU_MHZ.items())
+# Options for builds that are measured, which no NPU is; and those for NPUs.
+_MEASURED = {"board": "--board", "tuned": "--tuned", "max_error": "--max-error", "applied": "--apply"}
+_PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "--output"}
 
 
 @click.command()
@@ -39,6 +57,38 @@ from arm_ext.shapes.given import Dim
     metavar="FILE.yaml",
     help="Write the recommended options, for `compile --config`.",
 )
+@click.option(
+    "--npu",
+    "npus",
+    type=NAMES,
+    metavar="all|NAME,…",
+    help="Build and measure nothing; estimate what a quantised MODEL would take on all Ethos-U, or on these, with each "
+    "clock and memory that Vela has for them.",
+)
+@click.option(
+    "--cpu-mhz",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MHZ",
+    help=f"With --npu: clock of the CPU beside it.  [default: {_CPU_MHZ}]",
+)
+@click.option(
+    "--handover-us",
+    type=click.FloatRange(min=0),
+    default=HANDOVER_US,
+    show_default=True,
+    metavar="US",
+    help="With --npu: microseconds of handing a region over, an assumption.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="With --npu: write it, too, by the file's ending: .html (a plot and the table), .json or .csv. May be given "
+    "several times.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def advise(
     model: Path,
@@ -54,15 +104,48 @@ def advise(
     max_error: float,
     budget: float | None,
     applied: Path | None,
+    npus: tuple[str, ...] | None,
+    cpu_mhz: float | None,
+    handover_us: float,
+    outputs: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Find what makes MODEL faster: build and measure other options of compile, and changes of the model.
 
     A virtual board compares estimated cycles, a real one times. What cannot be built is told in its row. --quantize
     gives the samples to try int8 with; outputs are then compared on the first one.
+
+    --npu all estimates what each Ethos-U would make of it instead; Ctrl-C ends that and keeps what was found.
     """
+    _refuse_options_of_other(npus is not None)
+    read = [path for path in (model, preprocess, quantize, tuned) if path is not None]
+    if npus is not None:
+        check_outputs(outputs, WRITTEN, read)
+        names = () if npus == (_ALL,) else npus
+        load_tvm()
+        from arm_ext.api.advise_npu import advise_npu, configurations
+
+        steps = ("import", *(each.name for each in configurations(names)))
+        interrupt_on_signals()
+        with progress("estimating", steps) as step:
+            prices = advise_npu(
+                model,
+                target,
+                names,
+                trust=trust,
+                mattr=mattr,
+                shapes=given_shapes(shapes),
+                preprocess=preprocess,
+                quantize=quantize,
+                calibration=calibration,
+                cpu_mhz=cpu_mhz,
+                handover_us=handover_us,
+                budget=budget,
+                progress=step,
+            )
+        _show(prices, outputs, as_json=as_json)
+        return
     if applied is not None:
-        read = [path for path in (model, preprocess, quantize, tuned) if path is not None]
         refuse_inputs(checked_file(applied, "--apply"), "--apply", read)
     load_tvm()
     # Not above: they load TVM, for which --help need not wait.
@@ -89,7 +172,35 @@ def advise(
     if applied is not None:
         write_file(applied, config(report).encode(), "--apply")
     click.echo(report.model_dump_json(indent=2) if as_json else text(report))
-    if "defect" in report.failures():
+    _raise_for(report.failures())
+
+
+def _refuse_options_of_other(priced: bool) -> None:
+    """Refuse what is not for --npu, or for --npu alone."""
+    context = click.get_current_context()
+    for parameter, option in (_MEASURED if priced else _PRICED).items():
+        if context.get_parameter_source(parameter) == ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{option} is for builds that are measured, and --npu estimates; leave out one of them"
+                if priced
+                else f"{option} is for --npu; name accelerators by it, or all: --npu {_ALL}"
+            )
+
+
+def _show(prices: "NpuAdvice", outputs: tuple[Path, ...], *, as_json: bool) -> None:
+    from arm_ext.advice.npu.views import csv, html, text
+
+    as_document = prices.model_dump_json(indent=2)
+    for output in outputs:
+        views = {".html": html, ".csv": csv}
+        content = views[output.suffix](prices) if output.suffix in views else f"{as_document}\n"
+        write_file(output, content.encode(), "--output")
+    click.echo(as_document if as_json else text(prices))
+    _raise_for(prices.failures())
+
+
+def _raise_for(failures: "set[Failure]") -> None:
+    if "defect" in failures:
         raise InternalError("a defect of arm-ext kept some of it from being measured; its rows say which")
-    if "environment" in report.failures():
+    if "environment" in failures:
         raise EnvError("some of it could not be measured here; its rows say why, and the others hold")

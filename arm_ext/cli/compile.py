@@ -57,6 +57,12 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     show_default=True,
     help="How many threads of a pool share a kernel of a C library at most; a pool of POSIX threads comes with it.",
 )
+@click.option(
+    "--memory",
+    metavar="NAME=SIZE,…",
+    help="Regions of memory that a C library's caller gives it, the fastest first, such as fast=512K,slow=8M; the "
+    "compiler decides what lies where.  [default: one arena]",
+)
 @model_options
 @click.option(
     "--state",
@@ -135,6 +141,7 @@ def compile(
     emit: "Emit",
     weights: "Weights",
     threads: int,
+    memory: str | None,
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
@@ -180,6 +187,7 @@ def compile(
             emit=emit,
             weights=weights,
             threads=threads,
+            memory=memory,
             mattr=mattr,
             shapes=given_shapes(shapes),
             preprocess=preprocess,
@@ -271,10 +279,8 @@ def _table(result: "CompileResult") -> str:
 
 def _library(library: Library) -> str:
     stack = "" if library.stack_bytes is None else f" and at most {library.stack_bytes:,} of stack"
-    return (
-        f"lib{library.name}.a: an arena of {library.arena_bytes:,} bytes{stack}; calls "
-        f"{', '.join(library.requires) or 'nothing'}"
-    )
+    memory = ", ".join(f"{name} {size:,}" for name, size in library.regions.items())
+    return f"lib{library.name}.a: {memory} bytes{stack}; calls {', '.join(library.requires) or 'nothing'}"
 
 
 def _timings(whole: Section) -> str:

@@ -86,6 +86,23 @@ def _width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+class Share(click.ParamType[float]):
+    """1% or 0.01 → 0.01."""
+
+    name = "share"
+
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return a share from 0 to 1."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share <= 1:
+            self.fail(f"{text!r} is no share, such as 1% or 0.01", param, ctx)
+        return share
+
+
 class Shape(click.ParamType[tuple[str, tuple[Dim, ...]]]):
     """NAME=1,3,224,224, or with {64,128} or the name of a dimension in the place of a size."""
 

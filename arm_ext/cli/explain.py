@@ -39,6 +39,11 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
 )
 @target_options("estimate", several=False)
 @model_options
+@click.option(
+    "--npu",
+    metavar="NAME",
+    help="Divide a quantised model for this Ethos-U as compile would; --node then tells where it runs, and why.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every place.")
 def explain(
     model: Path,
@@ -52,6 +57,7 @@ def explain(
     quantize: Path | None,
     trust: bool,
     calibration: Method,
+    npu: str | None,
     as_json: bool,
 ) -> None:
     """Tell what each rewrite did to MODEL (ONNX, TFLite, StableHLO or a .pt2 file), and where and why it did not.
@@ -83,6 +89,7 @@ def explain(
             quantize=quantize,
             trust=trust,
             calibration=calibration,
+            npu=npu,
             progress=step,
         )
     if as_json:
@@ -162,6 +169,8 @@ def _node(node: NodeReport, report: ExplainReport) -> Iterator[str]:
         yield from wrapped(
             f"  {phase.phase:<13}", ", ".join(phase.operators) or "nothing: it needs no computing"
         )
+    if node.npu:
+        yield from ("", *wrapped("Where it runs: ", node.npu))
     yield from ("", "What rules did there:")
     told = False
     for rule in report.rules:

@@ -11,6 +11,7 @@ from arm_ext.cli.console import Shape, check_outputs, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.target_options import board_option
+from arm_ext.common.cores import parse_cores
 from arm_ext.common.faults import why
 from arm_ext.common.outputs import write_file
 from arm_ext.errors import UsageError
@@ -34,6 +35,12 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
     multiple=True,
     metavar="NAME=1,64",
     help="Which shape of a package with several to measure, or the shape of an input of a model file.",
+)
+@click.option(
+    "--cores",
+    metavar="4-7",
+    help="With --board local: run on these cores alone, with as many threads, such as the big ones of a big.LITTLE "
+    "system.",
 )
 @click.option(
     "-o",
@@ -60,6 +67,7 @@ def profile(
     board: str,
     target: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
+    cores: str | None,
     outputs: tuple[Path, ...],
     compare: Path | None,
     whole: bool,
@@ -73,6 +81,7 @@ def profile(
     check_outputs(outputs, WRITTEN, [model, *([compare] if compare else [])])
     if compare is not None and not any(output.suffix == ".html" for output in outputs):
         raise UsageError("--compare is for a page in HTML: name one by -o FILE.html")
+    pinned = parse_cores(cores) if cores is not None else ()
     load_tvm()
     # Not above: they load TVM, for which --help need not wait.
     from arm_ext.api.profile import STEPS
@@ -81,7 +90,9 @@ def profile(
 
     before = None if compare is None else _read(compare)
     with progress("profiling", STEPS) as step:
-        report = measure(model, board, target=target, shapes=given_shapes(shapes), progress=step)
+        report = measure(
+            model, board, target=target, shapes=given_shapes(shapes), cores=pinned, progress=step
+        )
     if before is not None and before.kind != report.kind:
         raise UsageError(
             f"{compare} holds {before.kind} and this board gives {report.kind}: they do not compare"

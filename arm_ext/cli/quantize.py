@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 import click
 
-from arm_ext.cli.console import Shape, given_shapes, progress
+from arm_ext.cli.console import Shape, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.path_type import PATH
-from arm_ext.package.manifest import Method
+from arm_ext.package.manifest import Correction, Method
 from arm_ext.shapes.given import Dim
 
 
@@ -42,6 +42,15 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="How the range of an activation follows from the samples.",
 )
 @click.option(
+    "--correct",
+    "corrections",
+    type=_Names(),
+    multiple=True,
+    metavar="equalize|smooth|bias,…",
+    help="Change the float model so that int8 loses less: bring channels to like ranges, before a product or behind a "
+    "LayerNormalization, and make up for shifted means. May be given several times.",
+)
+@click.option(
     "--keep-float",
     type=_Names(),
     multiple=True,
@@ -49,7 +58,22 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="Nodes that stay in float. May be given several times.",
 )
 @click.option(
-    "--metric", metavar="top1|cosine|MODULE:FUNCTION", help="Metric of the outputs, as for accuracy."
+    "--metric",
+    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
+    help="Metric of the outputs, as for accuracy.",
+)
+@click.option(
+    "--max-drop",
+    type=Share(),
+    metavar="SHARE",
+    help="Keep layers in float so that the metric drops by no more, such as 1% or 0.01, in the way that is the fastest "
+    "for --target.",
+)
+@click.option(
+    "--target",
+    default="arm",
+    show_default=True,
+    help="Profile that --max-drop estimates cycles for; see `arm-ext targets`.",
 )
 @click.option(
     "--shape", "shapes", type=Shape(), multiple=True, metavar="NAME=1,64", help="Shape of a dynamic input."
@@ -61,8 +85,11 @@ def quantize(
     data: Path,
     output: Path,
     calibration: Method,
+    corrections: tuple[tuple[Correction, ...], ...],
     keep_float: tuple[tuple[str, ...], ...],
     metric: str | None,
+    max_drop: float | None,
+    target: str,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
@@ -83,8 +110,11 @@ def quantize(
             data,
             output,
             calibration=calibration,
+            correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],
             metric=metric,
+            max_drop=max_drop,
+            target=target,
             shapes=given_shapes(shapes),
             progress=step,
         )

@@ -21,6 +21,8 @@ from arm_ext.shapes.given import Dim, dims_text
 if TYPE_CHECKING:
     from arm_ext.tune.report import TuneReport
 
+_DB = "tuning"
+
 
 @click.command()
 @click.argument("model", type=PATH)
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--db",
     type=PATH,
-    default=Path("tuning"),
+    default=Path(_DB),
     show_default=True,
     metavar="DIR",
     help="The database. What it knows is not measured again, so that a run that ended goes on.",
@@ -152,6 +154,6 @@ def _summary(report: "TuneReport") -> str:
         "measured": report.where,
         "trials": f"{report.trials}, {report.reused} of them known, in {report.seconds:.0f} s ({ends[report.stopped]})",
         "failures": failures,
-        "database": report.db,
+        "records in": str(Path(report.db).resolve()) + ("; --db names another folder" * (report.db == _DB)),
     }
     return "\n".join(f"{name:<18}{value}" for name, value in rows.items())

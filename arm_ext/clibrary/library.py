@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing of a C library: what the planned module becomes, compiled and with its header, example and self-test."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -8,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
+from arm_ext.clibrary.memory import ARENA, Region
 from arm_ext.clibrary.objects import compile_library
-from arm_ext.clibrary.program import straight_line, with_workspaces
-from arm_ext.clibrary.sources import FREESTANDING, Facts, Sources, padded
+from arm_ext.clibrary.program import Constants, read_program, with_workspaces
+from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources
 from arm_ext.clibrary.stack import stack_bound
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import section
@@ -22,6 +25,7 @@ from arm_ext.package.manifest import Library as LibraryInfo
 from arm_ext.pipeline.machine_code import c_objects
 from arm_ext.target.isa import check_isa
 from arm_ext.target.profiles import Profile
+from relay_passes.memory.plan_arena import aligned
 
 # Of libm, what kernels of float models may call; of each there is one for binary32, too.
 _MATH_NAMES = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor
@@ -32,40 +36,63 @@ Weights = Literal["embedded", "file"]
 """Where a library's weights are: among its constants, or in a file beside it, which the caller maps."""
 
 _WEIGHTS = "weights.bin"
-_SELFTEST = "example/selftest.bin"
+SELFTEST = "example/selftest.bin"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function that a library has for inputs of one shape.
+
+    Attributes:
+        function: Its name in the planned module.
+        label: The sizes that are chosen in the shape; empty where there is one shape.
+        model: As imported with it.
+    """
+
+    function: str
+    label: str
+    model: ImportedModel
 
 
 def write_library(
     folder: Path,
     planned: tvm.IRModule,
-    model: ImportedModel,
+    entries: Sequence[Entry],
     profile: Profile,
     check: Check,
     weights: Weights = "embedded",
     threads: int = 1,
+    regions: tuple[Region, ...] = ARENA,
 ) -> LibraryInfo:
     """Write all files of a library but the self-test's data.
 
     Args:
         folder: To write to.
-        planned: As the last phase leaves it, of one shape.
-        model: As imported.
+        planned: As the last phase leaves it, of all shapes.
+        entries: What it computes, of each shape.
         profile: The target.
         check: How the self-test compares outputs.
         weights: Where they are.
         threads: How many of a pool share a kernel at most.
+        regions: Memory that the caller gives an instance, the fastest first.
 
     Raises:
-        ModelError: The model holds what is not straight-line code.
+        ModelError: The model holds what needs a run time, or does not fit in the regions.
         EnvError: zig is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
-    program = with_workspaces(straight_line(planned), threads)
-    sources = Sources(model, program, profile, check, weights == "file", threads)
+    constants = Constants()
+    shapes = [
+        Shape(
+            entry.label,
+            entry.model,
+            with_workspaces(read_program(planned, entry.function, constants), threads),
+        )
+        for entry in entries
+    ]
+    sources = Sources(tuple(shapes), profile, check, weights == "file", threads, regions)
     name = sources.name
-    kernels = c_objects(
-        {symbol: sources.program.kernels[kernel] for kernel, symbol in sources.symbols.items()}, profile
-    )
+    kernels = c_objects({sources.symbols[kernel]: func for kernel, func in sources.kernels.items()}, profile)
     texts = sources.files(Facts())
     with section("machine code"), temporary() as include:
         (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
@@ -87,7 +114,7 @@ def write_library(
         with section("verify"):
             check_isa(include / "member.o", profile.features)
     if unknown := [symbol for symbol in library.requires if symbol not in FREESTANDING | _MATH]:
-        raise InternalError(f"the library of {model.name} would need {', '.join(unknown)}")
+        raise InternalError(f"the library of {sources.model.name} would need {', '.join(unknown)}")
     is_aarch64 = profile.triple.startswith("aarch64")
     facts = Facts(library.requires, stack_bound(library.member) if is_aarch64 else None)
     (folder / f"lib{name}.a").write_bytes(library.archive)
@@ -96,19 +123,25 @@ def write_library(
         (folder / path).write_text(text, encoding="utf-8")
     return LibraryInfo(
         name=name,
-        arena_bytes=sources.arena_bytes,
+        arena_bytes=sum(sources.region_bytes),
+        in_place_bytes=sum(sources.in_place_bytes),
+        regions=dict(zip((region.name for region in regions), sources.region_bytes, strict=True)),
         stack_bytes=facts.stack_bytes,
         weight_bytes=len(sources.weights),
         requires=list(facts.requires),
     )
 
 
-def write_selftest(folder: Path, selftest: Selftest) -> None:
-    """Write the data of the self-test as the example reads them: inputs, outputs, and outputs of steps."""
-    arrays = [*selftest.inputs, *selftest.expected, *(array for step in selftest.steps for array in step)]
-    (folder / _SELFTEST).write_bytes(b"".join(map(_padded, arrays)))
+def write_selftest(folder: Path, selftests: Sequence[Selftest]) -> None:
+    """Write the data of each shape's self-test as the example reads them: inputs, outputs, and outputs of steps."""
+    arrays = [
+        array
+        for each in selftests
+        for array in (*each.inputs, *each.expected, *(array for step in each.steps for array in step))
+    ]
+    (folder / SELFTEST).write_bytes(b"".join(map(_padded, arrays)))
 
 
 def _padded(array: npt.NDArray[Any]) -> bytes:
     data = np.ascontiguousarray(array).tobytes()
-    return data + bytes(padded(len(data)) - len(data))
+    return data + bytes(aligned(len(data)) - len(data))

@@ -1,33 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned model as straight-line code: kernel calls and copies between fixed places in memory.
+"""A planned model as C code will have it: kernel calls, copies, branches and loops between buffers.
 
 arena = alloc_storage(192)
 a = alloc_tensor(arena, 64, …); k(x, const, a); y = alloc_tensor(…); l(a, y); return y
 →
-k(input 0, weights + 0, arena + 64)
-l(arena + 64, output 0)
+k(input 0, weights + 0, buffer 0)
+l(buffer 0, output 0)
+
+Functions are inlined where they are called. Both sides of a branch write what it gives to the same buffers; what a
+round of a loop gives the next one is in buffers of the loop.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 import tvm
 from tvm import relax, tirx
 from tvm.ir import Call, Expr, GenericConst, GlobalVar, TupleGetItem, Var
-from tvm_ffi import structural_walk
 
+from arm_ext.clibrary.sort import Sort, packed_calls, sort_of
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.loops import is_loop
 from arm_ext.pipeline.codegen import TASKS, allocations
 from relay_passes import hoist_all, parallel_loops, parallel_parts, serial_loops
 from relay_passes.ir.sources import sources_of
-from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS
+from relay_passes.memory.plan_arena import ALIGNMENT, VIEWS, aligned
 
-_PACKED = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
+Value: TypeAlias = "Place | tuple[Value, ...]"
+"""Where a tensor is, or the tensors of a tuple."""
 
-Memory = Literal["arena", "weights", "input", "output"]
+Memory = Literal["buffer", "weights", "input", "output"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Place:
     Attributes:
         memory: What it lies in.
         offset: In bytes.
-        index: Of an input or output, which.
+        index: Of a buffer, input or output, which.
         stride: Of a place of which each thread has its own, the bytes from one to the next; else 0.
     """
 
@@ -56,12 +62,14 @@ class KernelCall:
         arguments: Their places.
         sources: The source nodes that it computes.
         tasks: Of a parallel loop, how many iterations threads share; 0 of what one thread does.
+        sort: Of a kernel that is the library's own C, to sort: what it is told beside its arguments.
     """
 
     kernel: str
     arguments: tuple[Place, ...]
     sources: tuple[str, ...]
     tasks: int = 0
+    sort: Sort | None = None
 
 
 @dataclass(frozen=True)
@@ -73,65 +81,118 @@ class Copy:
     bytes: int
 
 
-Step: TypeAlias = KernelCall | Copy
+@dataclass(frozen=True)
+class Branch:
+    """A choice at run time.
+
+    Attributes:
+        condition: Place of a bool.
+        then: What is done where it is true.
+        otherwise: What is done where it is not.
+    """
+
+    condition: Place
+    then: "tuple[Step, ...]"
+    otherwise: "tuple[Step, ...]"
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What is repeated as long as a bool is true, which is tested before each round.
+
+    Attributes:
+        condition: Its place.
+        body: A round.
+    """
+
+    condition: Place
+    body: "tuple[Step, ...]"
+
+
+Step: TypeAlias = KernelCall | Copy | Branch | Loop
+
+
+def calls_of(steps: Iterable[Step]) -> Iterator[KernelCall]:
+    """Yield the kernel calls in their order, those of branches and loops, too."""
+    for step in steps:
+        if isinstance(step, KernelCall):
+            yield step
+        elif isinstance(step, Branch):
+            yield from calls_of((*step.then, *step.otherwise))
+        elif isinstance(step, Loop):
+            yield from calls_of(step.body)
+
+
+def mapped(
+    steps: Iterable[Step],
+    change: Callable[[KernelCall | Copy], Iterable[Step]],
+    place: Callable[[Place], Place] = lambda it: it,
+) -> tuple[Step, ...]:
+    """Return steps with each call and copy replaced by what `change` gives, and conditions by what `place` gives."""
+    changed: list[Step] = []
+    for step in steps:
+        if isinstance(step, Branch):
+            sides = (mapped(side, change, place) for side in (step.then, step.otherwise))
+            changed.append(Branch(place(step.condition), *sides))
+        elif isinstance(step, Loop):
+            changed.append(Loop(place(step.condition), mapped(step.body, change, place)))
+        else:
+            changed += change(step)
+    return tuple(changed)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A model as straight-line code.
+    """A model as steps in order.
 
     Attributes:
-        steps: In order.
-        arena_bytes: Of intermediate values.
-        weights: All constants, equal ones once, each aligned as in the arena.
-        kernels: By name; each takes its buffers, inputs before outputs and workspaces, in a call's order.
+        steps: What is done.
+        buffers: Bytes of each intermediate value and workspace, which `arrange` gives a place.
+        weights: All constants, and those read before them, equal ones once, each aligned as in the arena.
+        kernels: By name, those that are compiled; each takes its buffers, inputs before outputs and workspaces, in a
+            call's order.
     """
 
     steps: tuple[Step, ...]
-    arena_bytes: int
+    buffers: tuple[int, ...]
     weights: bytes
     kernels: Mapping[str, tirx.PrimFunc]
 
 
-def straight_line(planned: tvm.IRModule) -> Program:
-    """Return the program of a planned module.
+def read_program(
+    planned: tvm.IRModule, function: str = "main", constants: "Constants | None" = None
+) -> Program:
+    """Return the program of a function of a planned module.
 
     Args:
         planned: As the last phase leaves it.
+        function: Its name.
+        constants: Those of other functions, which those of this one are added to.
 
     Raises:
-        ModelError: It has control flow, sizes that are known at run time, or calls of a runtime.
+        ModelError: It has sizes that are known at run time, or calls of a runtime.
     """
-    reader = _Reader(planned)
-    main = planned["main"]
-    for index, param in enumerate(main.params):
-        reader.tensors[param] = Place("input", index=index)
-    results = reader.results(main)
-    for index, result in enumerate(results):
-        reader.name_output(result, index)
-    for block in main.body.blocks:
-        for binding in block.bindings:
-            reader.read(binding)
-    for index, result in enumerate(results):
-        place = reader.place(result)
-        if place != Place("output", index=index):
-            reader.steps.append(Copy(place, Place("output", index=index), _bytes(result.ty)))
-    kernels = {step.kernel: planned[step.kernel] for step in reader.steps if isinstance(step, KernelCall)}
-    return Program(tuple(reader.steps), reader.arena_bytes, b"".join(reader.weights.parts), kernels)
+    reader = _Reader(planned, constants or Constants())
+    main = planned[function]
+    values = reader.inlined(main, [Place("input", index=index) for index in range(len(main.params))])
+    sources = _leaves(values)
+    reader.deliver(
+        sources, [Place("output", index=index) for index in range(len(sources))], _types(main.ret_ty)
+    )
+    kernels = {step.kernel: planned[step.kernel] for step in calls_of(reader.steps) if step.sort is None}
+    return Program(tuple(reader.steps), tuple(reader.buffers), b"".join(reader.weights.parts), kernels)
 
 
 def with_workspaces(program: Program, threads: int = 1) -> Program:
-    """Place what kernels allocate at the arena's end, one call's where another's was, and split parallel kernels.
+    """Make buffers of what kernels allocate, one for each call, and split parallel kernels.
 
     Args:
-        program: As `straight_line` returned it.
+        program: As `read_program` returned it.
         threads: How many share a parallel loop at most.
     """
-    begin = _aligned(program.arena_bytes)
-    end = program.arena_bytes
     parts: dict[str, list[tuple[str, int]]] = {}
     kernels: dict[str, tirx.PrimFunc] = {}
-    places: dict[str, list[Place]] = {}
+    workspaces: dict[str, list[tuple[int, int]]] = {}
     for name, func in program.kernels.items():
         lowered = allocations(tvm.IRModule({name: func.with_attr("global_symbol", name)}))
         whole, spaces = hoist_all(lowered[name])
@@ -145,22 +206,28 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             label = name if len(divided) == 1 else f"{name}_part_{number}"
             parts[name].append((label, tasks))
             kernels[label] = part.with_attr(TASKS, tasks) if tasks else part
-        at, places[name] = begin, []
-        for space in spaces:
-            stride = _aligned(space.bytes) if space.is_local else 0
-            places[name].append(Place("arena", at, stride=stride))
-            end = max(end, at + stride * (threads - 1) + space.bytes)
-            at = _aligned(at + stride * (threads - 1) + space.bytes)
-    steps = [
-        replace(
-            step, kernel=label, arguments=(*step.arguments, *_for(tasks, places[step.kernel])), tasks=tasks
-        )
-        if isinstance(step, KernelCall)
-        else step
-        for step in program.steps
-        for label, tasks in (parts[step.kernel] if isinstance(step, KernelCall) else [("", 0)])
-    ]
-    return replace(program, steps=tuple(steps), arena_bytes=end, kernels=kernels)
+        strides = [aligned(space.bytes) if space.is_local else 0 for space in spaces]
+        workspaces[name] = [
+            (stride * (threads - 1) + space.bytes, stride)
+            for space, stride in zip(spaces, strides, strict=True)
+        ]
+    buffers = list(program.buffers)
+
+    def extended(step: KernelCall | Copy) -> Iterator[Step]:
+        if isinstance(step, Copy) or step.sort is not None:
+            yield step
+            return
+        places = [
+            Place("buffer", index=len(buffers) + number, stride=stride)
+            for number, (_, stride) in enumerate(workspaces[step.kernel])
+        ]
+        buffers.extend(size for size, _ in workspaces[step.kernel])
+        for label, tasks in parts[step.kernel]:
+            arguments = (*step.arguments, *_for(tasks, places))
+            yield replace(step, kernel=label, arguments=arguments, tasks=tasks)
+
+    steps = mapped(program.steps, extended)
+    return replace(program, steps=steps, buffers=tuple(buffers), kernels=kernels)
 
 
 def _for(tasks: int, places: list[Place]) -> list[Place]:
@@ -168,7 +235,7 @@ def _for(tasks: int, places: list[Place]) -> list[Place]:
     return places if tasks else [replace(place, stride=0) for place in places]
 
 
-class _Weights:
+class Constants:
     """Constants one after the other, equal ones once."""
 
     def __init__(self) -> None:
@@ -177,6 +244,7 @@ class _Weights:
         self._offsets: dict[bytes, int] = {}
 
     def offset_of(self, constant: GenericConst) -> int:
+        """Return where a constant begins, which is added unless it was before."""
         data = np.ascontiguousarray(constant.value.numpy()).tobytes()
         if data not in self._offsets:
             padding = -self._end % ALIGNMENT
@@ -187,133 +255,219 @@ class _Weights:
 
 
 class _Reader:
-    """Follows a function's bindings, and notes down where each variable is."""
+    """Follows the bindings of functions, and notes down where each variable is."""
 
-    def __init__(self, planned: tvm.IRModule) -> None:
+    def __init__(self, planned: tvm.IRModule, constants: Constants) -> None:
         self._mod = planned
-        self.tensors: dict[Var, Place | tuple[Expr, ...]] = {}
         self.steps: list[Step] = []
-        self.arena_bytes = 0
-        self.weights = _Weights()
-        self._storages: dict[Var, int] = {}
-        self._outputs: dict[Var, int] = {}
+        self.buffers: list[int] = []
+        self.weights = constants
+        self._values: dict[Var, Value] = {}
         self._bound: dict[Var, Expr] = {}
+        self._entered: list[str] = []
 
-    def results(self, main: relax.Function) -> list[Expr]:
-        """Return what `main` returns, tensor by tensor."""
-        self._bound = {
-            binding.var: binding.value
-            for block in main.body.blocks
-            for binding in block.bindings
-            if isinstance(binding, relax.VarBinding)
-        }
-        result = main.body.body
-        while isinstance(result, Var) and isinstance(self._bound.get(result), Var | relax.Tuple):
-            result = self._bound[result]
-        if isinstance(result, relax.Tuple):
-            return list(result.fields)
-        if isinstance(result.ty, relax.TupleType):
-            raise _refusal(self._bound.get(result, result), "returns a tuple that is decided at run time")
-        return [result]
+    def inlined(self, func: relax.Function, arguments: Sequence[Value]) -> Value:
+        """Do what a function does, and return what it gives."""
+        self._values.update(zip(func.params, arguments, strict=True))
+        return self._sequence(func.body)
 
-    def name_output(self, result: Expr, index: int) -> None:
-        """Have the tensor that is returned allocated in the caller's output, if it is allocated by itself."""
-        while isinstance(result, Var) and result in self._bound:
-            value = self._bound[result]
-            if _operator(value) == "relax.builtin.alloc_tensor":
-                self._outputs.setdefault(result, index)
-                return
-            if isinstance(value, TupleGetItem):
-                whole = self._bound.get(value.tuple_value, value.tuple_value)
-                result = whole.fields[value.index] if isinstance(whole, relax.Tuple) else value
+    def deliver(
+        self, sources: Sequence[Place], targets: Sequence[Place], types: Sequence[relax.Type], since: int = 0
+    ) -> None:
+        """Have values in places that are chosen for them: computed there where that can be, and copied elsewhere.
+
+        Args:
+            sources: Where the values are.
+            targets: Where they are to be.
+            types: Of each.
+            since: Buffers before this one are in use elsewhere than in `steps`.
+        """
+        found = list(sources)
+        for number, (target, type_) in enumerate(zip(targets, types, strict=True)):
+            source, size = found[number], _bytes(type_)
+            is_own = source.memory == "buffer" and source.index >= since
+            if is_own and not source.offset and self.buffers[source.index] == size:
+                moved = partial(_moved, source.index, target)
+                self.steps = list(_relocated(self.steps, moved))
+                found = list(map(moved, found))
             else:
-                result = value.args[0] if _operator(value) in VIEWS else value
+                self.steps.append(Copy(source, target, size))
 
-    def read(self, binding: relax.Binding) -> None:
+    def _sequence(self, sequence: relax.SeqExpr) -> Value:
+        for block in sequence.blocks:
+            for binding in block.bindings:
+                self._bound[binding.var] = binding.value
+                self._read(binding.var, binding.value)
+        return self._known(sequence.body)
+
+    def _read(self, var: Var, value: Expr) -> None:
         """Note down what a binding does."""
-        var, value = binding.var, binding.value
         operator = _operator(value)
         if operator == "relax.memory.alloc_storage":
-            self._storages[var] = self._allocated(int(value.args[0].values[0]))
-        elif operator == "relax.memory.alloc_tensor":
-            self.tensors[var] = Place("arena", self._storages[value.args[0]] + _int(value.args[1]))
-        elif operator == "relax.builtin.alloc_tensor":
-            self.tensors[var] = (
-                Place("output", index=self._outputs[var])
-                if var in self._outputs
-                else Place("arena", self._allocated(_bytes(var.ty)))
-            )
+            return  # of the package's plan; a library's is of workspaces, inputs and outputs, too
+        if operator in ("relax.memory.alloc_tensor", "relax.builtin.alloc_tensor"):
+            self._values[var] = self._allocated(_bytes(var.ty))
         elif operator in VIEWS:
-            self.tensors[var] = self._viewed(value)
-        elif isinstance(value, relax.Tuple):
-            self.tensors[var] = tuple(value.fields)
-        elif isinstance(value, TupleGetItem | Var | GenericConst):
-            self.tensors[var] = self._known(value)
+            self._values[var] = self._viewed(value)
+        elif isinstance(value, relax.Tuple | TupleGetItem | Var | GenericConst):
+            self._values[var] = self._known(value)
         elif isinstance(value, Call) and isinstance(value.op, relax.ExternFunc) and _is_copy(value):
-            self.tensors[var] = self.place(value.args[0])
+            self._values[var] = self._place(value.args[0])
+        elif isinstance(value, relax.If):
+            self._values[var] = self._branch(value, var.ty)
+        elif isinstance(value, Call) and isinstance(value.op, GlobalVar):
+            func = self._mod[value.op]
+            if isinstance(func, relax.Function):
+                self._values[var] = self._called(value, func)
+            else:
+                self.steps.append(self._kernel_call(value, func))
         else:
-            self.steps.append(self._call(value))
+            raise _refusal(value, f"calls {getattr(value, 'op', value)} of the run time")
 
-    def place(self, expr: Expr) -> Place:
+    def _called(self, call: Call, func: relax.Function) -> Value:
+        name = str(call.op.name_hint)
+        if name in self._entered:
+            raise _refusal(call, "calls itself")
+        self._entered.append(name)
+        arguments = [self._known(arg) for arg in call.args]
+        value = (self._loop if is_loop(call.op, func) else self.inlined)(func, arguments)
+        self._entered.pop()
+        return value
+
+    def _branch(self, choice: relax.If, ty: relax.Type) -> Value:
+        condition = self._place(choice.cond)
+        types = _types(ty)
+        targets = [self._allocated(_bytes(type_)) for type_ in types]
+        sides = []
+        outer = self.steps
+        for side in (choice.true_branch, choice.false_branch):
+            self.steps, since = [], len(self.buffers)
+            self.deliver(_leaves(self._sequence(side)), targets, types, since)
+            sides.append(tuple(self.steps))
+        self.steps = [*outer, Branch(condition, *sides)]
+        return _like(ty, iter(targets))
+
+    def _loop(self, func: relax.Function, arguments: Sequence[Value]) -> Value:
+        """Repeat what a function does that ends by calling itself; its arguments then are a loop's states."""
+        choice = func.body.blocks[0].bindings[0]
+        *rounds, again = [b for block in choice.value.true_branch.blocks for b in block.bindings]
+        changed = []
+        for param, argument, following in zip(func.params, arguments, again.value.args, strict=True):
+            self._values[param] = argument
+            if not following.same_as(param):
+                state = self._allocated(_bytes(param.ty))
+                self.steps += [Copy(place, state, _bytes(param.ty)) for place in _leaves(argument)]
+                self._values[param] = state
+                changed.append((following, state, _bytes(param.ty)))
+        condition = self._place(choice.value.cond)
+        outer, self.steps = self.steps, []
+        for binding in rounds:
+            self._bound[binding.var] = binding.value
+            self._read(binding.var, binding.value)
+        self._pass_on([(self._place(following), state, size) for following, state, size in changed])
+        self.steps = [*outer, Loop(condition, tuple(self.steps))]
+        self._values[choice.var] = self._sequence(choice.value.false_branch)
+        return self._known(func.body.body)
+
+    def _pass_on(self, moves: Sequence[tuple[Place, Place, int]]) -> None:
+        """Copy values to the states of the next round; those that are states of this round go by way of a buffer."""
+        states = {target for _, target, _ in moves}
+        last = []
+        for source, target, size in moves:
+            kept = self._allocated(size) if source in states else source
+            if kept is not source:
+                self.steps.append(Copy(source, kept, size))
+            last.append(Copy(kept, target, size))
+        self.steps += last
+
+    def _place(self, expr: Expr) -> Place:
         """Return where a tensor is."""
         found = self._known(expr)
         if not isinstance(found, Place):
             raise _refusal(expr, "passes a tuple")
         return found
 
-    def _known(self, expr: Expr) -> Place | tuple[Expr, ...]:
+    def _known(self, expr: Expr) -> Value:
         if isinstance(expr, GenericConst):
             return Place("weights", self.weights.offset_of(expr))
         if isinstance(expr, TupleGetItem):
             fields = self._known(expr.tuple_value)
             assert isinstance(fields, tuple)
-            return self._known(fields[expr.index])
+            field: Value = fields[expr.index]
+            return field
         if isinstance(expr, relax.Tuple):
-            return tuple(expr.fields)
-        if expr not in self.tensors:
+            return tuple(self._known(field) for field in expr.fields)
+        if expr not in self._values:
             raise _refusal(self._bound.get(expr, expr), "is computed by the run time")
-        return self.tensors[expr]
+        return self._values[expr]
 
     def _viewed(self, view: Call) -> Place:
-        base = self.place(view.args[0])
+        base = self._place(view.args[0])
         is_offset = _operator(view) == "relax.memory.view" and len(view.args) > 3
         moved = view.args[3] if is_offset else None
         by = _int(moved) if isinstance(moved, tirx.IntImm) else 0
         return Place(base.memory, base.offset + by, base.index)
 
-    def _call(self, value: Expr) -> KernelCall:
-        if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
-            what = "decides at run time what is computed" if isinstance(value, relax.If) else None
-            raise _refusal(value, what or f"calls {getattr(value, 'op', value)} of the run time")
-        name = str(value.op.name_hint)
-        func = self._mod[name]
-        if not isinstance(func, tirx.PrimFunc):
-            raise _refusal(value, "is part of a loop or a branch, which a C library does not have yet")
-        if len(func.params) != len(value.args):
-            raise _refusal(value, "takes sizes that are known at run time")
-        if asked := _runtime_functions(func):
-            raise _refusal(value, f"calls {', '.join(asked)} of TVM's runtime")
-        return KernelCall(name, tuple(self.place(arg) for arg in value.args), sources_of(value))
+    def _kernel_call(self, call: Call, func: tirx.PrimFunc) -> KernelCall:
+        if len(func.params) != len(call.args):
+            raise _refusal(call, "takes sizes that are known at run time")
+        if (sort := sort_of(func)) is not None:
+            return self._sort(call, sort)
+        if asked := [name for name, _ in packed_calls(func)]:
+            raise _refusal(call, f"calls {', '.join(dict.fromkeys(asked))} of TVM's runtime")
+        return KernelCall(str(call.op.name_hint), tuple(map(self._place, call.args)), sources_of(call))
 
-    def _allocated(self, size: int) -> int:
-        """Append an area to the arena, and return its offset."""
-        at = _aligned(self.arena_bytes)
-        self.arena_bytes = at + size
-        return at
+    def _sort(self, call: Call, sort: Sort) -> KernelCall:
+        """Return the call of the library's own function, which wants both outputs."""
+        source, *results = map(self._place, call.args)
+        values = results.pop(0) if sort.has_values else self._allocated(sort.value_bytes)
+        indices = results.pop(0) if sort.has_indices else self._allocated(sort.index_bytes)
+        return KernelCall(sort.function, (source, values, indices), sources_of(call), sort=sort)
+
+    def _allocated(self, size: int) -> Place:
+        """Return a new buffer."""
+        self.buffers.append(size)
+        return Place("buffer", index=len(self.buffers) - 1)
 
 
-def _runtime_functions(func: tirx.PrimFunc) -> list[str]:
-    """Return the functions of TVM's runtime that a kernel calls, such as to sort."""
-    calls: list[Call] = []
-    structural_walk(func.body, [(Call, calls.append)])
-    packed = (call for call in calls if _operator(call).startswith(_PACKED))
-    return list(dict.fromkeys(str(call.args[0].value) for call in packed))
+def _leaves(value: Value) -> list[Place]:
+    return [value] if isinstance(value, Place) else [place for field in value for place in _leaves(field)]
+
+
+def _types(ty: relax.Type) -> list[relax.Type]:
+    return (
+        [leaf for field in ty.fields for leaf in _types(field)] if isinstance(ty, relax.TupleType) else [ty]
+    )
+
+
+def _like(ty: relax.Type, places: Iterator[Place]) -> Value:
+    """Return places as tensors of a type."""
+    if isinstance(ty, relax.TupleType):
+        return tuple(_like(field, places) for field in ty.fields)
+    return next(places)
+
+
+def _moved(buffer: int, target: Place, place: Place) -> Place:
+    """Return a place, in the target if it was in the buffer."""
+    if (place.memory, place.index) != ("buffer", buffer):
+        return place
+    return replace(target, offset=target.offset + place.offset)
+
+
+def _relocated(steps: Iterable[Step], change: Callable[[Place], Place]) -> tuple[Step, ...]:
+    return mapped(steps, lambda step: [_rewritten(step, change)], change)
+
+
+def _rewritten(step: KernelCall | Copy, change: Callable[[Place], Place]) -> KernelCall | Copy:
+    if isinstance(step, Copy):
+        return replace(step, source=change(step.source), target=change(step.target))
+    return replace(step, arguments=tuple(map(change, step.arguments)))
 
 
 def _refusal(value: Expr, why: str) -> ModelError:
     names = ", ".join(sources_of(value)) or "the model"
     return ModelError(
-        f"{names}: {why}; a C library is straight-line code. Compile it as a package, or cut that part out of the model"
+        f"{names}: {why}, which a C library does not have. Compile it as a package, or cut that part out of the model"
     )
 
 
@@ -325,13 +479,15 @@ def _is_copy(call: Call) -> bool:
     return str(call.op.global_symbol) == "vm.builtin.to_device"
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def _int(expr: Expr) -> int:
     return int(getattr(expr, "value", expr))
 
 
 def _bytes(ty: relax.Type) -> int:
+    if not isinstance(ty.shape, relax.ShapeExpr) or not all(
+        isinstance(dim, tirx.IntImm) for dim in ty.shape.values
+    ):
+        raise ModelError(
+            f"a C library has no values of {ty}, whose size is known at run time; compile a package"
+        )
     return math.prod(int(dim) for dim in ty.shape.values) * np.dtype(str(ty.dtype)).itemsize

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from tvm import tirx
 
-from arm_ext.clibrary.program import Copy, KernelCall, Memory, Place, Program, Step
+from arm_ext.clibrary.body import Body
+from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
+from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
@@ -17,7 +20,7 @@ from arm_ext.pipeline.codegen import asserts
 from arm_ext.pipeline.selftest import STEPS
 from arm_ext.target.profiles import Profile
 from arm_ext.version import __version__
-from relay_passes.memory.plan_arena import ALIGNMENT
+from relay_passes.memory.plan_arena import ALIGNMENT, aligned
 
 _C_TYPES = {
     "bool": "uint8_t",
@@ -41,14 +44,6 @@ _PYTHON_TYPES = {
     "uint32": "I",
     "uint64": "Q",
 }
-# Variables of C that hold where each memory is.
-_MEMORIES: dict[Memory, str] = {
-    "arena": "unsigned char *arena",
-    "weights": "const unsigned char *weights",
-    "input": "const {}_input *in",
-    "output": "const {}_output *out",
-}
-_NAMED_SOURCES = 4  # of a call, in its comment
 
 
 @dataclass(frozen=True)
@@ -64,14 +59,24 @@ class Facts:
     stack_bytes: int | None = None
 
 
-def padded(size: int) -> int:
-    """Return a size as a multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
 def tensor_bytes(spec: TensorSpec) -> int:
     """Return the bytes of an input or output."""
     return int(np.prod(spec.shape, dtype=np.int64)) * np.dtype(spec.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a library computes for inputs of one shape.
+
+    Attributes:
+        label: The sizes chosen in it; empty where there is one shape.
+        model: As imported with it.
+        program: With its workspaces.
+    """
+
+    label: str
+    model: ImportedModel
+    program: Program
 
 
 @dataclass(frozen=True)
@@ -79,20 +84,25 @@ class Sources:
     """Text of a library's files.
 
     Attributes:
-        model: As imported.
-        program: Its calls.
+        shapes: One at least; their weights are the same bytes.
         profile: The target.
         check: How the self-test compares outputs.
         apart: Whether the weights are a file of their own, which the caller maps.
         threads: How many of a pool share a kernel at most; 1 where there is no pool.
+        regions: Memory that the caller gives an instance, the fastest first.
     """
 
-    model: ImportedModel
-    program: Program
+    shapes: tuple[Shape, ...]
     profile: Profile
     check: Check
     apart: bool = False
     threads: int = 1
+    regions: tuple[Region, ...] = ARENA
+
+    @property
+    def model(self) -> ImportedModel:
+        """The model, of the first shape."""
+        return self.shapes[0].model
 
     @cached_property
     def name(self) -> str:
@@ -100,15 +110,20 @@ class Sources:
         return identifier(self.model.name)
 
     @cached_property
+    def kernels(self) -> Mapping[str, tirx.PrimFunc]:
+        """The kernels of all shapes."""
+        return {name: func for shape in self.shapes for name, func in shape.program.kernels.items()}
+
+    @cached_property
     def symbols(self) -> Mapping[str, str]:
         """Kernel → its symbol."""
-        kernels = list(self.program.kernels)
+        kernels = list(self.kernels)
         return dict(zip(kernels, (f"{self.name}_k_{each}" for each in identifiers(kernels)), strict=True))
 
     @cached_property
     def weights(self) -> bytes:
         """Constants, and after them what states begin with where that is not zeros."""
-        data = self.program.weights
+        data = self.shapes[-1].program.weights
         for initial in self._initial:
             data += bytes(-len(data) % ALIGNMENT) + initial
         return data
@@ -139,14 +154,45 @@ class Sources:
         return render("weights.S", {"name": self.name, "file": file, "alignment": str(ALIGNMENT)})
 
     @cached_property
-    def arena_bytes(self) -> int:
-        """Of intermediate values and states."""
-        return max(padded(self.program.arena_bytes) + 2 * self._state_bytes, ALIGNMENT)
+    def layouts(self) -> list[Layout]:
+        """For each shape, where intermediate values, states, and inputs and outputs in place are."""
+        ins, outs = self._step
+        return [
+            arrange(
+                shape.program,
+                Ends(
+                    tuple(map(tensor_bytes, shape.model.inputs[:ins])),
+                    tuple(map(tensor_bytes, shape.model.outputs[:outs])),
+                    2 * self._state_bytes,
+                ),
+                self.regions,
+            )
+            for shape in self.shapes
+        ]
+
+    @property
+    def region_bytes(self) -> list[int]:
+        """What each region takes, for any shape."""
+        return [max(sizes) for sizes in zip(*(layout.bytes for layout in self.layouts), strict=True)]
+
+    @property
+    def in_place_bytes(self) -> list[int]:
+        """The same with inputs and outputs in place."""
+        return [max(sizes) for sizes in zip(*(layout.in_place_bytes for layout in self.layouts), strict=True)]
 
     @cached_property
-    def _checked(self) -> frozenset[str]:
-        """Kernels that check indices."""
-        return frozenset(name for name, func in self.program.kernels.items() if asserts(func))
+    def _bodies(self) -> list[Body]:
+        checked = frozenset(name for name, func in self.kernels.items() if asserts(func))
+        return [
+            Body(
+                self.name, f"_{number}" if self._several else "", shape.program, layout, self.symbols, checked
+            )
+            for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
+        ]
+
+    @property
+    def _several(self) -> bool:
+        return len(self.shapes) > 1
 
     @cached_property
     def _initial(self) -> list[bytes]:
@@ -154,7 +200,7 @@ class Sources:
 
     @cached_property
     def _state_bytes(self) -> int:
-        return sum(padded(state.initial.nbytes) for state in self.model.states)
+        return sum(aligned(state.initial.nbytes) for state in self.model.states)
 
     @cached_property
     def _step(self) -> tuple[int, int]:
@@ -165,7 +211,7 @@ class Sources:
 
     def _values(self, facts: Facts) -> dict[str, str]:
         model, name = self.model, self.name
-        specs = (*model.inputs, *model.outputs)
+        specs = [spec for shape in self.shapes for spec in (*shape.model.inputs, *shape.model.outputs)]
         has_math = any(symbol not in FREESTANDING for symbol in facts.requires)
         values = {
             "name": name,
@@ -178,7 +224,7 @@ class Sources:
             "requires": ", ".join(facts.requires) or "nothing",
             "libraries": "m" if has_math else "",
             "pc_libraries": "-lm" if has_math else "",
-            "arena_bytes": str(self.arena_bytes),
+            **self._memory_values(),
             "alignment": str(ALIGNMENT),
             "stack": _stack(name.upper(), facts),
             "weights_bytes": str(len(self.weights)),
@@ -186,21 +232,23 @@ class Sources:
             "outputs": str(len(model.outputs)),
             "dimensions": str(max([1, *(len(spec.shape) for spec in specs)])),
             "tensors": "\n".join(
-                [*self._macros("INPUT", model.inputs), *self._macros("OUTPUT", model.outputs)]
+                [
+                    *self._macros("INPUT", [shape.model.inputs for shape in self.shapes]),
+                    *self._macros("OUTPUT", [shape.model.outputs for shape in self.shapes]),
+                ]
             ),
-            "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes",
             "weights_text": "",
             "weights": f"{name}_weights",
             "example_weights": "",
             "example_file": "",
             "example_declaration": "",
-            "hpp_constructor": "",
             "hpp_weights": "",
             **dict.fromkeys(("pool", "pool_member", "pool_source", "pool_include", "pool_create"), ""),
             **dict.fromkeys(("pool_pass", "pool_destroy", "pool_library", "py_none"), ""),
             "threads": str(self.threads),
-            "input_table": _table(name, model.inputs),
-            "output_table": _table(name, model.outputs),
+            "input_table": "".join(_table(name, shape.model.inputs) for shape in self.shapes),
+            "output_table": "".join(_table(name, shape.model.outputs) for shape in self.shapes),
+            **self._shape_values(),
             "bound": repr(self.check.relative_bound),
             "reason": comment(self.check.reason),
             "states_count": str(len(model.states)),
@@ -208,7 +256,7 @@ class Sources:
             "step_outputs": str(self._step[1]),
         }
         if self.apart:
-            values |= self._weights_values()
+            values |= self._weights_values(values)
         if self.threads > 1:
             values |= self._pool_values(values)
         values["states"] = (
@@ -216,12 +264,96 @@ class Sources:
         )
         return values
 
-    def _weights_values(self) -> dict[str, str]:
+    def _shape_values(self) -> dict[str, str]:
+        """What is different where there are several shapes."""
+        prefix = self.name.upper()
+        if not self._several:
+            calls = "    wrong += selftest(&instance, &data);\n"
+            keys = ("shapes", "shape_parameter", "shape_pass", "shape_text", "hpp_shape", "hpp_shape_only")
+            one = {
+                "shape_count": "1",
+                "selftest_calls": calls,
+                "shape_check": "    const size_t shape = 0;\n",
+            }
+            return one | dict.fromkeys((*keys, "hpp_shape_check"), "")
+        rows = [
+            f"/* {comment(', '.join(spec.describe() for spec in shape.model.inputs))} */\n"
+            f"#define {prefix}_SHAPE_{identifier(f'of {shape.label}').upper().removeprefix('OF_')} {number}\n"
+            for number, shape in enumerate(self.shapes)
+        ]
+        return {
+            "shapes": f"#define {prefix}_SHAPES {len(self.shapes)}\n{''.join(rows)}\n",
+            "shape_parameter": "size_t shape, ",
+            "shape_pass": "shape, ",
+            "shape_check": "",
+            "shape_text": f" `shape` is one of {prefix}_SHAPE_….",
+            "shape_count": str(len(self.shapes)),
+            "hpp_shape": "std::size_t shape, ",
+            "hpp_shape_only": "std::size_t shape",
+            "hpp_shape_check": f"        if (shape >= {prefix}_SHAPES) {{\n            return {prefix}_ERROR_SHAPE;\n"
+            "        }\n",
+            "selftest_calls": f"    for (size_t shape = 0; shape < {prefix}_SHAPES; shape++) {{\n"
+            "        wrong += selftest(&instance, shape, &data);\n    }\n",
+        }
+
+    def _memory_values(self) -> dict[str, str]:
+        """What depends on the regions of memory."""
+        prefix = self.name.upper()
+        names = [region.name for region in self.regions]
+        macros = [f"{prefix}_{name.upper()}" for name in names]
+        sizes = [
+            f"#define {macro}_BYTES ((size_t){size})\n"
+            f"#define {macro}_IN_PLACE_BYTES ((size_t){in_place}) /* with places for inputs and outputs */\n"
+            for macro, size, in_place in zip(macros, self.region_bytes, self.in_place_bytes, strict=True)
+        ]
+        return {
+            "regions": str(len(names)),
+            "region_sizes": "".join(sizes),
+            "region_names": ", ".join(names),
+            "region_bytes": ", ".join(f"{name}_bytes" for name in names),
+            "region_needs": ", ".join(f"{macro}_BYTES" for macro in macros),
+            "region_in_place_needs": ", ".join(f"{macro}_IN_PLACE_BYTES" for macro in macros),
+            "init_parameters": f"{self.name}_instance *instance, "
+            + ", ".join(f"void *{name}, size_t {name}_bytes" for name in names),
+            "example_regions": "".join(
+                f"static _Alignas({ALIGNMENT}) unsigned char {name}[{macro}_BYTES];\n"
+                for name, macro in zip(names, macros, strict=True)
+            ),
+            "example_arguments": ", ".join(f"{name}, sizeof {name}" for name in names),
+            **(self._heap() if self.regions == ARENA else self._given_regions(names)),
+            "py_regions": "".join(f"{size}, " for size in self.in_place_bytes),
+        }
+
+    def _heap(self) -> dict[str, str]:
+        """The C++ class takes its arena from the heap."""
+        prefix = self.name.upper()
+        return {
+            "hpp_owns": " with an arena of its own",
+            "hpp_constructor": "",
+            "hpp_takes": "\n        : memory_(new (std::nothrow) unsigned char"
+            f"[{prefix}_ARENA_IN_PLACE_BYTES + {prefix}_ARENA_ALIGNMENT])",
+            "hpp_begins": render("heap.hpp", {"NAME": prefix}),
+            "hpp_arguments": f"arena, {prefix}_ARENA_IN_PLACE_BYTES",
+            "hpp_memory": "    std::unique_ptr<unsigned char[]> memory_;\n",
+        }
+
+    @staticmethod
+    def _given_regions(names: Sequence[str]) -> dict[str, str]:
+        """The C++ class is given its memory."""
+        return {
+            "hpp_owns": " in memory of the caller's",
+            "hpp_constructor": ", ".join(f"void *{name}, std::size_t {name}_bytes" for name in names),
+            "hpp_takes": "",
+            "hpp_begins": "",
+            "hpp_arguments": ", ".join(f"{name}, {name}_bytes" for name in names),
+            "hpp_memory": "",
+        }
+
+    def _weights_values(self, values: Mapping[str, str]) -> dict[str, str]:
         """What is different where the weights are a file of their own."""
         name = self.name
         return {
-            "init_parameters": f"{name}_instance *instance, void *arena, size_t bytes, const void *weights, "
-            "size_t weights_bytes",
+            "init_parameters": f"{values['init_parameters']}, const void *weights, size_t weights_bytes",
             "weights_text": f"\n * The weights are what the file {name}.weights holds, aligned as the arena; they are "
             "compared with a checksum,\n * and are read until the instance is no longer run.",
             "weights": "weights",
@@ -229,7 +361,9 @@ class Sources:
             "example_file": f"    .balign {ALIGNMENT}\n    .globl {name}_weights_file\n{name}_weights_file:\n"
             f'    .incbin "../{name}.weights"\n',
             "example_declaration": f"extern const unsigned char {name}_weights_file[];\n",
-            "hpp_constructor": "const void *weights, std::size_t bytes",
+            "hpp_constructor": f"{values['hpp_constructor']}, const void *weights, std::size_t bytes".removeprefix(
+                ", "
+            ),
             "hpp_weights": ", weights, bytes",
         }
 
@@ -257,12 +391,15 @@ class Sources:
             "py_none": ", None",
         }
 
-    def _macros(self, kind: str, specs: Sequence[TensorSpec]) -> list[str]:
+    def _macros(self, kind: str, shapes: Sequence[Sequence[TensorSpec]]) -> list[str]:
+        """Return the macros of inputs or outputs; of several shapes, with the sizes of the largest."""
         lines = []
-        for index, (spec, short) in enumerate(zip(specs, identifiers(s.name for s in specs), strict=True)):
+        names = identifiers(spec.name for spec in shapes[0])
+        for index, (specs, short) in enumerate(zip(zip(*shapes, strict=True), names, strict=True)):
+            spec = max(specs, key=tensor_bytes)
             macro = f"{self.name}_{kind}_{short}".upper()
             lines += [
-                f"/* {comment(spec.describe())} */",
+                f"/* {comment(spec.describe())}{', or smaller' if len(set(specs)) > 1 else ''} */",
                 f"#define {macro} {index}",
                 f"#define {macro}_ELEMENTS ((size_t){int(np.prod(spec.shape, dtype=np.int64))})",
                 f"#define {macro}_BYTES ((size_t){tensor_bytes(spec)})",
@@ -270,19 +407,20 @@ class Sources:
         return lines
 
     def _code(self, values: Mapping[str, str]) -> dict[str, str]:
-        counts = {
-            step.kernel: len(step.arguments) for step in self.program.steps if isinstance(step, KernelCall)
-        }
-        states = self.model.states
         pool = {
             "pool_check": render("pool_check.c", values),
             "pool_kept": "    instance->pool = pool;\n",
             "pool_parameter": f", const {self.name}_pool *pool",
             "pool_used": "    (void)pool;\n",
             "pool_instance": ", instance->pool",
+            "pool_given": ", pool",
         }
         if self.threads == 1:
             pool = dict.fromkeys(pool, "")
+        bodies = self._bodies
+        calls = [step for body in bodies for step in calls_of(body.program.steps)]
+        counts = {step.kernel: (len(step.arguments), bool(step.tasks)) for step in calls if step.sort is None}
+        sorts = {(step.sort.dtype, step.sort.index) for step in calls if step.sort is not None}
         return {
             "weights_declaration": ""
             if self.apart
@@ -293,97 +431,98 @@ class Sources:
             )
             if self.apart
             else "",
-            "kernels": "\n".join(self._declaration(kernel, count) for kernel, count in counts.items()),
-            "input_needs": _needs(self.model.inputs),
-            "output_needs": _needs(self.model.outputs),
-            "tasks": (render("share.c", values) if self._parallel else "")
-            + "".join(map(self._task, self._parallel)),
+            "kernels": "\n".join(self._declaration(kernel, *taken) for kernel, taken in counts.items()),
+            "input_needs": "".join(_table_of(_needs(shape.model.inputs)) for shape in self.shapes),
+            "output_needs": "".join(_table_of(_needs(shape.model.outputs)) for shape in self.shapes),
+            "input_places": "".join(
+                _table_of(body.places(body.layout.inputs, len(self.model.inputs))) for body in bodies
+            ),
+            "output_places": "".join(
+                _table_of(body.places(body.layout.outputs, len(self.model.outputs))) for body in bodies
+            ),
+            "tasks": (render("share.c", values) if any(body.parallel for body in bodies) else "")
+            + "".join(body.tasks for body in bodies),
             **pool,
-            "failed": "    int32_t failed = 0;\n" if self._checked else "",
-            "steps": "".join(f"    {line}\n" for step in self.program.steps for line in self._lines(step)),
-            "reset": f"    (void){self.name}_reset(instance);\n" if states else "",
-            "states": render("states.c", {**values, **pool, **self._state_code()}) if states else "",
+            "sorts": "".join(
+                render(
+                    "sort.c",
+                    {"type": dtype, "ctype": _C_TYPES[dtype], "index": index, "cindex": _C_TYPES[index]},
+                )
+                for dtype, index in sorted(sorts)
+            ),
+            "bodies": "".join(
+                render("compute.c", {**values, **pool, **self._body_values(body)}) for body in bodies
+            )
+            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else ""),
+            "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
+            "states": render("states.c", {**values, **pool, **self._state_code()})
+            if self.model.states
+            else "",
         }
 
-    def _declaration(self, kernel: str, count: int) -> str:
-        is_task = any(step.kernel == kernel for step in self._parallel)
-        taken = ["const void *"] * count + ["int32_t *"] * (kernel in self._checked) + ["int32_t"] * is_task
+    @staticmethod
+    def _body_values(body: Body) -> dict[str, str]:
+        return {
+            "suffix": body.suffix,
+            "memory": body.regions,
+            "failed": "    int32_t failed = 0;\n" if body.can_fail else "",
+            "steps": body.statements,
+        }
+
+    def _cases(self, pool: Mapping[str, str]) -> str:
+        return "".join(
+            f"    case {number}:\n        return compute{body.suffix}(memory, weights, in, out{pool['pool_given']});\n"
+            for number, body in enumerate(self._bodies)
+        )
+
+    def _declaration(self, kernel: str, count: int, is_task: bool) -> str:
+        checked = kernel in self._bodies[0].checked
+        taken = ["const void *"] * count + ["int32_t *"] * checked + ["int32_t"] * is_task
         return f"HIDDEN void {self.symbols[kernel]}({', '.join(taken) or 'void'});"
 
     def _state_code(self) -> dict[str, str]:
-        rows, at, initial = [], 0, len(self.program.weights)
+        rows, at, initial = [], 0, len(self.shapes[-1].program.weights)
         for state in self.model.states:
             begins = 0
             if state.initial.any():
-                initial = padded(initial)
+                initial = aligned(initial)
                 begins = initial + 1
                 initial += state.initial.nbytes
             rows.append(f"    {{{at}, {state.initial.nbytes}, {begins}}}, /* {comment(state.input)} */\n")
-            at += padded(state.initial.nbytes)
+            at += aligned(state.initial.nbytes)
+        states = self.layouts[0].states
+        assert states is not None
         return {
-            "state_places": str(padded(self.program.arena_bytes)),
+            "state_region": str(states.region),
+            "state_places": str(states.offset),
             "state_bytes": str(at),
             "state_table": "".join(rows),
         }
-
-    def _lines(self, step: Step) -> list[str]:
-        if isinstance(step, Copy):
-            return [f"memcpy({_address(step.target)}, {_address(step.source)}, {step.bytes});"]
-        arguments = ", ".join(map(_address, step.arguments))
-        more = len(step.sources) - _NAMED_SOURCES
-        told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
-        call = f"{self.symbols[step.kernel]}({arguments})"
-        lines = [f"/* {comment(told)} */"] if told else []
-        if step.tasks:
-            part = "&(part){arena, weights, in, out}"
-            return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
-        if step.kernel not in self._checked:
-            return [*lines, f"{call};"]
-        call = f"{self.symbols[step.kernel]}({arguments}, &failed);"
-        return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
-
-    @cached_property
-    def _parallel(self) -> list[KernelCall]:
-        """Return the kernel calls whose work is divided among threads."""
-        return [step for step in self.program.steps if isinstance(step, KernelCall) and step.tasks]
-
-    def _task_name(self, step: KernelCall) -> str:
-        return f"task_{next(number for number, each in enumerate(self._parallel) if each is step)}"
-
-    def _task(self, step: KernelCall) -> str:
-        """The function that a thread calls for an iteration."""
-        used = {place.memory for place in step.arguments}
-        lines = [
-            "const part *whole = context;",
-            *(
-                f"{declared.format(self.name)} = whole->{declared.rpartition('*')[2]};"
-                for memory, declared in _MEMORIES.items()
-                if memory in used
-            ),
-            "(void)thread;",
-            f"{self.symbols[step.kernel]}({', '.join(map(_address, step.arguments))}, (int32_t)index);",
-        ]
-        body = "".join(f"    {line}\n" for line in lines)
-        return f"static void {self._task_name(step)}(void *context, size_t index, size_t thread)\n{{\n{body}}}\n\n"
 
     def _cpp(self, values: Mapping[str, str]) -> dict[str, str]:
         model = self.model
         taken = ("arena", "begin", "inputs", "outputs", "memory", "run", "status", "step", "reset")
         names = identifiers((spec.name for spec in (*model.inputs, *model.outputs)), taken)
         ins, outs = names[: len(model.inputs)], names[len(model.inputs) :]
-        whole = _signature(model.inputs, model.outputs, ins, outs)
+        whole = _signature(self.name, model.inputs, model.outputs, ins, outs, several=self._several)
+        if self._several:
+            whole["hpp_run"] = f"std::size_t shape, {whole['hpp_run']}"
         step_in, step_out = self._step
         part = _signature(
-            model.inputs[:step_in], model.outputs[:step_out], ins[:step_in], outs[:step_out], "step_"
+            self.name,
+            model.inputs[:step_in],
+            model.outputs[:step_out],
+            ins[:step_in],
+            outs[:step_out],
+            "step_",
         )
+        if self._several:
+            part["hpp_step"] = f"std::size_t shape, {part['hpp_step']}"
         states = render("states.hpp", {**values, **part}) if model.states else ""
         return whole | {"states": states}
 
     def _python(self, values: Mapping[str, str]) -> dict[str, str]:
-        inputs, outputs = (
-            "".join(f"({spec.name!a}, {spec.shape}, {_PYTHON_TYPES[spec.dtype]!r}), " for spec in specs)
-            for specs in (self.model.inputs, self.model.outputs)
-        )
+        shapes = [_python_specs(shape.model) for shape in self.shapes]
         title = values["title"].replace('"', "'")
         apart = {
             "py_weights": ', weights: str | Path = Path(__file__).parents[1] / "' + f'{self.name}.weights"',
@@ -394,14 +533,16 @@ class Sources:
         }
         return {
             "title": title,
-            "py_inputs": inputs,
-            "py_outputs": outputs,
+            "py_shapes": "".join(f"    (({inputs}), ({outputs})),\n" for inputs, outputs in shapes),
+            "py_shape": render("shapes.py.in" if self._several else "shape.py.in", values),
             "py_states": render("states.py.in", values) if self.model.states else "",
             **(apart if self.apart else dict.fromkeys(apart, "")),
         }
 
     def _example(self, values: Mapping[str, str]) -> dict[str, str]:
-        results = sum(padded(tensor_bytes(spec)) for spec in self.model.outputs)
+        results = max(
+            sum(aligned(tensor_bytes(spec)) for spec in shape.model.outputs) for shape in self.shapes
+        )
         steps = ""
         if self.model.states:
             steps = render("steps.c", {**values, "step_runs": str(STEPS)})
@@ -437,36 +578,47 @@ def _table(name: str, specs: Sequence[TensorSpec]) -> str:
     return "".join(rows)
 
 
+def _python_specs(model: ImportedModel) -> list[str]:
+    return [
+        "".join(f"({spec.name!a}, {spec.shape}, {_PYTHON_TYPES[spec.dtype]!r}), " for spec in specs)
+        for specs in (model.inputs, model.outputs)
+    ]
+
+
+def _table_of(rows: str) -> str:
+    """Return the rows of a shape; C has no tables without rows."""
+    return f"    {{\n{rows}        {{0, 1}},\n    }},\n"
+
+
 def _needs(specs: Sequence[TensorSpec]) -> str:
-    return "".join(f"    {{{tensor_bytes(spec)}, {np.dtype(spec.dtype).itemsize}}},\n" for spec in specs)
-
-
-def _address(place: Place) -> str:
-    if place.memory in ("arena", "weights"):
-        each = f" + {place.stride} * thread" if place.stride else ""
-        return f"{place.memory} + {place.offset}{each}"
-    data = f"{'in' if place.memory == 'input' else 'out'}[{place.index}].data"
-    if not place.offset:
-        return data
-    qualifier = "const " if place.memory == "input" else ""
-    return f"({qualifier}unsigned char *){data} + {place.offset}"
+    return "".join(f"        {{{tensor_bytes(spec)}, {np.dtype(spec.dtype).itemsize}}},\n" for spec in specs)
 
 
 def _signature(
+    name: str,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
     ins: Sequence[str],
     outs: Sequence[str],
     kind: str = "",
+    *,
+    several: bool = False,
 ) -> dict[str, str]:
     taken = [f"const {_pointer(spec)}{name}" for spec, name in zip(inputs, ins, strict=True)]
     given = [f"{_pointer(spec)}{name}" for spec, name in zip(outputs, outs, strict=True)]
     key = f"hpp_{kind}"
     return {
         "hpp_step" if kind else "hpp_run": ", ".join([*taken, *given]),
-        f"{key}inputs": _initializers(inputs, ins),
-        f"{key}outputs": _initializers(outputs, outs),
+        f"{key}inputs": _initializers(ins, _sizes(inputs, f"{name}_input" if several else "")),
+        f"{key}outputs": _initializers(outs, _sizes(outputs, f"{name}_output" if several else "")),
     }
+
+
+def _sizes(specs: Sequence[TensorSpec], table: str) -> list[str]:
+    """Return the bytes of tensors as expressions, of several shapes from a table."""
+    if table:
+        return [f"{table}_tensor(shape, {index})->bytes" for index in range(len(specs))]
+    return [str(tensor_bytes(spec)) for spec in specs]
 
 
 def _pointer(spec: TensorSpec) -> str:
@@ -474,6 +626,6 @@ def _pointer(spec: TensorSpec) -> str:
     return f"{'std::' if element.endswith('_t') else ''}{element} *"
 
 
-def _initializers(specs: Sequence[TensorSpec], names: Sequence[str]) -> str:
-    pairs = [f"{{{name}, {tensor_bytes(spec)}}}" for spec, name in zip(specs, names, strict=True)]
+def _initializers(names: Sequence[str], sizes: Sequence[str]) -> str:
+    pairs = [f"{{{name}, {size}}}" for name, size in zip(names, sizes, strict=True)]
     return ", ".join([*pairs, "{nullptr, 0}"])

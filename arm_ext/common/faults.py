@@ -35,7 +35,10 @@ _OUT_OF_MEMORY = (
     "can't start new thread",
     "Cannot allocate memory",
     "cannot allocate memory",
+    "failed to map segment from shared object",
 )
+_LEAST_ADDRESSES = 1 << 30
+"""Bytes of addresses that Python with TVM and LLVM take: with 0.8 GB they end in the middle of loading."""
 
 
 def why(error: OSError, place: Path | str) -> str:
@@ -72,6 +75,19 @@ def environment(error: OSError, *folders: Path) -> EnvError:
 def is_out_of_memory(error: Exception) -> bool:
     """Whether memory, or the limit on it, gave out: C++ has its own words for it, and a thread takes its stack."""
     return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)
+
+
+def require_addresses() -> None:
+    """Raise EnvError if the limit on this process's addresses (`ulimit -v`) is too low to load TVM.
+
+    Libraries that are loaded under such a limit end the process, or are only partly there.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESSES:
+        raise EnvError(
+            f"this shell allows a process {limit / 1e6:,.0f} MB of addresses, and TVM with LLVM takes "
+            f"{_LEAST_ADDRESSES / 1e6:,.0f} MB: raise the limit (ulimit -v)"
+        )
 
 
 def out_of_memory(why: str = "") -> EnvError:

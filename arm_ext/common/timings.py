@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import Lock
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Section:
 
 
 _CURRENT: ContextVar[Section | None] = ContextVar("section", default=None)
+_ADDING = Lock()
 
 
 @contextmanager
@@ -75,14 +77,16 @@ def section(name: str) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-        part.seconds += time.thread_time() - start
+        with _ADDING:
+            part.seconds += time.thread_time() - start
 
 
 def count(what: str) -> None:
     """Count something in the current section, if there is one."""
     around = _CURRENT.get()
     if around is not None:
-        around.counts[what] = around.counts.get(what, 0) + 1
+        with _ADDING:
+            around.counts[what] = around.counts.get(what, 0) + 1
 
 
 @contextmanager

@@ -14,10 +14,11 @@ from tvm.ir import Var
 
 from arm_ext.ethosu.offload import Offload
 from arm_ext.ethosu.operators import Graph, Operator, Unread
-from arm_ext.report.npu import Fallback, NpuBorder
+from arm_ext.report.npu import NpuBorder
+from schedules.diagnostic import Diagnostic
 
 
-def borders(graph: Graph, divided: Offload, fallbacks: Sequence[Fallback]) -> list[tuple[NpuBorder, ...]]:
+def borders(graph: Graph, divided: Offload, fallbacks: Sequence[Diagnostic]) -> list[tuple[NpuBorder, ...]]:
     """Return the borders of each region.
 
     Args:
@@ -44,7 +45,7 @@ class _Sides:
 
     graph: Graph
     divided: Offload
-    fallbacks: Sequence[Fallback]
+    fallbacks: Sequence[Diagnostic]
     region: dict[Var, int] = field(init=False)
     caller: dict[Var, Operator | Unread] = field(init=False)
     readers: dict[Var, list[Var]] = field(init=False)
@@ -52,7 +53,7 @@ class _Sides:
     def __post_init__(self) -> None:
         regions = enumerate(self.divided.regions)
         self.region = {v: at for at, region in regions for op in region.part.operators for v in op.bindings}
-        self.caller = {v: r.operator for r in self.divided.refused for v in r.operator.bindings}
+        self.caller = {var: operator for operator in self.divided.refused for var in operator.bindings}
         self.caller |= {unread.var: unread for unread in self.divided.unread}
         self.readers = {}
         for var, read in self.graph.reads.items():
@@ -110,8 +111,8 @@ class _Sides:
     def _why(self, call: Operator | Unread) -> str:
         """The reason that the report has for what stays on the CPU."""
         nodes = set(call.nodes)
-        found = [f for f in self.fallbacks if nodes & set(f.sources)]
-        exact = [f for f in found if set(f.sources) == nodes]
+        found = [f for f in self.fallbacks if nodes & set(f.nodes)]
+        exact = [f for f in found if set(f.nodes) == nodes]
         return "; ".join(dict.fromkeys(f.why() for f in exact or found))
 
     def _between(self, first: int, second: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from arm_ext.ethosu.operators import Operator
 from arm_ext.target.npu import Family
+from schedules.diagnostic import Diagnostic
 
 SUPPORTED_OPS = "Vela 5.2, SUPPORTED_OPS.md"
 TOSA = "TOSA 1.0"
@@ -40,24 +41,9 @@ class Constraint:
     source: str
     families: tuple[Family, ...] = EVERY
 
-
-@dataclass(frozen=True)
-class Violation:
-    """A constraint that an operator does not meet.
-
-    Attributes:
-        reason: The constraint's.
-        limit: The constraint's.
-        actual: What the operator has, to read.
-        advice: The constraint's.
-        source: The constraint's.
-    """
-
-    reason: str
-    limit: str
-    actual: str
-    advice: str
-    source: str
+    def violated(self, actual: str) -> Diagnostic:
+        """Return why an operator that has `actual` does not meet it."""
+        return Diagnostic(self.reason, self.limit, actual, asked=self.source, hint=self.advice)
 
 
 def at_most(limit: int) -> Callable[[int], bool]:

@@ -12,7 +12,7 @@ from arm_ext.ethosu.constraint import EARLIER as _EARLIER
 from arm_ext.ethosu.constraint import MEASURED as _MEASURED
 from arm_ext.ethosu.constraint import SUPPORTED_OPS as _SUPPORTED_OPS
 from arm_ext.ethosu.constraint import TOSA as _TOSA
-from arm_ext.ethosu.constraint import Constraint, Violation
+from arm_ext.ethosu.constraint import Constraint
 from arm_ext.ethosu.constraint import at_most as _at_most
 from arm_ext.ethosu.integer_constraints import INTEGER_CONSTRAINTS
 from arm_ext.ethosu.operators import Operator, channels_last
@@ -20,8 +20,9 @@ from arm_ext.ethosu.tosa import EMITTERS
 from arm_ext.ethosu.tosa.volumes import is_flat
 from arm_ext.ethosu.unsupported import KNOWN, LEAVE, NO_FORM
 from arm_ext.target.npu import Accelerator
+from schedules.diagnostic import Diagnostic
 
-__all__ = ["CONSTRAINTS", "Constraint", "Violation", "violation"]
+__all__ = ["CONSTRAINTS", "Constraint", "violation"]
 
 _CONVOLVED = "the convolutions that stand for RESIZE there"
 
@@ -204,7 +205,7 @@ CONSTRAINTS: tuple[Constraint, ...] = (
 """All of them; the first that is violated is the reason."""
 
 
-def violation(operator: Operator, npu: Accelerator) -> Violation | None:
+def violation(operator: Operator, npu: Accelerator) -> Diagnostic | None:
     """Return the first constraint of an accelerator that an operator does not meet, or None."""
     operator = channels_last(operator)
     for constraint in CONSTRAINTS:
@@ -215,5 +216,5 @@ def violation(operator: Operator, npu: Accelerator) -> Violation | None:
         actual = constraint.actual(operator)
         if not constraint.met(actual):
             text = ", ".join(map(str, actual)) if isinstance(actual, tuple) else str(actual)
-            return Violation(constraint.reason, constraint.limit, text, constraint.advice, constraint.source)
+            return constraint.violated(text)
     return None

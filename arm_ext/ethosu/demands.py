@@ -5,7 +5,8 @@ from collections.abc import Collection, Mapping
 
 from arm_ext.common.text import columns
 from arm_ext.errors import ModelError
-from arm_ext.report.npu import Fallback, NpuReport, reason_table, reasons_of
+from arm_ext.report.npu import NpuReport, reason_table, reasons_of
+from schedules.diagnostic import Diagnostic
 
 _SRAM = "Sram"  # Vela's name of it, in every system configuration
 _WIDEST = 5  # layers that a message names, as many as of --memory-budget
@@ -24,16 +25,16 @@ def check_fallbacks(report: NpuReport, watched: Collection[str], macs: Mapping[s
         ModelError: Something falls back; the message has the reasons.
     """
 
-    def counts(fallback: Fallback) -> bool:
+    def counts(fallback: Diagnostic) -> bool:
         if not watched:
-            return not fallback.border
-        return bool({fallback.operator, *fallback.sources} & set(watched))
+            return not fallback.unfit
+        return bool({fallback.operator, *fallback.nodes} & set(watched))
 
     found = [fallback for fallback in report.fallbacks if counts(fallback)]
     if not found:
         return
     covered = {node for region in report.regions for node in region.sources}
-    rows = [(", ".join(f.sources), f.operator, f.why()) for f in found[:_NAMED]]
+    rows = [(", ".join(f.nodes), f.operator, f.why()) for f in found[:_NAMED]]
     more = [f"… and {len(found) - _NAMED} more"] if len(found) > _NAMED else []
     table = [
         *reason_table(reasons_of(found, macs, covered)),

@@ -2,6 +2,7 @@
 """Division of a model between NPU and CPU during compilation, with its report."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import tvm
 
@@ -23,8 +24,8 @@ from arm_ext.ethosu.tosa import EMITTERS
 from arm_ext.ethosu.vela import MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.pipeline.phases import Context
-from arm_ext.report.npu import Fallback, NpuBorder, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
+from arm_ext.pipeline.phases import PhaseResult
+from arm_ext.report.npu import NpuBorder, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport, reasons_of
 from arm_ext.target.npu import resolve_npu
 from relay_passes.ir.sources import union
 from relay_passes.programs.control_flow import has_control_flow
@@ -32,6 +33,24 @@ from schedules.diagnostic import Diagnostic
 
 # What stands between float and integers; at the ends of a model they are no operators that an NPU could take over.
 _BORDERS = ("quantize", "dequantize")
+
+
+def check_divisible(model: ImportedModel) -> None:
+    """Raise an error if a model is not quantised, or has control flow.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if not model.quantized:
+        raise UsageError(
+            f"--npu needs a quantised model, and {model.name} is float; "
+            "--quantize FILE.npz quantises an ONNX model by calibration samples"
+        )
+    if has_control_flow(model.mod):
+        raise UsageError(
+            f"--npu is for models without control flow, and {model.name} decides at run time what it computes; "
+            "compile it without --npu"
+        )
 
 
 class Divider:
@@ -50,36 +69,18 @@ class Divider:
         self._configuration = configuration(self._npu, self._vela)
         if options.vela_config is not None:
             check_configuration(self._npu, self._vela)
-        self._clocks = Clocks(
+        self.clocks = Clocks(
             options.cpu_mhz or DEFAULT_CPU_MHZ[self._npu.family],
             options.npu_mhz or self._configuration.core_mhz,
             options.handover_us,
         )
-
-    def check(self, model: ImportedModel) -> None:
-        """Raise an error if a model is not quantised, or has control flow.
-
-        Raises:
-            UsageError: It is not.
-        """
-        if not model.quantized:
-            raise UsageError(
-                f"--npu needs a quantised model, and {model.name} is float; "
-                "--quantize FILE.npz quantises an ONNX model by calibration samples"
-            )
-        if has_control_flow(model.mod):
-            raise UsageError(
-                f"--npu is for models without control flow, and {model.name} decides at run time what it computes; "
-                "compile it without --npu"
-            )
 
     def divide(
         self,
         nodes: Mapping[str, str],
         macs: Mapping[str, int],
         integer: tvm.IRModule,
-        lowered: tvm.IRModule,
-        context: Context,
+        lowered: PhaseResult,
         first: int = 0,
     ) -> Offloaded:
         """Divide a model between NPU and CPU.
@@ -89,7 +90,6 @@ class Divider:
             macs: Source node → multiply-accumulates.
             integer: As `integerize` leaves it.
             lowered: The same graph as `lower` leaves it.
-            context: That both were made in.
             first: The number of the first region.
 
         Raises:
@@ -98,21 +98,21 @@ class Divider:
         """
         options, graph = self.options, read(integer)
         kinds = {*EMITTERS, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
-        names = Names(kinds | {call.operator for call in context.left_float}, nodes)
+        names = Names(kinds | {call.operator for call in lowered.left_float}, nodes)
         wishes = Wishes(
             names.resolve("--npu-ops", options.npu_ops), names.resolve("--cpu-ops", options.cpu_ops)
         )
         watched = names.resolve("--fail-on-fallback", options.fallback_ops)
-        cycles = cpu_cycles(lowered, context.kernels, graph.operators)
+        cycles = cpu_cycles(lowered.mod, lowered.kernels, graph.operators)
         divided = Offloader(
             npu=self._npu,
             options=self._vela,
             wishes=wishes,
-            clocks=self._clocks,
+            clocks=self.clocks,
             cpu_cycles=cycles.__getitem__,
             weigh=not options.fail_on_fallback,
         ).divide(graph)
-        report = self._report(graph, divided, macs, context.left_float, first)
+        report = self._report(graph, divided, macs, lowered.left_float, first)
         if options.fail_on_fallback:
             check_fallbacks(report, watched, macs)
         if options.sram_budget is not None:
@@ -140,55 +140,34 @@ class Divider:
             vela=vela_version(),
             system_config=self._configuration.system_config,
             memory_mode=self._configuration.memory_mode,
-            cpu_mhz=self._clocks.cpu,
-            npu_mhz=self._clocks.npu,
-            handover_us=self._clocks.handover,
+            cpu_mhz=self.clocks.cpu,
+            npu_mhz=self.clocks.npu,
+            handover_us=self.clocks.handover,
             regions=regions,
             fallbacks=fallbacks,
             reasons=reasons_of(fallbacks, macs, covered),
         )
 
 
-def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[Fallback]:
-    for refused in divided.refused:
-        why = refused.why
-        yield Fallback(
-            sources=refused.operator.nodes,
-            operator=refused.operator.kind,
-            reason=why.reason,
-            limit=why.limit,
-            actual=why.actual,
-            advice=why.advice,
-        )
+def _fallbacks(divided: Offload, left_float: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """Why each operator stays on the CPU; `unfit` if it only converts at an end of the model."""
+    for operator, why in divided.refused.items():
+        yield replace(why, nodes=operator.nodes, operator=operator.kind)
     for call in left_float:
-        yield Fallback(
-            sources=call.nodes,
-            operator=call.operator,
-            reason=call.reason,
-            limit=call.limit or "integers",
-            actual=call.actual or "float",
-            advice="quantise it, or what it reads",
-        )
+        hint = "quantise it, or what it reads"
+        yield replace(call, limit=call.limit or "integers", actual=call.actual or "float", hint=hint)
     told = {node for call in left_float for node in call.nodes}
     for unread in divided.unread:
+        if unread.operator in _BORDERS:
+            yield replace(unread.why, reason="it converts between float and integers", unfit=True)
         # The integerize phase says more of what it left in float.
-        if unread.operator in _BORDERS or not told.issuperset(unread.nodes):
-            yield Fallback(
-                sources=unread.nodes,
-                operator=unread.operator,
-                reason="it converts between float and integers"
-                if unread.operator in _BORDERS
-                else unread.reason,
-                limit="" if unread.limit is None else str(unread.limit),
-                actual="" if unread.actual is None else str(unread.actual),
-                advice=unread.advice,
-                border=unread.operator in _BORDERS or _widens_an_index(unread),
-            )
+        elif not told.issuperset(unread.nodes):
+            yield replace(unread.why, unfit=_widens_an_index(unread))
 
 
 def _widens_an_index(unread: Unread) -> bool:
     """Whether it is what a model that counts in 64 bits has between its indices and those of an NPU."""
-    return unread.operator == "astype" and unread.reason == IN_64_BITS
+    return unread.operator == "astype" and unread.why.reason == IN_64_BITS
 
 
 def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegion:

@@ -18,7 +18,7 @@ from arm_ext.ethosu.payload import Payload
 from arm_ext.ethosu.region_values import region_values
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.package import NPU, RegionValues, Selftest, manifest
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.pipeline.selftest import host_runner, samples_of
 from arm_ext.report.npu import NpuRegion, NpuReport
 from arm_ext.target.profiles import baseline_host
@@ -52,7 +52,7 @@ class Offloaded:
             without: Names of kernels that are not to be used.
         """
         parts = [region.part for region in self.offload.regions]
-        host = Context(baseline_host(), without=without, numerics=tosa.NUMERICS)
+        host = PhaseOptions(baseline_host(), without=without, numerics=tosa.NUMERICS)
         samples = samples_of(model.inputs, inputs)
         expected, values = region_values(self.integer, parts, samples[0], host)
         if len(samples) > 1:

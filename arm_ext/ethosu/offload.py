@@ -11,16 +11,16 @@ none is, the whole region stays on the CPU. Every round leaves fewer operators o
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from arm_ext.ethosu.constraints import Violation
 from arm_ext.ethosu.fusion_barrier import solitary
 from arm_ext.ethosu.layers import cycles_by_operator
 from arm_ext.ethosu.offload_cost import Clocks, Worth, dearer, worth
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
-from arm_ext.ethosu.partition import Part, Refused, Wishes, claim, grow
+from arm_ext.ethosu.partition import Part, Wishes, claim, grow
 from arm_ext.ethosu.tosa import emit
 from arm_ext.ethosu.vela import Compiled, Io, VelaError, compile_network
 from arm_ext.ethosu.vela_config import VelaOptions
 from arm_ext.target.npu import Accelerator
+from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +46,13 @@ class Offload:
 
     Attributes:
         regions: For the NPU.
-        refused: Operators that stay on the CPU, and why.
+        refused: Operators that stay on the CPU, in program order, and why.
         unread: Calls that are no operators of an NPU, and why.
         apart: Operators that begin a part of their own, with Vela's words of why.
     """
 
     regions: tuple[Region, ...]
-    refused: tuple[Refused, ...]
+    refused: Mapping[Operator, Diagnostic]
     unread: tuple[Unread, ...]
     apart: Mapping[Operator, str] = field(default_factory=dict)
 
@@ -86,45 +86,43 @@ class Offloader:
         while True:
             regions, lost, misfits = self._compile_all(graph, grow(graph, claimed, apart))
             if not (lost or misfits):
-                lost = [why for region in regions for why in self._losses(region)]
+                lost = {operator: why for region in regions for operator, why in self._losses(region).items()}
             if not (lost or misfits):
                 break
             apart |= misfits
-            refused += lost
-            gone = {refusal.operator for refusal in lost}
-            claimed = [operator for operator in claimed if operator not in gone]
-        order = {operator: at for at, operator in enumerate(graph.operators)}
-        refused.sort(key=lambda refusal: order[refusal.operator])
-        return Offload(tuple(regions), tuple(refused), graph.unread, apart)
+            refused |= lost
+            claimed = [operator for operator in claimed if operator not in lost]
+        ordered = {operator: refused[operator] for operator in graph.operators if operator in refused}
+        return Offload(tuple(regions), ordered, graph.unread, apart)
 
     def _compile_all(
         self, graph: Graph, parts: Sequence[Part]
-    ) -> tuple[list[Region], list[Refused], dict[Operator, str]]:
+    ) -> tuple[list[Region], dict[Operator, Diagnostic], dict[Operator, str]]:
         """The regions of parts; of those that Vela does not take, operators to take out, or to put apart and why."""
         regions: list[Region] = []
-        lost: list[Refused] = []
+        lost: dict[Operator, Diagnostic] = {}
         misfits: dict[Operator, str] = {}
         for part in parts:
             try:
                 regions.append(self._compile(part))
             except VelaError as error:
-                failed = [Refused(op, why) for op in part.operators if (why := self._probe(op))]
-                lost += failed
+                failed = {op: why for op in part.operators if (why := self._probe(op))}
+                lost |= failed
                 if not failed:
                     misfits[self._misfit(graph, part)] = str(error)
         return regions, lost, misfits
 
-    def _losses(self, region: Region) -> list[Refused]:
-        """What is taken out of a region that does not gain."""
+    def _losses(self, region: Region) -> dict[Operator, Diagnostic]:
+        """What is taken out of a region that does not gain, and why."""
         if region.worth.gains or not self.weigh or self._wished(region.part):
-            return []
+            return {}
         there = cycles_by_operator(region.part, region.compiled.layers)
-        dear = [
-            Refused(operator, why)
+        dear = {
+            operator: why
             for operator in region.part.operators
             if (why := dearer(there[operator], self.cpu_cycles(operator), self.clocks))
-        ]
-        return dear or [Refused(operator, region.worth.violation()) for operator in region.part.operators]
+        }
+        return dear or dict.fromkeys(region.part.operators, region.worth.loss())
 
     def _wished(self, part: Part) -> bool:
         return bool(self.wishes.npu) and any(self.wishes.npu & {op.kind, *op.nodes} for op in part.operators)
@@ -162,7 +160,7 @@ class Offloader:
             return False
         return True
 
-    def _probe(self, operator: Operator) -> Violation | None:
+    def _probe(self, operator: Operator) -> Diagnostic | None:
         part = Part((operator,), tuple({t.var: t for t in operator.inputs}.values()), (operator.output,))
         tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
         if tosa not in self._probed:
@@ -186,5 +184,7 @@ def _ios(tensors: Sequence[Tensor]) -> list[Io]:
     return [Io(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
 
 
-def _vela_says(text: str) -> Violation:
-    return Violation("Vela does not compile it", "a compile of it alone", text, "report it", "Vela")
+def _vela_says(text: str) -> Diagnostic:
+    return Diagnostic(
+        "Vela does not compile it", "a compile of it alone", text, asked="Vela", hint="report it"
+    )

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arm_ext.ethosu.constraints import Violation
 from arm_ext.ethosu.options import HANDOVER_US
 from arm_ext.ethosu.partition import Part
+from schedules.diagnostic import Diagnostic
 
 COPY_BYTES = 8
 """Bytes a CPU cycle that copying into and out of the arena is assumed to move, cache maintenance included."""
@@ -37,6 +37,9 @@ class Clocks:
     handover: float = HANDOVER_US
 
 
+_ESTIMATES = "estimates of Vela and of the kernels"
+
+
 @dataclass(frozen=True)
 class Worth:
     """Estimated seconds of one inference of a region: `here` on the CPU, `there` on the NPU."""
@@ -49,18 +52,18 @@ class Worth:
         """Whether the NPU is faster."""
         return self.there < self.here
 
-    def violation(self) -> Violation:
+    def loss(self) -> Diagnostic:
         """Return why a region that does not gain stays on the CPU."""
-        return Violation(
+        return Diagnostic(
             "the hand-over costs more than its region saves",
             f"{1e6 * self.here:.1f} us, which the region takes on the CPU",
             f"{1e6 * self.there:.1f} us",
-            "offload its neighbours too, or name it in --npu-ops",
-            "estimates of Vela and of the kernels",
+            asked=_ESTIMATES,
+            hint="offload its neighbours too, or name it in --npu-ops",
         )
 
 
-def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Violation | None:
+def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | None:
     """Return why an operator that is slower on the NPU stays on the CPU; None if it is faster there.
 
     Args:
@@ -71,12 +74,12 @@ def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Violation | No
     there, here = npu_cycles / clocks.npu, cpu_cycles / clocks.cpu
     if there <= here:
         return None
-    return Violation(
+    return Diagnostic(
         "it takes longer on the NPU, where its region does not gain",
         f"{here:.1f} us, which it takes on the CPU",
         f"{there:.1f} us",
-        "name it in --npu-ops",
-        "estimates of Vela and of the kernels",
+        asked=_ESTIMATES,
+        hint="name it in --npu-ops",
     )
 
 

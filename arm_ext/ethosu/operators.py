@@ -41,6 +41,7 @@ from typing import Any
 from tvm.ir import Call, Var
 
 from relay_passes.ir.sources import Names
+from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,23 +109,23 @@ class Unread:
 
     Attributes:
         var: What it computes.
-        nodes: Its source nodes.
-        operator: What it computes, such as "layer_norm".
-        reason: Why, as a sentence without full stop.
-        limit: What is allowed, if it is a comparison.
-        actual: What is there instead.
+        why: Why it is none; with its source nodes, and what it computes, such as "layer_norm".
         macs: Multiply-accumulates.
-        advice: What would make it one.
     """
 
     var: Var
-    nodes: Names
-    operator: str
-    reason: str
-    limit: object = None
-    actual: object = None
+    why: Diagnostic
     macs: int = 0
-    advice: str = ""
+
+    @property
+    def nodes(self) -> Names:
+        """Its source nodes."""
+        return self.why.nodes
+
+    @property
+    def operator(self) -> str:
+        """What it computes."""
+        return self.why.operator
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ HANDOVER_US = 20.0
 """Assumed for one submission and its completion, in microseconds: a call into a Linux driver, an interrupt, and the
 switch back to the caller. Bare metal takes less, a loaded system more."""
 
+_NAMED = 4  # operators in a question
+
 _PACKAGES = {"ethosu": "ethos-u-vela", "tosa_serializer": "tosa-tools"}  # module → what brings it
 
 
@@ -90,16 +92,19 @@ class Names:
             of_operator = {node for node, operator in self.nodes.items() if operator == name}
             meant = of_operator | ({name} if name in self.kinds or name in self.nodes else set())
             if not meant:
-                known = {*self.kinds, *self.nodes, *self.nodes.values()}
-                raise UsageError(f"{option}: the model has no operator {name!r}; {_near(name, known)}")
+                raise UsageError(f"{option}: the model has no operator {name!r}; {self._near(name)}")
             found |= meant
         return frozenset(found)
 
-
-def _near(name: str, known: Collection[str]) -> str:
-    """Near names; kinds alone where none is, since a model may have thousands of nodes."""
-    said = near(name, known)
-    return said if said.startswith("did you mean") else "report.json of a compile without it names them"
+    def _near(self, name: str) -> str:
+        """Kinds and operators with the name in theirs, or near names; a model may have thousands of nodes."""
+        kinds = {*self.kinds, *self.nodes.values()}
+        if holding := sorted(
+            (kind for kind in kinds if name.lower() in kind.lower()), key=lambda k: (len(k), k)
+        ):
+            return f"did you mean {' or '.join(holding[:_NAMED])}?"
+        said = near(name, {*kinds, *self.nodes})
+        return said if said.startswith("did you mean") else "report.json of a compile without it names them"
 
 
 def require_packages() -> None:

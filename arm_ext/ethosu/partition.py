@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from tvm.ir import Var
 
-from arm_ext.ethosu.constraints import Violation, violation
+from arm_ext.ethosu.constraints import violation
 from arm_ext.ethosu.operators import Graph, Operator, Tensor
 from arm_ext.target.npu import Accelerator
+from schedules.diagnostic import Diagnostic
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +36,7 @@ class Part:
         return sum(operator.macs for operator in self.operators)
 
 
-@dataclass(frozen=True)
-class Refused:
-    """An operator that stays on the CPU.
-
-    Attributes:
-        operator: The operator.
-        why: The limit that it does not meet.
-    """
-
-    operator: Operator
-    why: Violation
+_OPTIONS = "command line"
 
 
 @dataclass(frozen=True)
@@ -60,33 +51,38 @@ class Wishes:
     npu: frozenset[str] = frozenset()
     cpu: frozenset[str] = frozenset()
 
-    def against(self, operator: Operator) -> Violation | None:
+    def against(self, operator: Operator) -> Diagnostic | None:
         """Return why an option keeps an operator on the CPU, or None."""
         names = {operator.kind, *operator.nodes}
         kept = sorted(names & self.cpu)
         if kept:
-            return Violation(
-                "it was sent to the CPU", "--cpu-ops", kept[0], "leave it out of --cpu-ops", "command line"
+            return Diagnostic(
+                "it was sent to the CPU",
+                "--cpu-ops",
+                kept[0],
+                asked=_OPTIONS,
+                hint="leave it out of --cpu-ops",
             )
         if self.npu and not names & self.npu:
-            return Violation(
-                "it was not sent to the NPU", "--npu-ops", operator.kind, "add it", "command line"
+            return Diagnostic(
+                "it was not sent to the NPU", "--npu-ops", operator.kind, asked=_OPTIONS, hint="add it"
             )
         return None
 
 
 def claim(
     graph: Graph, npu: Accelerator, wishes: Wishes | None = None
-) -> tuple[list[Operator], list[Refused]]:
-    """Return the operators that may run on the NPU and those that may not, in program order."""
+) -> tuple[list[Operator], dict[Operator, Diagnostic]]:
+    """Return the operators that may run on the NPU, and why the others may not, in program order."""
     wishes = wishes or Wishes()
-    taken, refused = [], []
+    taken: list[Operator] = []
+    refused: dict[Operator, Diagnostic] = {}
     for operator in graph.operators:
         why = wishes.against(operator) or violation(operator, npu)
         if why is None:
             taken.append(operator)
         else:
-            refused.append(Refused(operator, why))
+            refused[operator] = why
     return taken, refused
 
 

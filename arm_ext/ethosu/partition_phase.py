@@ -2,18 +2,16 @@
 """The phase `partition`: NPU regions of a model become functions, with payloads that may compute them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-import tvm
 from tvm import relax
 
 from arm_ext.ethosu.divider import Divider
-from arm_ext.ethosu.npu_files import Offloaded
 from arm_ext.ethosu.offload import Region
 from arm_ext.ethosu.options import OnNpuError
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.pipeline import phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.report.npu import fallback_name
 from relay_passes import Offer, Part, outline
 
@@ -23,7 +21,7 @@ RUN = "arm_ext_npu_run"
 _ON_ERROR: dict[OnNpuError, int] = {"fallback": 0, "fail": 1}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Partitioner:
     """Divides a model between NPU and CPU.
 
@@ -31,34 +29,42 @@ class Partitioner:
         divider: How.
         model: The model.
         macs: Source node → multiply-accumulates.
-        divided: What was found, behind what was for the package's other shapes: regions are numbered through.
+        first: The number of the first region: those of all of a package's shapes are numbered through.
     """
 
     divider: Divider
     model: ImportedModel
     macs: Mapping[str, int]
-    divided: list[Offloaded] = field(default_factory=list)
+    first: int
 
-    def __call__(self, mod: tvm.IRModule, context: phases.Context) -> tvm.IRModule:
-        """Move the regions of an integer graph into functions.
+    def __call__(self, integer: PhaseResult, options: PhaseOptions) -> PhaseResult:
+        """Move the regions of an integer graph into functions; the result's `division` is an `Offloaded`.
 
-        What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours: so the
-        whole graph is lowered for the estimates, and again when it is divided.
+        The whole graph is lowered for the estimates, and again when it is divided.
         """
-        estimates = replace(context, kernels=[], calls=[])
-        lowered = mod
-        for phase in (phases.fuse, phases.lower_kernels):
-            lowered = phase(lowered, estimates)
-        first = sum(len(each.offload.regions) for each in self.divided)
-        found = self.divider.divide(self.model.nodes, self.macs, mod, lowered, estimates, first)
-        self.divided.append(found)
-        regions = {fallback_name(i): region for i, region in enumerate(found.offload.regions, first)}
-        on_error = self.divider.options.on_npu_error
-        context.offers |= {
-            name: offer_of(number, on_error, region)
-            for number, (name, region) in enumerate(regions.items(), first)
+        lowered = lowered_for_estimates(integer, options)
+        found = self.divider.divide(self.model.nodes, self.macs, integer.mod, lowered, self.first)
+        regions = {
+            fallback_name(number): (number, region)
+            for number, region in enumerate(found.offload.regions, self.first)
         }
-        return outline(mod, [part_of(name, region) for name, region in regions.items()])
+        on_error = self.divider.options.on_npu_error
+        return replace(
+            integer,
+            mod=outline(integer.mod, [part_of(name, region) for name, (_, region) in regions.items()]),
+            offers={name: offer_of(number, on_error, region) for name, (number, region) in regions.items()},
+            division=found,
+        )
+
+
+def lowered_for_estimates(integer: PhaseResult, options: PhaseOptions) -> PhaseResult:
+    """Lower an integer graph for the CPU alone.
+
+    What an operator takes on the CPU is known once it is lowered, and that depends on its neighbours.
+    """
+    return last(
+        run_phases(integer, replace(options, divide=None, record=None), after="integerize", until="lower")
+    )
 
 
 def part_of(name: str, region: Region) -> Part:

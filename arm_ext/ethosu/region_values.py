@@ -12,7 +12,7 @@ from arm_ext.ethosu.operators import Tensor
 from arm_ext.ethosu.partition import Part
 from arm_ext.ethosu.reading import variables
 from arm_ext.package import RegionValues
-from arm_ext.pipeline.phases import PHASES, Context
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_planned
 from relay_passes.ir.sources import bindings_of
 
@@ -20,7 +20,7 @@ Arrays = list[npt.NDArray[Any]]
 
 
 def region_values(
-    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]], context: Context
+    integer: tvm.IRModule, parts: Sequence[Part], inputs: Sequence[npt.NDArray[Any]], options: PhaseOptions
 ) -> tuple[Arrays, list[RegionValues]]:
     """Run a model by the CPU's kernels on this machine; return its outputs, and the values of its regions.
 
@@ -28,7 +28,7 @@ def region_values(
         integer: As `integerize` leaves it.
         parts: The regions.
         inputs: Of the model.
-        context: For this machine.
+        options: For this machine.
 
     Returns:
         The model's outputs, and the values by region.
@@ -40,7 +40,7 @@ def region_values(
     found = dict(zip(main.params, inputs, strict=True))
     tensors = [tensor for part in parts for tensor in (*part.inputs, *part.outputs)]
     wanted = [var for var in dict.fromkeys([*results, *(t.var for t in tensors)]) if var not in found]
-    found.update(zip(wanted, _run(returning(integer, wanted), inputs, context), strict=True))
+    found.update(zip(wanted, _run(returning(integer, wanted), inputs, options), strict=True))
 
     def values(of: Sequence[Tensor]) -> Arrays:
         return [found[tensor.var] for tensor in of]
@@ -62,8 +62,6 @@ def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule
     return relax.transform.DeadCodeElimination(["main"])(relax.transform.Normalize()(changed))
 
 
-def _run(mod: tvm.IRModule, inputs: Sequence[npt.NDArray[Any]], context: Context) -> Arrays:
-    done = [phase.name for phase in PHASES].index("integerize")
-    for phase in PHASES[done + 1 :]:
-        mod = phase.run(mod, context)
-    return run_planned(mod, context.profile, inputs)
+def _run(mod: tvm.IRModule, inputs: Sequence[npt.NDArray[Any]], options: PhaseOptions) -> Arrays:
+    planned = last(run_phases(PhaseResult(mod), options, after="integerize"))
+    return run_planned(planned.mod, options.profile, inputs)

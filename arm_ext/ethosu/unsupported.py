@@ -2,6 +2,7 @@
 """The reason why a call of an integer graph is no NPU operator, with advice."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tvm.ir import Call, Expr, Var
@@ -10,6 +11,7 @@ from arm_ext.ethosu.integer_ops import IN_64_BITS, LONG, name_of
 from arm_ext.ethosu.operators import Unread
 from arm_ext.ethosu.reading import read_by
 from relay_passes.ir.sources import sources_of
+from schedules.diagnostic import Diagnostic
 
 NO_FORM, KNOWN = "no TOSA form of its kind is known here", "one of those in docs, Ethos-U limits"
 LEAVE = "leave it to the CPU"
@@ -33,16 +35,18 @@ def unread(
     floats, long = [d for d in dtypes if d.startswith("float")], [d for d in dtypes if d in LONG]
     if floats:
         advice = "have integers on both sides" if name in _BORDERS else "quantise it, or what it reads"
-        why = ("it computes in float", "integers", ", ".join(floats), 0, advice)
+        why = Diagnostic("it computes in float", "integers", ", ".join(floats), hint=advice)
+        macs = 0
     elif long:
-        why = (IN_64_BITS, "at most 32 bits", ", ".join(long), macs, "count in 32 bits")
+        why = Diagnostic(IN_64_BITS, "at most 32 bits", ", ".join(long), hint="count in 32 bits")
     elif routine:
-        why = (NO_FORM, KNOWN, name, macs, LEAVE)
+        why = Diagnostic(NO_FORM, KNOWN, name, hint=LEAVE)
     else:
         found = ", ".join(sorted({name_of(other) or "a tuple" for other in readers})) or "the model's output"
-        reason, limit = (
+        why = Diagnostic(
             "its sums are not requantised by an operator of their own",
             "read by a requantisation alone",
+            f"read by {found}",
+            hint="quantise its result, and read that alone",
         )
-        why = (reason, limit, f"read by {found}", macs, "quantise its result, and read that alone")
-    return Unread(var, sources_of(value), name, *why)
+    return Unread(var, replace(why, nodes=sources_of(value), operator=name), macs)

@@ -82,6 +82,34 @@ def configuration(npu: Accelerator, options: VelaOptions) -> Configuration:
     return Configuration(system_config, memory_mode, header + ini, compiler, clock / _HZ_PER_MHZ)
 
 
+def pairs(npu: Accelerator) -> tuple[tuple[str, str], ...]:
+    """Return the system configurations of an accelerator in Vela's own file, each with the memory modes that fit it.
+
+    A mode whose arena lies in a memory that cannot be written, such as flash, does not fit.
+    """
+    path = _own()
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(_read(path), str(path))
+    systems = [name for name in _names(parser, "System_Config") if f"_{npu.family.upper()}_" in name]
+    return tuple(
+        (system, mode)
+        for system in systems
+        for mode in _names(parser, "Memory_Mode")
+        if _writable(path, parser, system, _inherited(path, parser, f"Memory_Mode.{mode}", "arena_mem_area"))
+    )
+
+
+def _names(parser: configparser.ConfigParser, kind: str) -> list[str]:
+    return [section.split(".", 1)[1] for section in parser.sections() if section.startswith(f"{kind}.")]
+
+
+def _writable(path: Path, parser: configparser.ConfigParser, system: str, port: str | None) -> bool:
+    """Whether the NPU can write to the memory at a port, such as Axi1."""
+    section = f"System_Config.{system}"
+    memory = _inherited(path, parser, section, f"{port}_port")
+    return _inherited(path, parser, section, f"{memory}_max_writes") != "0"
+
+
 def _read(path: Path) -> str:
     """The text of a configuration file."""
     try:
@@ -111,8 +139,8 @@ def _sections(path: Path, ini: str, system_config: str, memory_mode: str) -> con
         raise UsageError(f"{path}: Vela's configuration is malformed: {reason}") from None
     for kind, name in (("System_Config", system_config), ("Memory_Mode", memory_mode)):
         if f"{kind}.{name}" not in parser:
-            known = [s.split(".", 1)[1] for s in parser.sections() if s.startswith(f"{kind}.")]
-            raise UsageError(f"{path}: Vela's configuration has no [{kind}.{name}]; {near(name, known)}")
+            known = near(name, _names(parser, kind))
+            raise UsageError(f"{path}: Vela's configuration has no [{kind}.{name}]; {known}")
     return parser
 
 

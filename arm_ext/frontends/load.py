@@ -37,6 +37,8 @@ _OTHERS = {
 }
 # An ONNX file has no identifier; it begins with the tag of its first field, ir_version.
 _IR_VERSION = b"\x08"
+# What a package's folder holds.
+_MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,7 @@ def import_model(
     path = Path(model)
     try:
         if not path.is_file():
-            kind = "a folder, not a model file" if path.is_dir() else "no such model file"
-            raise UsageError(f"{path}: {kind}")
+            raise UsageError(f"{path}: {_no_file(path)}")
     except OSError as err:  # a name that is too long, a folder that may not be looked into
         raise UsageError(f"{path}: the model cannot be read: {err.strerror}") from err
     try:
@@ -103,6 +104,12 @@ def import_model(
             f"{path}: the file may be damaged: reading it failed with {reason}. "
             "If other programs read it, please report this, with the file"
         ) from err
+
+
+def _no_file(path: Path) -> str:
+    if (path / _MANIFEST).is_file():
+        return "a package, which is compiled; run it by `arm-ext run`, or name the model that it was compiled from"
+    return "a folder, not a model file" if path.is_dir() else "no such model file"
 
 
 def _import_file(path: Path, shapes: Shapes | None, states: Mapping[str, str]) -> ImportedModel:

@@ -39,6 +39,7 @@ _MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these 
 
 Precision = Literal["fp32", "fp16", "bf16"]
 Method = Literal["minmax", "percentile", "entropy", "mse"]
+Correction = Literal["equalize", "smooth", "bias"]
 Numerics = Literal["qdq", "tosa"]
 
 
@@ -223,6 +224,10 @@ class WideLayer(_Record):
         description="Bytes alive while it runs: inputs, outputs and values kept for later."
     )
 
+    def describe(self) -> str:
+        """Return a line of a list."""
+        return f"  {self.live_bytes:>12,} bytes  {', '.join(self.sources) or self.kernel}"
+
 
 class Memory(_Record):
     """Bytes. The peak is what one inference allocates: planned activations and the largest kernel's workspace."""
@@ -324,7 +329,11 @@ class Library(_Record):
     """The C library of a folder: what its symbols begin with, and what it takes."""
 
     name: str = Field(description="What the library's symbols begin with.")
-    arena_bytes: Count = Field(description="Bytes that a caller gives an instance.")
+    arena_bytes: Count = Field(description="Bytes that a caller gives an instance, in all regions.")
+    in_place_bytes: Count = Field(description="The same with places for inputs and outputs.")
+    regions: dict[str, Count] = Field(
+        description="Bytes that a caller gives an instance, by region of memory, the fastest first."
+    )
     stack_bytes: Count | None = Field(
         description="Bound on the stack of a call in bytes, without that of the functions in `requires`; "
         "null where it was not analysed."

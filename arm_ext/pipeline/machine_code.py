@@ -7,7 +7,10 @@ object is its TensorIR with the target, TVM and its LLVM, and the passes in `cod
 
 import hashlib
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +33,8 @@ from relay_passes.canonicalize import define_casts
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
 _OBJECT = "kernel.o"
+
+_Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
 
 
 @dataclass(frozen=True)
@@ -94,11 +99,9 @@ def make_program(
     with section("code generation"):
         # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here)
-    with section("kernels"):
-        target = profile.tvm_target(optimised=not runs_here)
-        kernels = tuple(_object(symbol, planned[symbol], target, _packed) for symbol in symbols)
-        KERNELS.trim()
-    return Program(executable, kernels, profile.triple)
+    target = profile.tvm_target(optimised=not runs_here)
+    kernels = _objects({symbol: planned[symbol] for symbol in symbols}, target, _packed)
+    return Program(executable, tuple(kernels), profile.triple)
 
 
 def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[bytes]:
@@ -108,24 +111,32 @@ def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[
         functions: By the symbols that the C functions get.
         profile: The target.
     """
-    with section("kernels"):
-        target = profile.tvm_target()
-        objects = [
-            _object(symbol, func, target, codegen.build_c_function) for symbol, func in functions.items()
-        ]
-        KERNELS.trim()
-    return objects
+    return _objects(functions, profile.tvm_target(), codegen.build_c_function)
 
 
-_Build = Callable[[tirx.PrimFunc, tvm.target.Target], tvm.runtime.Module]
+def _objects(functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, build: _Build) -> list[bytes]:
+    """Compile kernels, on each processor one at a time; the bytes of each depend on it alone."""
+    made: list[str] = []
 
+    def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
+        with section("kernels"):
+            named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
+            made_from = "\0".join((_maker(), build.__name__, str(target), tvm.ir.save_json(named)))
 
-def _object(symbol: str, func: tirx.PrimFunc, target: tvm.target.Target, build: _Build) -> bytes:
-    named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
-    made_from = "\0".join((_maker(), build.__name__, str(target), tvm.ir.save_json(named)))
-    return KERNELS.get(
-        hashlib.sha256(made_from.encode()).hexdigest(), lambda: _compiled(build(named, target))
-    )
+            def make() -> bytes:
+                made.append(symbol)
+                return _compiled(build(named, target))
+
+            return KERNELS.get(hashlib.sha256(made_from.encode()).hexdigest(), make)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        try:
+            pending = [pool.submit(copy_context().run, object_of, *named) for named in functions.items()]
+            return [each.result() for each in pending]
+        finally:  # after an interrupt nobody waits for the others
+            pool.shutdown(wait=False, cancel_futures=True)
+            if made:
+                KERNELS.trim()
 
 
 def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:

@@ -24,12 +24,16 @@ from arm_ext.package.manifest import Precision
 from arm_ext.pipeline import codegen
 from arm_ext.pipeline.call_sites import call_sites
 from arm_ext.pipeline.lower import lower
+from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
 from arm_ext.report.calls import CallSite, KernelCall
 from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
-from relay_passes.programs.control_flow import Decision, split
+from relay_passes.lengths.bounded_main import at_length, copy_ends
+from relay_passes.memory.plan_arena import UPPER_BOUND
+from relay_passes.programs.control_flow import Decision, Program, split
+from relay_passes.rewriter.record import Record
 from relay_passes.rules.registry import PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
@@ -39,9 +43,22 @@ from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
 from schedules.select import Choose
 
 
-@dataclass
-class Context:
-    """Options that phases read, and records that they write.
+@dataclass(frozen=True)
+class BoundedLength:
+    """A size that is known at run time alone.
+
+    Attributes:
+        name: As in --shape, such as "n".
+        largest: The greatest that the package takes.
+    """
+
+    name: str
+    largest: int
+
+
+@dataclass(frozen=True)
+class PhaseOptions:
+    """What phases are told.
 
     Attributes:
         profile: The target.
@@ -52,13 +69,9 @@ class Context:
         more_rules: Rewrites that are applied beside ours, to the canonical form.
         more_kernels: Kernels that are chosen among beside ours, where all sizes are known.
         serial: Whether kernels run on the calling thread alone.
-        divide: Moves what an NPU may compute into functions of its own, and notes down in `offers` what is asked
-            to compute them.
-        kept_layout: Written by `layout`: calls that keep the model's layout, and why.
-        left_float: Written by `integerize`: calls of a quantised model that still compute in float, and why.
-        kernels: Written by `lower`: one record a kernel.
-        calls: Written by `lower`: every call of a kernel, in execution order.
-        offers: Written by `partition`: by a function's name what is to compute it, where that can.
+        divide: Moves what an NPU may compute into functions of its own, and adds `offers` and `division`.
+        length: Of a model that `merge_lengths` made, what is known at run time alone.
+        record: Takes note of the rules and passes that run, if given.
     """
 
     profile: Profile
@@ -69,99 +82,129 @@ class Context:
     more_rules: tuple[relay_passes.Rule, ...] = ()
     more_kernels: tuple[Kernel, ...] = ()
     serial: bool = False
-    divide: "Callable[[tvm.IRModule, Context], tvm.IRModule] | None" = None
-    kept_layout: list[Diagnostic] = field(default_factory=list)
-    left_float: list[Diagnostic] = field(default_factory=list)
-    kernels: list[KernelCall] = field(default_factory=list)
-    calls: list[CallSite] = field(default_factory=list)
-    offers: dict[str, relay_passes.Offer] = field(default_factory=dict)
-
-    def of_piece(self) -> "Context":
-        """Return a context with empty records, for a part of the model."""
-        return replace(self, kept_layout=[], left_float=[], kernels=[], calls=[], offers={})
-
-    def gather(self, parts: "Mapping[str, Context]", names: Mapping[str, Mapping[str, str]]) -> None:
-        """Add the records of the parts' contexts.
-
-        Args:
-            parts: Name of a part → its context.
-            names: Name of a part → name of a function in it → the function's name in the whole (`merge_modules`).
-        """
-        kernels: dict[str, KernelCall] = {}
-        for name, part in parts.items():
-            self.kept_layout += part.kept_layout
-            self.left_float += part.left_float
-            self.offers |= part.offers
-            self.calls += (call.moved_to(name, names[name].get(call.symbol, "")) for call in part.calls)
-            for kernel in part.kernels:
-                # A reshape that became a view has no kernel left.
-                symbol = names[name].get(kernel.symbol, f"{name}.{kernel.symbol}")
-                shared = kernels[symbol].sources if symbol in kernels else ()
-                sources = tuple(dict.fromkeys((*shared, *kernel.sources)))
-                kernels[symbol] = kernel.model_copy(update={"symbol": symbol, "sources": sources})
-        self.kernels += sorted(kernels.values(), key=lambda kernel: kernel.symbol)
-
-    def note_lowered(self, mod: tvm.IRModule, kernels: Sequence[KernelCall]) -> None:
-        """Add the records of a lowered module, whose shapes are all static."""
-        self.kernels += kernels
-        copies = {kernel.symbol for kernel in kernels if kernel.kernel in ("elementwise", "transpose")}
-        self.calls += call_sites(mod, copies)
+    divide: "Callable[[PhaseResult, PhaseOptions], PhaseResult] | None" = None
+    length: BoundedLength | None = None
+    record: Record | None = None
 
 
-def canonicalize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+@dataclass(frozen=True)
+class PhaseResult:
+    """A module, and what the phases that made it have found so far.
+
+    Attributes:
+        mod: The module.
+        kept_layout: Of `layout`: calls that keep the model's layout, and why.
+        left_float: Of `integerize`: calls of a quantised model that still compute in float, and why.
+        offers: Of `partition`: by a function's name what is to compute it, where that can.
+        division: Of `partition`: what `divide` found beside.
+        kernels: Of `lower`: one record a kernel.
+        calls: Of `lower`: every call of a kernel, in execution order.
+    """
+
+    mod: tvm.IRModule
+    kept_layout: tuple[Diagnostic, ...] = ()
+    left_float: tuple[Diagnostic, ...] = ()
+    offers: Mapping[str, relay_passes.Offer] = field(default_factory=dict)
+    division: object = None
+    kernels: tuple[KernelCall, ...] = ()
+    calls: tuple[CallSite, ...] = ()
+
+
+def gather(
+    mod: tvm.IRModule, parts: Mapping[str, PhaseResult], names: Mapping[str, Mapping[str, str]]
+) -> PhaseResult:
+    """Return the findings of a module's parts as those of the whole.
+
+    Args:
+        mod: The whole.
+        parts: Name of a part → its result.
+        names: Name of a part → name of a function in it → the function's name in the whole (`merge_modules`).
+    """
+    kernels: dict[str, KernelCall] = {}
+    calls: list[CallSite] = []
+    offers: dict[str, relay_passes.Offer] = {}
+    for name, part in parts.items():
+        offers |= part.offers
+        calls += (call.moved_to(name, names[name].get(call.symbol, "")) for call in part.calls)
+        for kernel in part.kernels:
+            # A reshape that became a view has no kernel left.
+            symbol = names[name].get(kernel.symbol, f"{name}.{kernel.symbol}")
+            shared = kernels[symbol].sources if symbol in kernels else ()
+            sources = tuple(dict.fromkeys((*shared, *kernel.sources)))
+            kernels[symbol] = kernel.model_copy(update={"symbol": symbol, "sources": sources})
+    return PhaseResult(
+        mod,
+        tuple(each for part in parts.values() for each in part.kept_layout),
+        tuple(each for part in parts.values() for each in part.left_float),
+        offers,
+        kernels=tuple(sorted(kernels.values(), key=lambda kernel: kernel.symbol)),
+        calls=tuple(calls),
+    )
+
+
+def canonicalize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Fold constants and BatchNorm, tidy; QDQ is kept."""
-    mod = relay_passes.canonicalize(mod)
-    if not context.more_rules:
-        return mod
-    return relay_passes.canonicalize(relay_passes.apply_rules(mod, context.more_rules))
+    mod = relay_passes.canonicalize(result.mod, record=options.record)
+    if options.more_rules:
+        mod = relay_passes.apply_rules(mod, options.more_rules, record=options.record)
+        mod = relay_passes.canonicalize(mod, record=options.record)
+    return replace(result, mod=mod)
 
 
-def layout(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+def layout(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Put channels last; in QDQ form, where scales still stand beside the axes that they follow."""
-    mod, kept = relay_passes.to_nhwc(mod)
-    context.kept_layout += kept
-    return mod
+    mod, kept = relay_passes.to_nhwc(result.mod)
+    return replace(result, mod=mod, kept_layout=tuple(kept))
 
 
-def integerize(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute in integers what stands between dequantize and quantize."""
-    mod, left = relay_passes.integerize(mod, context.numerics)
-    context.left_float += left
+    mod, left = relay_passes.integerize(result.mod, options.numerics)
     # What is quantised at run time.
-    return relay_passes.dynamic_products(mod, linear_dynamic_routine)
+    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, options.record)
+    return replace(result, mod=mod, left_float=tuple(left))
 
 
-def partition(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+def partition(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Move what an NPU may compute into functions, each of which the CPU computes where there is none."""
-    return mod if context.divide is None else context.divide(mod, context)
+    return result if options.divide is None else options.divide(result, options)
 
 
-def precision(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+def precision(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute products in 16 bits, with their sums in binary32, where that was asked for."""
-    if context.precision == "fp32":
-        return mod
-    return relay_passes.to_half_precision(mod, "float16" if context.precision == "fp16" else "bfloat16")
+    if options.precision == "fp32":
+        return result
+    mod = relay_passes.to_half_precision(result.mod, "float16" if options.precision == "fp16" else "bfloat16")
+    return replace(result, mod=mod)
 
 
-def fuse(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+def fuse(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Form composites: an anchor with the epilogue that a kernel can take in."""
     # Among them: int8 weights of float products stay int8, their scale goes where the epilogue finds it.
-    mod = relay_passes.apply_rules(mod, PRODUCT_RULES)
+    mod = relay_passes.apply_rules(result.mod, PRODUCT_RULES, record=options.record)
     mod = relay_passes.split_concat(mod)
-    costs = Costs(context.profile.core)
-    mod = relay_passes.combine_matmuls(mod, VOCABULARY, costs)
-    return relay_passes.fuse(mod, VOCABULARY, costs)
+    costs = Costs(options.profile.core)
+    mod = relay_passes.combine_matmuls(mod, VOCABULARY, costs, options.record)
+    return replace(result, mod=relay_passes.fuse(mod, VOCABULARY, costs, options.record))
 
 
-def lower_kernels(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+def lower_kernels(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Make every call a TensorIR kernel: hand-written where one matches, TVM's fused loops elsewhere."""
-    sizes = FixedSizes(mod, context.profile, context.without, context.more_kernels)
-    mod, kernels = lower(mod, context.profile, context.without, context.choose, sizes)
-    context.note_lowered(mod, kernels)
-    return mod
+    profile, without, length = options.profile, options.without, options.length
+    if length is None:
+        sizes = FixedSizes(result.mod, profile, without, options.more_kernels)
+        mod, kernels = lower(result.mod, profile, without, options.choose, sizes)
+        static = mod
+    else:
+        lengths = Lengths(result.mod, length.largest, profile, without)
+        mod, kernels = lower(result.mod, profile, without, options.choose, lengths)
+        static = at_length(mod, length.largest)
+        mod = copy_ends(mod) if lengths.chunked else mod
+    copies = {kernel.symbol for kernel in kernels if kernel.kernel in ("elementwise", "transpose")}
+    return replace(result, mod=mod, kernels=tuple(kernels), calls=tuple(call_sites(static, copies)))
 
 
-def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
+def plan(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Give every activation its place in one arena."""
     passes = [
         relax.transform.RewriteDataflowReshape(),
@@ -169,19 +212,29 @@ def plan(mod: tvm.IRModule, context: Context) -> tvm.IRModule:
         relax.transform.RemovePurityChecking(),
         relax.transform.CallTIRRewrite(),
     ]
-    with context.profile.tvm_target():
+    mod = result.mod if options.length is None else _bounded(result.mod, options.length)
+    with options.profile.tvm_target():
         for upstream in passes:
             mod = relay_passes.run_upstream(mod, upstream)
-        if context.serial:
+        if options.serial:
             mod = relay_passes.serial_loops(mod)
-        mod = relay_passes.inline_marked(relay_passes.hoist_workspaces(mod), list(context.offers))
+        mod = relay_passes.inline_marked(relay_passes.hoist_workspaces(mod), list(result.offers))
         mod = relay_passes.run_upstream(mod, relax.transform.StaticPlanBlockMemory())
     mod = relay_passes.accept_offsets(relay_passes.plan_arena(mod))
-    mod = relay_passes.copy_constants(relay_passes.dispatch(mod, context.offers))
+    mod = relay_passes.copy_constants(relay_passes.dispatch(mod, result.offers))
     calls = [b.value for b in bindings_of(mod["main"]) if isinstance(b.value, relax.Call)]
     called = {name for call in calls for name in global_callees(call)}
-    context.kernels = [k if k.symbol in called else k.model_copy(update=_VIEW) for k in context.kernels]
-    context.calls = [call for call in context.calls if call.symbol in called]
+    kernels = (k if k.symbol in called else k.model_copy(update=_VIEW) for k in result.kernels)
+    left = (call for call in result.calls if call.symbol in called)
+    return replace(result, mod=mod, kernels=tuple(kernels), calls=tuple(left))
+
+
+def _bounded(mod: tvm.IRModule, length: BoundedLength) -> tvm.IRModule:
+    """A copy of the module that says how large the size can become."""
+    mod = mod.clone()
+    mod.update_func(
+        mod.get_global_var("main"), mod["main"].with_attr(UPPER_BOUND, {length.name: length.largest})
+    )
     return mod
 
 
@@ -194,7 +247,7 @@ class Phase:
     """A named phase."""
 
     name: str
-    run: Callable[[tvm.IRModule, Context], tvm.IRModule]
+    run: Callable[[PhaseResult, PhaseOptions], PhaseResult]
 
 
 PHASES: tuple[Phase, ...] = (
@@ -216,10 +269,15 @@ class Dump:
     output: OutputFolder
     folder: str = ""
 
-    def write(self, number: int, name: str, mod: tvm.IRModule) -> None:
-        """Write a phase's module."""
+    def write(self, name: str, mod: tvm.IRModule) -> None:
+        """Write what a phase, or `import`, left."""
         script = mod.script(show_meta=False) + "\n"
-        self.output.write(str(Path(self.folder, f"{number:02d}-{name}.py")), script.encode())
+        self.output.write(str(Path(self.folder, f"{_after(name):02d}-{name}.py")), script.encode())
+
+
+def _after(name: str) -> int:
+    """The number of phases that have run once this one has; 0 of `import`."""
+    return [IMPORT, *(phase.name for phase in PHASES)].index(name)
 
 
 SCRIPTS = "[0-9][0-9]-*.py"
@@ -236,44 +294,64 @@ def _decided(decision: Decision) -> KernelCall:
     )
 
 
+IMPORT = "import"
+"""What comes before the first phase."""
+
 LAST_OF_ALL_TARGETS = "integerize"
 """The last phase that does the same for all targets, where there are no `more_rules`."""
 
 
 def run_phases(
-    mod: tvm.IRModule, context: Context, dump: Dump | None = None, after: str = ""
-) -> Iterator[tuple[str, tvm.IRModule]]:
-    """Run PHASES over an imported module, yielding each phase's name and result.
+    start: PhaseResult,
+    options: PhaseOptions,
+    dump: Dump | None = None,
+    *,
+    after: str = IMPORT,
+    until: str = "",
+) -> Iterator[tuple[str, PhaseResult]]:
+    """Run PHASES, or some of them, yielding each phase's name and result.
+
+    Nothing else runs phases.
 
     Args:
-        mod: As a front end returned it.
-        context: The target; the phases write their records to it.
+        start: What the phase `after` left, such as a module that a front end returned.
+        options: What the phases are told.
         dump: For numbered TVMScript, `00-import.py` the first.
-        after: The phase that left `mod`, if one did.
+        after: The phase that left `start`.
+        until: The last to run; empty for all.
 
     Raises:
         ModelError: Indices of the model are out of bounds whatever its inputs are.
     """
-    if dump is not None:
-        dump.write(0, "import", mod)
-    program = split(mod)
-    pieces, contexts = program.pieces, dict.fromkeys(program.pieces, context)
-    if program.control:
-        contexts = {name: context.of_piece() for name in pieces}
-    done = [phase.name for phase in PHASES].index(after) + 1 if after else 0
-    for number, phase in enumerate(PHASES[done:], start=done + 1):
+    if dump is not None and after == IMPORT:
+        dump.write(IMPORT, start.mod)
+    program = split(start.mod)
+    parts = {name: replace(start, mod=piece) for name, piece in program.pieces.items()}
+    for phase in PHASES[_after(after) : _after(until) if until else None]:
         try:
             with section(phase.name):
-                pieces = {name: phase.run(piece, contexts[name]) for name, piece in pieces.items()}
+                parts = {name: phase.run(part, options) for name, part in parts.items()}
         except OutOfBoundsError as err:
             raise ModelError(str(err)) from err
-        joined = program.join(pieces)
-        if program.control and phase is PHASES[-1]:
-            context.gather(contexts, joined.names)
-            context.kernels += map(_decided, program.decisions())
+        result = _joined(program, parts)
         if dump is not None:
-            dump.write(number, phase.name, joined.mod)
-        yield phase.name, joined.mod
+            dump.write(phase.name, result.mod)
+        yield phase.name, result
+
+
+def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
+    """Return what the last of the phases of `run_phases` leaves."""
+    *_, (_, result) = results
+    return result
+
+
+def _joined(program: Program, parts: Mapping[str, PhaseResult]) -> PhaseResult:
+    """What a phase made of the functions of a model, as of the whole."""
+    if not program.control:
+        return parts["main"]
+    joined = program.join({name: part.mod for name, part in parts.items()})
+    result = gather(joined.mod, parts, joined.names)
+    return replace(result, kernels=(*result.kernels, *map(_decided, program.decisions())))
 
 
 def build(

@@ -23,7 +23,7 @@ from arm_ext.pipeline import fingerprint
 from arm_ext.pipeline.caches import SELFTESTS
 from arm_ext.pipeline.machine_code import make_program
 from arm_ext.pipeline.macs import count_macs, count_steps
-from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, Context, run_phases
+from arm_ext.pipeline.phases import IMPORT, LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.ir.sources import bindings_of, relax_functions
 from schedules.diagnostic import Diagnostic
@@ -108,8 +108,11 @@ def make_selftest(
         numerics: What quantised operators compute.
         prepared: The model as `LAST_OF_ALL_TARGETS` leaves it with these numerics, if it is at hand.
     """
+    made = False
 
     def computed() -> bytes:
+        nonlocal made
+        made = True
         run = host_runner(model, precision, without, numerics, prepared)
         with section("run"):
             return Selftest([], run(inputs), [], "", _steps(model, inputs, run)).to_bytes()
@@ -123,7 +126,8 @@ def make_selftest(
         )
     )
     found = Selftest.from_bytes(SELFTESTS.get(hashlib.sha256(key.encode()).hexdigest(), computed))
-    SELFTESTS.trim()
+    if made:
+        SELFTESTS.trim()
     with section("source's runtime"):
         reference = model.reference(inputs)
     return Selftest(inputs, found.expected, *reference, found.steps)
@@ -253,10 +257,9 @@ def _on_host(
     prepared: tvm.IRModule | None = None,
 ) -> _Run:
     profile = baseline_host()
-    context = Context(profile, precision, (*without, *_LARGE), numerics)
-    after = LAST_OF_ALL_TARGETS if prepared is not None else ""
-    *_, (_, planned) = run_phases(mod if prepared is None else prepared, context, after=after)
-    return _loaded(planned, profile)
+    options = PhaseOptions(profile, precision, (*without, *_LARGE), numerics)
+    start, after = (mod, IMPORT) if prepared is None else (prepared, LAST_OF_ALL_TARGETS)
+    return _loaded(last(run_phases(PhaseResult(start), options, after=after)).mod, profile)
 
 
 def _loaded(planned: tvm.IRModule, profile: Profile) -> _Run:

@@ -8,6 +8,7 @@ A value and what QuantizeLinear and DequantizeLinear make of it are one value. I
 tensors, else by the name of the node that computes it.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,9 @@ from arm_ext.frontends.onnx.values import values_read
 Array = npt.NDArray[Any]
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+
+RESCALED, CORRECTED = "arm_ext.rescaled", "arm_ext.corrected"
+"""Notes in a model's metadata: tensors whose channels were rescaled, and nodes whose biases were corrected."""
 
 # What a layer is named after, where it has one of them.
 _ANCHORS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -166,7 +170,7 @@ class Graph:
         scale = self.constants.get(node.input[1])
         if scale is None:
             return None
-        axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+        axis = int(attribute(node, "axis", 1))
         if len(node.input) < 3 or not node.input[2]:
             return Quantizer(scale, np.zeros(scale.shape, np.uint8), axis)
         zero = self.constants.get(node.input[2])
@@ -183,6 +187,28 @@ class Graph:
             found.add(node.name)
             todo += [name for name in values_read(node) if name not in known]
         return [node for node in self.proto.graph.node if node.name in found]
+
+
+def note(model: onnx.ModelProto, key: str, names: Iterable[str]) -> None:
+    """Write names into a model's metadata."""
+    model.metadata_props.add(key=key, value=json.dumps(list(names)))
+
+
+def noted(model: onnx.ModelProto, key: str) -> frozenset[str]:
+    """Return the names that `note` wrote, if any."""
+    found = next((each.value for each in model.metadata_props if each.key == key), "[]")
+    try:
+        names = json.loads(found)
+    except ValueError:  # anybody may write there
+        return frozenset()
+    return (
+        frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
+    )
+
+
+def attribute(node: NodeProto, name: str, default: float) -> float:
+    """Return a number among a node's attributes."""
+    return next((onnx.helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
 class Matching:
@@ -204,13 +230,18 @@ class Matching:
             passes = node.op_type in (QUANTIZE, DEQUANTIZE)
             for name in node.output:
                 self.roots[name] = self.roots.get(node.input[0], name) if passes else name
+        # Such values are no multiple of the source's, and such biases are not the source's on purpose.
+        rescaled = noted(quantized, RESCALED) - noted(source, RESCALED)
+        self._corrected = noted(quantized, CORRECTED)
         members: dict[str, list[str]] = defaultdict(list)
         for name, root in self.roots.items():
             if name not in self.quantized.fixed:
                 members[root].append(name)
         known = self.source.tensors
         self.meaning = {
-            root: found for root, names in members.items() if (found := self._matched(root, names, known))
+            root: found
+            for root, names in members.items()
+            if (found := self._matched(root, names, known)) and found not in rescaled
         }
         self.layers = [
             layer
@@ -306,7 +337,9 @@ class Matching:
         if twin is None or len(twin.input) != len(anchor.input):
             return ()
         pairs = zip(twin.input, anchor.input, ("weights", "weights", "bias"), strict=False)
-        found = (self._constant(*pair) for pair in pairs)
+        found = (
+            self._constant(*pair) for pair in pairs if pair[2] != "bias" or anchor.name not in self._corrected
+        )
         return tuple(constant for constant in found if constant is not None)
 
     def _constant(self, quantized: str, source: str, role: str) -> Constant | None:

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a model's outputs over samples: top1, cosine, or a Python function."""
+"""Metrics of a model's outputs over samples: of classes, boxes, sequences and embeddings, or a Python function.
+
+They are of the first output, but `cosine`, of all, and `map50`, of outputs by their names.
+"""
 
 import importlib
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,83 +17,354 @@ import numpy as np
 import numpy.typing as npt
 
 from arm_ext.errors import UsageError
-from arm_ext.quantization.error_sums import ErrorSums
+from arm_ext.quantization.error_sums import error_of
 
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Array]
 """Outputs by name, each an array whose first axis runs over the samples."""
 
-Metric = Callable[[Outputs, Outputs], float]
-"""A function of the outputs to judge and of the source's outputs; a higher value is better."""
+LABELS, SPACE, BLANK, BOXES = "labels", "space", "blank", "boxes"
+"""Arrays of the data: what is right; the token between words; the token of no sound; boxes of objects."""
 
-LABELS = "labels"
+_IGNORED = -1
+"""A label that counts for nothing, and all below it: what pads sequences and lists of objects."""
+_OVERLAP = 0.5
+_K = 5
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric.
+
+    Attributes:
+        name: As a user names it.
+        function: Of the outputs to judge and of the source's.
+        less_is_better: Whether it counts errors.
+        relative: Whether a drop is told as a share of the source's metric.
+    """
+
+    name: str
+    function: Callable[[Outputs, Outputs], float]
+    less_is_better: bool = False
+    relative: bool = False
+
+    def __call__(self, outputs: Outputs, source: Outputs) -> float:
+        """Return the metric of outputs, given those of the source.
+
+        Raises:
+            UsageError: The outputs or the data do not fit it.
+        """
+        value = self.function(outputs, source)
+        if not math.isfinite(value):
+            raise UsageError(f"--metric {self.name}: returned {value}; expected a finite number")
+        return value
+
+    def drop(self, value: float, source: float) -> float:
+        """Return how much worse a value is than that of the source."""
+        lost = value - source if self.less_is_better else source - value
+        return lost / abs(source) if self.relative and source else lost
+
+
+def chosen_metric(name: str | None, arrays: Mapping[str, Array], count: int) -> Metric | None:
+    """Return the metric that is asked for, by default "top1" where there are labels; None where there is none.
+
+    The arguments and what is raised are those of `metric_of`.
+    """
+    chosen = name or ("top1" if LABELS in arrays else None)
+    return None if chosen is None else metric_of(chosen, arrays, count)
 
 
 def metric_of(name: str, arrays: Mapping[str, Array], count: int) -> Metric:
     """Return a metric.
 
     Args:
-        name: "top1", "cosine", or module:function; that takes the outputs and the arrays of the data.
+        name: One of METRICS, or module:function; that takes the outputs and the arrays of the data.
         arrays: Of the data.
         count: Samples.
 
     Raises:
-        UsageError: There is no such metric, or the labels are missing, of another number, or no integers.
+        UsageError: There is no such metric, or an array that it needs is missing, of another number, or no integers.
     """
-    if name == "cosine":
-        return _cosine
-    if name == "top1":
-        return _top1(arrays, count)
-    if ":" not in name:
-        raise UsageError(f"--metric {name}: is none of top1, cosine or MODULE:FUNCTION")
+    if ":" in name:
+        return Metric(name, _own(name, arrays))
+    if name not in METRICS:
+        raise UsageError(f"--metric {name}: is none of {', '.join(METRICS)} or MODULE:FUNCTION")
+    kind = METRICS[name]
+    if kind.rank:
+        _check_labels(name, arrays, count, kind.rank)
+    for other in kind.needs:
+        if other not in arrays:
+            raise UsageError(f"--metric {name}: the data has no array '{other}', but {', '.join(arrays)}")
+
+    def call(outputs: Outputs, source: Outputs) -> float:
+        try:
+            return float(kind.function(outputs, source if name == "cosine" else arrays))
+        except _MisfitError as err:
+            raise UsageError(f"--metric {name}: {err}") from err
+
+    return Metric(name, call, kind.less_is_better, kind.relative)
+
+
+class _MisfitError(Exception):
+    """Outputs that a metric cannot judge; says why."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A metric that is built in.
+
+    Attributes:
+        function: Of the outputs and of the data's arrays, or of the source's outputs.
+        rank: Axes of `labels`; 0 where there are none.
+        needs: Other arrays.
+    """
+
+    function: Callable[[Outputs, Mapping[str, Array]], float]
+    rank: int = 1
+    needs: tuple[str, ...] = ()
+    less_is_better: bool = False
+    relative: bool = False
+
+
+def _check_labels(name: str, arrays: Mapping[str, Array], count: int, rank: int) -> None:
+    if LABELS not in arrays:
+        have = ", ".join(arrays)
+        raise UsageError(
+            f"--metric {name}: the data has no array 'labels', but {have}; or take --metric cosine"
+        )
+    labels = arrays[LABELS]
+    wanted = ("a list of integers", "a row of integers for each sample", "a map of integers for each sample")
+    if labels.ndim != rank or not np.issubdtype(labels.dtype, np.integer):
+        raise UsageError(
+            f"--metric {name}: labels are {labels.dtype}{list(labels.shape)}; expected {wanted[rank - 1]}"
+        )
+    if len(labels) != count:
+        raise UsageError(f"--metric {name}: {count} samples with {len(labels)} labels; expected as many")
+
+
+def _cosine(outputs: Outputs, source: Outputs) -> float:
+    pairs = (
+        (value, exact) for name in outputs for value, exact in zip(outputs[name], source[name], strict=True)
+    )
+    return float(np.mean([error_of(*pair).cosine for pair in pairs]))
+
+
+def _first(outputs: Outputs) -> tuple[str, Array]:
+    return next(iter(outputs.items()))
+
+
+def _scores(outputs: Outputs, labels: Array) -> Array:
+    """The first output as a row of scores for each sample, one for each class."""
+    name, values = _first(outputs)
+    scores = values.reshape(len(values), -1)
+    if scores.shape[1] < 2:
+        raise _MisfitError(f"output '{name}' has one score a sample; expected one for each class")
+    if (most := int(labels.max())) >= scores.shape[1] or labels.min() < 0:
+        least = f" from {labels.min()}" if labels.min() < 0 else ""
+        raise _MisfitError(
+            f"labels go{least} to {most}, and output '{name}' has {scores.shape[1]} classes a sample"
+        )
+    return scores
+
+
+def _top(k: int) -> Callable[[Outputs, Mapping[str, Array]], float]:
+    def top(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
+        scores = _scores(outputs, arrays[LABELS])
+        best = np.argsort(-scores.astype(np.float64), axis=1, kind="stable")[
+            :, :k
+        ]  # of equal scores the first, as argmax has it
+        return float(np.mean((best == arrays[LABELS][:, None]).any(1)))
+
+    return top
+
+
+def _f1(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
+    """The mean over the classes that there are, of labels or of answers."""
+    labels = arrays[LABELS]
+    found = _scores(outputs, labels).argmax(1)
+    classes = np.union1d(labels, found)
+    return float(
+        np.mean(
+            [
+                2 * np.sum((found == c) & (labels == c)) / (np.sum(found == c) + np.sum(labels == c))
+                for c in classes
+            ]
+        )
+    )
+
+
+def _iou(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
+    """The mean over the classes of labels: pixels in both over pixels in either, of all samples."""
+    labels = arrays[LABELS]
+    name, values = _first(outputs)
+    for axis in range(1, values.ndim):
+        found = values.argmax(axis).reshape(len(values), -1)
+        rest = [size for at, size in enumerate(values.shape[1:], start=1) if at != axis and size > 1]
+        if values.shape[axis] > 1 and rest == [size for size in labels.shape[1:] if size > 1]:
+            break
+    else:
+        raise _MisfitError(
+            f"labels are {list(labels.shape[1:])} a sample, and output '{name}' {list(values.shape[1:])}; expected the "
+            "same with one more axis, of classes"
+        )
+    right = labels.reshape(len(labels), -1)
+    counted = right > _IGNORED
+    shares = [
+        np.sum((found == c) & (right == c)) / np.sum(((found == c) | (right == c)) & counted)
+        for c in np.unique(right[counted])
+    ]
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def _logits(outputs: Outputs) -> tuple[str, Array]:
+    """The first output as [samples, steps, tokens]."""
+    name, values = _first(outputs)
+    squeezed = values.reshape(len(values), *(size for size in values.shape[1:] if size > 1))
+    if squeezed.ndim != 3:
+        raise _MisfitError(f"output '{name}' is {list(values.shape[1:])} a sample; expected steps and tokens")
+    return name, squeezed
+
+
+def _sequences(outputs: Outputs, arrays: Mapping[str, Array]) -> list[list[int]]:
+    """Tokens of each sample: as they are, or of scores for each step the best, without repeats and blanks (CTC)."""
+    _, values = _first(outputs)
+    if np.issubdtype(values.dtype, np.integer):
+        return [_tokens(row) for row in values.reshape(len(values), -1)]
+    blank = int(arrays[BLANK]) if BLANK in arrays else 0
+    best = _logits(outputs)[1].argmax(-1)
+    return [[token for token, _ in groupby(row.tolist()) if token != blank] for row in best]
+
+
+def _tokens(row: Array) -> list[int]:
+    return [int(token) for token in row if token > _IGNORED]
+
+
+def _words(tokens: Sequence[int], space: int) -> list[tuple[int, ...]]:
+    return [tuple(group) for is_space, group in groupby(tokens, lambda token: token == space) if not is_space]
+
+
+def _error_rate(pairs: Sequence[tuple[Sequence[object], Sequence[object]]]) -> float:
+    total = sum(len(right) for _, right in pairs)
+    if not total:
+        raise _MisfitError("labels hold no token")
+    return sum(_edits(*pair) for pair in pairs) / total
+
+
+def _edits(one: Sequence[object], other: Sequence[object]) -> int:
+    """The least number of insertions, deletions and replacements that make one of the other."""
+    row = list(range(len(other) + 1))
+    for i, left in enumerate(one, start=1):
+        before, row[0] = row[0], i
+        for j, right in enumerate(other, start=1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (left != right))
+    return row[-1]
+
+
+def _cer(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
+    right = [_tokens(row) for row in arrays[LABELS]]
+    return _error_rate(list(zip(_sequences(outputs, arrays), right, strict=True)))
+
+
+def _wer(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
+    space = int(arrays[SPACE])
+    found, right = _sequences(outputs, arrays), [_tokens(row) for row in arrays[LABELS]]
+    return _error_rate([(_words(a, space), _words(b, space)) for a, b in zip(found, right, strict=True)])
+
+
+def _perplexity(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
+    """Of the labels, token by token: exp(-mean log of their probability)."""
+    name, logits = _logits(outputs)
+    labels = arrays[LABELS]
+    if labels.shape != logits.shape[:2] or labels.max() >= logits.shape[2]:
+        raise _MisfitError(
+            f"labels are {list(labels.shape[1:])} a sample, to {labels.max()}, and output '{name}' "
+            f"{list(logits.shape[1:])}; expected a label for each step"
+        )
+    wide = logits.astype(np.float64)
+    wide -= wide.max(-1, keepdims=True)
+    logs = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
+    counted = labels > _IGNORED
+    chosen = np.take_along_axis(logs, np.where(counted, labels, 0)[..., None], -1)[..., 0]
+    if not counted.any():
+        raise _MisfitError("labels hold no token")
+    return math.exp(min(-float(np.mean(chosen[counted])), 700.0))
+
+
+def _map50(outputs: Outputs, arrays: Mapping[str, Array]) -> float:
+    """The mean over the classes of labels: the area below precision over recall, a box right where it overlaps by half.
+
+    Outputs have "box", "score" and "class" in their names: [objects, 4] with two corners, and a value for each object.
+    """
+    count = len(arrays[LABELS])
+    parts = {}
+    for part, size in (("box", 4), ("score", 1), ("class", 1)):
+        named = [name for name in outputs if part in name.lower()]
+        if len(named) != 1:
+            raise _MisfitError(
+                f"the outputs are {', '.join(outputs)}; expected one with '{part}' in its name"
+            )
+        parts[part] = outputs[named[0]].reshape(count, -1, size)
+    found: dict[int, list[tuple[float, bool]]] = {}
+    for sample in range(count):
+        boxes, scores, classes = (parts[part][sample] for part in ("box", "score", "class"))
+        free = {i for i, label in enumerate(arrays[LABELS][sample]) if label > _IGNORED}
+        for at in np.argsort(-scores[:, 0], kind="stable"):
+            label = int(classes[at, 0])
+            overlaps = [
+                (_overlap(boxes[at], arrays[BOXES][sample][i]), i)
+                for i in free
+                if arrays[LABELS][sample][i] == label
+            ]
+            best, which = max(overlaps, default=(0.0, -1))
+            free -= {which} if best >= _OVERLAP else set()
+            found.setdefault(label, []).append((float(scores[at, 0]), best >= _OVERLAP))
+    labels = arrays[LABELS]
+    areas = [
+        _area(found.get(int(c), []), int(np.sum(labels == c))) for c in np.unique(labels[labels > _IGNORED])
+    ]
+    return float(np.mean(areas)) if areas else 0.0
+
+
+def _overlap(one: Array, other: Array) -> float:
+    """Intersection over union of two boxes, each with two corners."""
+    low, high = np.maximum(one[:2], other[:2]), np.minimum(one[2:], other[2:])
+    both = float(np.prod(np.maximum(high - low, 0)))
+    either = float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2])) - both
+    return both / either if either > 0 else 0.0
+
+
+def _area(found: list[tuple[float, bool]], objects: int) -> float:
+    """The area below precision over recall, precision made to fall only."""
+    right = np.array([is_right for _, is_right in sorted(found, key=lambda each: -each[0])], bool)
+    precision = np.cumsum(right) / np.arange(1, len(right) + 1)
+    falling = np.maximum.accumulate(precision[::-1])[::-1]
+    return float(np.sum(falling[right])) / objects
+
+
+METRICS: Mapping[str, _Kind] = {
+    "top1": _Kind(_top(1)),
+    "top5": _Kind(_top(_K)),
+    "f1": _Kind(_f1),
+    "cosine": _Kind(_cosine, rank=0),
+    "iou": _Kind(_iou, rank=3),
+    "map50": _Kind(_map50, rank=2, needs=(BOXES,)),
+    "wer": _Kind(_wer, rank=2, needs=(SPACE,), less_is_better=True),
+    "cer": _Kind(_cer, rank=2, less_is_better=True),
+    "perplexity": _Kind(_perplexity, rank=2, less_is_better=True, relative=True),
+}
+"""The metrics that are built in, by name."""
+
+
+def _own(name: str, arrays: Mapping[str, Array]) -> Callable[[Outputs, Outputs], float]:
     function = _function(name)
 
     def call(outputs: Outputs, _source: Outputs) -> float:
         try:
-            value = float(function(dict(outputs), dict(arrays)))
+            return float(function(dict(outputs), dict(arrays)))
         except Exception as err:  # whatever a user's function raises
             raise UsageError(f"--metric {name}: raised {type(err).__name__}: {err}") from err
-        if not math.isfinite(value):
-            raise UsageError(f"--metric {name}: returned {value}; expected a finite number")
-        return value
 
     return call
-
-
-def _cosine(outputs: Outputs, source: Outputs) -> float:
-    found = []
-    for name, values in outputs.items():
-        for value, exact in zip(values, source[name], strict=True):
-            sums = ErrorSums()
-            sums.add(value, exact)
-            found.append(sums.cosine)
-    return float(np.mean(found))
-
-
-def _top1(arrays: Mapping[str, Array], count: int) -> Metric:
-    if LABELS not in arrays:
-        have = ", ".join(arrays)
-        raise UsageError(
-            f"--metric top1: the data has no array 'labels', but {have}; or take --metric cosine"
-        )
-    labels = arrays[LABELS]
-    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise UsageError(
-            f"--metric top1: labels are {labels.dtype}{list(labels.shape)}; expected a list of integers"
-        )
-    if len(labels) != count:
-        raise UsageError(f"--metric top1: {count} samples with {len(labels)} labels; expected as many")
-
-    def top1(outputs: Outputs, _source: Outputs) -> float:
-        name, values = next(iter(outputs.items()))
-        scores = values.reshape(len(values), -1)
-        if (most := int(labels.max())) >= scores.shape[1] or labels.min() < 0:
-            raise UsageError(
-                f"--metric top1: labels go to {most}, and output '{name}' has {scores.shape[1]} classes a sample"
-            )
-        return float(np.mean(scores.argmax(1) == labels))
-
-    return top1
 
 
 def _function(name: str) -> Callable[..., Any]:

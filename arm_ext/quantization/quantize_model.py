@@ -45,7 +45,7 @@ class Importer:
         samples: str | Path | None = None,
         method: Method = "minmax",
     ) -> None:
-        """Calibrate, if there are samples.
+        """Read the samples, if there are any.
 
         Args:
             model: As for `import_model`; with samples a float ONNX model.

@@ -10,6 +10,7 @@ import io
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,12 @@ from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.onnx.shapes import infer_shapes
 from arm_ext.frontends.onnx.state import take_defaults
-from arm_ext.package.manifest import Calibration, Method
+from arm_ext.package.manifest import Calibration, Correction, Method
+from arm_ext.quantization.bias_correction import correct_biases, mean_shifts
 from arm_ext.quantization.compare import compare_on
+from arm_ext.quantization.layers import CORRECTED, RESCALED, note
 from arm_ext.quantization.mse import mse_ranges
+from arm_ext.quantization.rescale import rescale
 from arm_ext.quantization.samples import split_samples
 from arm_ext.quantization.steps import Feed, Steps
 
@@ -91,8 +95,9 @@ class Quantizer:
         choices: Sequence[Shapes],
         steps: Steps = _NO_STEPS,
         keep_float: Sequence[str] = (),
+        corrections: Sequence[Correction] = (),
     ) -> None:
-        """Calibrate.
+        """Read the model and the samples; ranges are found when they are first needed.
 
         Args:
             model: A path, or a loaded model, which is left as it was.
@@ -102,31 +107,63 @@ class Quantizer:
                 the first set that they fit.
             steps: The model's states.
             keep_float: Nodes that stay in float.
+            corrections: Changes of the float model that lose less in int8; for one set of shapes.
 
         Raises:
             UsageError: There is no such node; the model is quantised already or has dynamic inputs without a shape;
                 samples that do not fit.
-            ModelError: It has operators that cannot be compiled, or onnxruntime cannot run or quantise it.
+            ModelError: It has operators that cannot be compiled.
         """
         self._model, self._steps, self._keep_float = model, steps, keep_float
-        self._shapes, proto, self._feeds = self._fitting(samples, choices)
+        self._method, self._corrections = method, corrections
+        self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
         self.samples = len(self._feeds)
-        with _refusing(self._name):
-            self._ready = _prepared(proto, self._name)
-            self._ranges = _ranges(self._ready, self._followed(self._feeds), method)
 
-    def quantized(self, shapes: Shapes) -> onnx.ModelProto:
+    @cached_property
+    def _ready(self) -> onnx.ModelProto:
+        with _refusing(self._name):
+            proto = _prepared(self._proto, self._name)
+            proto, rescaled = rescale(proto, self._corrections, self._followed_all(proto))
+            if rescaled:
+                note(proto, RESCALED, rescaled)
+            return proto
+
+    @cached_property
+    def _shifts(self) -> Mapping[str, npt.NDArray[Any]]:
+        if "bias" not in self._corrections:
+            return {}
+        quantized = _insert_qdq(self._ready, self._ranges, self._keep_float)
+        return mean_shifts(self._ready, quantized, self._followed_all(self._ready))
+
+    @cached_property
+    def _ranges(self) -> Any:
+        with _refusing(self._name):
+            return _ranges(self._ready, self._followed(self._feeds), self._method)
+
+    def quantized(self, shapes: Shapes, keep_float: Sequence[str] = ()) -> onnx.ModelProto:
         """Return the model in QDQ form, with static shapes, and without defaults of its states.
 
         Nodes keep their names (the front end's, where they had none); what quantisation added has names of its own.
 
+        Args:
+            shapes: One of the constructor's choices.
+            keep_float: Nodes that stay in float besides those of the constructor.
+
         Raises:
-            UsageError, ModelError: As the constructor.
+            UsageError: As the constructor.
+            ModelError: As the constructor, or onnxruntime cannot run or quantise the model.
         """
         with _refusing(self._name):
-            proto = onnx.ModelProto()
-            proto.CopyFrom(self.float_model(shapes))
-            return _insert_qdq(proto, self._ranges, self._keep_float)
+            kept = [*self._keep_float, *keep_float]
+            proto = correct_biases(self.float_model(shapes), self._shifts, kept)
+            if self._shifts:
+                note(proto, CORRECTED, sorted(set(self._shifts).difference(kept)))
+            return _insert_qdq(proto, self._ranges, kept)
+
+    def feeds(self) -> list[Feed]:
+        """Return the samples, each with the states that its step starts from."""
+        with _refusing(self._name):
+            return list(self._followed_all(self._ready))
 
     def float_model(self, shapes: Shapes) -> onnx.ModelProto:
         """Return what is quantised, with static shapes: batch norms are folded, and states have no defaults."""
@@ -190,6 +227,13 @@ class Quantizer:
     def _followed(self, feeds: list[Feed]) -> Callable[[Path], Iterator[Feed]]:
         return lambda path: self._steps.follow(path, self.defaults, feeds)
 
+    def _followed_all(self, proto: onnx.ModelProto) -> Iterator[Feed]:
+        """The samples, each with the states that its step starts from."""
+        with tempfile.TemporaryDirectory() as scratch:
+            path = Path(scratch) / "model.onnx"
+            onnx.save(proto, path)
+            yield from self._followed(self._feeds)(path)
+
 
 def _rounded(value: float) -> float:
     return float(f"{value:.4g}")
@@ -197,7 +241,7 @@ def _rounded(value: float) -> float:
 
 def _prepared(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
     infer_shapes(proto, name)
-    proto = _fold_batch_norm(_at_least_opset(proto, name))
+    proto = fold_batch_norm(_at_least_opset(proto, name))
     infer_shapes(proto, name)
     return proto
 
@@ -234,7 +278,9 @@ def _ranges(proto: onnx.ModelProto, feeds: Callable[[Path], Iterator[Feed]], met
         return calibrator.compute_data()
 
 
-def _insert_qdq(proto: onnx.ModelProto, ranges: Any, keep_float: Sequence[str]) -> onnx.ModelProto:
+def _insert_qdq(source: onnx.ModelProto, ranges: Any, keep_float: Sequence[str]) -> onnx.ModelProto:
+    proto = onnx.ModelProto()
+    proto.CopyFrom(source)
     quantizer = QDQQuantizer(
         proto,
         per_channel=True,
@@ -275,8 +321,8 @@ def _at_least_opset(proto: onnx.ModelProto, name: str) -> onnx.ModelProto:
         ) from err
 
 
-def _fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Fold BatchNormalization into convolutions: between the two a quantised value would cost accuracy."""
+def fold_batch_norm(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model with batch norms in its convolutions: between the two a quantised value would cost accuracy."""
     if not any(node.op_type == "BatchNormalization" for node in proto.graph.node):
         return proto
     options = onnxruntime.SessionOptions()

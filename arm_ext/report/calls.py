@@ -57,14 +57,18 @@ class KernelCall(BaseModel):
     )
     moves: bool = Field(default=False, description="Whether it only copies or rearranges elements.")
 
+    def other_params(self) -> str:
+        """Return the parameters of the runner-up that differ, where it is the same kernel."""
+        if self.runner_up is None or self.runner_up.kernel != self.kernel:
+            return ""
+        other = self.runner_up.params.items()
+        return ", ".join(f"{name} {value}" for name, value in other if self.params.get(name) != value)
+
     def next_best(self) -> str:
         """Return the runner-up: its name, or the parameters that it has other ones of, and its cost."""
         if self.runner_up is None:
             return "-"
-        own, other = self.params, self.runner_up.params
-        changed = ", ".join(f"{name} {value}" for name, value in other.items() if own.get(name) != value)
-        what = changed if self.runner_up.kernel == self.kernel else self.runner_up.kernel
-        return f"{what}: {self.runner_up.selection_cost:,}"
+        return f"{self.other_params() or self.runner_up.kernel}: {self.runner_up.selection_cost:,}"
 
 
 @dataclass(frozen=True)

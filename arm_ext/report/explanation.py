@@ -118,6 +118,10 @@ class NodeReport(BaseModel):
     )
     calls: tuple[CallRow, ...] = Field(description="The kernel calls that compute it.")
     kernels: tuple[KernelCall, ...] = Field(description="The kernels of these calls, who declined, and why.")
+    npu: str = Field(
+        default="",
+        description="With an NPU the region that it runs in, or why it stays on the CPU; else empty.",
+    )
 
 
 class ExplainReport(BaseModel):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from arm_ext.common.text import columns, counted
+from schedules.diagnostic import Diagnostic
 
 Where = Literal["cpu", "npu", "cpu+npu"]
 
@@ -83,32 +84,6 @@ class NpuRegion(_Record):
     )
 
 
-class Fallback(_Record):
-    """What stays on the CPU, and why: `limit` is what the NPU allows; `border` if it converts from or to float."""
-
-    sources: tuple[str, ...] = Field(description="Source nodes.")
-    operator: str = Field(description="Operator of the integer graph.")
-    reason: str = Field(description="Why it stays on the CPU.")
-    limit: str = Field(default="", description="What the NPU allows.")
-    actual: str = Field(default="", description="What is there instead.")
-    advice: str = Field(default="", description="What would make it fit.")
-    border: bool = Field(
-        default=False,
-        description="Whether it only converts between float and integers at an end of the model.",
-    )
-
-    def why(self) -> str:
-        """Return the reason with its actual value and limit, and what would make it fit."""
-        compared = [
-            f"{name} {value}" for name, value in (("is", self.actual), ("limit", self.limit)) if value
-        ]
-        return (
-            self.reason
-            + (f" ({', '.join(compared)})" if compared else "")
-            + (f"; {self.advice}" if self.advice else "")
-        )
-
-
 class Reason(_Record):
     """A reason, how many source nodes it keeps on the CPU, and their share of the model's MACs."""
 
@@ -132,7 +107,10 @@ class NpuReport(_Record):
     npu_mhz: float = Field(description="Clock of the NPU in MHz that regions were weighed by.")
     handover_us: float = Field(description="Microseconds of one hand-over between CPU and NPU.")
     regions: tuple[NpuRegion, ...] = Field(description="The parts of the model that the NPU runs.")
-    fallbacks: tuple[Fallback, ...] = Field(description="Operators that stay on the CPU, and why.")
+    fallbacks: tuple[Diagnostic, ...] = Field(
+        description="Operators that stay on the CPU, and why: the limit is what the NPU allows; unfit is what only "
+        "converts between float and integers at an end of the model."
+    )
     reasons: tuple[Reason, ...] = Field(
         description="The same by reason, the greatest share of multiply-accumulates first."
     )
@@ -142,7 +120,7 @@ class NpuReport(_Record):
         regions = ", ".join(
             f"NPU region {region.index}" for region in self.regions if source in region.sources
         )
-        kept = dict.fromkeys(f.why() for f in self.fallbacks if source in f.sources)
+        kept = dict.fromkeys(f.why() for f in self.fallbacks if source in f.nodes)
         why = f"not {self.accelerator}: {'; '.join(kept)}" if kept else ""
         if regions:
             return ("cpu+npu" if kept else "npu"), "; ".join(filter(None, [regions, why]))
@@ -152,7 +130,7 @@ class NpuReport(_Record):
         """Return "ethos-u55-128: 1 region of 12 operators, 91,288 cycles; 1 operator on the CPU"."""
         operators = sum(len(region.operators) for region in self.regions)
         cycles = sum(region.cycles for region in self.regions)
-        left = sum(not fallback.border for fallback in self.fallbacks)
+        left = sum(not fallback.unfit for fallback in self.fallbacks)
         if not self.regions:
             return f"{self.accelerator}: nothing runs on it; {counted(left, 'operator')} on the CPU"
         regions = f"{counted(len(self.regions), 'region')} of {counted(operators, 'operator')}"
@@ -186,7 +164,7 @@ def reason_table(reasons: Sequence[Reason]) -> list[str]:
 
 
 def reasons_of(
-    fallbacks: Sequence[Fallback], macs: Mapping[str, int], regions: Collection[str]
+    fallbacks: Sequence[Diagnostic], macs: Mapping[str, int], regions: Collection[str]
 ) -> tuple[Reason, ...]:
     """Return fallbacks grouped by reason, the greatest share of MACs first.
 
@@ -196,12 +174,12 @@ def reasons_of(
         regions: Source nodes that the NPU computes; of nodes that are on both sides the NPU has the MACs.
     """
     total = sum(macs.values()) or 1
-    groups: dict[str, list[Fallback]] = {}
+    groups: dict[str, list[Diagnostic]] = {}
     for fallback in fallbacks:
         groups.setdefault(fallback.reason, []).append(fallback)
     found = []
     for reason, group in groups.items():
-        nodes = {node for fallback in group for node in fallback.sources}
+        nodes = {node for fallback in group for node in fallback.nodes}
         kept = sum(macs.get(node, 0) for node in nodes if node not in regions)
         operators = tuple(sorted({fallback.operator for fallback in group}))
         found.append(Reason(reason=reason, operators=operators, nodes=len(nodes), mac_share=kept / total))

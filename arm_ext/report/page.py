@@ -15,8 +15,9 @@ from itertools import groupby
 from arm_ext.common.text import PAGE, clipped, wrapped
 from arm_ext.package.manifest import Calibration
 from arm_ext.report.calls import CHECK, CallRow, KernelCall, SourceNodes
-from arm_ext.report.npu import DRIVEN, UNDRIVEN, Fallback, NpuRegion, NpuReport
+from arm_ext.report.npu import DRIVEN, UNDRIVEN, NpuRegion, NpuReport
 from arm_ext.report.report import CompileReport
+from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
 
 MOST = 10
@@ -271,17 +272,17 @@ class _Page:
 
     def _not_on_npu(self) -> Iterator[_Finding]:
         """What keeps operators on the CPU, one finding a reason, with the figures of the costliest operator."""
-        reasons: dict[str, list[tuple[float, Fallback]]] = {}
+        reasons: dict[str, list[tuple[float, Diagnostic]]] = {}
         shares: dict[str, dict[int, float]] = {}
         for left in self.report.npu.fallbacks if self.report.npu else ():
-            if not left.border:
-                calls = {id(c): self._share(c) for c in self._calls_of(left.sources)}
+            if not left.unfit:
+                calls = {id(c): self._share(c) for c in self._calls_of(left.nodes)}
                 reasons.setdefault(left.reason, []).append((sum(calls.values()), left))
                 shares.setdefault(left.reason, {}).update(calls)
         for reason, kept in reasons.items():
             _, first = max(kept, key=lambda each: each[0])
             said = f"{first.operator}: {first.why()}"
-            layer = _with_more(self._anchor(first.sources), len(kept) - 1)
+            layer = _with_more(self._anchor(first.nodes), len(kept) - 1)
             yield _Finding(sum(shares[reason].values()), layer, said, len(kept))
 
     def _generic(self) -> Iterator[_Finding]:

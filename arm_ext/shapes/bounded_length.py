@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of bounded length, built from the model at several fixed lengths."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import tvm
@@ -11,16 +11,21 @@ from tvm_ffi import structural_equal
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.pipeline.lower import lower
-from arm_ext.pipeline.lower_bounded_length import Lengths
-from arm_ext.pipeline.phases import PHASES, Context, Dump, fuse, lower_kernels, plan
+from arm_ext.pipeline.phases import (
+    IMPORT,
+    PHASES,
+    BoundedLength,
+    Dump,
+    PhaseOptions,
+    PhaseResult,
+    last,
+    run_phases,
+)
 from arm_ext.shapes.given import Bucket, Dim, dims_text
 from relay_passes.ir.sources import bindings_of, global_callees, relax_functions, sources_of
-from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.lengths.fix_length import dims_of
 from relay_passes.lengths.growing_constants import slice_growing
 from relay_passes.lengths.merge_lengths import unite
-from relay_passes.memory.plan_arena import UPPER_BOUND
 from schedules.diagnostic import Diagnostic
 from schedules.numerics import recurrent
 
@@ -73,43 +78,43 @@ def of_any_length(
 
 
 def run_lengths(
-    model: ImportedModel, bucket: Bucket, context: Context, dump: Dump | None
-) -> Iterator[tuple[str, tvm.IRModule]]:
+    model: ImportedModel, bucket: Bucket, options: PhaseOptions, dump: Dump | None
+) -> Iterator[tuple[str, PhaseResult]]:
     """Run PHASES: up to `fuse` for several fixed lengths, then for the merged model; see `run_phases`.
 
     Raises:
         ModelError: It becomes another model for another length; names the node.
     """
-    modules = dict(model.lengths)
-    contexts = {length: context.of_piece() for length in modules}
-    largest = max(modules)
-    mod: tvm.IRModule = modules[largest]
-    for number, phase in enumerate(PHASES, start=1):
-        if phase.run is lower_kernels:
-            lengths = Lengths(mod, largest, context.profile, context.without)
-            mod, kernels = lower(mod, context.profile, context.without, context.choose, lengths)
-            context.note_lowered(at_length(mod, largest), kernels)
-            if lengths.chunked:
-                mod = copy_ends(mod)
-        elif phase.run is plan:
-            main = mod["main"].with_attr(UPPER_BOUND, {bucket.length: largest})
-            mod.update_func(mod.get_global_var("main"), main)
-            mod = plan(mod, context)
-        else:
-            if phase.run is fuse:  # no constant is folded from here on
-                modules = slice_growing(modules)
-            modules = {length: phase.run(each, contexts[length]) for length, each in modules.items()}
-            mod = modules[largest]
-        if phase.run is fuse:
-            found = unite(list(modules.values()), tuple(modules), bucket.length)
-            if isinstance(found, Diagnostic):
-                raise _refused(bucket, str(found))
-            mod = found
-            context.kept_layout += contexts[largest].kept_layout
-            context.left_float += contexts[largest].left_float
+    results = {length: PhaseResult(mod) for length, mod in model.lengths.items()}
+    largest, before = max(results), IMPORT
+    for phase in _OF_EACH_LENGTH:
+        if phase == "fuse":  # no constant is folded from here on
+            grown = slice_growing({length: result.mod for length, result in results.items()})
+            results = {length: replace(result, mod=grown[length]) for length, result in results.items()}
+        results = {
+            length: last(run_phases(result, options, after=before, until=phase))
+            for length, result in results.items()
+        }
+        merged = results[largest] if phase != "fuse" else _merged(bucket, results)
         if dump is not None:
-            dump.write(number, phase.name, mod)
-        yield phase.name, mod
+            dump.write(phase, merged.mod)
+        yield phase, merged
+        before = phase
+    yield from run_phases(
+        merged, replace(options, length=BoundedLength(bucket.length, largest)), dump, after=before
+    )
+
+
+_OF_EACH_LENGTH = [phase.name for phase in PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]]
+
+
+def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:
+    """The models of single lengths as one, with the findings of the largest."""
+    modules = [result.mod for result in results.values()]
+    found = unite(modules, tuple(results), bucket.length)
+    if isinstance(found, Diagnostic):
+        raise _refused(bucket, str(found))
+    return replace(results[max(results)], mod=found)
 
 
 def _long(bucket: Bucket) -> tuple[int, ...]:

@@ -16,7 +16,15 @@ from arm_ext.package.make_manifest import tensors
 from arm_ext.package.manifest import BucketInfo, Check, Memory
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import memory_of, weight_bytes
-from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PHASES, Context, Dump, run_phases
+from arm_ext.pipeline.phases import (
+    LAST_OF_ALL_TARGETS,
+    PHASES,
+    Dump,
+    PhaseOptions,
+    PhaseResult,
+    gather,
+    run_phases,
+)
 from arm_ext.pipeline.selftest import check_of
 from arm_ext.report.calls import CallSite
 from arm_ext.shapes.batch import SELFTEST_SAMPLES, with_samples
@@ -28,7 +36,7 @@ from relay_passes.memory.plan_arena import share_arena
 from relay_passes.programs.merge_modules import merge_modules
 from relay_passes.programs.shape_dispatch import choose
 
-_MAIN = "main"
+MAIN = "main"
 
 
 @dataclass
@@ -39,28 +47,26 @@ class Variant:
         bucket: What it is for.
         model: As imported.
         inputs: Of the self-test.
-        context: What the phases are told, and what they noted down.
+        options: What the phases are told.
         given: Whether the user chose these inputs.
         prepared: As `LAST_OF_ALL_TARGETS` leaves it, if the self-test may go on from there.
-        lowered: As the phase of that name leaves it.
-        planned: As the last phase leaves it.
+        result: As the last phase leaves it.
         memory: Of one inference.
     """
 
     bucket: Bucket
     model: ImportedModel
     inputs: list[npt.NDArray[Any]]
-    context: Context
+    options: PhaseOptions
     given: bool = False
     prepared: tvm.IRModule | None = field(init=False, default=None)
-    lowered: tvm.IRModule = field(init=False)
-    planned: tvm.IRModule = field(init=False)
+    result: PhaseResult = field(init=False)
     memory: Memory = field(init=False)
 
     @property
     def name(self) -> str:
         """Name of the variant's `main` in the merged module."""
-        return f"{_MAIN}_{self.bucket.label}"
+        return f"{MAIN}_{self.bucket.label}"
 
     @cached_property
     def macs(self) -> dict[str, int]:
@@ -71,7 +77,7 @@ class Variant:
     @property
     def check(self) -> Check:
         """How the variant's outputs are compared with the self-test."""
-        return check_of(self.model, self.context.precision, self.context.left_float)
+        return check_of(self.model, self.options.precision, self.result.left_float)
 
     def repeated(self, mod: tvm.IRModule, name: str) -> tvm.IRModule:
         """Make the variant's planned function accept any batch size or bounded length, as its bucket says."""
@@ -82,29 +88,25 @@ class Variant:
 
     def _shares_phases(self) -> bool:
         """Whether the first phases are those of the self-test, which has no rules of the user's, and one length."""
-        return not (self.context.more_rules or self.bucket.length)
+        return not (self.options.more_rules or self.bucket.length)
 
     def run(self, output: OutputFolder | None, progress: Callable[[str], None]) -> None:
         """Run the phases; of several buckets, each dumps to its own folder in `output`."""
         dump = None if output is None else Dump(output, self.bucket.label)
         if self.bucket.length:
-            steps = run_lengths(self.model, self.bucket, self.context, dump)
+            steps = run_lengths(self.model, self.bucket, self.options, dump)
         else:
-            steps = run_phases(self.model.mod, self.context, dump)
+            steps = run_phases(PhaseResult(self.model.mod), self.options, dump)
         for phase in PHASES:
             progress(phase.name)
-            name, mod = next(steps)
+            name, self.result = next(steps)
             if name == LAST_OF_ALL_TARGETS and self._shares_phases():
-                self.prepared = mod
+                self.prepared = self.result.mod
             if name == "lower":
-                self.lowered = mod
-            self.planned = mod
-        modules = self.lowered, self.planned
+                lowered = self.result.mod
+        modules = [lowered, self.result.mod]
         if self.bucket.length:
-            modules = (
-                at_length(self.lowered, self.bucket.largest),
-                at_length(self.planned, self.bucket.largest),
-            )
+            modules = [at_length(mod, self.bucket.largest) for mod in modules]
         self.memory = memory_of(*modules)
 
 
@@ -114,15 +116,13 @@ class United:
 
     Attributes:
         variants: In the order of the buckets.
-        planned: The module to build.
+        result: The module to build, with the findings of all phases, kernels by their names in it.
         memory: The peak of the variant with the greatest, and what all weights take, equal ones once.
-        context: What the phases noted down of all, kernels by their names in the module.
     """
 
     variants: tuple[Variant, ...]
-    planned: tvm.IRModule
+    result: PhaseResult
     memory: Memory
-    context: Context
 
     @property
     def largest(self) -> Variant:
@@ -133,9 +133,9 @@ class United:
     def calls(self) -> list[CallSite]:
         """The kernel calls of the largest variant, by the kernels' names in the module."""
         if len(self.variants) == 1:
-            return self.context.calls
+            return list(self.result.calls)
         name = self.largest.name
-        parts = ((call, *call.function.partition("/")) for call in self.context.calls)
+        parts = ((call, *call.function.partition("/")) for call in self.result.calls)
         return [replace(call, function=function) for call, variant, _, function in parts if variant == name]
 
     def selftest_file(self, variant: Variant) -> str:
@@ -163,16 +163,16 @@ def unite(variants: Sequence[Variant]) -> United:
     """Merge variants into one module, whose `main` dispatches by shape."""
     (first, *others) = variants
     if not others:
-        return United((first,), first.repeated(first.planned, _MAIN), first.memory, first.context)
-    merged = merge_modules({variant.name: variant.planned for variant in variants})
-    context = first.context.of_piece()
-    context.gather({variant.name: variant.context for variant in variants}, merged.names)
+        planned = first.repeated(first.result.mod, MAIN)
+        return United((first,), replace(first.result, mod=planned), first.memory)
+    merged = merge_modules({variant.name: variant.result.mod for variant in variants})
     mains = [variant.name for variant in variants]
     planned = share_arena(merged.mod, mains)
     for variant in variants:
         planned = variant.repeated(planned, variant.name)
     planned = choose(planned, mains, _refusal(variants))
-    united = United(tuple(variants), planned, first.memory, context)
+    result = gather(planned, {variant.name: variant.result for variant in variants}, merged.names)
+    united = United(tuple(variants), result, first.memory)
     memory = united.largest.memory.model_copy(update={"weight_bytes": weight_bytes(merged.mod)})
     return replace(united, memory=memory)
 

@@ -99,6 +99,23 @@ class Profile:
         return _target(config if optimised else config | {"opt-level": 0})
 
 
+# What people call a board whose profile has another name.
+_OTHER_NAMES = {
+    short: f"raspberry-pi-{number}"
+    for number in (4, 5)
+    for short in (f"rpi{number}", f"rpi-{number}", f"pi{number}")
+}
+_BARE_METAL = "cortex-m"
+
+
+def _meant(name: str) -> str:
+    if name.lower() in _OTHER_NAMES:
+        return f"did you mean {_OTHER_NAMES[name.lower()]}?"
+    if name.lower().startswith(_BARE_METAL):
+        return "Cortex-M is not supported yet: packages and C libraries are for 64-bit Arm, see `arm-ext targets`"
+    return near(name, [*PROFILES, "host"])
+
+
 def resolve(name: str, mattr: str | None = None) -> Profile:
     """Return the profile of a name, with features added and removed.
 
@@ -113,7 +130,7 @@ def resolve(name: str, mattr: str | None = None) -> Profile:
         EnvError: "host" on a system other than Linux on aarch64 or x86-64.
     """
     if name not in {*PROFILES, "host"}:
-        raise UsageError(f"unknown target {name!r}; {near(name, [*PROFILES, 'host'])}")
+        raise UsageError(f"unknown target {name!r}; {_meant(name)}")
     profile = host() if name == "host" else PROFILES[name]
     features = set(profile.features)
     for change in mattr.split(",") if mattr else ():

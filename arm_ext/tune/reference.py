@@ -12,7 +12,7 @@ from tvm import relax
 from arm_ext.common.distance import distance
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
-from arm_ext.pipeline.phases import Context, lower_kernels, plan
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_planned
 from arm_ext.target.profiles import baseline_host
 from arm_ext.tune.task import Task
@@ -74,9 +74,9 @@ def sample(task: Task) -> Sample:
     ]
     inputs = random_inputs(specs)
     profile = baseline_host()
-    context = Context(profile, without=tuple(kernel.NAME for kernel in KERNELS))
-    planned = plan(lower_kernels(_module(task), context), context)
-    expected = run_planned(planned, profile, inputs)[0]
+    options = PhaseOptions(profile, without=tuple(kernel.NAME for kernel in KERNELS))
+    planned = last(run_phases(PhaseResult(_module(task)), options, after="fuse"))
+    expected = run_planned(planned.mod, profile, inputs)[0]
     left = iter(inputs)
     values = [
         task.fixed[operand.index] if operand.index in task.fixed else next(left)

@@ -17,7 +17,7 @@ from tvm.relax.analysis import has_reshape_pattern
 
 from arm_ext.pipeline.lower import Fused, fuse_loops
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import Profile
 from arm_ext.tune.candidate import Candidate, key_of
 from relay_passes.ir.sources import bindings_of, function_sources, global_callees, relax_functions
@@ -69,18 +69,18 @@ class Task:
         return key_of(self.workload)
 
 
-def extract(mod: tvm.IRModule, context: Context) -> list[Task]:
+def extract(mod: tvm.IRModule, options: PhaseOptions) -> list[Task]:
     """The tasks of a model, in the order of the model.
 
     Args:
         mod: As a front end returned it.
-        context: The target, and what else the pipeline is told.
+        options: The target, and what else the pipeline is told.
     """
-    fused = next(done for name, done in run_phases(mod, context) if name == "fuse")
-    return [*tasks_of(fused, context), *loop_tasks(fused, context)]
+    fused = last(run_phases(PhaseResult(mod), options, until="fuse")).mod
+    return [*tasks_of(fused, options), *loop_tasks(fused, options)]
 
 
-def tasks_of(fused: tvm.IRModule, context: Context) -> list[Task]:
+def tasks_of(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
     """The tasks of a module as `fuse` leaves it, but for those of loops."""
     # Functions of a model with control flow count once each, whatever is decided at run time.
     bindings = (b for _, func in relax_functions(fused) for b in bindings_of(func))
@@ -96,7 +96,7 @@ def tasks_of(fused: tvm.IRModule, context: Context) -> list[Task]:
         func = functions.get(name)
         if func is None or not func.attrs or "Composite" not in func.attrs:
             continue
-        task = _task(func, routines, context)
+        task = _task(func, routines, options)
         if task is None:
             continue
         known = found.get(task.workload)
@@ -110,15 +110,15 @@ def tasks_of(fused: tvm.IRModule, context: Context) -> list[Task]:
     return list(found.values())
 
 
-def loop_tasks(fused: tvm.IRModule, context: Context) -> list[Task]:
+def loop_tasks(fused: tvm.IRModule, options: PhaseOptions) -> list[Task]:
     """The tasks of the loops that no schedule of ours makes vector code of, of a module as `fuse` leaves it."""
-    lowered = fuse_loops(fused, context.profile, None, FixedSizes(fused, context.profile, context.without))
+    lowered = fuse_loops(fused, options.profile, None, FixedSizes(fused, options.profile, options.without))
     callers = [func for _, func in relax_functions(lowered.mod)]
     calls = [b.value for func in callers for b in bindings_of(func) if isinstance(b.value, relax.Call)]
     found: dict[Workload, Task] = {}
     for call in calls:
         for symbol in lowered.loops.intersection(global_callees(call)):
-            task = _task_of_loops(call, symbol, lowered, context)
+            task = _task_of_loops(call, symbol, lowered, options)
             if task is not None:
                 known = found.setdefault(task.workload, replace(task, name=f"loops.{len(found) + 1}"))
                 sources = dict.fromkeys((*known.sources, *task.sources))
@@ -126,12 +126,12 @@ def loop_tasks(fused: tvm.IRModule, context: Context) -> list[Task]:
     return list(found.values())
 
 
-def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, context: Context) -> Task | None:
+def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, options: PhaseOptions) -> Task | None:
     """The task of one call of loops, without name and count; None if it has a schedule, or is not of one result."""
-    func, core = lowered.mod[symbol], context.profile.core
+    func, core = lowered.mod[symbol], options.profile.core
     if has_reshape_pattern(func):  # it becomes a view
         return None
-    workload = loop_workload.workload_of(func, loop_workload.machine(context.profile.triple))
+    workload = loop_workload.workload_of(func, loop_workload.machine(options.profile.triple))
     arguments = list(call.args[1]) if len(call.args) > 1 else []
     if (
         workload is None
@@ -150,7 +150,7 @@ def _task_of_loops(call: relax.Call, symbol: str, lowered: Fused, context: Conte
         (),
         _calling(call, symbol, func),
         {symbol: func},
-        context.profile,
+        options.profile,
         Candidate(default_schedule.NAME, default_schedule.Params()),
         default_schedule.estimate(workload, default_schedule.Params(), core),
         (default_schedule.NAME, metaschedule_trace.NAME),
@@ -175,13 +175,15 @@ def _calling(call: relax.Call, symbol: str, func: tirx.PrimFunc) -> relax.Functi
     return builder.get()["main"]
 
 
-def _task(composite: relax.Function, routines: dict[str, tirx.PrimFunc], context: Context) -> Task | None:
+def _task(
+    composite: relax.Function, routines: dict[str, tirx.PrimFunc], options: PhaseOptions
+) -> Task | None:
     """The task of one composite, without name, times and sources; None if no kernel takes it."""
     parsed = read(composite, routines)
     if isinstance(parsed, Diagnostic):
         return None
-    wide, core = widened(parsed), context.profile.core
-    choice = select(wide.workload, core, without=context.without)
+    wide, core = widened(parsed), options.profile.core
+    choice = select(wide.workload, core, without=options.without)
     if isinstance(choice, Rejected):
         return None
     refused = {rejection.asked for rejection in choice.rejected}
@@ -193,7 +195,7 @@ def _task(composite: relax.Function, routines: dict[str, tirx.PrimFunc], context
         wide.constants,
         composite,
         routines,
-        context.profile,
+        options.profile,
         default,
         choice.estimate,
         kernels,

@@ -22,6 +22,7 @@ from relay_passes.ir.sources import bindings_of, relax_functions
 from relay_passes.ir.upstream import name_equals, run_upstream
 from relay_passes.ir.verify import verify
 from relay_passes.rewriter.engine import apply_rules
+from relay_passes.rewriter.record import Record
 from relay_passes.rewriter.rule import Rule
 from relay_passes.rules.registry import NOT_IF_QUANTIZED, RULES, TIDY
 
@@ -34,7 +35,7 @@ class Step:
         name: By its effect.
         run: Module to module.
         needs: Steps that must have run before, directly or not.
-        has_rules: Whether `run` takes `debug`, to verify the module after each rule.
+        has_rules: Whether `run` takes `debug`, to verify the module after each rule, and `record`.
     """
 
     name: str
@@ -66,18 +67,18 @@ def _quantises(mod: IRModule) -> bool:
     return any(isinstance(call, relax.Call) and call.op.same_as(quantize) for call in calls)
 
 
-def _tidy(mod: IRModule, *, debug: bool) -> IRModule:
-    return _to_fixed_point(mod, TIDY, debug)
+def _tidy(mod: IRModule, *, debug: bool, record: Record | None) -> IRModule:
+    return _to_fixed_point(mod, TIDY, debug, record)
 
 
-def _apply_rules(mod: IRModule, *, debug: bool) -> IRModule:
-    return _to_fixed_point(mod, rules_for(mod), debug)
+def _apply_rules(mod: IRModule, *, debug: bool, record: Record | None) -> IRModule:
+    return _to_fixed_point(mod, rules_for(mod), debug, record)
 
 
-def _to_fixed_point(mod: IRModule, rules: Sequence[Rule], debug: bool) -> IRModule:
+def _to_fixed_point(mod: IRModule, rules: Sequence[Rule], debug: bool, record: Record | None) -> IRModule:
     """Apply rules until none applies, without the aliases that rules leave where a value replaces a call."""
     while True:
-        after = apply_rules(mod, rules, debug=debug)
+        after = apply_rules(mod, rules, debug=debug, record=record)
         if after.same_as(mod):
             return mod
         mod = _remove_aliases(after)
@@ -111,18 +112,19 @@ STEPS: tuple[Step, ...] = (
 )
 
 
-def canonicalize(mod: IRModule, *, debug: bool = False) -> IRModule:
+def canonicalize(mod: IRModule, *, debug: bool = False, record: Record | None = None) -> IRModule:
     """Run all steps in order.
 
     Args:
         mod: As a front end returns it: A-normal form, every call named.
         debug: Verify the module after each rule and each step.
+        record: Takes note of each run of a rule, if given.
 
     Raises:
         ValueError: With `debug`, a rule or a step broke the module; the message names it.
     """
     for step in STEPS:
-        mod = step.run(mod, debug=debug) if step.has_rules else step.run(mod)
+        mod = step.run(mod, debug=debug, record=record) if step.has_rules else step.run(mod)
         if debug:
             verify(mod, after=step.name)
     return mod

@@ -31,7 +31,7 @@ from relay_passes.fusion.grouping import Group, group
 from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.shapes import static_shape
 from relay_passes.ir.sources import Names, relax_functions, sources_of, union, with_source
-from relay_passes.rewriter.recording import note_pass
+from relay_passes.rewriter.record import Record
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
 
@@ -77,13 +77,16 @@ class _Parallel:
         return [int(member.bindings[0].value.args[1].ty.shape[1]) for member in self.members]
 
 
-def combine_matmuls(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs) -> IRModule:
+def combine_matmuls(
+    mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs, record: Record | None = None
+) -> IRModule:
     """Combine matmuls of one value that `fuse` would make composites of, where the estimates say that it is faster.
 
     Args:
         mod: As for `fuse`, before it.
         vocabulary: As for `fuse`.
         costs: What decides.
+        record: Takes note of what was combined and what was not, if given.
     """
     out = mod.clone()
     applied: list[Names] = []
@@ -101,7 +104,8 @@ def combine_matmuls(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: C
                 rejected.append(why)
         if found:
             out.update_func(gv, _combined(func, found))
-    note_pass(NAME, Explanation(tuple(applied), tuple(rejected)))
+    if record is not None:
+        record.passes[NAME] = Explanation(tuple(applied), tuple(rejected))
     return out
 
 

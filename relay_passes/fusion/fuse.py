@@ -20,7 +20,7 @@ from tvm_ffi import structural_map
 from relay_passes.fusion.composites import CompositeSpec
 from relay_passes.fusion.grouping import Group, Grouping, group
 from relay_passes.ir.sources import identifier, relax_functions, with_source
-from relay_passes.rewriter.recording import note_pass
+from relay_passes.rewriter.record import Record
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
 
@@ -42,13 +42,19 @@ class Costs(Protocol):
         """
 
 
-def fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs | None = None) -> IRModule:
+def fuse(
+    mod: IRModule,
+    vocabulary: Sequence[CompositeSpec],
+    costs: Costs | None = None,
+    record: Record | None = None,
+) -> IRModule:
     """Move each composite of `mod` into a private function of its own and call that.
 
     Args:
         mod: Canonical; every call named.
         vocabulary: The composites, the preferred first where two have the same anchor.
         costs: Decides on steps that are weighed; without it none is taken.
+        record: Takes note of what was formed and what was not, if given.
 
     Returns:
         The module. A call of a composite carries the source names of all the calls inside.
@@ -71,17 +77,18 @@ def fuse(mod: IRModule, vocabulary: Sequence[CompositeSpec], costs: Costs | None
             calls[found.bindings[-1].var] = _outlined(builder, found)
         if calls:
             builder.update_func(gv, _with_calls(func, calls))
-    _note(groupings, vocabulary)
+    if record is not None:
+        _note(record, groupings, vocabulary)
     return builder.get()
 
 
-def _note(groupings: Sequence[Grouping], vocabulary: Sequence[CompositeSpec]) -> None:
+def _note(record: Record, groupings: Sequence[Grouping], vocabulary: Sequence[CompositeSpec]) -> None:
     """Record for each composite where it was formed, and why it takes in no more, or why there is none."""
     for spec in vocabulary:
         formed = [found for grouping in groupings for found in grouping.groups if found.spec is spec]
         left = [why for grouping in groupings for of, why in grouping.left if of is spec]
         ends = (*(found.end for found in formed), *left)
-        note_pass(pass_name(spec), Explanation(tuple(found.nodes for found in formed), ends))
+        record.passes[pass_name(spec)] = Explanation(tuple(found.nodes for found in formed), ends)
 
 
 def pass_name(spec: CompositeSpec) -> str:

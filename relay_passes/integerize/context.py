@@ -11,7 +11,7 @@ from tvm.ir import Call, Expr, GenericConst, Op, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize.numerics import Floats, Numerics, Routine
-from relay_passes.integerize.values import Quantized, Sum, static_shape
+from relay_passes.integerize.values import Quantized, Sum, Table, static_shape
 from relay_passes.ir.sources import Names, union, with_source
 from schedules.diagnostic import Diagnostic
 
@@ -27,6 +27,8 @@ class Context:
         constants: Variables of the function that this pass found to be constant.
         quantized: Float variables that integers stand for.
         sums: Float variables that accumulators stand for.
+        tables: Variables of 8 bits that are bound to a table of other ones.
+        readers: By variable of the function as it was, the variables that are computed from it.
         splits: Variables bound to a split: the integer tuple in its place, and the quantisation of its fields.
         refusals: Why a variable's call has no integer form.
         created: Variables that this pass bound.
@@ -39,6 +41,8 @@ class Context:
         self.constants: dict[Var, GenericConst] = {}
         self.quantized: dict[Var, Quantized] = {}
         self.sums: dict[Var, Sum] = {}
+        self.tables: dict[Expr, Table] = {}
+        self.readers: dict[Var, Sequence[Var]] = {}
         self.splits: dict[Var, tuple[Var, Quantized]] = {}
         self.refusals: dict[Var, Diagnostic] = {}
         self.created: set[Var] = set()
@@ -64,6 +68,8 @@ class Context:
 
     def rebind(self, var: Var, expr: Expr, *names: Names) -> None:
         """Bind the function's own variable to a new value."""
+        if expr in self.tables:
+            self.tables[var] = self.tables[expr]
         if isinstance(expr, GenericConst):
             self.constants[var] = expr
         expr = self._builder.normalize(expr)

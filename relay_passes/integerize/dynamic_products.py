@@ -28,7 +28,7 @@ from relay_passes.integerize.numerics import Routine
 from relay_passes.ir.calls import with_attrs
 from relay_passes.ir.shapes import shape_of, static_shape
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
-from relay_passes.rewriter.recording import note_pass
+from relay_passes.rewriter.record import Record
 from relay_passes.rewriter.rule import Explanation
 from schedules.diagnostic import Diagnostic
 
@@ -47,12 +47,13 @@ _LARGEST_WEIGHT = 255
 _LARGEST_SUM = 2**31 - 1
 
 
-def dynamic_products(mod: IRModule, linear_dynamic: LinearDynamic) -> IRModule:
+def dynamic_products(mod: IRModule, linear_dynamic: LinearDynamic, record: Record | None = None) -> IRModule:
     """Rewrite every function of `mod`.
 
     Args:
         mod: Canonical: A-normal form, every call named, constants folded.
         linear_dynamic: Makes the product.
+        record: Takes note of what was rewritten and what was not, if given.
 
     Returns:
         The module, the same object if there are none.
@@ -67,7 +68,8 @@ def dynamic_products(mod: IRModule, linear_dynamic: LinearDynamic) -> IRModule:
         rejected += walk.rejected
         if walk.applied:
             builder.update_func(gv, remove_all_unused(new))
-    note_pass(NAME, Explanation(tuple(applied), tuple(rejected)))
+    if record is not None:
+        record.passes[NAME] = Explanation(tuple(applied), tuple(rejected))
     return builder.get() if applied else mod
 
 

@@ -2,7 +2,7 @@
 """Chains of elementwise operators of one quantised tensor, evaluated as one function in binary64."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,12 +124,14 @@ class Chain:
     Attributes:
         leaf: The tensor.
         function: In binary64; None for the tensor itself.
-        nodes: The calls in it.
+        at: The float variable that stands for the tensor.
+        steps: The calls in it, by the variables that they are bound to.
     """
 
     leaf: Quantized
     function: Real
-    calls: tuple[Call, ...]
+    at: Var
+    steps: Mapping[Var, Call]
 
 
 def chain_of(context: Context, expr: Expr) -> Chain | Diagnostic:
@@ -147,7 +149,7 @@ def chain_of(context: Context, expr: Expr) -> Chain | Diagnostic:
     at, leaf = next(iter(leaves.items()))
     if static_shape(expr) != leaf.shape:
         return Diagnostic.of("it broadcasts its input", list(leaf.shape), list(static_shape(expr)))
-    return Chain(leaf, lambda x: function({at: x}), tuple(calls.values()))
+    return Chain(leaf, lambda x: function({at: x}), at, calls)
 
 
 _Environment = dict[Any, _Array]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tvm import IRModule, relax
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
-from tvm.relax.analysis import remove_all_unused
+from tvm.relax.analysis import remove_all_unused, udchain
 
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, operator
@@ -145,6 +145,7 @@ class _Walk:
             return block
         context = self._context
         context.bindings = []
+        context.readers = dict(udchain(block))
         for binding in block.bindings:
             value = binding.value
             if isinstance(value, Call):

@@ -83,7 +83,13 @@ class Numerics(Protocol):
         """
 
     def table(self, shape: Sequence[int], x: Quantization, y: Quantization, function: Real, /) -> Routine:
-        """Return the routine of an elementwise function of one tensor; ValueError if it has none."""
+        """Return the routine of an elementwise function of one tensor; ValueError if it has none.
+
+        From 8 bits to 8 bits it is `look_up`, of the function's values.
+        """
+
+    def look_up(self, shape: Sequence[int], dtype: str, entries: Array, /) -> Routine:
+        """Return the routine of a table of 256 entries, its only constant, for a tensor of 8 bits."""
 
     def binary(
         self,
@@ -98,6 +104,17 @@ class Numerics(Protocol):
 
         ValueError if it has no form in integers, or a scale is out of range.
         """
+
+    def binary_values(
+        self,
+        op: BinaryOp,
+        values: tuple[Array, Array],
+        operands: tuple[Quantization, Quantization],
+        y: Quantization,
+        bounds: Bounds,
+        /,
+    ) -> Array:
+        """Compute what the routine of `binary` does; ValueError as there."""
 
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str, /

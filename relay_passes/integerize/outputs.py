@@ -6,7 +6,7 @@
     a quantised tensor         itself, or requantised by a table
     accumulators               requantised
     a function of one          a table
-    add, sub, mul of two       computed with both operands' scales
+    add, sub, mul of two       computed with both operands' scales; a table where both are tables of one
     where                      chosen from both branches, quantised
     bilinear resize            computed, then as a quantised tensor
     softmax                    computed from a table of exponentials
@@ -20,14 +20,16 @@ from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 
 from relay_passes.integerize import choices, moves
 from relay_passes.integerize.context import Context, integers, operator
-from relay_passes.integerize.elementwise import chain_of, clamp_of
+from relay_passes.integerize.elementwise import Chain, chain_of, clamp_of
 from relay_passes.integerize.moves import RESIZE, interpolated
-from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real
+from relay_passes.integerize.numerics import BinaryOp, Bounds, Floats, Real, Routine
+from relay_passes.integerize.tables import BYTES, Origin, after, common_origin
 from relay_passes.integerize.values import (
     UNBOUNDED,
     Quantization,
     Quantized,
     Sum,
+    Table,
     clamped,
     static_shape,
 )
@@ -135,7 +137,8 @@ class Outputs:
         chain = chain_of(context, expr)
         if not isinstance(chain, Diagnostic):
             function = _bounded(chain.function, bounds)
-            return _table(context, chain.leaf, y, function, union((*map(sources_of, chain.calls), names)))
+            names = union((*map(sources_of, chain.steps.values()), names))
+            return _table(context, chain.leaf, y, function, names, alone=_reads_alone(context, chain))
         clamp = clamp_of(context, call)
         if clamp is not None:
             data, low, high = clamp
@@ -195,8 +198,24 @@ def _requantized(
     return _table(context, known, y, _bounded(lambda real: real, bounds), names)
 
 
+def _reads_alone(context: Context, chain: Chain) -> bool:
+    """Whether nothing but the chain reads its tensor, or what it computes on the way."""
+    quantized, (*inner, _) = chain.leaf.value, (chain.at, *chain.steps)
+    return (
+        isinstance(quantized, relax.DataflowVar)  # else it is a result of the function, too
+        and [*context.readers.get(quantized, ())] == [chain.at]
+        and all(reader in chain.steps for var in inner for reader in context.readers.get(var, ()))
+    )
+
+
 def _table(
-    context: Context, leaf: Quantized, y: Quantization, function: Real, names: Names
+    context: Context,
+    leaf: Quantized,
+    y: Quantization,
+    function: Real,
+    names: Names,
+    *,
+    alone: bool = False,
 ) -> Expr | Diagnostic:
     x = leaf.per_tensor
     assert x is not None
@@ -204,7 +223,20 @@ def _table(
         routine = context.numerics.table(leaf.shape, x, y, function)
     except ValueError as err:
         return Diagnostic.of(str(err))
-    return context.call(routine, [leaf.value], leaf.value, y.dtype, leaf.names, names)
+    before = context.tables.get(leaf.value)
+    if alone and before is not None and y.dtype in BYTES:
+        (entries,) = routine.constants
+        composed = context.numerics.look_up(before.leaf.shape, before.leaf.dtype, after(before, entries))
+        return _looked_up(context, composed, before.leaf, y, union((before.names, leaf.names, names)))
+    return _looked_up(context, routine, leaf, y, union((leaf.names, names)))
+
+
+def _looked_up(context: Context, routine: Routine, leaf: Quantized, y: Quantization, names: Names) -> Expr:
+    found = context.call(routine, [leaf.value], leaf.value, y.dtype, names)
+    if leaf.dtype in BYTES and y.dtype in BYTES:
+        (entries,) = routine.constants
+        context.tables[found] = Table(leaf, entries, names)
+    return found
 
 
 def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names: Names) -> Expr | Diagnostic:
@@ -223,7 +255,7 @@ def _rounded(context: Context, acc: Sum, y: Quantization, bounds: Bounds, names:
 
 def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names: Names) -> Expr | Diagnostic:
     operands: list[Quantization | Floats] = []
-    values: list[Expr] = []
+    tensors: list[Quantized] = []
     for arg in call.args:
         constant, known = context.constant(arg), context.known(arg)
         quantization = None if known is None else known.per_tensor
@@ -233,12 +265,16 @@ def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names
             return Diagnostic.of(f"an operand of {operator(call)} is not quantised per tensor")
         else:
             operands.append(quantization)
-            values.append(known.value)
+            tensors.append(known)
             names = union((known.names, names))
-    if operator(call) == "divide" and len(values) == 2:
+    if operator(call) == "divide" and len(tensors) == 2:
         return Diagnostic.of("its divisor is computed at run time and may be 0")
-    if not values:
+    if not tensors:
         return Diagnostic.of("all its operands are constants")
+    if len(tensors) == 2 and y.dtype in BYTES:
+        origin = common_origin(context, tensors[0], tensors[1])
+        if origin is not None:
+            return _composed(context, _BINARY[operator(call)], origin, y, bounds, names)
     shapes = (static_shape(call.args[0]), static_shape(call.args[1]))
     try:
         routine = context.numerics.binary(
@@ -246,7 +282,20 @@ def _binary(context: Context, call: Call, y: Quantization, bounds: Bounds, names
         )
     except ValueError as err:
         return Diagnostic.of(str(err))
-    return context.call(routine, values, call, y.dtype, names)
+    return context.call(routine, [tensor.value for tensor in tensors], call, y.dtype, names)
+
+
+def _composed(
+    context: Context, name: BinaryOp, origin: Origin, y: Quantization, bounds: Bounds, names: Names
+) -> Expr | Diagnostic:
+    """A function of two tensors that are tables of one, as a table of that one."""
+    numerics, tensor = context.numerics, origin.tensor
+    try:
+        entries = numerics.binary_values(name, origin.entries, origin.quantizations, y, bounds)
+    except ValueError as err:
+        return Diagnostic.of(str(err))
+    routine = numerics.look_up(tensor.shape, tensor.dtype, entries)
+    return _looked_up(context, routine, tensor, y, union((origin.names, names)))
 
 
 def _softmax(

@@ -82,6 +82,21 @@ class Quantized:
 
 
 @dataclass(frozen=True)
+class Table:
+    """A quantised tensor as a function of another one of 8 bits.
+
+    Attributes:
+        leaf: The other one.
+        entries: Its value for each value of the other, in ascending order.
+        names: Source nodes of the function.
+    """
+
+    leaf: Quantized
+    entries: Array
+    names: Names
+
+
+@dataclass(frozen=True)
 class Sum:
     """A float tensor that is clamp((value + offset) * input_scale * weight_scale / count), value a sum of products.
 

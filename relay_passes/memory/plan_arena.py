@@ -13,7 +13,7 @@ what a function gives back only for those that want as much:
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,7 +67,7 @@ def place(tensors: Sequence[Lifetime]) -> tuple[list[int], int]:
     """
     meets = [[other for other, it in enumerate(tensors) if each.meets(it)] for each in tensors]
     least = max(
-        (sum(_aligned(tensors[i].size) for i in _alive(tensors, each.first)) for each in tensors), default=0
+        (sum(aligned(tensors[i].size) for i in _alive(tensors, each.first)) for each in tensors), default=0
     )
     order = sorted(range(len(tensors)), key=lambda i: (-tensors[i].size, tensors[i].first))
     best, smallest = _placed(tensors, meets, order)
@@ -95,19 +95,22 @@ def _placed(
     offsets = [_NOWHERE] * len(tensors)
     end = 0
     for index in order:
-        taken = sorted(
-            (offsets[other], offsets[other] + _aligned(tensors[other].size))
-            for other in meets[index]
-            if offsets[other] != _NOWHERE
-        )
-        at = 0
-        for start, stop in taken:
-            if at + tensors[index].size <= start:
-                break
-            at = max(at, stop)
-        offsets[index] = at
-        end = max(end, at + tensors[index].size)
+        taken = [
+            (offsets[other], tensors[other].size) for other in meets[index] if offsets[other] != _NOWHERE
+        ]
+        offsets[index] = lowest_gap(tensors[index].size, taken)
+        end = max(end, offsets[index] + tensors[index].size)
     return offsets, end
+
+
+def lowest_gap(size: int, taken: Iterable[tuple[int, int]]) -> int:
+    """Return the lowest offset of `size` bytes that meet none of the areas taken, each an offset and a size."""
+    at = 0
+    for start, other in sorted(taken):
+        if at + size <= start:
+            break
+        at = max(at, start + aligned(other))
+    return at
 
 
 def plan_arena(mod: IRModule) -> IRModule:
@@ -189,7 +192,8 @@ def _bytes(var: Var, bounds: Mapping[str, int]) -> int:
     return elements * np.dtype(str(var.ty.dtype)).itemsize
 
 
-def _aligned(size: int) -> int:
+def aligned(size: int) -> int:
+    """Return a size as a multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 

@@ -94,8 +94,12 @@ def split(mod: tvm.IRModule) -> Program:
 
 
 def has_control_flow(mod: tvm.IRModule) -> bool:
-    """Whether `main` calls other functions or branches."""
-    symbols = {gvar.name_hint for gvar, _ in relax_functions(mod)}
+    """Whether `main` calls other functions, of which composites are none, or branches."""
+    symbols = {
+        gvar.name_hint
+        for gvar, func in relax_functions(mod)
+        if not (func.attrs and {"Composite", "Primitive"} & set(func.attrs.keys()))
+    }
     return _decides(mod[MAIN], symbols)
 
 

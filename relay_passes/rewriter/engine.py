@@ -20,9 +20,9 @@ from relay_passes.ir.shapes import element_count
 from relay_passes.ir.sources import Names, bindings_of, relax_functions, sources_of, union, with_source
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
-from relay_passes.rewriter import recording
 from relay_passes.rewriter.near_misses import INNER, near_misses
 from relay_passes.rewriter.pattern_text import CONSTRAINTS
+from relay_passes.rewriter.record import Record
 from relay_passes.rewriter.rule import Explanation, Match, Rule
 from schedules.diagnostic import Diagnostic
 
@@ -30,13 +30,16 @@ from schedules.diagnostic import Diagnostic
 _MAX_SWEEPS = 100
 
 
-def apply_rules(mod: IRModule, rules: Sequence[Rule], *, debug: bool = False) -> IRModule:
+def apply_rules(
+    mod: IRModule, rules: Sequence[Rule], *, debug: bool = False, record: Record | None = None
+) -> IRModule:
     """Apply each rule to its fixed point, and repeat all rules until none applies.
 
     Args:
         mod: Its functions are in A-normal form, and their calls named.
         rules: In the order in which they are tried.
         debug: Verify the module after each rule.
+        record: Takes note of each run of a rule, if given.
 
     Raises:
         ValueError: The rules do not come to an end; or, with `debug`, a rule broke the module. It names the rule.
@@ -46,7 +49,8 @@ def apply_rules(mod: IRModule, rules: Sequence[Rule], *, debug: bool = False) ->
         before = mod
         for rule in rules:
             mod, explanation = apply_rule(mod, rule, graphs)
-            recording.note(rule, mod, explanation)
+            if record is not None:
+                record.note(rule, mod, explanation)
             if debug:
                 verify(mod, after=f"rule {rule.name}")
         if mod.same_as(before):

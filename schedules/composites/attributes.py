@@ -7,6 +7,7 @@ What reads or writes the text stands here alone.
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from schedules.composites.workload import Workload
@@ -50,7 +51,12 @@ def encoded(value: Any) -> str:
 
 def numbers(attributes: Mapping[str, str], name: str) -> tuple[int, ...]:
     """Parse an attribute that is a list of integers."""
-    return tuple(int(number) for number in ast.literal_eval(attributes[name]))
+    return _parsed(attributes[name])
+
+
+@cache  # estimates of a thousand candidates ask for the same
+def _parsed(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in ast.literal_eval(text))
 
 
 def is_false(attributes: Mapping[str, str], name: str) -> bool:

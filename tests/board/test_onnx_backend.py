@@ -10,7 +10,7 @@ import pytest
 
 from arm_ext.board import Board
 from arm_ext.frontends.common.imported import ImportedModel
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.target.profiles import resolve
 from arm_ext.target.toolchain import Linker
 
@@ -27,7 +27,7 @@ NonMaxSuppression Pad Pow QLinearConv RMSNormalization ReduceMean Resize Scatter
 def test_case_of(tmp_path: Path, board: Board, operator: str):
     def on_board(model: ImportedModel, inputs: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         profile = resolve("arm")
-        *_, (_, planned) = run_phases(model.mod, Context(profile))
+        planned = last(run_phases(PhaseResult(model.mod), PhaseOptions(profile))).mod
         so = tmp_path / "model.so"
         build(planned, profile).export_library(str(so), fcompile=Linker(profile.triple, None))
         return board.load(so).run(inputs)

@@ -56,8 +56,16 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
         assert not re.search(r"url\([\"']?(https?:)?//|@import", sheet.read_text()), sheet
 
 
+def test_links_lead_to_files_without_a_server(site: Path) -> None:
+    for page in sorted({*site.rglob("*.html")} - {site / "404.html"}):  # which a server shows
+        links = re.findall(r"<a [^>]*href=\"([^\"#?]+)[^\"]*\"", page.read_text())
+        inside = [link for link in links if not re.match(r"[a-z]+:", link)]
+        assert inside
+        assert not [link for link in inside if not (page.parent / link).is_file()], page
+
+
 def test_reference_holds_what_the_code_has(site: Path) -> None:
-    text = {page: (site / page.removesuffix(".md") / "index.html").read_text() for page in hooks.PAGES}
+    text = {page: (site / page).with_suffix(".html").read_text() for page in hooks.PAGES}
     assert not [page for page, html in text.items() if hooks.MARK in html]
     assert all(f">{name}<" in text["reference/targets.md"] for name in PROFILES)
     assert all(f"arm-ext {name}" in text["reference/command-line.md"] for name in hooks.commands())

@@ -17,9 +17,9 @@ from hypothesis import reject
 from tvm import relax
 
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
-from relay_passes.rewriter.recording import recording
+from relay_passes.rewriter.record import Record
 from tests.fuzz.graphs import Case
 from tests.fuzz.groups import UndefinedError
 from tests.fuzz.oracle import check_float, check_quantized
@@ -56,8 +56,8 @@ class Outcome:
 
 def outcome_of(case: Case) -> Outcome:
     """Compile and run a case, and judge its outputs; hypothesis draws another where they are not defined."""
-    with recording() as record:
-        outputs = run(case.model, case.inputs)
+    record = Record()
+    outputs = run(case.model, case.inputs, record)
     definitions = Counter({"float graph": 1})
     try:
         if case.quantized:
@@ -69,10 +69,13 @@ def outcome_of(case: Case) -> Outcome:
     return Outcome(fault, record.hits(), definitions)
 
 
-def run(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+def run(
+    model: onnx.ModelProto, inputs: Sequence[np.ndarray], record: Record | None = None
+) -> list[np.ndarray]:
     """The outputs of a model on this machine."""
     profile = host_profile()
-    *_, (_, planned) = run_phases(import_onnx(model).mod, Context(profile))
+    options = PhaseOptions(profile, record=record)
+    planned = last(run_phases(PhaseResult(import_onnx(model).mod), options)).mod
     vm = relax.VirtualMachine(linked(build(planned, profile)), tvm.cpu())
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)

@@ -26,7 +26,7 @@ from tvm import relax
 from arm_ext.api.model_source import Source
 from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.shapes.given import buckets_of
 from arm_ext.shapes.variants import unite
 from tests.fuzz.compiled import host_profile, lld
@@ -188,7 +188,7 @@ def compiled(g: Graph, library: Path, *, arena: bool) -> None:
     with contextlib.ExitStack() as stack:
         if not arena:
             stack.enter_context(mock.patch.object(relax.transform, "StaticPlanBlockMemory", _no_plan))
-        *_, (_, planned) = run_phases(import_onnx(g.model()).mod, Context(profile))
+        planned = last(run_phases(PhaseResult(import_onnx(g.model()).mod), PhaseOptions(profile))).mod
     build(planned, profile).export_library(str(library), fcompile=lld)
 
 
@@ -253,7 +253,7 @@ def compiled_program(program: Program, library: Path) -> None:
     """Compile a program to a library, as `compile` does."""
     profile = host_profile()
     source = Source(program.model, state=program.states)
-    variants, _ = source.variants(buckets_of(program.shapes), Context(profile))
+    variants, _ = source.variants(buckets_of(program.shapes), PhaseOptions(profile))
     for variant in variants:
         variant.run(None, lambda step: None)
     united = unite(variants)

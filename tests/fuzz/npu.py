@@ -27,7 +27,7 @@ from arm_ext.ethosu.reference import run_reference
 from arm_ext.ethosu.region_values import returning
 from arm_ext.ethosu.vela import VelaOptions
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.phases import PHASES, Context, build
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.target.npu import ACCELERATORS, Accelerator
 from schedules.numerics import tosa
 from tests.fuzz.compiled import Outcome, host_profile, linked
@@ -41,25 +41,23 @@ NPUS = ("ethos-u55-32", "ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "etho
 REGIONS, APART = "regions", "compiled apart from what it reads"
 """Counted beside the kinds of operators that ran, and beside the reasons of those that did not."""
 
-_INTEGERIZED = 1 + next(i for i, phase in enumerate(PHASES) if phase.name == "integerize")
-
 
 def npu_outcome_of(case: Case, npus: Sequence[str] = NPUS) -> Outcome:
     """Divide, compile and run a case; hits are constraints that rejected, definitions what ran where."""
-    mod, context = integer_graph(case.model)
+    mod, options = integer_graph(case.model)
     graph = read(mod)
     hits: Counter[str] = Counter()
-    hits.update(f"not read: {unread.reason}" for unread in graph.unread)
+    hits.update(f"not read: {unread.why.reason}" for unread in graph.unread)
     regions: list[tuple[Accelerator, Region]] = []
     for npu in (ACCELERATORS[name] for name in npus):
         if not case.runs:
-            hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in claim(graph, npu)[1])
+            hits.update(f"{npu.family}: {why.reason}" for why in claim(graph, npu)[1].values())
             continue
         divided = offloader(npu).divide(graph)
-        hits.update(f"{npu.family}: {refusal.why.reason}" for refusal in divided.refused)
+        hits.update(f"{npu.family}: {why.reason}" for why in divided.refused.values())
         hits[f"{npu.family}: {APART}"] += len(divided.apart)
         regions += [(npu, region) for region in divided.regions]
-    values = values_of(mod, graph, context, [region.part for _, region in regions], case.inputs)
+    values = values_of(mod, graph, options, [region.part for _, region in regions], case.inputs)
     ran: Counter[str] = Counter()
     held: set[bytes] = set()
     for npu, region in regions:
@@ -76,21 +74,19 @@ def offloader(npu: Accelerator) -> Offloader:
     return Offloader(npu, VelaOptions(), Wishes(), Clocks(1, 1), lambda _: 0.0, weigh=False)
 
 
-def integer_graph(model: onnx.ModelProto) -> tuple[tvm.IRModule, Context]:
+def integer_graph(model: onnx.ModelProto) -> tuple[tvm.IRModule, PhaseOptions]:
     """An ONNX model as the phase `integerize` leaves it."""
     return integerized(import_onnx(model).mod)
 
 
-def integerized(mod: tvm.IRModule) -> tuple[tvm.IRModule, Context]:
+def integerized(mod: tvm.IRModule) -> tuple[tvm.IRModule, PhaseOptions]:
     """An imported module as the phase `integerize` leaves it."""
-    context = Context(host_profile(), numerics=tosa.NUMERICS)
-    for phase in PHASES[:_INTEGERIZED]:
-        mod = phase.run(mod, context)
-    return mod, context
+    options = PhaseOptions(host_profile(), numerics=tosa.NUMERICS)
+    return last(run_phases(PhaseResult(mod), options, until="integerize")).mod, options
 
 
 def values_of(
-    mod: tvm.IRModule, graph: Graph, context: Context, parts: Sequence[Part], inputs: Sequence[Array]
+    mod: tvm.IRModule, graph: Graph, options: PhaseOptions, parts: Sequence[Part], inputs: Sequence[Array]
 ) -> dict[Var, Array]:
     """What stands at the borders of parts when the integer graph runs on this machine."""
     border = {tensor.var for part in parts for tensor in (*part.inputs, *part.outputs)}
@@ -98,17 +94,16 @@ def values_of(
     given = dict(zip(graph.inputs, inputs, strict=True))
     if not wanted:
         return given
-    results = run_integers(returning(mod, wanted), context, inputs)
+    results = run_integers(PhaseResult(returning(mod, wanted)), options, inputs)
     return given | dict(zip(wanted, results, strict=True))
 
 
 def run_integers(
-    mod: tvm.IRModule, context: Context, inputs: Sequence[Array], beside: Sequence[Path] = ()
+    integer: PhaseResult, options: PhaseOptions, inputs: Sequence[Array], beside: Sequence[Path] = ()
 ) -> list[Array]:
     """The outputs of an integer graph on this machine; objects `beside` are linked with it."""
-    for phase in PHASES[_INTEGERIZED:]:
-        mod = phase.run(mod, context)
-    vm = relax.VirtualMachine(linked(build(mod, context.profile), beside), tvm.cpu())
+    planned = last(run_phases(integer, options, after="integerize")).mod
+    vm = relax.VirtualMachine(linked(build(planned, options.profile), beside), tvm.cpu())
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [output.numpy() for output in outputs]

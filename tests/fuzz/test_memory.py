@@ -9,7 +9,7 @@ import pytest
 import tvm
 
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from relay_passes.bounds import IndexCheck
 from tests.fuzz.compiled import host_profile, lld
 from tests.fuzz.memory import (
@@ -86,7 +86,7 @@ def test_every_operator_begins_a_graph_in_turn() -> None:
 
 def _library(model: onnx.ModelProto, folder: Path) -> Path:
     profile, library = host_profile(), folder / "model.so"
-    *_, (_, planned) = run_phases(import_onnx(model).mod, Context(profile))
+    planned = last(run_phases(PhaseResult(import_onnx(model).mod), PhaseOptions(profile))).mod
     build(planned, profile).export_library(str(library), fcompile=lld)
     return library
 

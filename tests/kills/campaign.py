@@ -7,6 +7,7 @@ there.
 """
 
 import hashlib
+import json
 import random
 import shutil
 import signal
@@ -19,6 +20,7 @@ import numpy as np
 import onnx
 
 from arm_ext.api import digits
+from arm_ext.common.cache import cache_folder
 from arm_ext.tune.database import Database
 from tests.arm_ext.models import mlp
 from tests.arm_ext.tune.standins import record, tasks
@@ -39,7 +41,9 @@ class Case:
         arguments: Of arm-ext.
         earlier: Those of the run before, if there was one, or what prepares the world.
         grows: Files that are only ever added to.
-        repeats: Whether the same command leaves the same bytes.
+        varies: A JSON document whose numbers differ from run to run.
+        repeats: Whether the same command leaves the same bytes, but for that document.
+        cold: Whether it starts each time with an empty cache of kernels and self-tests.
         codes: Exit codes after a signal besides those of its number.
     """
 
@@ -48,7 +52,9 @@ class Case:
     earlier: tuple[tuple[str, ...], ...] = ()
     prepare: Callable[[Path], None] = lambda _: None
     grows: str = ""
+    varies: str = ""
     repeats: bool = True
+    cold: bool = False
     codes: tuple[int, ...] = (0,)
 
 
@@ -67,8 +73,13 @@ def _beside(world: Path) -> None:
     (world / "p" / "sub" / "notes.txt").write_text("the user's")
 
 
+def _options(world: Path) -> None:
+    (world / "user" / "options.yaml").write_text("target: host\n")
+
+
 CASES = (
     Case("compile, nothing there", ("compile", "m.onnx", *_HOST, "-o", "p")),
+    Case("compile, nothing cached", ("compile", "m.onnx", *_HOST, "-o", "p"), cold=True),
     Case(
         "compile over a package",
         ("compile", "m.onnx", *_HOST, "-o", "p"),
@@ -102,6 +113,33 @@ CASES = (
             ("compile", "int8.onnx", "--npu", "ethos-u65-256", "--npu-ops", "conv2d", "-o", "npu"),
             ("export-payload", "npu", "-o", "user"),
         ),
+    ),
+    Case(
+        "quantize",
+        ("quantize", "m.onnx", "--data", "x.npz", "-o", "user/q.onnx"),
+        (("quantize", "other.onnx", "--data", "x.npz", "-o", "user/q.onnx"),),
+    ),
+    Case(
+        "accuracy",
+        ("accuracy", "q.onnx", "--against", "m.onnx", "--data", "x.npz", "-o", "user/accuracy.html"),
+        (
+            ("quantize", "m.onnx", "--data", "x.npz", "-o", "q.onnx"),
+            ("accuracy", "q.onnx", "--against", "other.onnx", "--data", "x.npz", "-o", "user/accuracy.html"),
+        ),
+    ),
+    Case(
+        "profile",
+        ("profile", "p", "--board", "local", "-o", "user/profile.json"),
+        (
+            ("compile", "m.onnx", *_HOST, "-o", "p"),
+            ("profile", "p", "--board", "local", "-o", "user/profile.json"),
+        ),
+        varies="user/profile.json",
+    ),
+    Case(
+        "advise --apply",
+        ("advise", "m.onnx", *_HOST, "--board", "local", "--apply", "user/options.yaml"),
+        prepare=_options,
     ),
     Case("db merge", ("db", "merge", "other", "-o", "db"), prepare=_databases, grows="db"),
     Case("db prune", ("db", "prune", "db", "--keep", "1"), prepare=_databases),
@@ -155,25 +193,33 @@ class Campaign:
         )
         onnx.save(other, self._start / "other.onnx")
         np.save(self._start / "x.npy", np.ones((2, 31), np.float32))
+        samples = np.random.default_rng(0).standard_normal((16, 2, 31), dtype=np.float32)
+        np.savez(self._start / "x.npz", x=samples)
 
-    def run(self, case: Case, moments: int) -> Outcome:
-        """Kill one command at some moments, by each signal in turn."""
+    def run(self, case: Case, moments: int, tell: Callable[[str], None] = print) -> Outcome:
+        """Kill one command at some moments, by each signal in turn, and tell of each fault as it is found."""
         home = self._folder / case.name.replace(" ", "_")
-        before, after = home / "before", home / "after"
+        before, after, cache = home / "before", home / "after", home / "cache"
         (home / "tmp").mkdir(parents=True)
         shutil.copytree(self._start, before)
-        with Nursery(home / "tmp", home / "log") as nursery:
+        with Nursery(home / "tmp", home / "log", cache if case.cold else cache_folder()) as nursery:
             for arguments in case.earlier:
                 _finish(nursery, before, arguments)
             case.prepare(before)
             shutil.copytree(before, after)
             outcome = Outcome(case.name, _finish(nursery, after, case.arguments))
             for number in range(moments):
+                if case.cold:
+                    for part in ("kernels", "selftests"):
+                        shutil.rmtree(cache / part)
                 world = home / "world"
                 shutil.copytree(before, world, symlinks=True)
                 trial = _Trial(case, nursery, world, snapshot(before), snapshot(after), home / "tmp")
                 kind = SIGNALS[number % len(SIGNALS)]
-                trial.run(kind, self._random.uniform(0, outcome.seconds), outcome)
+                faults = trial.run(kind, self._random.uniform(0, outcome.seconds), outcome)
+                outcome.faults += faults
+                for fault in faults:
+                    tell(f"    {fault}")
                 shutil.rmtree(world)
         return outcome
 
@@ -187,8 +233,8 @@ class _Trial:
     after: Snapshot
     tmp: Path
 
-    def run(self, kind: signal.Signals, moment: float, outcome: Outcome) -> None:
-        """Kill it once, look, let it run, look again."""
+    def run(self, kind: signal.Signals, moment: float, outcome: Outcome) -> list[str]:
+        """Kill it once, look, let it run, look again; count it, and return the faults."""
         process = self.nursery.start(self.world, self.case.arguments)
         sleep(moment)
         # A terminal sends these to all processes of a command.
@@ -203,13 +249,13 @@ class _Trial:
             found.append(f"exit status {status}")
         outcome.seconds = _finish(self.nursery, self.world, self.case.arguments)
         found += [f"after the next run: {fault}" for fault in (*self._litter(), *self._left())]
-        outcome.faults += [f"{kind.name} after {moment:.2f} s: {fault}" for fault in found]
+        return [f"{kind.name} after {moment:.2f} s: {fault}" for fault in found]
 
     def _torn(self) -> Iterator[str]:
         """Files that are neither as before nor as after; those of a package all of one."""
         now = snapshot(self.world)
         for name, digest in self.before.items():
-            if now.get(name) in (digest, self.after.get(name)) or self._grew(name):
+            if now.get(name) in (digest, self.after.get(name)) or self._grew(name) or self._varied(name):
                 continue
             if not name.endswith(".arm-ext-files.json"):
                 yield f"{name} is {'gone' if name not in now else 'torn'}"
@@ -227,6 +273,14 @@ class _Trial:
             return False
         return path.read_bytes().startswith((self.world.parent / "before" / name).read_bytes())
 
+    def _varied(self, name: str) -> bool:
+        if name != self.case.varies:
+            return False
+        try:
+            return isinstance(json.loads((self.world / name).read_bytes()), dict)
+        except (OSError, ValueError):
+            return False
+
     def _litter(self) -> Iterator[str]:
         yield from (f"{path.name} in TMPDIR" for path in self.tmp.iterdir())
         known = self.before.keys() | self.after.keys()
@@ -240,7 +294,8 @@ class _Trial:
                 name for name in now.keys() | self.after.keys() if now.get(name) != self.after.get(name)
             ]
             listed = (".arm-ext-files.json", *([".jsonl"] if self.case.grows else []))
-            yield from (f"{name} differs" for name in sorted(differ) if not name.endswith(tuple(listed)))
+            differ = [name for name in differ if name != self.case.varies and not name.endswith(listed)]
+            yield from (f"{name} differs" for name in sorted(differ))
 
 
 def _finish(nursery: Nursery, world: Path, arguments: Sequence[str]) -> float:

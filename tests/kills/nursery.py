@@ -20,7 +20,10 @@ from typing import Self
 
 from arm_ext.cli import main
 
-_MODULES = ("arm_ext.cli.compile", "arm_ext.cli.db", "arm_ext.cli.run", "arm_ext.cli.tune")
+_MODULES = tuple(
+    f"arm_ext.cli.{verb}"
+    for verb in ("accuracy", "advise", "compile", "db", "profile", "quantize", "run", "tune")
+)
 _WAIT = "wait"
 _LOG = 2000  # characters of what was printed that are shown
 _POLL_SECONDS = 0.01
@@ -29,18 +32,19 @@ _POLL_SECONDS = 0.01
 class Nursery:
     """The process that forks, and where its children write; a context manager that ends it."""
 
-    def __init__(self, tmp: Path, log: Path) -> None:
+    def __init__(self, tmp: Path, log: Path, cache: Path) -> None:
         """Starts it.
 
         Args:
             tmp: TMPDIR of the commands.
             log: What they print.
+            cache: Where they keep what they compile.
         """
         self._log = log
         log.touch()
         # What imports leave in TMPDIR lies beside that of the commands.
         paths = {"TMPDIR": str(log.parent), "PYTHONPATH": os.pathsep.join(sys.path)}
-        env = {**os.environ, **paths, "OMP_NUM_THREADS": "1"}
+        env = {**os.environ, **paths, "OMP_NUM_THREADS": "1", "ARM_EXT_CACHE": str(cache)}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.kills.nursery", str(tmp), str(log)],
             stdin=subprocess.PIPE,

@@ -14,7 +14,7 @@ from tvm.relax.analysis import free_vars
 from arm_ext.common.distance import distance
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import check_of, run_on_host
 from arm_ext.target.profiles import resolve
 from relay_passes.ir.sources import bindings_of, sources_of
@@ -95,10 +95,10 @@ def test_integers_equal_onnxruntimes(name: str):
 @pytest.mark.parametrize("name", MEMBERS)
 def test_no_quantisation_is_left_unexplained(name: str):
     imported = import_onnx(quantized_model(name))
-    context = Context(resolve("arm"))
-    mod = next(mod for phase, mod in run_phases(imported.mod, context) if phase == "integerize")
-    reported = {source for call in context.left_float for source in call.nodes}
-    assert unexplained(mod["main"], reported) == []
+    options = PhaseOptions(resolve("arm"))
+    result = last(run_phases(PhaseResult(imported.mod), options, until="integerize"))
+    reported = {source for call in result.left_float for source in call.nodes}
+    assert unexplained(result.mod["main"], reported) == []
 
 
 def unexplained(main: relax.Function, reported: set[str]) -> list[str]:

@@ -10,8 +10,7 @@
 /* Of selftest.S: inputs, then outputs@steps_text@, each from a multiple of 64 bytes. */
 extern const unsigned char @name@_selftest[];
 @example_declaration@
-static _Alignas(@alignment@) unsigned char arena[@NAME@_ARENA_BYTES];
-static _Alignas(64) unsigned char results[@result_bytes@];
+@example_regions@static _Alignas(64) unsigned char results[@result_bytes@];
 
 static size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -72,37 +71,46 @@ static int agrees(const @name@_tensor *tensor, const unsigned char *found, const
     return 0;
 }
 
+/* Runs on the inputs at `data`, and returns how many outputs are not as expected; moves `data` behind both. */
+static int selftest(@name@_instance *instance, @shape_parameter@const unsigned char **data)
+{
+    @name@_input inputs[@NAME@_INPUTS + 1];
+    @name@_output outputs[@NAME@_OUTPUTS + 1];
+    unsigned char *result = results;
+    int wrong = 0;
+    for (size_t i = 0; i < @NAME@_INPUTS; i++) {
+        inputs[i].data = *data;
+        inputs[i].bytes = @name@_input_tensor(@shape_pass@i)->bytes;
+        *data += padded(inputs[i].bytes);
+    }
+    for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
+        outputs[i].data = result;
+        outputs[i].bytes = @name@_output_tensor(@shape_pass@i)->bytes;
+        result += padded(outputs[i].bytes);
+    }
+    @name@_status status = @name@_run(instance, @shape_pass@inputs, outputs);
+    if (status != @NAME@_OK) {
+        printf("@name@: %s\n", @name@_strerror(status));
+        return 1;
+    }
+    for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
+        wrong += !agrees(@name@_output_tensor(@shape_pass@i), outputs[i].data, *data);
+        *data += padded(outputs[i].bytes);
+    }
+@steps@    return wrong;
+}
+
 int main(void)
 {
     const unsigned char *data = @name@_selftest;
     @name@_instance instance;
-    @name@_input inputs[@NAME@_INPUTS + 1];
-    @name@_output outputs[@NAME@_OUTPUTS + 1];
-    unsigned char *result = results;
-    for (size_t i = 0; i < @NAME@_INPUTS; i++) {
-        inputs[i].data = data;
-        inputs[i].bytes = @name@_input_tensor(i)->bytes;
-        data += padded(inputs[i].bytes);
-    }
-    for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
-        outputs[i].data = result;
-        outputs[i].bytes = @name@_output_tensor(i)->bytes;
-        result += padded(outputs[i].bytes);
-    }
-@pool_create@    @name@_status status = @name@_init(&instance, arena, sizeof arena@example_weights@@pool_pass@);
-    if (status == @NAME@_OK) {
-        status = @name@_run(&instance, inputs, outputs);
-    }
+@pool_create@    @name@_status status = @name@_init(&instance, @example_arguments@@example_weights@@pool_pass@);
     if (status != @NAME@_OK) {
         printf("@name@: %s\n", @name@_strerror(status));
         return 2;
     }
     int wrong = 0;
-    for (size_t i = 0; i < @NAME@_OUTPUTS; i++) {
-        wrong += !agrees(@name@_output_tensor(i), outputs[i].data, data);
-        data += padded(outputs[i].bytes);
-    }
-@steps@@pool_destroy@    if (wrong == 0) {
+@selftest_calls@@pool_destroy@    if (wrong == 0) {
         printf("@name@: all outputs agree\n");
     }
     return wrong != 0;

@@ -6,7 +6,8 @@
 
 void *memcpy(void *target, const void *source, size_t bytes);
 
-@weights_declaration@
+@weights_declaration@enum { SHAPES = @shape_count@ };
+
 /* Machine code of the kernels, one each. */
 @kernels@
 
@@ -15,40 +16,33 @@ typedef struct need {
     size_t alignment;
 } need;
 
-static const need input_needs[@NAME@_INPUTS + 1] = {
-@input_needs@    {0, 1},
-};
-static const need output_needs[@NAME@_OUTPUTS + 1] = {
-@output_needs@    {0, 1},
+static const need input_needs[SHAPES][@NAME@_INPUTS + 1] = {
+@input_needs@};
+static const need output_needs[SHAPES][@NAME@_OUTPUTS + 1] = {
+@output_needs@};
+
+/* Where inputs and outputs are in place; the region @NAME@_REGIONS is nowhere. */
+typedef struct place {
+    size_t region;
+    size_t offset;
+} place;
+
+static const place input_places[SHAPES][@NAME@_INPUTS + 1] = {
+@input_places@};
+static const place output_places[SHAPES][@NAME@_OUTPUTS + 1] = {
+@output_places@};
+
+/* What the regions of memory take, and what they take with those places. */
+static const size_t region_bytes[2][@NAME@_REGIONS] = {
+    {@region_needs@},
+    {@region_in_place_needs@},
 };
 
-@tasks@/* The model, between fixed places in the arena, the weights, inputs and outputs. */
-static @name@_status compute(unsigned char *arena, const unsigned char *weights, const @name@_input *in,
-                             const @name@_output *out@pool_parameter@)
-{
-@failed@@pool_used@    (void)arena;
-    (void)weights;
-    (void)in;
-    (void)out;
-@steps@    return @NAME@_OK;
-}
-
-static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
+@sorts@@tasks@@bodies@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
 {
     uintptr_t a = (uintptr_t)one;
     uintptr_t b = (uintptr_t)other;
     return one_bytes != 0 && other_bytes != 0 && (a < b ? b - a < one_bytes : a - b < other_bytes);
-}
-
-static @name@_status check(const void *data, size_t bytes, const need *needed)
-{
-    if (bytes != needed->bytes) {
-        return @NAME@_ERROR_TENSOR_BYTES;
-    }
-    if (data == NULL && bytes != 0) {
-        return @NAME@_ERROR_NULL;
-    }
-    return (uintptr_t)data % needed->alignment == 0 ? @NAME@_OK : @NAME@_ERROR_ALIGNMENT;
 }
 
 static @name@_status check_instance(const @name@_instance *instance)
@@ -59,40 +53,78 @@ static @name@_status check_instance(const @name@_instance *instance)
     return instance->mark == (MARK ^ (uintptr_t)instance) ? @NAME@_OK : @NAME@_ERROR_INSTANCE;
 }
 
-/* The first inputs and outputs, as many as are given. */
-static @name@_status check_tensors(const @name@_instance *instance, const @name@_input *inputs, size_t input_count,
-                                   const @name@_output *outputs, size_t output_count)
+static int overlaps_memory(const @name@_instance *instance, const void *data, size_t bytes)
 {
-    if ((inputs == NULL && input_count != 0) || (outputs == NULL && output_count != 0)) {
+    for (size_t i = 0; i < @NAME@_REGIONS; i++) {
+        if (overlap(data, bytes, instance->memory[i], region_bytes[instance->in_place][i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void *place_of(const @name@_instance *instance, const place *where)
+{
+    if (!instance->in_place || where->region == @NAME@_REGIONS) {
+        return NULL;
+    }
+    return instance->memory[where->region] + where->offset;
+}
+
+/* Checks a buffer; `place` is where it may be in the arena. */
+static @name@_status check(const @name@_instance *instance, const void *data, size_t bytes, const need *needed,
+                           const void *place)
+{
+    if (bytes != needed->bytes) {
+        return @NAME@_ERROR_TENSOR_BYTES;
+    }
+    if (data == NULL && bytes != 0) {
         return @NAME@_ERROR_NULL;
     }
+    if ((uintptr_t)data % needed->alignment != 0) {
+        return @NAME@_ERROR_ALIGNMENT;
+    }
+    /* The arena is written before an input is read for the last time. */
+    return data != place && overlaps_memory(instance, data, bytes) ? @NAME@_ERROR_OVERLAP : @NAME@_OK;
+}
+
+/* Finds and checks the first inputs and outputs, as many as are given. */
+static @name@_status find_tensors(const @name@_instance *instance, size_t shape,
+                                  const @name@_input *inputs, size_t input_count,
+                                  @name@_input *in, const @name@_output *outputs, size_t output_count,
+                                  @name@_output *out)
+{
     for (size_t i = 0; i < input_count; i++) {
-        @name@_status status = check(inputs[i].data, inputs[i].bytes, &input_needs[i]);
+        const void *place = place_of(instance, &input_places[shape][i]);
+        in[i].data = inputs == NULL || inputs[i].data == NULL ? place : inputs[i].data;
+        in[i].bytes = inputs == NULL ? input_needs[shape][i].bytes : inputs[i].bytes;
+        @name@_status status = check(instance, in[i].data, in[i].bytes, &input_needs[shape][i], place);
         if (status != @NAME@_OK) {
             return status;
-        }
-        /* The arena is written before an input is read for the last time. */
-        if (overlap(inputs[i].data, inputs[i].bytes, instance->arena, @NAME@_ARENA_BYTES)) {
-            return @NAME@_ERROR_OVERLAP;
         }
     }
     for (size_t i = 0; i < output_count; i++) {
-        @name@_status status = check(outputs[i].data, outputs[i].bytes, &output_needs[i]);
+        void *place = place_of(instance, &output_places[shape][i]);
+        out[i].data = outputs == NULL || outputs[i].data == NULL ? place : outputs[i].data;
+        out[i].bytes = outputs == NULL ? output_needs[shape][i].bytes : outputs[i].bytes;
+        @name@_status status = check(instance, out[i].data, out[i].bytes, &output_needs[shape][i], place);
         if (status != @NAME@_OK) {
             return status;
         }
-        if (overlap(outputs[i].data, outputs[i].bytes, instance->arena, @NAME@_ARENA_BYTES) ||
-            overlap(outputs[i].data, outputs[i].bytes, instance->weights, @NAME@_WEIGHTS_BYTES) ||
-            overlap(outputs[i].data, outputs[i].bytes, instance, sizeof *instance)) {
+        if (out[i].data == place) {
+            continue; /* which overlaps nothing that has been checked */
+        }
+        if (overlap(out[i].data, out[i].bytes, instance->weights, @NAME@_WEIGHTS_BYTES) ||
+            overlap(out[i].data, out[i].bytes, instance, sizeof *instance)) {
             return @NAME@_ERROR_OVERLAP;
         }
         for (size_t k = 0; k < input_count; k++) {
-            if (overlap(outputs[i].data, outputs[i].bytes, inputs[k].data, inputs[k].bytes)) {
+            if (overlap(out[i].data, out[i].bytes, in[k].data, in[k].bytes)) {
                 return @NAME@_ERROR_OVERLAP;
             }
         }
         for (size_t k = 0; k < i; k++) {
-            if (overlap(outputs[i].data, outputs[i].bytes, outputs[k].data, outputs[k].bytes)) {
+            if (overlap(out[i].data, out[i].bytes, out[k].data, out[k].bytes)) {
                 return @NAME@_ERROR_OVERLAP;
             }
         }
@@ -102,33 +134,72 @@ static @name@_status check_tensors(const @name@_instance *instance, const @name@
 
 @checksum@@name@_status @name@_init(@init_parameters@)
 {
-    if (instance == NULL || arena == NULL) {
+    void *const memory[@NAME@_REGIONS] = {@region_names@};
+    const size_t bytes[@NAME@_REGIONS] = {@region_bytes@};
+    size_t in_place = 1;
+    if (instance == NULL) {
         return @NAME@_ERROR_NULL;
     }
-    if ((uintptr_t)instance % _Alignof(@name@_instance) != 0 || (uintptr_t)arena % @NAME@_ARENA_ALIGNMENT != 0) {
+    if ((uintptr_t)instance % _Alignof(@name@_instance) != 0) {
         return @NAME@_ERROR_ALIGNMENT;
     }
-    if (bytes < @NAME@_ARENA_BYTES) {
-        return @NAME@_ERROR_ARENA_BYTES;
+    for (size_t i = 0; i < @NAME@_REGIONS; i++) {
+        if (memory[i] == NULL) {
+            return @NAME@_ERROR_NULL;
+        }
+        if ((uintptr_t)memory[i] % @NAME@_ARENA_ALIGNMENT != 0) {
+            return @NAME@_ERROR_ALIGNMENT;
+        }
+        if (bytes[i] < region_bytes[0][i]) {
+            return @NAME@_ERROR_ARENA_BYTES;
+        }
+        if (overlap(instance, sizeof *instance, memory[i], bytes[i])) {
+            return @NAME@_ERROR_OVERLAP;
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (overlap(memory[i], bytes[i], memory[k], bytes[k])) {
+                return @NAME@_ERROR_OVERLAP;
+            }
+        }
+        in_place = in_place && bytes[i] >= region_bytes[1][i];
     }
-    if (overlap(instance, sizeof *instance, arena, bytes)) {
-        return @NAME@_ERROR_OVERLAP;
+@weights_check@@pool_check@    for (size_t i = 0; i < @NAME@_REGIONS; i++) {
+        instance->memory[i] = memory[i];
     }
-@weights_check@@pool_check@    instance->arena = arena;
     instance->weights = @weights@;
 @pool_kept@    instance->mark = MARK ^ (uintptr_t)instance;
     instance->state = 0;
+    instance->in_place = in_place;
 @reset@    return @NAME@_OK;
 }
 
-@name@_status @name@_run(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs)
+void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_t index)
 {
-    @name@_status status = check_instance(instance);
+@shape_check@    if (shape >= SHAPES || index >= @NAME@_INPUTS || check_instance(instance) != @NAME@_OK) {
+        return NULL;
+    }
+    return place_of(instance, &input_places[shape][index]);
+}
+
+void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size_t index)
+{
+@shape_check@    if (shape >= SHAPES || index >= @NAME@_OUTPUTS || check_instance(instance) != @NAME@_OK) {
+        return NULL;
+    }
+    return place_of(instance, &output_places[shape][index]);
+}
+
+@name@_status @name@_run(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
+{
+    @name@_input in[@NAME@_INPUTS + 1];
+    @name@_output out[@NAME@_OUTPUTS + 1];
+@shape_check@    @name@_status status = check_instance(instance);
     if (status == @NAME@_OK) {
-        status = check_tensors(instance, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS);
+        status = shape < SHAPES ? find_tensors(instance, shape, inputs, @NAME@_INPUTS, in, outputs, @NAME@_OUTPUTS, out)
+                                : @NAME@_ERROR_SHAPE;
     }
     if (status == @NAME@_OK) {
-        status = compute(instance->arena, instance->weights, inputs, outputs@pool_instance@);
+        status = compute(@shape_pass@instance->memory, instance->weights, in, out@pool_instance@);
     }
     return status;
 }

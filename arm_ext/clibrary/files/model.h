@@ -17,7 +17,7 @@ extern "C" {
 #define @NAME@_MODEL_SHA256 "@sha256@"
 
 /* Memory that the caller gives an instance: bytes, and their alignment. */
-#define @NAME@_ARENA_BYTES ((size_t)@arena_bytes@)
+@region_sizes@#define @NAME@_REGIONS @regions@
 #define @NAME@_ARENA_ALIGNMENT ((size_t)@alignment@)
 @stack@
 #define @NAME@_WEIGHTS_BYTES ((size_t)@weights_bytes@)
@@ -26,11 +26,11 @@ extern "C" {
 #define @NAME@_OUTPUTS @outputs@
 #define @NAME@_DIMENSIONS @dimensions@ /* of a tensor, at most */
 
-@tensors@
+@shapes@@tensors@
 
 typedef enum @name@_status {
     @NAME@_OK = 0,
-    @NAME@_ERROR_NULL = 1,          /* a pointer is null */
+    @NAME@_ERROR_NULL = 1,          /* a pointer is null, and there is no place in the arena instead */
     @NAME@_ERROR_INSTANCE = 2,      /* the instance was not initialised, or is a copy of one that was */
     @NAME@_ERROR_ALIGNMENT = 3,     /* a buffer is not aligned to its elements, or the arena not as told above */
     @NAME@_ERROR_ARENA_BYTES = 4,   /* the arena is too small */
@@ -38,7 +38,8 @@ typedef enum @name@_status {
     @NAME@_ERROR_OVERLAP = 6,       /* an output or the arena overlaps another buffer */
     @NAME@_ERROR_WEIGHTS = 7,       /* of a library without weights of its own: these are not the model's */
     @NAME@_ERROR_INDEX = 8,         /* an index among the inputs, or computed from them, is out of bounds */
-    @NAME@_ERROR_THREADS = 9        /* a pool has no functions, or more threads than the library was compiled for */
+    @NAME@_ERROR_THREADS = 9,       /* a pool has no functions, or more threads than the library was compiled for */
+    @NAME@_ERROR_SHAPE = 10         /* there is no such shape */
 } @name@_status;
 
 typedef enum @name@_type {
@@ -79,24 +80,33 @@ typedef struct @name@_output {
 
 @pool@/* A user of the model. Its members are the library's own. */
 typedef struct @name@_instance {
-    unsigned char *arena;
+    unsigned char *memory[@NAME@_REGIONS];
     const unsigned char *weights;
 @pool_member@    uintptr_t mark;
     size_t state;
+    size_t in_place;
 } @name@_instance;
 
 /* Prepares an instance, which uses the arena until it is no longer run; nothing need be released.
  * The arena's content before does not matter.@weights_text@ */
 @name@_status @name@_init(@init_parameters@);
 
-/* Computes the outputs from @NAME@_INPUTS inputs and @NAME@_OUTPUTS outputs, in the model's order.
+/* Computes the outputs from @NAME@_INPUTS inputs and @NAME@_OUTPUTS outputs, in the model's order.@shape_text@ A buffer is aligned to its
+ * elements; an output overlaps neither inputs, other outputs nor the arena, an input not the arena.
+ * A buffer whose data is null, and each where `inputs` or `outputs` is null, is in place.
  * One thread at a time runs an instance; others may run other instances. Only after an error of an index an output may have been
  * written. */
-@name@_status @name@_run(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs);
+@name@_status @name@_run(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs);
 @states@
+/* The place in the arena of an input or output, aligned as the arena is; null if the instance has not the
+ * …_IN_PLACE_BYTES, or there is none. A run reads the input there without a copy, and writes over it: fill it again
+ * before the next. An output is there until the next run, or until an input in place is filled. */
+void *@name@_input_place(const @name@_instance *instance, @shape_parameter@size_t index);
+void *@name@_output_place(const @name@_instance *instance, @shape_parameter@size_t index);
+
 /* The input or output of an index, or null if there is none. */
-const @name@_tensor *@name@_input_tensor(size_t index);
-const @name@_tensor *@name@_output_tensor(size_t index);
+const @name@_tensor *@name@_input_tensor(@shape_parameter@size_t index);
+const @name@_tensor *@name@_output_tensor(@shape_parameter@size_t index);
 
 /* What a status means, in English. */
 const char *@name@_strerror(@name@_status status);

@@ -12,19 +12,12 @@ namespace @name@ {
 
 using Status = @name@_status;
 
-// An instance with an arena of its own. Any number of them may run at a time, each in one thread.
+// An instance@hpp_owns@. Any number of them may run at a time, each in one thread.
 class Model {
   public:
-    explicit Model(@hpp_constructor@) noexcept
-        : memory_(new (std::nothrow) unsigned char[@NAME@_ARENA_BYTES + @NAME@_ARENA_ALIGNMENT])
+    explicit Model(@hpp_constructor@) noexcept@hpp_takes@
     {
-        if (memory_ == nullptr) {
-            status_ = @NAME@_ERROR_ARENA_BYTES;
-            return;
-        }
-        const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(memory_.get());
-        unsigned char *arena = memory_.get() + (@NAME@_ARENA_ALIGNMENT - begin % @NAME@_ARENA_ALIGNMENT);
-        status_ = @name@_init(&instance_, arena, @NAME@_ARENA_BYTES@hpp_weights@);
+@hpp_begins@        status_ = @name@_init(&instance_, @hpp_arguments@@hpp_weights@);
     }
     Model(const Model &) = delete;
     Model &operator=(const Model &) = delete;
@@ -32,20 +25,35 @@ class Model {
     // Whether it can run: @NAME@_OK, or why not.
     Status status() const noexcept { return status_; }
 
-    // Each pointer is to a whole tensor; see @NAME@_…_ELEMENTS.
+    // Places in the arena, to fill and read without a buffer of one's own; see @name@.h. Null if there is none.
+    void *input(@hpp_shape@std::size_t index) const noexcept
+    {
+        return @name@_input_place(&instance_, @shape_pass@index);
+    }
+    void *output(@hpp_shape@std::size_t index) const noexcept
+    {
+        return @name@_output_place(&instance_, @shape_pass@index);
+    }
+
+    // Each pointer is to a whole tensor, of @NAME@_…_ELEMENTS, or null for that in place.
     Status run(@hpp_run@) noexcept
     {
         if (status_ != @NAME@_OK) {
             return status_;
         }
-        const @name@_input inputs[@NAME@_INPUTS + 1] = {@hpp_inputs@};
+@hpp_shape_check@        const @name@_input inputs[@NAME@_INPUTS + 1] = {@hpp_inputs@};
         const @name@_output outputs[@NAME@_OUTPUTS + 1] = {@hpp_outputs@};
-        return @name@_run(&instance_, inputs, outputs);
+        return @name@_run(&instance_, @shape_pass@inputs, outputs);
     }
 @states@
+    // The same with all in place.
+    Status run(@hpp_shape_only@) noexcept
+    {
+        return status_ == @NAME@_OK ? @name@_run(&instance_, @shape_pass@nullptr, nullptr) : status_;
+    }
+
   private:
-    std::unique_ptr<unsigned char[]> memory_;
-    @name@_instance instance_{};
+@hpp_memory@    @name@_instance instance_{};
     Status status_ = @NAME@_ERROR_INSTANCE;
 };
 

@@ -1,6 +1,6 @@
 /* What a task gets. */
 typedef struct part {
-    unsigned char *arena;
+    unsigned char *const *memory;
     const unsigned char *weights;
     const @name@_input *in;
     const @name@_output *out;

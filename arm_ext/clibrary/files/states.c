@@ -1,5 +1,5 @@
 
-/* In the arena there are two places for each state: the current value, and the next one. */
+/* There are two places for each state: the current value, and the next one. */
 #define PLACES ((size_t)@state_places@)
 #define PLACE_BYTES ((size_t)@state_bytes@)
 
@@ -12,9 +12,9 @@ typedef struct state {
 static const state states[@NAME@_STATES] = {
 @state_table@};
 
-static unsigned char *place_of(const @name@_instance *instance, size_t which, size_t index)
+static unsigned char *state_of(const @name@_instance *instance, size_t which, size_t index)
 {
-    return instance->arena + PLACES + which * PLACE_BYTES + states[index].offset;
+    return instance->memory[@state_region@] + PLACES + which * PLACE_BYTES + states[index].offset;
 }
 
 @name@_status @name@_reset(@name@_instance *instance)
@@ -24,7 +24,7 @@ static unsigned char *place_of(const @name@_instance *instance, size_t which, si
         return status;
     }
     for (size_t i = 0; i < @NAME@_STATES; i++) {
-        unsigned char *place = place_of(instance, instance->state, i);
+        unsigned char *place = state_of(instance, instance->state, i);
         if (states[i].initial != 0) {
             memcpy(place, instance->weights + states[i].initial - 1, states[i].bytes);
             continue;
@@ -36,39 +36,39 @@ static unsigned char *place_of(const @name@_instance *instance, size_t which, si
     return @NAME@_OK;
 }
 
-@name@_status @name@_step(@name@_instance *instance, const @name@_input *inputs, const @name@_output *outputs)
+@name@_status @name@_step(@name@_instance *instance, @shape_parameter@const @name@_input *inputs, const @name@_output *outputs)
 {
     @name@_input in[@NAME@_INPUTS];
     @name@_output out[@NAME@_OUTPUTS];
-    @name@_status status = check_instance(instance);
+    @name@_output given[@NAME@_STEP_OUTPUTS];
+@shape_check@    @name@_status status = check_instance(instance);
     if (status == @NAME@_OK) {
-        status = check_tensors(instance, inputs, @NAME@_STEP_INPUTS, outputs, @NAME@_STEP_OUTPUTS);
+        status = shape < SHAPES ? find_tensors(instance, shape, inputs, @NAME@_STEP_INPUTS, in, outputs,
+                                               @NAME@_STEP_OUTPUTS, given)
+                                : @NAME@_ERROR_SHAPE;
     }
     if (status != @NAME@_OK) {
         return status;
     }
     size_t next = 1 - instance->state;
-    for (size_t i = 0; i < @NAME@_INPUTS - @NAME@_STATES; i++) {
-        in[i] = inputs[i];
-    }
-    for (size_t i = 0; i < @NAME@_OUTPUTS - @NAME@_STATES; i++) {
-        out[i] = outputs[i];
+    for (size_t i = 0; i + @NAME@_STATES < @NAME@_OUTPUTS; i++) {
+        out[i] = given[i];
     }
     for (size_t i = 0; i < @NAME@_STATES; i++) {
         @name@_input *before = &in[@NAME@_INPUTS - @NAME@_STATES + i];
         @name@_output *after = &out[@NAME@_OUTPUTS - @NAME@_STATES + i];
-        before->data = place_of(instance, instance->state, i);
-        after->data = place_of(instance, next, i);
+        before->data = state_of(instance, instance->state, i);
+        after->data = state_of(instance, next, i);
         before->bytes = after->bytes = states[i].bytes;
     }
-    status = compute(instance->arena, instance->weights, in, out@pool_instance@);
+    status = compute(@shape_pass@instance->memory, instance->weights, in, out@pool_instance@);
     if (status != @NAME@_OK) {
         return status;
     }
     instance->state = next;
     if (@NAME@_OUTPUTS == @NAME@_STATES) {
         for (size_t i = 0; i < @NAME@_STATES; i++) {
-            memcpy(outputs[i].data, out[i].data, states[i].bytes);
+            memcpy(given[i].data, out[i].data, states[i].bytes);
         }
     }
     return @NAME@_OK;

@@ -5,9 +5,9 @@
         if (status_ != @NAME@_OK) {
             return status_;
         }
-        const @name@_input inputs[@NAME@_STEP_INPUTS + 1] = {@hpp_step_inputs@};
+@hpp_shape_check@        const @name@_input inputs[@NAME@_STEP_INPUTS + 1] = {@hpp_step_inputs@};
         const @name@_output outputs[@NAME@_STEP_OUTPUTS + 1] = {@hpp_step_outputs@};
-        return @name@_step(&instance_, inputs, outputs);
+        return @name@_step(&instance_, @shape_pass@inputs, outputs);
     }
 
     Status reset() noexcept { return status_ == @NAME@_OK ? @name@_reset(&instance_) : status_; }

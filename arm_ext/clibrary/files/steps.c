@@ -1,11 +1,12 @@
+    (void)@name@_reset(instance);
     for (int run = 0; run < @step_runs@; run++) {
-        status = @name@_step(&instance, inputs, outputs);
+        status = @name@_step(instance, @shape_pass@inputs, outputs);
         if (status != @NAME@_OK) {
             printf("@name@: %s\n", @name@_strerror(status));
-            return 2;
+            return 1;
         }
         for (size_t i = 0; i < @NAME@_STEP_OUTPUTS; i++) {
-            wrong += !agrees(@name@_output_tensor(i), outputs[i].data, data);
-            data += padded(outputs[i].bytes);
+            wrong += !agrees(@name@_output_tensor(@shape_pass@i), outputs[i].data, *data);
+            *data += padded(outputs[i].bytes);
         }
     }

@@ -45,18 +45,17 @@ def mark_loops(mod: tvm.IRModule) -> tvm.IRModule:
     """
     out = mod.clone()
     for gvar, func in relax_functions(mod):
-        bindings = [binding for block in func.body.blocks for binding in block.bindings]
-        if (
-            bindings
-            and isinstance(bindings[0].value, relax.If)
-            and _ends_with(gvar, bindings[0].value.true_branch)
-        ):
-            out.update_func(gvar, _marked(func, bindings[0].value))
+        if is_loop(gvar, func):
+            out.update_func(gvar, _marked(func, func.body.blocks[0].bindings[0].value))
     return out
 
 
-def _ends_with(gvar: tvm.ir.GlobalVar, branch: relax.SeqExpr) -> bool:
-    call = branch.blocks[-1].bindings[-1].value
+def is_loop(gvar: tvm.ir.GlobalVar, func: relax.Function) -> bool:
+    """Whether a planned function begins with an `if` whose first branch ends with a call of the function."""
+    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    if not bindings or not isinstance(bindings[0].value, relax.If):
+        return False
+    call = bindings[0].value.true_branch.blocks[-1].bindings[-1].value
     return isinstance(call, Call) and call.op.same_as(gvar)
 
 

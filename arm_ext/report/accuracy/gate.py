@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from arm_ext.errors import UsageError
 from arm_ext.report.accuracy.record import AccuracyReport
 
+_ROUNDING = 1e-9
+"""Of a difference of shares: 0.99 - 0.98 is more than 0.01 in binary."""
+
 
 @dataclass(frozen=True)
 class Gate:
@@ -21,6 +24,39 @@ class Gate:
     least: tuple[str, float] | None = None
     max_drop: float | None = None
 
+    def holds(self, value: float, drop: float) -> bool:
+        """Return whether a metric and its drop from the source are good enough."""
+        enough = self.least is None or value >= self.least[1]
+        return enough and (self.max_drop is None or drop <= self.max_drop + _ROUNDING)
+
+    def describe(self, metric: str) -> str:
+        """Return the bounds on a metric in words, such as "top1 at most 1 % worse than the float model's"."""
+        least = [] if self.least is None else [f"at least {self.least[1]:g}"]
+        drop = (
+            []
+            if self.max_drop is None
+            else [f"at most {100 * self.max_drop:g} % worse than the float model's"]
+        )
+        return f"{metric} {' and '.join(least + drop)}"
+
+    def check(self, metric: str | None, samples: int, *, less_is_better: bool = False) -> None:
+        """Check that the bounds can be told of a metric.
+
+        Raises:
+            UsageError: There is no metric, or there are too few samples, or a least value of what counts errors.
+        """
+        if self.least is not None and less_is_better:
+            raise UsageError(f"--min {metric}: less of it is better; bound it by --max-drop")
+        if self.max_drop is None:
+            return
+        if metric is None:
+            raise UsageError("--max-drop: the data has no array 'labels' for top1; name a --metric")
+        if metric in ("top1", "top5") and 0 < self.max_drop < 1 / samples:
+            raise UsageError(
+                f"--max-drop {100 * self.max_drop:g}% cannot be told on {samples} samples, where one is "
+                f"{100 / samples:.2g} %: give at least {round(1 / self.max_drop)}"
+            )
+
     def missed(self, report: AccuracyReport) -> list[str]:
         """Return which bounds a model misses, in words.
 
@@ -33,23 +69,20 @@ class Gate:
             if self.min_sqnr is not None and each.integers.sqnr_db < self.min_sqnr
         ]
         value = report.metric
+        if value is None:
+            self.check(None, report.samples)
+        else:
+            self.check(value.name, report.samples, less_is_better=value.less_is_better)
         if self.least is not None:
             name, bound = self.least
             if value is None or value.name != name:
                 raise UsageError(f"--min {name}: the report has {value.name if value else 'no metric'}")
             if value.integers < bound:
                 found.append(f"{name} is {value.integers:.4g}, and --min {bound:g}")
-        if self.max_drop is not None:
-            if value is None:
-                raise UsageError("--max-drop: the data has no array 'labels' for top1; name a --metric")
-            if value.name == "top1" and 0 < self.max_drop < 1 / report.samples:
-                raise UsageError(
-                    f"--max-drop {100 * self.max_drop:g}% cannot be told on {report.samples} samples, where one is "
-                    f"{100 / report.samples:.2g} %: give at least {round(1 / self.max_drop)}"
-                )
-            if value.drop > self.max_drop:
-                found.append(
-                    f"{value.name} drops from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "
-                    f"{self.max_drop:g}"
-                )
+        if self.max_drop is not None and value is not None and value.drop > self.max_drop + _ROUNDING:
+            moved = "rises" if value.less_is_better else "drops"
+            found.append(
+                f"{value.name} {moved} from {value.source:.4g} to {value.integers:.4g}, and --max-drop is "
+                f"{self.max_drop:g}"
+            )
         return found

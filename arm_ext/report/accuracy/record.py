@@ -90,15 +90,55 @@ class OutputAccuracy(_Record):
 class MetricValue(_Record):
     """A metric of each link of the chain, on the same samples."""
 
-    name: str = Field(description='"top1", "cosine", or module:function.')
+    name: str = Field(description='Such as "top1", or module:function.')
     source: float = Field(description="Of the float model.")
     fake: float = Field(description="Of the quantised model in float (QDQ).")
     integers: float = Field(description="Of our integers.")
 
-    @property
-    def drop(self) -> float:
-        """How much is lost from the source to our integers."""
-        return self.source - self.integers
+    drop: float = Field(
+        description="How much worse our integers are than the source: the difference, or of perplexity a share."
+    )
+    less_is_better: bool = Field(description="Whether it counts errors.")
+
+
+class LayerCost(_Record):
+    """What a layer costs, and what its quantisation does to the outputs."""
+
+    name: str = Field(description="Of the layer.")
+    noise: float | None = Field(
+        description="Power of the error at the outputs when this layer alone is quantised, over that of the source's "
+        "values, summed over outputs; null where it was not measured."
+    )
+    cycles: int = Field(description="Estimated cycles in integers on one core, with all layers in integers.")
+    float_cycles: int = Field(description="The same in float, with all layers in float.")
+
+
+class FloatLayers(_Record):
+    """A choice of layers that stay in float."""
+
+    layers: tuple[str, ...] = Field(description="In execution order.")
+    metric: float = Field(description="Of the quantised model in float (QDQ).")
+    holds: bool = Field(description="Whether the bound holds.")
+    cycles: int = Field(description="Estimated cycles of one inference on one core.")
+    bytes: int = Field(description="Of all constants.")
+    chosen: bool = Field(description="Whether it is the one that was chosen.")
+
+
+class MixedPrecision(_Record):
+    """Which layers stay in float so that a bound holds."""
+
+    target: str = Field(description="Profile that cycles are estimated for.")
+    metric: str = Field(description="Name of what was measured.")
+    source: float = Field(description="The metric of the float model.")
+    bound: str = Field(description="That must hold.")
+    choices: tuple[FloatLayers, ...] = Field(
+        description="Those that no other one beats in cycles and metric, and the chosen one; the fastest first."
+    )
+    nodes: tuple[str, ...] = Field(
+        description="Source nodes of the layers that were chosen, for --keep-float."
+    )
+    layers: tuple[LayerCost, ...] = Field(description="That could be chosen, in execution order.")
+    complete: bool = Field(description="Whether the search came to its end; false if it was interrupted.")
 
 
 class AccuracyReport(_Record):
@@ -117,6 +157,9 @@ class AccuracyReport(_Record):
     metric: MetricValue | None = Field(description="Null where none was asked for.")
     uncovered: tuple[str, ...] = Field(
         description="Source nodes that no tensor of the quantised model stands for."
+    )
+    mixed: MixedPrecision | None = Field(
+        default=None, description="Which layers stay in float, where that was looked for."
     )
     runtime: str = Field(description="What computed the source and the quantised model in float.")
 

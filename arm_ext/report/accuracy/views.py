@@ -7,7 +7,7 @@ from html import escape
 
 from arm_ext.common.text import clipped, columns, counted
 from arm_ext.common.text import comma_separated as lines_of
-from arm_ext.report.accuracy.record import AccuracyReport, Errors, LayerAccuracy
+from arm_ext.report.accuracy.record import AccuracyReport, Errors, LayerAccuracy, MixedPrecision
 
 _TOP = 10
 _NAME, _WIDTH = 40, 110
@@ -37,6 +37,7 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
         [
             *_head(report),
             "",
+            *([] if report.mixed is None else [*mixed_precision(report.mixed), ""]),
             *blame(report, most=None if whole else _TOP),
             "",
             title,
@@ -63,6 +64,30 @@ def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:
         lines += textwrap.wrap(said, _WIDTH, subsequent_indent="    ", break_long_words=False)
     left = len(found) - len(found[:most])
     return lines + ([f"  and {left} more; --all lists them"] if left else [])
+
+
+def mixed_precision(mixed: MixedPrecision) -> list[str]:
+    """Return the choices of layers in float as a table, and what was chosen."""
+    head = ("", "layers in float", mixed.metric, "cycles", "bytes", "layers")
+    chosen = next(each for each in mixed.choices if each.chosen)
+    rows = [
+        (
+            "*" if each is chosen else "",
+            str(len(each.layers)),
+            f"{each.metric:.5g}",
+            f"{each.cycles:,}",
+            f"{each.bytes:,}",
+            clipped(", ".join(each.layers), _WIDTH // 2),
+        )
+        for each in mixed.choices
+    ]
+    stopped = "" if mixed.complete else " (stopped before the search came to its end)"
+    said = (
+        f"For {mixed.bound} ({mixed.source:.4g}), {counted(len(chosen.layers), 'layer')} of {len(mixed.layers)} in "
+        f"float{stopped}; cycles are estimated for {mixed.target}:"
+    )
+    option = [f"--keep-float {','.join(mixed.nodes)}"] if mixed.nodes else []
+    return [*textwrap.wrap(said, _WIDTH), *columns([head, *rows], "<>>>>"), *option]
 
 
 def _head(report: AccuracyReport) -> Iterator[str]:
@@ -141,9 +166,16 @@ def html(report: AccuracyReport) -> str:
     rows = "".join(map(_html_row, report.layers))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1>{head}<h2>To blame</h2>{told}<h2>Layers, in execution order</h2>"
+        f"<h1>{title}</h1>{head}{_html_mixed(report)}<h2>To blame</h2>{told}<h2>Layers, in execution order</h2>"
         f"<table><tr>{cells}</tr>{rows}</table><p>{escape(_NOTE)}</p></html>\n"
     )
+
+
+def _html_mixed(report: AccuracyReport) -> str:
+    if report.mixed is None:
+        return ""
+    lines = "\n".join(map(escape, mixed_precision(report.mixed)))
+    return f"<h2>Layers in float</h2><pre>{lines}</pre>"
 
 
 _STYLE = (

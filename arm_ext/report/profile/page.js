@@ -1,27 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 "use strict";
 
-const profile = JSON.parse(document.getElementById("profile").textContent);
-const before = JSON.parse(document.getElementById("before").textContent);
+const profile = data("profile");
+const before = data("before");
 const calls = profile.calls;
 const counted = profile.kind === "counts";
 const ROW = 26, LANE = 12;
 
-const byId = (id) => document.getElementById(id);
-const number = (value) => Math.round(value).toLocaleString("en");
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
-const micro = (us) => (us < 10 ? us.toFixed(2) : number(us));
 const costOf = (call) => (call.counts ? call.counts.cycles : call.times.median_us);
 const cost = (value) => (counted ? number(value) : micro(value));
 const unit = counted ? "cycles (est.)" : "µs";
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-
-function element(tag, text, attributes = {}) {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
 
 function svg(tag, attributes) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -29,31 +17,22 @@ function svg(tag, attributes) {
   return made;
 }
 
-function size(bytes) {
-  if (bytes < 1024) return `${bytes} B`;
-  return bytes < 1 << 20 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
-}
-
 // ---- The head: what matters most, first.
 
 function head() {
   document.title = `Profile of ${profile.model}`;
   byId("title").textContent = `${profile.model} for ${profile.target}, on ${profile.board} (${profile.core})`;
-  const figures = counted
+  const shown = counted
     ? { "cycles, estimated": number(profile.cycles), instructions: number(profile.instructions) }
     : { "median of an inference": `${micro(profile.median_us)} µs`, runs: number(profile.runs) };
-  Object.assign(figures, {
+  Object.assign(shown, {
     "kernel calls": number(calls.length),
     "between calls": percent(profile.around.share),
     MAC: number(profile.macs),
     "activations at most": size(profile.peak_bytes),
     weights: size(profile.weight_bytes),
   });
-  for (const [name, value] of Object.entries({ ...figures, ...profile.conditions })) {
-    const pair = element("div");
-    pair.append(element("dt", name), element("dd", value));
-    byId("figures").append(pair);
-  }
+  figures({ ...shown, ...profile.conditions });
   byId("note").textContent = profile.note;
 }
 
@@ -190,6 +169,11 @@ function choose(index) {
     const counters = Object.entries(call.times.counters).map(([name, value]) => [name, number(value)]);
     panel.append(element("h3", "On the board"), facts([["spread", percent(call.times.spread)], ...counters]));
   }
+  if (call.alternatives.length) {
+    const other = ({ kernel, params, cycles, ratio }) =>
+      [params ? `${kernel} with ${params}` : kernel, `${number(cycles)} cycles, ${ratio.toFixed(2)} times the chosen kernel's`];
+    panel.append(element("h3", "Next best, by the kernels' formulas"), facts(call.alternatives.map(other)));
+  }
   if (call.why.length) panel.append(element("h3", "Why this kernel"), facts(call.why));
   panel.append(element("h3", `Source nodes (${call.sources.length})`), element("p", call.sources.join(", ")));
 }
@@ -217,11 +201,7 @@ function countDetails(call) {
 // ---- Charts.
 
 function chart(id, option) {
-  const made = echarts.init(byId(id).querySelector(".chart"), null, { renderer: "svg" });
-  made.setOption({
-    textStyle: { color: style("--text") }, aria: { enabled: true }, animation: false, backgroundColor: "transparent",
-    ...option,
-  });
+  const made = draw(byId(id).querySelector(".chart"), option);
   made.on("click", (event) => { if (event.data && event.data.call !== undefined) { show("layers"); focusCall(event.data.call); } });
   return made;
 }
@@ -230,11 +210,6 @@ function focusCall(index) {
   const row = byId("calls").querySelector(`tr[data-index="${index}"]`);
   if (row) row.focus();
 }
-
-const axis = (name, more = {}) => ({
-  name, nameLocation: "middle", nameGap: 32, axisLabel: { color: style("--faint") },
-  splitLine: { lineStyle: { color: style("--line") } }, nameTextStyle: { color: style("--text") }, ...more,
-});
 
 function timeline() {
   const boxes = [];

@@ -58,6 +58,15 @@ class Times(_Record):
     )
 
 
+class KernelOption(_Record):
+    """A kernel that could compute a call, or the one that does with other parameters."""
+
+    kernel: str = Field(description="Name of the kernel.")
+    params: str = Field(default="", description="Parameters that differ, where it is the same kernel.")
+    cycles: int = Field(description="Of one call, by the formula that kernels are chosen by.")
+    ratio: float = Field(description="These cycles over those of the kernel that was chosen, by its formula.")
+
+
 class ProfiledCall(_Record):
     """A kernel call, in execution order."""
 
@@ -77,7 +86,10 @@ class ProfiledCall(_Record):
     )
     why: tuple[tuple[str, str], ...] = Field(
         default=(),
-        description="What the compiler says of the choice of kernel: its reason, and the runner-up.",
+        description="What the compiler says of the choice of kernel: its reason, and who declined, and why.",
+    )
+    alternatives: tuple[KernelOption, ...] = Field(
+        default=(), description="What would compute the call if the kernel were not there, best first."
     )
     share: float = Field(description="Of the whole inference: cycles on a virtual board, time on a real one.")
     counts: Counts | None = Field(default=None, description="What it costs on a virtual board.")

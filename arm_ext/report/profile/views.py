@@ -110,7 +110,9 @@ def comma_separated(profile: ProfileReport) -> str:
 
 
 def _flat(call: ProfiledCall) -> dict[str, Any]:
-    row: dict[str, Any] = call.model_dump(exclude={"sources", "operators", "reads", "counts", "times", "why"})
+    row: dict[str, Any] = call.model_dump(
+        exclude={"sources", "operators", "reads", "counts", "times", "why", "alternatives"}
+    )
     row |= {"sources": " ".join(call.sources), "operators": " ".join(call.operators)}
     if call.counts is not None:
         row |= call.counts.model_dump(exclude={"classes", "hot"})

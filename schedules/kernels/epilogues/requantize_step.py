@@ -10,6 +10,9 @@ from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import tosa_rescale
 from schedules.kernels.epilogues.requantize import Form, Requantization, form_of
 
+DTYPES = ("int8", "uint8")
+"""Of outputs that accumulators are narrowed to."""
+
 MULTIPLIER = {"qdq": "float32", "tosa": "int32"}
 """Dtype of the multipliers by numerics."""
 
@@ -19,6 +22,8 @@ def misfit(workload: Workload) -> tuple[str, str, str] | None:
     step = workload.step("requantize")
     if step is None or step.operand is None:
         return "accumulators are not requantised", "requantize", workload.output_dtype
+    if workload.output_dtype not in DTYPES:
+        return "the output is not of 8 bits", " or ".join(DTYPES), workload.output_dtype
     shift, limit = _shift(step), workload.magnitude
     dtype = MULTIPLIER["qdq" if shift is None else "tosa"]
     if step.operand.dtype != dtype:

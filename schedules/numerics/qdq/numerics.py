@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from schedules.composites.transposed_convolution import Geometry
-from schedules.numerics.qdq.binary import Op, binary_routine
+from schedules.numerics.qdq.binary import Op, binary, binary_routine
 from schedules.numerics.qdq.conv2d_transpose import conv2d_transpose_routine
 from schedules.numerics.qdq.matmul import matmul_routine
 from schedules.numerics.qdq.norm import Norm, norm_routine
 from schedules.numerics.qdq.requantize import multiplier, requantize_routine
 from schedules.numerics.qdq.softmax import softmax_routine
 from schedules.numerics.qdq.table import Real, table, table_routine
-from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization, quantize
+from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization, dequantize, quantize
 from schedules.numerics.routine import Routine
 
 
@@ -68,7 +68,11 @@ class Qdq:
         Raises:
             ValueError: x is not of 8 bits, or the function is not a number somewhere.
         """
-        return table_routine(shape, x, y, table(function, x, y))
+        return table_routine(shape, x.dtype, table(function, x, y))
+
+    def look_up(self, shape: Sequence[int], dtype: str, entries: Array) -> Routine:
+        """Return the routine of a table of 256 entries."""
+        return table_routine(shape, dtype, entries)
 
     def binary(
         self,
@@ -80,6 +84,18 @@ class Qdq:
     ) -> Routine:
         """Return the routine of an elementwise function of two operands, each quantised or a float32 array."""
         return binary_routine(op, shapes, operands, y, bounds)
+
+    def binary_values(
+        self,
+        op: Op,
+        values: tuple[Array, Array],
+        operands: tuple[Quantization, Quantization],
+        y: Quantization,
+        bounds: Bounds,
+    ) -> Array:
+        """Compute what the routine of `binary` does for quantised operands of one shape."""
+        a, b = (dequantize(q, per) for q, per in zip(values, operands, strict=True))
+        return binary(op, a, b, y, bounds)
 
     def matmul(
         self, shapes: tuple[Sequence[int], Sequence[int]], a: Quantization, b: Quantization, dtype: str

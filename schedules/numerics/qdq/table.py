@@ -38,10 +38,10 @@ def look_up(entries: Array, q: Array) -> Array:
     return np.asarray(entries[q.astype(np.int32) - limits(q.dtype.name)[0]])
 
 
-def table_routine(shape: Sequence[int], x: Quantization, y: Quantization, entries: Array) -> Routine:
+def table_routine(shape: Sequence[int], dtype: str, entries: Array) -> Routine:
     """Return the routine of `look_up` for a shape; the table is its constant."""
-    q = te.placeholder(shape, x.dtype, "q")
-    values = te.placeholder(entries.shape, y.dtype, "table")
-    least = tirx.IntImm("int32", limits(x.dtype)[0])
+    q = te.placeholder(shape, dtype, "q")
+    values = te.placeholder(entries.shape, str(entries.dtype), "table")
+    least = tirx.IntImm("int32", limits(dtype)[0])
     out = te.compute(shape, lambda *i: values(tirx.Cast("int32", q(*i)) - least), "look_up")
     return routine("qdq.table", [q, values, out], [entries], pattern=FUSED)

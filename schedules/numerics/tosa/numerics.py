@@ -6,9 +6,9 @@ from typing import Any
 
 from schedules.numerics.qdq.numerics import Qdq
 from schedules.numerics.qdq.table import Real
-from schedules.numerics.qdq.values import Bounds, Floats, Quantization
+from schedules.numerics.qdq.values import Array, Bounds, Floats, Quantization
 from schedules.numerics.routine import Routine
-from schedules.numerics.tosa.binary import OPS, binary_routine
+from schedules.numerics.tosa.binary import OPS, binary, binary_routine
 from schedules.numerics.tosa.requantize import divisors, multipliers, requantize_routine
 from schedules.numerics.tosa.rescale import MULTIPLIER_BITS, WIDE_MULTIPLIER_BITS
 from schedules.numerics.tosa.resize import resize_routine
@@ -87,6 +87,23 @@ class Tosa(Qdq):
         if op not in OPS:
             raise ValueError(f"TOSA has no {op} of integers")
         return binary_routine(op, shapes, operands, y, bounds)
+
+    def binary_values(
+        self,
+        op: Any,
+        values: tuple[Array, Array],
+        operands: tuple[Quantization, Quantization],
+        y: Quantization,
+        bounds: Bounds,
+    ) -> Array:
+        """Compute what the routine of `binary` does for quantised operands of one shape.
+
+        Raises:
+            ValueError: As `binary`.
+        """
+        if op not in OPS:
+            raise ValueError(f"TOSA has no {op} of integers")
+        return binary(op, values, operands, y, bounds)
 
     def softmax(self, shape: Sequence[int], axis: int, x: Quantization, y: Quantization) -> Routine:
         """Return the routine of a softmax along one axis of an 8-bit tensor.

@@ -21,8 +21,10 @@ from arm_ext.api import digits
 from arm_ext.errors import UsageError
 from arm_ext.quantization.layer_errors import LayerErrors, Values
 from arm_ext.quantization.static import quantize
+from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport
 from arm_ext.report.accuracy.views import comma_separated, html, text
+from tests.arm_ext.models import model
 
 COUNT = 24
 CHANNELS = 8
@@ -277,6 +279,69 @@ def test_a_bound_that_is_missed_exits_with_1_and_names_layers(
     told = capsys.readouterr().err
     assert "output logits has" in told
     assert "largest own error is conv3's" in told
+
+
+@pytest.mark.parametrize("name", ["a layer that saturates", "a wrong weight scale", "softmax in coarse int8"])
+def test_bisect_names_the_layer_that_was_broken(name: str) -> None:
+    change, layer, _ = BREAKS[name]
+    broken = Broken()
+    change(broken)
+    report = arm_ext.accuracy(
+        broken.model,
+        broken.source,
+        {"image": _images()},
+        metric="cosine",
+        bisect=Gate(max_drop=1e-4),
+        target="cortex-a53",
+    )
+    assert report.metric is not None
+    assert report.metric.drop > 1e-4
+    assert report.mixed is not None
+    (chosen,) = (each for each in report.mixed.choices if each.chosen)
+    assert layer in chosen.layers
+    assert len(chosen.layers) <= 3
+    assert chosen.holds
+    assert report.mixed.target == "cortex-a53"
+
+
+def test_bisect_puts_layers_back_that_held_a_batch_norm() -> None:
+    rng = np.random.default_rng(4)
+    held = {"w": rng.standard_normal((8, 1, 3, 3)), "fc": rng.standard_normal((288, 5))}
+    held |= {name: rng.uniform(0.5, 1.5, 8) for name in ("gamma", "beta", "mean", "var")}
+    nodes = [
+        helper.make_node("Conv", ["image", "w"], ["c"], "conv"),
+        helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "var"], ["n"], "norm"),
+        helper.make_node("Relu", ["n"], ["r"], "relu"),
+        helper.make_node("Flatten", ["r"], ["f"], "flatten"),
+        helper.make_node("MatMul", ["f", "fc"], ["y"], "fc"),
+    ]
+    weights = {name: value.astype(np.float32) for name, value in held.items()}
+    source = model(nodes, {"image": [1, 1, 8, 8]}, ["y"], weights)
+    quantized = quantize(source, {"image": _images()})
+    report = arm_ext.accuracy(
+        quantized, source, {"image": _images()}, metric="cosine", bisect=Gate(max_drop=1e-5)
+    )
+    assert report.mixed is not None
+    (chosen,) = (each for each in report.mixed.choices if each.chosen)
+    assert chosen.metric > 1 - 1e-5
+    assert chosen.layers
+
+
+def test_bisect_needs_a_bound_and_a_model_that_was_not_rescaled(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _accuracy("--bisect") == 2
+    assert "what is to hold? Give --max-drop or --min" in capsys.readouterr().err
+    assert _accuracy("--bisect", "--max-drop", "10%") == 0
+    assert "0 layers of 6 in float" in capsys.readouterr().out
+    assert _accuracy("--bisect", "--min", "top1=0.99") == 1
+    assert "does not hold with all 6 layers in float" in capsys.readouterr().err
+    np.savez("unlabelled.npz", inputs=np.zeros((2, 1, 8, 8), np.float32))
+    assert _accuracy("--bisect", "--max-drop", "1%", data="unlabelled.npz") == 2
+    assert "--bisect: the data has no array 'labels'" in capsys.readouterr().err
+    arm_ext.quantize(digits.model_path("fp32"), "data.npz", "equal.onnx", correct=["equalize"])
+    with pytest.raises(UsageError, match="channels of equal were rescaled"):
+        arm_ext.accuracy("equal.onnx", digits.model_path("fp32"), "data.npz", bisect=Gate(max_drop=0.1))
 
 
 BAD_DATA = {

@@ -7,6 +7,7 @@ import pytest
 from onnx import helper
 
 from arm_ext.advice.record import AdviceReport
+from arm_ext.advice.text import text
 from arm_ext.api import digits
 from arm_ext.api.advise import advise
 from arm_ext.errors import UsageError
@@ -47,6 +48,8 @@ def test_options_are_measured_and_the_best_recommended(of_digits: AdviceReport) 
 
 def test_the_costliest_layers_are_told_for_each_alternative(of_digits: AdviceReport) -> None:
     assert of_digits.calls[0].anchor == "conv3"
+    assert of_digits.calls[0].alternatives
+    assert f"{of_digits.calls[0].alternatives[0].ratio:.2f}" in text(of_digits)
     fp16 = next(each for each in of_digits.alternatives if each.name == "fp16")
     assert len(fp16.calls) == len(of_digits.calls)
     assert fp16.calls[0] is not None

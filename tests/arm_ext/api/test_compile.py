@@ -214,3 +214,16 @@ def test_a_wrong_rule_from_outside_is_found_by_the_self_test(tmp_path: Path):
 def test_a_kernel_from_outside_has_a_name_of_its_own(tmp_path: Path):
     with pytest.raises(UsageError, match="gemm_f32 is the name of a kernel of arm-ext; choose another NAME"):
         arm_ext.compile(mlp(), output=tmp_path / "p", kernels=[gemm_f32])
+
+
+def test_a_result_is_told_in_a_line(tmp_path: Path):
+    said = repr(arm_ext.compile(mlp(), output=tmp_path / "p"))
+    assert said.startswith(f"CompileResult('{tmp_path / 'p'}': ")
+    assert "for arm, " in said
+    assert len(said) < 300
+    assert "\n" not in said
+
+
+def test_a_package_is_no_model(digits_package: Path, tmp_path: Path):
+    with pytest.raises(UsageError, match="a package, which is compiled; run it by"):
+        arm_ext.compile(digits_package, output=tmp_path / "p")

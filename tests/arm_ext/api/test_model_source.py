@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from arm_ext.api.model_source import Source
 from arm_ext.errors import ModelError
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.shapes.given import Bucket
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
@@ -31,4 +31,4 @@ def test_ends_of_bfloat16_are_refused(given: int):
     graph = helper.make_graph([node], "g", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     with pytest.raises(ModelError, match=r"(input 'x'|output 'y') is of bfloat16"):
-        Source(model).variants([Bucket("", {})], Context(resolve("host")))
+        Source(model).variants([Bucket("", {})], PhaseOptions(resolve("host")))

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,15 @@ def test_a_call_tells_its_hot_loop(counted: ProfileReport) -> None:
     assert {roof.name for roof in counted.limits.roofs} >= {"sdot"}
 
 
+def test_a_call_tells_what_else_would_compute_it(counted: ProfileReport) -> None:
+    call = next(call for call in counted.calls if call.anchor == "conv3")
+    (other,) = call.alternatives
+    assert other.kernel != call.kernel or other.params
+    assert other.cycles > 0
+    assert other.ratio > 0.9
+    assert any(name.endswith(" declined") for name, _ in call.why)
+
+
 def test_a_real_board_gives_times(timed: ProfileReport) -> None:
     assert timed.kind == "times"
     assert timed.median_us is not None
@@ -64,7 +74,26 @@ def test_a_real_board_gives_times(timed: ProfileReport) -> None:
     assert all(time.median_us >= 0 for time in times)
     parts = sum(time.median_us for time in times) + timed.around.us
     assert parts == pytest.approx(max(parts, timed.median_us))
-    assert {"governor", "threads", "counters", "reading the clock"} <= set(timed.conditions)
+    conditions = timed.conditions
+    assert {"threads", "counters", "reading the clock"} <= set(conditions)
+    assert conditions["cores"] == "not pinned"
+    # Containers and virtual machines have few of them; none is passed over.
+    absent = conditions.get("absent in sysfs", "").split(", ")
+    told = [name for name in ("core types", "governor", "clock", "temperature") if name in conditions]
+    assert sorted([*told, *filter(None, absent)]) == ["clock", "core types", "governor", "temperature"]
+
+
+def test_an_inference_is_pinned_to_a_core(tmp_path: Path) -> None:
+    core = max(os.sched_getaffinity(0))
+    package = arm_ext.compile(digits.model_path(), "host", tmp_path / "digits.armpkg")
+    found = profile(package, "local", cores=[core])
+    assert found.conditions["cores"] == f"pinned to {core}"
+    assert found.conditions["threads"] == "1"
+
+
+def test_a_virtual_board_has_no_cores(digits_package: Path) -> None:
+    with pytest.raises(UsageError, match="--cores: a virtual board"):
+        profile(digits_package, cores=[0])
 
 
 def test_a_model_file_is_compiled_first(counted: ProfileReport) -> None:

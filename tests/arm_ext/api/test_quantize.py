@@ -8,6 +8,9 @@ import pytest
 import arm_ext
 from arm_ext import cli
 from arm_ext.api import digits
+from arm_ext.report.accuracy.record import AccuracyReport
+from arm_ext.report.accuracy.views import html, text
+from tests.arm_ext.quantization.uneven import uneven_digits
 
 FLOAT = str(digits.model_path("fp32"))
 
@@ -42,12 +45,63 @@ def test_nodes_that_are_kept_stay_in_float(files: Path) -> None:
     assert list(nodes["conv2/depthwise"].input[1:]) == ["conv2/depthwise/weight", "conv2/depthwise/bias"]
 
 
+def test_rescaled_channels_are_compared_with_a_float_model_that_has_them(files: Path) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    plain = arm_ext.quantize("uneven.onnx", "data.npz", "plain.onnx").accuracy
+    made = arm_ext.quantize("uneven.onnx", "data.npz", "equal.onnx", correct=["equalize", "bias"]).accuracy
+    assert made.reference == plain.reference == "uneven"
+    assert [layer.name for layer in made.layers] == [layer.name for layer in plain.layers]
+    assert min(layer.own.sqnr_db for layer in plain.layers) < 25
+    assert min(layer.own.sqnr_db for layer in made.layers) > 30
+    assert made.outputs[0].integers.sqnr_db > plain.outputs[0].integers.sqnr_db + 10
+    # Against the model as it was, a layer goes from one tensor that was not rescaled to the next.
+    against = arm_ext.accuracy("equal.onnx", "uneven.onnx", "data.npz")
+    assert {"conv1", "conv2/depthwise", "conv3"} <= set(against.layers[1].nodes)
+    assert against.to_blame() == []
+
+
+def test_layers_stay_in_float_where_a_bound_asks_for_it(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    onnx.save(uneven_digits(), "uneven.onnx")
+    bound = ["--metric", "cosine", "--max-drop", "0.1%", "--target", "cortex-a76"]
+    assert (
+        cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "mixed.onnx", *bound, "--json"])
+        == 0
+    )
+    report = AccuracyReport.model_validate_json(capsys.readouterr().out)
+    assert report.mixed is not None
+    (chosen,) = (each for each in report.mixed.choices if each.chosen)
+    assert report.metric is not None
+    assert report.metric.fake == pytest.approx(chosen.metric, abs=1e-6)
+    assert report.metric.drop < 0.001
+    integers, floats = report.mixed.choices[0], report.mixed.choices[-1]
+    assert (integers.layers, len(floats.layers)) == ((), 6)
+    assert not integers.holds
+    assert integers.cycles < chosen.cycles < floats.cycles
+    assert integers.bytes < chosen.bytes < floats.bytes
+    # A Pareto front: what is dearer is better.
+    assert [each.metric for each in report.mixed.choices] == sorted(
+        each.metric for each in report.mixed.choices
+    )
+    # The list by hand makes the same model.
+    keep = ["--keep-float", ",".join(report.mixed.nodes)]
+    assert cli.invoke(["quantize", "uneven.onnx", "--data", "data.npz", "-o", "hand.onnx", *keep]) == 0
+    assert Path("hand.onnx").read_bytes() == Path("mixed.onnx").read_bytes()
+    assert "--keep-float conv1,conv1/relu" in text(report)
+    assert "Layers in float" in html(report)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["-o", "q.onnx", "--keep-float", "conv2/depthwis"], "did you mean conv2/depthwise"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
         (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
+        (["-o", "q.onnx", "--correct", "bias,round"], "correct='round': must be one of 'equalize'"),
+        (["-o", "q.onnx", "--max-drop", "1%", "--metric", "cosine", "--target", "cray"], "unknown target"),
+        (["-o", "q.onnx", "--max-drop", "1%"], "cannot be told on 24 samples"),
+        (["-o", "q.onnx", "--max-drop", "2"], "is no share"),
         (["-o", FLOAT], "would be written over"),
     ],
 )
@@ -56,3 +110,4 @@ def test_what_is_wrong_is_told(
 ) -> None:
     assert cli.invoke(["quantize", FLOAT, "--data", "data.npz", *options]) == 2
     assert message in capsys.readouterr().err
+    assert not list(files.glob("q.*")), "what is wrong is told before a file is written"

@@ -59,3 +59,33 @@ def test_wrong_options_fail_before_the_work(
 ) -> None:
     assert cli.invoke(["advise", str(digits.model_path()), *options]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_npus_are_priced_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / f"npu{ending}" for ending in (".html", ".json", ".csv")]
+    outputs = [word for file in files for word in ("-o", str(file))]
+    words = ["advise", str(digits.model_path()), "--npu", "ethos-u55-128", "--handover-us", "1", *outputs]
+    assert cli.invoke([*words, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [each["accelerator"] for each in printed["prices"]] == ["ethos-u55-128"] * 4
+    assert json.loads(files[1].read_text()) == printed
+    assert files[0].read_text().startswith("<!doctype html>")
+    assert len(files[2].read_text().splitlines()) == 1 + 4
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--npu", "all", "--apply", "o.yaml"], "--apply is for builds that are measured"),
+        (["--npu", "all", "--board", "local"], "--board is for builds that are measured"),
+        (["--cpu-mhz", "800"], "--cpu-mhz is for --npu"),
+        (["-o", "m.html"], "--output is for --npu"),
+        (["--npu", "all", "-o", "m.txt"], "m.txt: --output writes files that end with .html, .json, .csv"),
+        (["--npu", "u55"], "unknown accelerator 'u55'"),
+    ],
+)
+def test_options_of_npus_and_of_builds_stay_apart(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.invoke(["advise", str(digits.model_path()), *options]) == 2
+    assert said in capsys.readouterr().err

@@ -104,6 +104,8 @@ COMPILE = [
     ("name of an inner axis", onnx_file(mlp("n")), ["--shape", "x=1,n"], 2, "--shape 'x=1,{64,128}'"),
     ("malformed shape", onnx_file(mlp()), ["--shape", "x=1,3.5"], 2, "NAME=1,3,224,224"),
     ("unknown target", onnx_file(mlp()), ["--target", "cortex-a67"], 2, "cortex-a76"),
+    ("a board's other name", onnx_file(mlp()), ["--target", "rpi5"], 2, "did you mean raspberry-pi-5?"),
+    ("bare metal", onnx_file(mlp()), ["--target", "cortex-m55"], 2, "Cortex-M is not supported yet"),
     ("unknown feature", onnx_file(mlp()), ["--mattr", "+dotproduct"], 2, "dotprod"),
     ("malformed mattr", onnx_file(mlp()), ["--mattr", "dotprod"], 2, "+i8mm,-sve"),
     ("occupied output", occupied_output, [], 2, "is not a package"),

@@ -12,6 +12,7 @@ from arm_ext.api.explain import NAMES
 from arm_ext.cli import invoke
 from arm_ext.cli.explain import _detail, _every_rule
 from arm_ext.report.explanation import ExplainReport, Miss, NearMiss, Rejected, RuleReport
+from tests.arm_ext import npu_models
 from tests.arm_ext.explained import explained
 from tests.arm_ext.models import mlp
 
@@ -222,3 +223,20 @@ def test_a_model_with_steps_around_it_and_quantised_by_samples_is_what_compile_h
     assert f"preprocess:{name}" in str(rules)
     assert invoke(["tune", str(digits.model_path("fp32")), "--preprocess", "absent.yaml"]) == 2
     assert "absent.yaml" in capsys.readouterr().err
+
+
+def test_a_node_tells_where_an_npu_runs_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "mixed.onnx"
+    onnx.save(npu_models.mixed(), path)
+    words = ["explain", str(path), "--npu", "ethos-u55-256", "--target", "cortex-a55", "--node"]
+    assert invoke([*words, "conv"]) == 0
+    said = capsys.readouterr().out
+    assert "Where it runs:" in said
+    assert "ethos-u55-256" in said  # why not: the hand-over costs more than its region saves
+    assert invoke([*words, "conv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["node"]["npu"].startswith("not ethos-u55-256: ")
+
+
+def test_a_float_model_has_no_npu(capsys: pytest.CaptureFixture[str]):
+    assert invoke(["explain", str(digits.model_path("fp32")), "--npu", "ethos-u55-256"]) == 2
+    assert "needs a quantised model" in capsys.readouterr().err

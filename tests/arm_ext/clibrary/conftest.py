@@ -41,13 +41,20 @@ def host_lstm(libraries: Path) -> Library:
 
 
 @pytest.fixture(scope="session")
+def host_total(libraries: Path) -> Library:
+    """A model whose inputs are all states."""
+    node = models.helper.make_node("Add", ["total", "one"], ["more"], name="add")
+    model = models.model([node], {"total": [3]}, ["more"], {"one": np.ones(1, np.float32)})
+    return Library.of(model, libraries / "total-host", "host", name="total", state={"total": "more"})
+
+
+@pytest.fixture(scope="session")
 def host_mapped(libraries: Path) -> Library:
-    """A recurrent layer with its weights in a file, and a state that does not begin with zeros."""
+    """A recurrent layer in two regions, with its weights in a file, and a state that does not begin with zeros."""
     states, first = {"h": "hn", "c": "cn"}, {"c": np.linspace(-1, 1, 7, dtype=np.float32).reshape(1, 1, 7)}
     folder = libraries / "mapped-host"
-    return Library.of(
-        state_models.lstm(), folder, "host", name="mapped", state=states, state_init=first, weights="file"
-    )
+    options = {"state": states, "state_init": first, "weights": "file", "memory": "fast=256,slow=64K"}
+    return Library.of(state_models.lstm(), folder, "host", name="mapped", **options)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@
 
 enum { ROUNDS = 20000, ROOM = 64 };
 
-static _Alignas(64) unsigned char memory[DIGITS_INT8_ARENA_BYTES + 2 * ROOM];
+static _Alignas(64) unsigned char memory[DIGITS_INT8_ARENA_IN_PLACE_BYTES + 2 * ROOM];
 static _Alignas(64) unsigned char image[DIGITS_INT8_INPUT_IMAGE_BYTES + 2 * ROOM];
 static _Alignas(64) unsigned char logits[DIGITS_INT8_OUTPUT_LOGITS_BYTES + 2 * ROOM];
 static unsigned long seed = 1;
@@ -40,8 +40,9 @@ int main(void)
         digits_int8_status expected = DIGITS_INT8_OK;
         digits_int8_instance *instance = &here.instance;
         unsigned char *arena = memory + ROOM;
-        size_t bytes = DIGITS_INT8_ARENA_BYTES + draw(2) * ROOM;
+        size_t bytes = draw(2) ? DIGITS_INT8_ARENA_BYTES : DIGITS_INT8_ARENA_IN_PLACE_BYTES;
         int initialised = draw(8) != 0;
+        int is_null = 0;
         digits_int8_status status;
         if (initialised) {
             switch (draw(6)) {
@@ -74,7 +75,7 @@ int main(void)
             expected = DIGITS_INT8_ERROR_INSTANCE;
         }
         if (initialised) {
-            switch (draw(9)) {
+            switch (draw(10)) {
             case 0:
                 input.bytes += 1 + draw(8), expected = DIGITS_INT8_ERROR_TENSOR_BYTES;
                 break;
@@ -82,7 +83,7 @@ int main(void)
                 output.bytes -= 1 + draw(8), expected = DIGITS_INT8_ERROR_TENSOR_BYTES;
                 break;
             case 2:
-                input.data = NULL, expected = DIGITS_INT8_ERROR_NULL;
+                input.data = NULL, is_null = 1;
                 break;
             case 3:
                 output.data = logits + ROOM + 1 + draw(3), expected = DIGITS_INT8_ERROR_ALIGNMENT;
@@ -96,8 +97,22 @@ int main(void)
             case 6:
                 input.data = arena + 4 * draw(DIGITS_INT8_ARENA_BYTES / 4), expected = DIGITS_INT8_ERROR_OVERLAP;
                 break;
+            case 7:
+                output.data = NULL, is_null = 1;
+                break;
             default:
                 break;
+            }
+            void *in = digits_int8_input_place(instance, 0);
+            void *out = digits_int8_output_place(instance, 0);
+            if ((in != NULL) != (bytes >= DIGITS_INT8_ARENA_IN_PLACE_BYTES) || (out != NULL) != (in != NULL)) {
+                return failed("there is a place without room for it", round);
+            }
+            if (is_null) {
+                expected = in != NULL ? DIGITS_INT8_OK : DIGITS_INT8_ERROR_NULL;
+            }
+            if (expected == DIGITS_INT8_ERROR_OVERLAP && (input.data == in || output.data == out)) {
+                expected = DIGITS_INT8_OK;
             }
         }
         memset(logits, 0x55, sizeof logits);
@@ -113,14 +128,18 @@ int main(void)
             }
         }
         for (size_t i = 0; i < ROOM; i++) {
-            if (memory[i] != 0 || memory[ROOM + DIGITS_INT8_ARENA_BYTES + i] != 0) {
+            if (memory[i] != 0 || memory[ROOM + DIGITS_INT8_ARENA_IN_PLACE_BYTES + i] != 0) {
                 return failed("a byte beside the arena was written", round);
             }
         }
+        digits_int8_status null = DIGITS_INT8_ERROR_NULL;
+        if (status == DIGITS_INT8_OK && digits_int8_input_place(instance, 0) != NULL) {
+            null = DIGITS_INT8_OK;
+        }
         if (digits_int8_run(NULL, &input, &output) != DIGITS_INT8_ERROR_NULL ||
-            (status == DIGITS_INT8_OK && (digits_int8_run(instance, NULL, &output) != DIGITS_INT8_ERROR_NULL ||
-                                          digits_int8_run(instance, &input, NULL) != DIGITS_INT8_ERROR_NULL))) {
-            return failed("a null pointer is accepted", round);
+            (status == DIGITS_INT8_OK && (digits_int8_run(instance, NULL, &output) != null ||
+                                          digits_int8_run(instance, &input, NULL) != null))) {
+            return failed("a null pointer is taken for something else", round);
         }
         digits_int8_instance copy = here.instance;
         if (digits_int8_run(&copy, &input, &output) != DIGITS_INT8_ERROR_INSTANCE) {

@@ -3,6 +3,7 @@
 
 import os
 import platform
+import runpy
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -66,6 +67,14 @@ class Library:
     def arguments(self) -> list[str | Path]:
         """What a compiler takes to build a program with the library."""
         return [f"-I{self.folder / 'include'}", self.archive, "-lm"]
+
+
+def python_module(library: Library, folder: Path) -> dict[str, Any]:
+    """Return what the Python module of a library defines, beside the shared library that it loads."""
+    shutil.copy(library.folder / "python" / f"{library.name}.py", folder)
+    whole = ["-shared", "-Wl,--whole-archive", library.archive, "-Wl,--no-whole-archive", "-lm"]
+    cc(whole, folder / f"lib{library.name}.so")
+    return runpy.run_path(str(folder / f"{library.name}.py"))
 
 
 def cc(words: Sequence[str | Path], program: Path, compiler: str = "gcc") -> Path:

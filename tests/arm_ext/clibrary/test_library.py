@@ -4,7 +4,6 @@
 import array
 import os
 import re
-import runpy
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,8 +17,8 @@ import arm_ext
 from arm_ext.api import digits
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.package import load_package
-from tests.arm_ext import models, state_models
-from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, run
+from tests.arm_ext import models
+from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
 
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -36,7 +35,7 @@ def test_the_selftest_passes_with_other_c_libraries(
     assert "all outputs agree" in run(cross(digits_library.selftest, tmp_path / "selftest", target))
 
 
-@pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm", "host_mapped"])
+@pytest.mark.parametrize("library", ["host_digits", "host_cnn", "host_lstm", "host_mapped", "host_total"])
 def test_the_c_parts_are_clean_under_sanitizers(
     request: pytest.FixtureRequest, tmp_path: Path, library: str
 ) -> None:
@@ -69,6 +68,44 @@ def _weaken(library: Library, joined: Path) -> None:
 def test_misuse_gives_codes(host_digits: Library, tmp_path: Path, sanitized: bool) -> None:
     words = [*(SANITIZED if sanitized else ()), *STRICT, HERE / "misuse.c", *host_digits.arguments]
     run(cc(words, tmp_path / "misuse"))
+
+
+@pytest.mark.parametrize("sanitized", [False, True])
+def test_inputs_and_outputs_may_be_in_place(host_digits: Library, tmp_path: Path, sanitized: bool) -> None:
+    words = [*(SANITIZED if sanitized else ()), *STRICT, HERE / "in_place.c", *host_digits.arguments]
+    run(cc(words, tmp_path / "in_place"))
+
+
+def test_inputs_and_outputs_may_be_in_place_on_aarch64(digits_library: Library, tmp_path: Path) -> None:
+    run(cross([*STRICT, HERE / "in_place.c", *digits_library.arguments], tmp_path / "in_place"))
+
+
+def test_an_arena_of_the_least_size_has_no_places(tmp_path: Path) -> None:
+    model = models.model([helper.make_node("Sqrt", ["x"], ["y"], name="root")], {"x": [3, 40]}, ["y"], {})
+    library = Library.of(model, tmp_path / "root", "host", name="root")
+    run(cc([*SANITIZED, *STRICT, HERE / "no_room.c", *library.arguments], tmp_path / "program"))
+
+
+def test_regions_of_memory_are_checked(host_mapped: Library, tmp_path: Path) -> None:
+    example = host_mapped.folder / "example"
+    words = [*STRICT, HERE / "regions.c", f"-I{example}", example / "selftest.S", *host_mapped.arguments]
+    run(cc(words, tmp_path / "regions"))
+    info = host_mapped.package.manifest.library
+    assert info is not None
+    assert list(info.regions) == ["fast", "slow"]
+    assert info.arena_bytes == sum(info.regions.values())
+
+
+def test_the_classifier_runs_in_several_regions_on_aarch64(tmp_path: Path) -> None:
+    inputs = [digits.held_out()[0][:1]]
+    options: dict[str, Any] = {"emit": "c-library", "memory": "tcm=1K,fast=2K,slow=1M", "threads": 2}
+    package = arm_ext.compile(
+        digits.model_path(), "arm", tmp_path / "digits", inputs=inputs, **options
+    ).package
+    library = Library(package)
+    assert "all outputs agree" in run(cross(library.selftest, tmp_path / "selftest"))
+    source = (library.folder / "src" / "digits_int8.c").read_text()
+    assert all(re.search(rf"\b{name} \+ \d+[,)]", source) for name in ("tcm", "fast", "slow"))
 
 
 def test_models_and_instances_share_a_program(
@@ -163,7 +200,15 @@ def test_a_shared_library_exports_the_functions_alone(digits_library: Library, t
         ["nm", "-D", "--defined-only", shared], capture_output=True, text=True, check=True
     ).stdout
     names = set(re.findall(r" [A-Z] digits_int8_(\w+)$", listed, re.MULTILINE))
-    assert names == {"init", "run", "strerror", "input_tensor", "output_tensor"}
+    assert names == {
+        "init",
+        "run",
+        "strerror",
+        "input_tensor",
+        "output_tensor",
+        "input_place",
+        "output_place",
+    }
 
 
 def test_the_stack_bound_holds(digits_library: Library, tmp_path: Path) -> None:
@@ -235,14 +280,17 @@ def test_an_index_out_of_bounds_is_a_code(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_yet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="several shapes yet"):
-        arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ([1, 2], 31)})
     with pytest.raises(UsageError, match="any number of samples yet"):
         arm_ext.compile(models.mlp("n"), "host", tmp_path / "a", emit="c-library", shapes={"x": ("n", 31)})
+    with pytest.raises(UsageError, match="memory is for emit c-library"):
+        arm_ext.compile(models.mlp(), "host", tmp_path / "a", memory="fast=1K")
+    with pytest.raises(
+        ModelError,
+        match=r"it has 64 of fast bytes, and one region would need [\d,]+; alive at the widest layers",
+    ):
+        arm_ext.compile(models.residual_cnn(), "host", tmp_path / "a", emit="c-library", memory="fast=64")
     with pytest.raises(UsageError, match="cc links a package"):
         arm_ext.compile(models.mlp(), "host", tmp_path / "a", emit="c-library", cc="gcc")
-    with pytest.raises(ModelError, match=r"choose: .* straight-line code"):
-        arm_ext.compile(state_models.held(), "host", tmp_path / "a", emit="c-library", state={"last": "next"})
     assert not (tmp_path / "a").exists()
 
 
@@ -261,16 +309,8 @@ def test_a_library_is_replaced_by_another(tmp_path: Path) -> None:
         arm_ext.compile(models.mlp(), "host", tmp_path / "mlp", emit="c-library")
 
 
-def _module(library: Library, folder: Path) -> Any:
-    """The module of a library, beside the shared library that it loads."""
-    shutil.copy(library.folder / "python" / f"{library.name}.py", folder)
-    whole = ["-shared", "-Wl,--whole-archive", library.archive, "-Wl,--no-whole-archive", "-lm"]
-    cc(whole, folder / f"lib{library.name}.so")
-    return runpy.run_path(str(folder / f"{library.name}.py"))
-
-
 def test_python_runs_the_classifier(host_digits: Library, tmp_path: Path) -> None:
-    module = _module(host_digits, tmp_path)
+    module = python_module(host_digits, tmp_path)
     model = module["Model"]()
     images, labels = digits.held_out()
     results = [model.run(image)[0] for image in images[:100]]
@@ -284,7 +324,7 @@ def test_python_runs_the_classifier(host_digits: Library, tmp_path: Path) -> Non
 
 
 def test_python_steps_with_weights_of_a_file(host_mapped: Library, tmp_path: Path) -> None:
-    model = _module(host_mapped, tmp_path)["Model"](weights=host_mapped.folder / "mapped.weights")
+    model = python_module(host_mapped, tmp_path)["Model"](weights=host_mapped.folder / "mapped.weights")
     x = array.array("f", range(5))
     first, second = (model.step(x)[0].tolist() for _ in range(2))
     model.reset()

@@ -6,13 +6,13 @@
 
 extern const unsigned char mapped_weights_file[];
 
-static _Alignas(64) unsigned char arena[MAPPED_ARENA_BYTES];
+static _Alignas(64) unsigned char fast[MAPPED_FAST_BYTES], slow[MAPPED_SLOW_BYTES];
 static _Alignas(64) unsigned char copy[MAPPED_WEIGHTS_BYTES + 64];
 static mapped_instance instance;
 
 static int refused(const void *weights, size_t bytes, mapped_status expected)
 {
-    return mapped_init(&instance, arena, sizeof arena, weights, bytes) == expected;
+    return mapped_init(&instance, fast, sizeof fast, slow, sizeof slow, weights, bytes) == expected;
 }
 
 int main(void)
@@ -21,7 +21,7 @@ int main(void)
     if (!refused(copy, MAPPED_WEIGHTS_BYTES, MAPPED_OK) || !refused(NULL, MAPPED_WEIGHTS_BYTES, MAPPED_ERROR_NULL) ||
         !refused(copy + 1, MAPPED_WEIGHTS_BYTES, MAPPED_ERROR_ALIGNMENT) ||
         !refused(copy, MAPPED_WEIGHTS_BYTES - 1, MAPPED_ERROR_WEIGHTS) ||
-        !refused(arena, MAPPED_WEIGHTS_BYTES, MAPPED_ERROR_OVERLAP)) {
+        !refused(slow, MAPPED_WEIGHTS_BYTES, MAPPED_ERROR_OVERLAP)) {
         return 1;
     }
     for (size_t i = 0; i < MAPPED_WEIGHTS_BYTES; i++) {

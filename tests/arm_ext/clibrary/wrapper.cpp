@@ -14,7 +14,11 @@ int main()
     if (model.status() != DIGITS_INT8_OK || model.run(image, logits) != DIGITS_INT8_OK || logits[0] == logits[1]) {
         return 1;
     }
-    if (model.run(image, nullptr) != DIGITS_INT8_ERROR_NULL) {
+    float *const place = static_cast<float *>(model.input(DIGITS_INT8_INPUT_IMAGE));
+    for (std::size_t i = 0; i < DIGITS_INT8_INPUT_IMAGE_ELEMENTS; ++i) {
+        place[i] = image[i];
+    }
+    if (model.run() != DIGITS_INT8_OK || static_cast<const float *>(model.output(0))[0] != logits[0]) {
         return 2;
     }
     lstm::Model layer;

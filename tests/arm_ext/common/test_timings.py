@@ -43,7 +43,7 @@ def test_a_process_counts_for_the_section_around_it() -> None:
     with whole_process("before") as whole, section("tool"), child_section("child"):
         subprocess.run([sys.executable, "-c", code], check=True)
     tool = whole.parts["tool"]
-    assert 0.09 <= tool.parts["child"].seconds <= tool.seconds  # which the system rounds
+    assert 0.05 <= tool.parts["child"].seconds <= tool.seconds  # the system counts in ticks
 
 
 def test_nothing_is_recorded_unless_asked_for() -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 import onnx
-import tvm
 
 from arm_ext.ethosu.divider import Divider
 from arm_ext.ethosu.npu_files import Offloaded
@@ -14,7 +13,7 @@ from arm_ext.ethosu.read import read
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.target.profiles import resolve
 from schedules.numerics import tosa
 from tests.arm_ext import npu_models
@@ -26,16 +25,16 @@ class Prepared:
 
     model: ImportedModel
     macs: dict[str, int]
-    context: Context
-    integer: tvm.IRModule
-    lowered: tvm.IRModule
+    options: PhaseOptions
+    integer: PhaseResult
+    lowered: PhaseResult
 
     @cached_property
     def graph(self) -> Graph:
-        return read(self.integer)
+        return read(self.integer.mod)
 
     def divide(self, divider: Divider) -> Offloaded:
-        return divider.divide(self.model.nodes, self.macs, self.integer, self.lowered, self.context)
+        return divider.divide(self.model.nodes, self.macs, self.integer.mod, self.lowered)
 
 
 @cache
@@ -46,9 +45,9 @@ def prepared(name: str) -> Prepared:
 
 def prepare(proto: onnx.ModelProto) -> Prepared:
     model = import_model(proto, {})
-    context = Context(resolve("cortex-a55"), numerics=tosa.NUMERICS)
-    modules = dict(run_phases(model.mod, context))
-    return Prepared(model, count_macs(model.mod), context, modules["integerize"], modules["lower"])
+    options = PhaseOptions(resolve("cortex-a55"), numerics=tosa.NUMERICS)
+    results = dict(run_phases(PhaseResult(model.mod), options, until="lower"))
+    return Prepared(model, count_macs(model.mod), options, results["integerize"], results["lower"])
 
 
 def named(graph: Graph, node: str) -> Operator:

@@ -3,21 +3,22 @@ import pytest
 
 from arm_ext.errors import ModelError
 from arm_ext.ethosu.demands import check_fallbacks, check_sram
-from arm_ext.report.npu import Fallback, NpuLayer, NpuMemoryUse, NpuRegion, NpuReport
+from arm_ext.report.npu import NpuLayer, NpuMemoryUse, NpuRegion, NpuReport
+from schedules.diagnostic import Diagnostic
 
-KEPT = Fallback(
-    sources=("deep", "deep_q"),
+KEPT = Diagnostic(
+    nodes=("deep", "deep_q"),
     operator="conv2d",
     reason="its window has too many rows",
     limit="at most 64",
     actual="65",
-    advice="a smaller window",
+    hint="a smaller window",
 )
-BORDER = Fallback(sources=("x_q",), operator="quantize", reason="it converts", border=True)
+BORDER = Diagnostic(nodes=("x_q",), operator="quantize", reason="it converts", unfit=True)
 MACS = {"deep": 300, "wide": 100}
 
 
-def report(*fallbacks: Fallback) -> NpuReport:
+def report(*fallbacks: Diagnostic) -> NpuReport:
     layers = tuple(
         NpuLayer(
             operator="Conv2D", sources=(name,), cycles=1, npu_cycles=1, macs=0, staging_bytes=1000 * size
@@ -62,7 +63,7 @@ def test_a_fallback_is_an_error_with_reason_value_limit_and_share():
     assert "1 operator would run on the CPU, not on ethos-u65-256" in text
     assert "2      75.0   conv2d     its window has too many rows" in text
     assert (
-        "deep, deep_q  conv2d    its window has too many rows (is 65, limit at most 64); a smaller window"
+        "deep, deep_q  conv2d    its window has too many rows (limit at most 64, actual 65); a smaller window"
         in text
     )
 

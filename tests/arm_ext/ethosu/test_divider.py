@@ -53,10 +53,10 @@ def test_each_node_says_where_it_runs_or_why_not_on_the_npu(mixed: arm_ext.Compi
     assert rows["conv"].reason.startswith("NPU region 0; ")
     assert rows["conv"].kernel == "gemm_s8_sdot"  # model.so has it all the same
     expected = {
-        "norm": "no TOSA form of its kind is known here (is layer_norm, limit one of those in docs, Ethos-U limits)",
-        "query": "the hand-over costs more than its region saves (is ",
-        "softmax": "it takes longer on the NPU, where its region does not gain (is ",
-        "head": "an operand is not quantised (is float, limit integers); quantise it, or what it reads",
+        "norm": "no TOSA form of its kind is known here (limit one of those in docs, Ethos-U limits, actual layer_n",
+        "query": "the hand-over costs more than its region saves (limit ",
+        "softmax": "it takes longer on the NPU, where its region does not gain (limit ",
+        "head": "an operand is not quantised (limit integers, actual float); quantise it, or what it reads",
     }
     for node, reason in expected.items():
         assert rows[node].where == "cpu"
@@ -74,12 +74,12 @@ def test_every_rejection_has_a_limit_a_value_and_what_would_make_it_fit(mixed: a
         "quantize",
         "dequantize",
     }
-    assert [
-        f for f in npu.fallbacks if not (f.sources and f.reason and f.limit and f.actual and f.advice)
-    ] == []
+    assert [f for f in npu.fallbacks if not (f.nodes and f.reason and f.limit and f.actual and f.hint)] == []
     text = " ".join((mixed.package.path / REPORT_TEXT).read_text().split())
-    assert all(f"{f.operator}: {f.reason} (is " in text for f in npu.fallbacks if f.operator == "layer_norm")
-    assert all(f.reason in text for f in npu.fallbacks if not f.border)
+    assert all(
+        f"{f.operator}: {f.reason} (limit " in text for f in npu.fallbacks if f.operator == "layer_norm"
+    )
+    assert all(f.reason in text for f in npu.fallbacks if not f.unfit)
 
 
 def test_nodes_on_the_cpu_are_counted_by_reason_with_their_share_of_macs(mixed: arm_ext.CompileResult):
@@ -154,10 +154,10 @@ def test_only_what_is_wished_for_goes_to_the_npu():
     divided = model.divide(Divider(NpuOptions("ethos-u85-512", npu_ops=("Softmax", "query"))))
     assert [set(region.operators) for region in divided.report.regions] == [{"linear"}, {"softmax"}]
     kept = {f.operator: f.why() for f in divided.report.fallbacks}
-    assert kept["conv2d"] == "it was not sent to the NPU (is conv2d, limit --npu-ops); add it"
+    assert kept["conv2d"] == "it was not sent to the NPU (limit --npu-ops, actual conv2d); add it"
     sent = model.divide(Divider(NpuOptions("ethos-u85-512", cpu_mhz=25, cpu_ops=("conv",))))
     kept = {f.operator: f.why() for f in sent.report.fallbacks}
-    assert kept["conv2d"].startswith("it was sent to the CPU (is conv, limit --cpu-ops)")
+    assert kept["conv2d"].startswith("it was sent to the CPU (limit --cpu-ops, actual conv)")
 
 
 def test_a_larger_hand_over_keeps_a_small_region_on_the_cpu():

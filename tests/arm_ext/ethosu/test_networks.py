@@ -34,10 +34,10 @@ def network(model: str) -> tuple[Path, Graph, tvm.IRModule, dict[Var, np.ndarray
     if not path.is_file():
         pytest.skip(f"{path} is not there")
     imported = import_model(path)
-    mod, context = integerized(imported.mod)
+    mod, options = integerized(imported.mod)
     graph = read(mod)
     part = whole(graph)
-    return path, graph, mod, values_of(mod, graph, context, [part], random_inputs(imported.inputs))
+    return path, graph, mod, values_of(mod, graph, options, [part], random_inputs(imported.inputs))
 
 
 def whole(graph: Graph, npu: str = NPUS[0]) -> Part:

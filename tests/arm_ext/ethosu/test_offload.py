@@ -26,7 +26,7 @@ def kinds(divided: Offload) -> list[list[str]]:
 
 
 def reasons(divided: Offload) -> dict[str, str]:
-    return {refused.operator.kind: refused.why.reason for refused in divided.refused}
+    return {operator.kind: why.reason for operator, why in divided.refused.items()}
 
 
 def test_a_region_that_gains_is_not_cut():
@@ -42,9 +42,9 @@ def test_of_a_region_that_does_not_gain_the_dear_operators_are_taken_out():
     divided = divide(lambda op: cycles.get(op.kind, DEAR if op.kind == "conv2d" else CHEAP))
     assert reasons(divided)["matmul"] == "it takes longer on the NPU, where its region does not gain"
     assert sum(region.count("linear") for region in kinds(divided)) == 3
-    for refused in divided.refused:
-        if refused.operator.kind == "matmul":
-            assert float(refused.why.actual.split()[0]) > float(refused.why.limit.split()[0]) == 0
+    for operator, why in divided.refused.items():
+        if operator.kind == "matmul":
+            assert float(why.actual.split()[0]) > float(why.limit.split()[0]) == 0
 
 
 def test_what_is_left_of_a_region_without_dear_operators_stays_for_its_hand_over():
@@ -69,7 +69,7 @@ def test_every_operator_is_in_a_region_or_refused():
     for share in (CHEAP, 3_000.0, 30_000.0, DEAR):
         divided = divide(lambda op, share=share: share * len(op.inputs))  # type: ignore[misc]
         inside = [operator for region in divided.regions for operator in region.part.operators]
-        outside = [refused.operator for refused in divided.refused]
+        outside = list(divided.refused)
         assert sorted(map(id, [*inside, *outside])) == sorted(map(id, graph.operators))
 
 
@@ -82,8 +82,8 @@ def test_what_vela_does_not_compile_stays_on_the_cpu_alone(monkeypatch: pytest.M
 
     monkeypatch.setattr(offload, "compile_network", refusing)
     divided = divide(lambda _: DEAR)
-    assert {r.operator.kind for r in divided.refused} <= {"softmax", "matmul", "permute_dims"}
-    assert all(r.why.actual == "Unsupported operator" for r in divided.refused)
+    assert {operator.kind for operator in divided.refused} <= {"softmax", "matmul", "permute_dims"}
+    assert all(why.actual == "Unsupported operator" for why in divided.refused.values())
     assert sum(region.count("linear") for region in kinds(divided)) == 3
 
 

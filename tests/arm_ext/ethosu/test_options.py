@@ -32,6 +32,12 @@ def test_an_unknown_name_is_answered_with_near_ones():
         NAMES.resolve("--npu-ops", ["softmax", "conv2"])
 
 
+@pytest.mark.parametrize("name", ["conv", "CONV"])
+def test_a_part_of_an_operators_name_is_answered_with_the_operators(name: str):
+    with pytest.raises(UsageError, match=r"did you mean Conv or conv2d\?"):
+        NAMES.resolve("--npu-ops", [name])
+
+
 def test_a_name_near_none_does_not_list_thousands_of_nodes():
     with pytest.raises(UsageError, match=r"no operator 'zzzz'; report\.json"):
         NAMES.resolve("--cpu-ops", ["zzzz"])

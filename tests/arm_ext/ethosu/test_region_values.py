@@ -5,15 +5,15 @@ from arm_ext.ethosu.partition import grow
 from arm_ext.ethosu.region_values import region_values
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.package import RegionValues
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import baseline_host
 from schedules.numerics import tosa
 from tests.arm_ext.ethosu.divided import named, prepared
 
 
-def host() -> Context:
-    return Context(baseline_host(), numerics=tosa.NUMERICS)
+def host() -> PhaseOptions:
+    return PhaseOptions(baseline_host(), numerics=tosa.NUMERICS)
 
 
 def test_values_are_those_that_the_model_computes():
@@ -21,7 +21,7 @@ def test_values_are_those_that_the_model_computes():
     inputs = random_inputs(model.model.inputs)
     graph = model.graph
     first, second = (grow(graph, [named(graph, node)])[0] for node in ("narrow", "depthwise"))
-    outputs, (before, after) = region_values(model.integer, [first, second], inputs, host())
+    outputs, (before, after) = region_values(model.integer.mod, [first, second], inputs, host())
     np.testing.assert_array_equal(before.outputs[0], after.inputs[0])
     (expected,) = run_on_host(model.model.mod, inputs, numerics=tosa.NUMERICS)
     np.testing.assert_array_equal(after.outputs[0].transpose(0, 3, 1, 2), expected)
@@ -33,14 +33,14 @@ def test_a_region_that_reads_the_models_input_has_it():
     graph = model.graph
     (part,) = grow(graph, graph.operators)
     inputs = random_inputs(model.model.inputs)
-    _, (values,) = region_values(model.integer, [part], inputs, host())
+    _, (values,) = region_values(model.integer.mod, [part], inputs, host())
     assert [v.shape for v in values.inputs] == [t.shape for t in part.inputs]
     assert [v.dtype for v in values.outputs] == [np.dtype(t.dtype) for t in part.outputs]
 
 
 def test_no_regions_have_no_values():
     model = prepared("whole")
-    outputs, regions = region_values(model.integer, [], random_inputs(model.model.inputs), host())
+    outputs, regions = region_values(model.integer.mod, [], random_inputs(model.model.inputs), host())
     assert len(outputs) == len(model.model.outputs)
     assert regions == []
 

@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.vela import check_configuration
-from arm_ext.ethosu.vela_config import VelaOptions, configuration
+from arm_ext.ethosu.vela_config import VelaOptions, configuration, pairs
 from arm_ext.target.npu import ACCELERATORS, resolve_npu
 
 KIB = 1024
@@ -24,6 +24,21 @@ def limit(npu: str, **options: object) -> int:
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_defaults_of_every_accelerator_are_there(name: str):
     assert configuration(resolve_npu(name), VelaOptions()).core_mhz in (500, 1000)
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_the_defaults_of_every_accelerator_are_among_its_pairs(name: str):
+    npu = resolve_npu(name)
+    assert (npu.system_config, npu.memory_mode) in pairs(npu)
+
+
+def test_an_arena_fits_no_memory_that_cannot_be_written():
+    modes = {
+        system: [mode for other, mode in pairs(resolve_npu("ethos-u65-256")) if other == system]
+        for system, _ in pairs(resolve_npu("ethos-u65-256"))
+    }
+    assert modes["Ethos_U65_Embedded"] == ["Sram_Only", "Shared_Sram"]  # beside the SRAM is flash
+    assert "Dedicated_Sram_384KB" in modes["Ethos_U65_High_End"]  # beside the SRAM is DRAM
 
 
 def test_the_arena_is_as_small_as_the_smaller_of_mode_and_wish():

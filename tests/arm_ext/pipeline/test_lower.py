@@ -9,7 +9,7 @@ from onnx import helper
 
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.lower import lower
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import resolve
 from relay_passes import canonicalize, fuse
 from relay_passes.fusion.split_concat import WIDEST
@@ -78,14 +78,15 @@ def _concatenation(parts: int, each: int) -> onnx.ModelProto:
 
 def test_parts_of_a_wide_concatenation_stay_functions_of_their_own() -> None:
     """As one, 600 operands take what makes kernels more than Python's stack."""
-    context = Context(resolve("host"))
-    *_, (_, planned) = run_phases(import_onnx(_concatenation(1, 600)).mod, context)
-    widest = max(len(f.params) for f in planned.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
+    planned = last(
+        run_phases(PhaseResult(import_onnx(_concatenation(1, 600)).mod), PhaseOptions(resolve("host")))
+    )
+    widest = max(len(f.params) for f in planned.mod.functions.values() if isinstance(f, tvm.tirx.PrimFunc))
     assert widest <= 2 * WIDEST + 1
-    assert not [kernel.reason for kernel in context.kernels if "unscheduled" in kernel.reason]
+    assert not [kernel.reason for kernel in planned.kernels if "unscheduled" in kernel.reason]
 
 
 def test_loops_of_very_many_operands_stay_unscheduled() -> None:
-    context = Context(resolve("host"))
-    list(run_phases(import_onnx(_concatenation(12, WIDEST - 5)).mod, context))
-    assert any("337 tensors; at most 300" in kernel.reason for kernel in context.kernels)
+    mod = import_onnx(_concatenation(12, WIDEST - 5)).mod
+    planned = last(run_phases(PhaseResult(mod), PhaseOptions(resolve("host"))))
+    assert any("337 tensors; at most 300" in kernel.reason for kernel in planned.kernels)

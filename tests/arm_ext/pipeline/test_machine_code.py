@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import subprocess
 import sys
 from hashlib import sha256
@@ -54,6 +55,16 @@ def test_a_package_is_the_same_with_and_without_the_cache(empty: Path, tmp_path:
     entry.unlink()
     entry.mkdir()
     assert _compiled(tmp_path / "with-a-folder-in-the-way") == cold
+
+
+def test_a_package_is_the_same_on_any_number_of_processors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = []
+    for processors in (1, 4):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, count=processors: set(range(count)))
+        packages.append(_compiled(tmp_path / str(processors), "--no-cache"))
+    assert packages[0] == packages[1]
 
 
 def test_two_commands_share_an_empty_cache(empty: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.memory import memory_of
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
 from arm_ext.target.profiles import resolve
 
 pytest.importorskip("torch", reason="the zoo is made with torch; pip install -e .[torch]")
@@ -39,6 +39,6 @@ def short(name: str, size: int, quantized: bool) -> onnx.ModelProto:
 @pytest.mark.parametrize("name", SHORT)
 def test_peak_is_near_what_is_alive_at_the_widest_point(name: str, size: int, quantized: bool, target: str):
     imported = import_onnx(short(name, size, quantized))
-    modules = dict(run_phases(imported.mod, Context(resolve(target))))
-    memory = memory_of(modules["lower"], modules["plan"])
+    results = dict(run_phases(PhaseResult(imported.mod), PhaseOptions(resolve(target))))
+    memory = memory_of(results["lower"].mod, results["plan"].mod)
     assert memory.peak_activation_bytes <= ABOVE_LIVE * memory.widest[0].live_bytes

@@ -8,7 +8,7 @@ from arm_ext.api import digits
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import memory_of
-from arm_ext.pipeline.phases import PHASES, Context, run_phases
+from arm_ext.pipeline.phases import PHASES, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import resolve
 from relay_passes.ir.sources import bindings_of, unnamed_calls
 from schedules.kernels.gemm import gemm_f32
@@ -27,11 +27,12 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_no_call_without_a_source_in_any_phase(name: str):
     imported = import_onnx(MODELS[name]())
-    context = Context(resolve("arm"))
-    unnamed = {phase: unnamed_calls(mod) for phase, mod in run_phases(imported.mod, context)}
+    results = dict(run_phases(PhaseResult(imported.mod), PhaseOptions(resolve("arm"))))
+    unnamed = {phase: unnamed_calls(result.mod) for phase, result in results.items()}
     assert unnamed == {phase.name: [] for phase in PHASES}
     # Each kernel says which nodes it came from, and they exist.
-    assert all(kernel.sources and set(kernel.sources) <= set(imported.nodes) for kernel in context.kernels)
+    kernels = results["plan"].kernels
+    assert all(kernel.sources and set(kernel.sources) <= set(imported.nodes) for kernel in kernels)
 
 
 def test_macs_by_node():
@@ -41,8 +42,8 @@ def test_macs_by_node():
 
 
 def test_memory_of_a_known_model():
-    modules = dict(run_phases(import_onnx(mlp()).mod, Context(resolve("arm"))))
-    memory = memory_of(modules["lower"], modules["plan"])
+    results = dict(run_phases(PhaseResult(import_onnx(mlp()).mod), PhaseOptions(resolve("arm"))))
+    memory = memory_of(results["lower"].mod, results["plan"].mod)
     hidden, out = 2 * 9 * 4, 2 * 7 * 4
     # The planner rounds nothing here: one activation between the layers, and the output.
     assert memory.peak_activation_bytes - memory.workspace_bytes == hidden + out
@@ -54,10 +55,9 @@ def test_memory_of_a_known_model():
 def test_both_numerics_of_integers_have_the_same_kernels():
     kernels = {}
     for numerics in (qdq.NUMERICS, tosa.NUMERICS):
-        context = Context(resolve("neoverse-n2"), numerics=numerics)
-        for _ in run_phases(import_onnx(digits.model_path("int8")).mod, context):
-            pass
-        kernels[numerics.name] = {kernel.sources: kernel.kernel for kernel in context.kernels}
+        options = PhaseOptions(resolve("neoverse-n2"), numerics=numerics)
+        planned = last(run_phases(PhaseResult(import_onnx(digits.model_path("int8")).mod), options))
+        kernels[numerics.name] = {kernel.sources: kernel.kernel for kernel in planned.kernels}
     heavy = {sources: name for sources, name in kernels["qdq"].items() if name.endswith(("_mmla", "_s8"))}
     assert len(heavy) > 2
     assert heavy.items() <= kernels["tosa"].items()
@@ -65,16 +65,15 @@ def test_both_numerics_of_integers_have_the_same_kernels():
 
 @pytest.mark.parametrize("name", ["digits_fp32", "digits_int8"])
 def test_layout_is_settled_before_integers_are(name: str):
-    context = Context(resolve("arm"))
-    modules = dict(run_phases(import_onnx(MODELS[name]()).mod, context))
-    phases = list(modules)
+    results = dict(run_phases(PhaseResult(import_onnx(MODELS[name]()).mod), PhaseOptions(resolve("arm"))))
+    phases = list(results)
     assert phases.index("canonicalize") < phases.index("layout") < phases.index("integerize")
     for phase in ("layout", "integerize"):
-        calls = [b.value for b in bindings_of(modules[phase]["main"]) if isinstance(b.value, Call)]
+        calls = [b.value for b in bindings_of(results[phase].mod["main"]) if isinstance(b.value, Call)]
         convolutions = [call for call in calls if call.op == Op.get("relax.nn.conv2d")]
         assert {str(call.attrs.data_layout) for call in convolutions} == {"NHWC"}
         assert not any(call.op == Op.get("relax.permute_dims") for call in calls)
-    assert context.kept_layout == []
+    assert results["plan"].kept_layout == ()
 
 
 @pytest.mark.parametrize(
@@ -83,11 +82,11 @@ def test_layout_is_settled_before_integers_are(name: str):
 def test_a_kernel_can_be_switched_off(without: tuple[str, ...], kernel: str):
     node = helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[1, 1, 1, 1])
     weights = {"w": np.ones((32, 32, 3, 3), np.float32)}
-    context = Context(resolve("arm"), without=without)
+    options = PhaseOptions(resolve("arm"), without=without)
     imported = import_onnx(model([node], {"x": [1, 32, 16, 16]}, ["y"], weights))
-    list(run_phases(imported.mod, context))
+    planned = last(run_phases(PhaseResult(imported.mod), options))
     (record,) = (
-        record for record in context.kernels if "conv" in record.sources and record.symbol.startswith("arm")
+        record for record in planned.kernels if "conv" in record.sources and record.symbol.startswith("arm")
     )
     assert record.kernel == kernel
     assert any("switched off" in other.reason for other in record.rejected) == bool(without)
@@ -99,7 +98,5 @@ def test_products_of_a_model_of_halves_have_kernels():
     )
     proto = parser.parse_model(text)
     proto.graph.initializer.append(numpy_helper.from_array(np.ones((31, 7), np.float16), "w"))
-    context = Context(resolve("cortex-a76"))
-    for _ in run_phases(import_onnx(proto).mod, context):
-        pass
-    assert [kernel.kernel for kernel in context.kernels] == ["gemm_f16"]
+    planned = last(run_phases(PhaseResult(import_onnx(proto).mod), PhaseOptions(resolve("cortex-a76"))))
+    assert [kernel.kernel for kernel in planned.kernels] == ["gemm_f16"]

@@ -7,7 +7,7 @@ from arm_ext.common.cache import without_entries
 from arm_ext.frontends import TensorSpec
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, Context, run_phases
+from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import check_of, make_selftest
 from arm_ext.target.profiles import resolve
 
@@ -70,8 +70,8 @@ def test_a_self_test_goes_on_from_what_does_the_same_for_all_targets(nodes: str)
         f"<float s = {{0.5}}, int8 z = {{0}}, bool yes = {{1}}> {{{nodes}}}"
     )
     model = import_onnx(onnx.parser.parse_model(text))
-    phases = run_phases(model.mod, Context(resolve("arm")))
-    prepared = next(mod for name, mod in phases if name == LAST_OF_ALL_TARGETS)
+    options = PhaseOptions(resolve("arm"))
+    prepared = last(run_phases(PhaseResult(model.mod), options, until=LAST_OF_ALL_TARGETS)).mod
     x = np.linspace(-2, 2, 16, dtype=np.float32).reshape(4, 4)
     inputs = [x, np.array([3])] if looped else [x]
     with without_entries():

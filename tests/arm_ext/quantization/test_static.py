@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
-from sklearn.datasets import load_digits
 
 from arm_ext.api import digits
 from arm_ext.errors import ModelError, UsageError
@@ -17,13 +16,7 @@ from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.package.manifest import Method
 from arm_ext.quantization.static import quantize
 from tests.arm_ext.models import mlp, model, residual_cnn
-
-
-def training_images(count: int) -> np.ndarray:
-    """Images of the set that the digits were held out from, without those."""
-    held_out = {image.tobytes() for image in digits.held_out()[0]}
-    images = (load_digits().images[:, None] / 16).astype(np.float32)
-    return np.stack([image for image in images if image.tobytes() not in held_out][:count])
+from tests.arm_ext.quantization.uneven import training_images
 
 
 def normal(*shape: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from arm_ext.board import Board
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.target.profiles import Profile, resolve
 from arm_ext.tune.candidate import Candidate, encode_workload
 from arm_ext.tune.chain import Chain
@@ -25,7 +25,7 @@ MODEL = "virtual, a model"
 @cache
 def tasks(profile: Profile = A76) -> tuple[Task, ...]:
     """The two linear layers of a small network."""
-    return tuple(extract(import_model(models.mlp()).mod, Context(profile)))
+    return tuple(extract(import_model(models.mlp()).mod, PhaseOptions(profile)))
 
 
 def record(task: Task, candidate: Candidate | None = None, **fields: object) -> Record:

@@ -15,7 +15,7 @@ import arm_ext
 from arm_ext.api.tune import _usable
 from arm_ext.cli import invoke
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.tune.candidate import Candidate, encode_workload
 from arm_ext.tune.database import LONGEST, NO_RECORD, OTHER_BOOK, TOO_LONG, TORN, Database
 from arm_ext.tune.record import Record, book_of
@@ -137,7 +137,7 @@ def test_compile_uses_what_is_sound(folder: Path, tmp_path: Path, caplog: pytest
 
 
 def test_a_trace_that_does_not_fit_is_not_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (task, *_) = extract(import_model(_sine()).mod, Context(A76))
+    (task, *_) = extract(import_model(_sine()).mod, PhaseOptions(A76))
     junk = {"kernel": metaschedule_trace.NAME, "params": {"trace": "[[], []"}}
     Database(tmp_path, create=True).append([_record(task, cost=9.0), _record(task, candidate=junk, cost=1.0)])
     known = Tuned(tmp_path, A76)(task.workload, A76.core)

@@ -6,7 +6,7 @@ import pytest
 
 from arm_ext.api import digits
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.candidate import Candidate, build
 from arm_ext.tune.space import FOLLOWING, HOPELESS, counterpart, space
@@ -20,7 +20,7 @@ from tests.arm_ext.tune.standins import tasks
 @cache
 def quantised() -> tuple[Task, ...]:
     profile = resolve("neoverse-n2", "-sve")
-    return tuple(extract(import_model(digits.model_path("int8")).mod, Context(profile)))
+    return tuple(extract(import_model(digits.model_path("int8")).mod, PhaseOptions(profile)))
 
 
 @pytest.mark.parametrize("task", [*tasks(), *quantised()], ids=lambda task: task.name)

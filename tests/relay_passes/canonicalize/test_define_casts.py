@@ -6,7 +6,7 @@ import pytest
 from tvm import relax
 from tvm.ir import IRModule
 
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from relay_passes.canonicalize.define_casts import cast
@@ -76,7 +76,7 @@ def test_a_cast_is_one_instruction():
     x = tensor("x", 64)
     mod = net.module([x], lambda: net.emit("cast", relax.op.astype(x, "int32")))
     profile = resolve("arm")
-    *_, (_, planned) = run_phases(mod, Context(profile))
+    planned = last(run_phases(PhaseResult(mod), PhaseOptions(profile))).mod
     text = build(planned, profile).mod.imports[0].inspect_source("asm")
     converted = [line.split() for line in text.splitlines() if "fcvt" in line]
     assert converted

@@ -16,7 +16,7 @@ from relay_passes.fusion.fuse import fuse
 from relay_passes.ir.sources import bindings_of, function_sources, sources_of
 from relay_passes.ir.upstream import run_upstream
 from relay_passes.ir.verify import verify
-from relay_passes.rewriter.recording import recording
+from relay_passes.rewriter.record import Record
 from schedules.diagnostic import Diagnostic
 from tests.relay_passes.graphs import GRAPHS, Net, inputs_of, operators, run, tensor, transformer_block
 
@@ -243,8 +243,8 @@ def test_the_same_input_gives_the_same_text() -> None:
 
 def explain_fuse(mod: tvm.IRModule, vocabulary: Sequence[Spec]) -> list[Diagnostic]:
     """Why each composite takes in no more, and why each other anchor is none."""
-    with recording() as record:
-        fuse(mod, vocabulary)
+    record = Record()
+    fuse(mod, vocabulary, record=record)
     return [why for done in record.passes.values() for why in done.rejected]
 
 
@@ -296,8 +296,8 @@ def test_it_is_known_why_an_anchor_is_left() -> None:
 def test_a_record_names_what_was_formed_of_each_composite() -> None:
     mods = (_linear(_bias), _linear(_bias, weight_input=True))
     for mod, applied in zip(mods, [(("mm", "bias"),), ()], strict=True):
-        with recording() as record:
-            fuse(_without_aliases(mod), (LINEAR, ATTENTION))
+        record = Record()
+        fuse(_without_aliases(mod), (LINEAR, ATTENTION), record=record)
         assert {name: done.applied for name, done in record.passes.items()} == {
             "fuse:linear": applied,
             "fuse:attention": (),

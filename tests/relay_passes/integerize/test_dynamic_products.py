@@ -11,7 +11,7 @@ from arm_ext.pipeline.selftest import run_on_host
 from relay_passes import dynamic_products, fuse
 from relay_passes.integerize.dynamic_products import NAME
 from relay_passes.ir.sources import relax_functions, sources_of
-from relay_passes.rewriter.recording import recording
+from relay_passes.rewriter.record import Record
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite
 from schedules.lowering.lower import read
@@ -133,8 +133,8 @@ def test_every_call_keeps_its_source(weights: np.ndarray | None):
 )
 def test_others_are_left_and_it_is_said_why(arguments: dict[str, object], reason: str):
     before = module(**arguments)  # type: ignore[arg-type]
-    with recording() as record:
-        assert dynamic_products(before, linear_dynamic_routine) is before
+    record = Record()
+    assert dynamic_products(before, linear_dynamic_routine, record) is before
     (rejected,) = record.explanation(NAME).rejected
     assert (rejected.reason, rejected.nodes) == (reason, ("node",))
 

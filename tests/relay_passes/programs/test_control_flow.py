@@ -13,7 +13,7 @@ from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from arm_ext.tune.task import extract
@@ -26,7 +26,7 @@ def mod() -> tvm.IRModule:
     return import_onnx(models.early_exit()).mod
 
 
-def test_straight_lines_are_taken_apart_and_joined_under_their_names(mod: tvm.IRModule):
+def test_read_programs_are_taken_apart_and_joined_under_their_names(mod: tvm.IRModule):
     program = split(mod)
     assert set(program.pieces) == {"main_before", "exit_then", "exit_else", "main_after"}
     assert set(program.control) == {"main"}
@@ -36,7 +36,7 @@ def test_straight_lines_are_taken_apart_and_joined_under_their_names(mod: tvm.IR
     assert joined["main"].script() == mod["main"].script()
 
 
-def test_a_straight_line_is_one_piece_and_stays(mod: tvm.IRModule):
+def test_a_read_program_is_one_piece_and_stays(mod: tvm.IRModule):
     piece = split(mod).pieces["exit_else"]
     program = split(piece)
     assert program.pieces["main"].same_as(piece)
@@ -56,7 +56,7 @@ def test_rules_are_explained_for_all_functions():
 
 
 def test_kernels_of_all_functions_are_tuned(mod: tvm.IRModule):
-    tasks = extract(mod, Context(resolve("cortex-a76")))
+    tasks = extract(mod, PhaseOptions(resolve("cortex-a76")))
     assert {"stem", "deep"} <= {source for task in tasks for source in task.sources}
 
 

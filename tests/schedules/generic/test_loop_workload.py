@@ -14,7 +14,7 @@ from tvm import relax, tirx
 
 import arm_ext
 from arm_ext.frontends.load import import_model
-from arm_ext.pipeline.phases import Context
+from arm_ext.pipeline.phases import PhaseOptions
 from arm_ext.tune.candidate import Candidate, build
 from arm_ext.tune.database import Database
 from arm_ext.tune.fleet import Fleet
@@ -35,7 +35,7 @@ def product_model() -> onnx.ModelProto:
 
 @cache
 def task() -> Task:
-    (found,) = extract(import_model(product_model()).mod, Context(A76))
+    (found,) = extract(import_model(product_model()).mod, PhaseOptions(A76))
     return found
 
 
@@ -58,7 +58,7 @@ def test_constants_that_loops_read_keep_their_values():
     weights = np.arange(2 * 3 * 8, dtype=np.float32).reshape(2, 3, 2, 2, 2)
     node = helper.make_node("Conv", ["x", "w"], ["y"])
     (found,) = extract(
-        import_model(model([node], {"x": [1, 3, 4, 5, 4]}, ["y"], {"w": weights})).mod, Context(A76)
+        import_model(model([node], {"x": [1, 3, 4, 5, 4]}, ["y"], {"w": weights})).mod, PhaseOptions(A76)
     )
     np.testing.assert_array_equal(found.fixed[1], weights)
     data, fixed = sample(found).inputs

@@ -9,7 +9,7 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 from arm_ext.frontends.common.loops import mark_loops, row_writer
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.target.profiles import baseline_host
 from relay_passes.ir.sources import map_calls, relax_functions, with_source
 
@@ -62,7 +62,7 @@ def counting() -> tvm.IRModule:
 
 def test_neither_stack_nor_memory_grows_with_the_rounds():
     profile = baseline_host()
-    *_, (_, planned) = run_phases(counting(), Context(profile))
+    planned = last(run_phases(PhaseResult(counting()), PhaseOptions(profile))).mod
     machine = relax.VirtualMachine(build(planned, profile), tvm.cpu())
 
     def run(go: bool, rounds: int) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.memory import memory_of
-from arm_ext.pipeline.phases import Context, build, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, run_phases
 from arm_ext.report.report import CompileReport, build_report
 from arm_ext.target.profiles import baseline_host
 from relay_passes import unnamed_calls
@@ -25,16 +25,15 @@ from tests.arm_ext.frontends.onnx.control_models import graph, model, node, numb
 @dataclass
 class Compiled:
     imported: ImportedModel
-    context: Context
-    modules: dict[str, tvm.IRModule]
+    results: dict[str, PhaseResult]
     machine: relax.VirtualMachine
 
     @classmethod
     def of(cls, proto: ModelProto) -> "Compiled":
-        imported, context = import_onnx(proto), Context(baseline_host())
-        modules = dict(run_phases(imported.mod, context))
-        machine = relax.VirtualMachine(build(modules["plan"], context.profile), tvm.cpu())
-        return cls(imported, context, modules, machine)
+        imported, options = import_onnx(proto), PhaseOptions(baseline_host())
+        results = dict(run_phases(PhaseResult(imported.mod), options))
+        machine = relax.VirtualMachine(build(results["plan"].mod, options.profile), tvm.cpu())
+        return cls(imported, results, machine)
 
     def run(self, *inputs: npt.ArrayLike) -> list[np.ndarray]:
         result = self.machine["main"](*(tvm.runtime.tensor(np.asarray(x)) for x in inputs))
@@ -51,7 +50,7 @@ class Compiled:
         return found
 
     def report(self) -> CompileReport:
-        return build_report("m", "host", self.imported.nodes, {}, self.context.kernels)
+        return build_report("m", "host", self.imported.nodes, {}, self.results["plan"].kernels)
 
 
 @pytest.fixture(scope="module")
@@ -76,19 +75,20 @@ def test_both_branches_are_taken(early_exit: Compiled):
 
 
 def test_no_call_is_without_a_source_in_any_phase(early_exit: Compiled):
-    assert {name: calls for name, mod in early_exit.modules.items() if (calls := unnamed_calls(mod))} == {}
+    results = early_exit.results
+    assert {name: calls for name, made in results.items() if (calls := unnamed_calls(made.mod))} == {}
 
 
 def test_report_has_the_nodes_of_the_branches(early_exit: Compiled):
     rows = {row.source: row for row in early_exit.report().nodes}
     assert rows["deep"].kernel == "winograd_f32"
     assert rows["exit"].kernel == "branch"
-    symbols = [kernel.symbol for kernel in early_exit.context.kernels]
+    symbols = [kernel.symbol for kernel in early_exit.results["plan"].kernels]
     assert len(set(symbols)) == len(symbols)
 
 
 def test_peak_has_one_branch(early_exit: Compiled):
-    memory = memory_of(early_exit.modules["lower"], early_exit.modules["plan"])
+    memory = memory_of(early_exit.results["lower"].mod, early_exit.results["plan"].mod)
     features, deep = (8 * 16 * 16 * 4, 16 * 16 * 16 * 4)
     assert memory.peak_activation_bytes >= features + deep
     assert memory.widest[0].live_bytes == pytest.approx(features + deep, rel=0.1)
@@ -117,7 +117,7 @@ def test_a_choice_in_a_loop_of_values_from_outside(alternating: Compiled, limit:
 @pytest.mark.parametrize("rounds", [3, 1031])
 def test_rows_of_each_round(rounds: int):
     compiled = Compiled.of(models.counting(rounds))
-    assert ("count_loop" in compiled.modules["plan"].script()) == (rounds > 1024)
+    assert ("count_loop" in compiled.results["plan"].mod.script()) == (rounds > 1024)
     compiled.check(np.arange(4, dtype=np.float32))
 
 
@@ -128,14 +128,14 @@ def test_a_scan_of_any_length(steps: int):
     compiled = Compiled.of(models.scanning(steps))
     compiled.check(*(rng.normal(size=s).astype(np.float32) * 0.1 for s in shapes))
     assert compiled.imported.nodes == {"scan": "Scan"}
-    assert {source for kernel in compiled.context.kernels for source in kernel.sources} == {"scan"}
+    assert {source for kernel in compiled.results["plan"].kernels for source in kernel.sources} == {"scan"}
 
 
 def test_integers_stay_integers_across_a_branch():
     compiled = Compiled.of(models.quantised_exit())
     assert compiled.imported.quantized
     # Read from outside of the branch is the integer, and dequantised in it.
-    assert not {call.operator for call in compiled.context.left_float} & {"conv2d", "nn.conv2d"}
+    assert not {call.operator for call in compiled.results["plan"].left_float} & {"conv2d", "nn.conv2d"}
     numerics = {row.source: row.numerics for row in compiled.report().nodes}
     assert (numerics["a_conv"], numerics["b_conv"]) == ("qdq", "qdq")
     x = np.random.default_rng(2).normal(size=(1, 4, 8, 8)).astype(np.float32)

@@ -12,7 +12,7 @@ from arm_ext.api import digits
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.onnx.extract import save_node
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.models import mlp, model
 
@@ -40,11 +40,9 @@ def shapes(small: onnx.ModelProto) -> dict[str, list[int]]:
 
 def kernels(proto: onnx.ModelProto | Path, name: str) -> list[tuple[str, str, dict[str, object]]]:
     """What computes a node, and with which parameters."""
-    context = Context(resolve("neoverse-n2"))
-    for phase, _ in run_phases(import_onnx(proto).mod, context):
-        if phase == "lower":
-            break
-    return [(k.kernel, k.numerics, k.params) for k in context.kernels if name in k.sources]
+    start, options = PhaseResult(import_onnx(proto).mod), PhaseOptions(resolve("neoverse-n2"))
+    lowered = last(run_phases(start, options, until="lower"))
+    return [(k.kernel, k.numerics, k.params) for k in lowered.kernels if name in k.sources]
 
 
 def test_a_quantised_node_keeps_its_kernel(tmp_path: Path):

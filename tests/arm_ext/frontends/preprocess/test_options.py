@@ -20,7 +20,7 @@ from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package import SELFTEST, Selftest
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.quantization.static import quantize
 from arm_ext.target.profiles import resolve
@@ -91,12 +91,11 @@ def test_an_int8_model_takes_frames_too(int8: onnx.ModelProto):
 
 def test_what_an_int8_model_takes_of_each_value_is_one_table(int8: onnx.ModelProto):
     wrapped = preprocessed(import_onnx(int8), spec([9, 7, 3], {"normalize": {"mean": 128, "std": 64}}))
-    context = Context(resolve("arm"))
-    modules = dict(run_phases(wrapped.mod, context))
-    assert not context.left_float
-    called = [k.kernel for k in context.kernels if k.sources[0] == "preprocess:x"]
+    results = dict(run_phases(PhaseResult(wrapped.mod), PhaseOptions(resolve("arm"))))
+    assert not results["plan"].left_float
+    called = [k.kernel for k in results["plan"].kernels if k.sources[0] == "preprocess:x"]
     assert "elementwise_s8" in called
-    assert "permute_dims" not in modules["integerize"].script()
+    assert "permute_dims" not in results["integerize"].mod.script()
 
 
 def integer_model() -> onnx.ModelProto:
@@ -154,8 +153,7 @@ def test_what_does_not_fit_an_integer_input_is_refused_by_its_key(frame: dict[st
 def test_the_scale_goes_into_the_first_convolution_and_the_layout_away():
     wrapped = preprocessed(import_onnx(residual_cnn()), spec([9, 7, 3], NORMALIZE))
     assert not unnamed_calls(wrapped.mod)
-    modules = run_phases(wrapped.mod, Context(resolve("arm")))
-    mod = next(mod for name, mod in modules if name == "layout")
+    mod = last(run_phases(PhaseResult(wrapped.mod), PhaseOptions(resolve("arm")), until="layout")).mod
     before = [b for b in bindings_of(mod["main"]) if b.var.name.startswith("preprocess")]
     assert [b.value.op.name for b in before] == ["relax.reshape", "relax.astype", "relax.add"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.frontends.tflite.importer import import_tflite
 from arm_ext.frontends.tflite.reference import run_litert
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import baseline_host
 from tests.arm_ext.frontends.tflite.builder import random_values, single_operators
@@ -40,10 +40,10 @@ def test_each_operator_equals_litert(tmp_path: Path, path: Path):
 
 
 def test_nothing_is_left_in_float(path: Path):
-    context = Context(baseline_host())
-    modules = dict(run_phases(import_tflite(path).mod, context))
-    assert context.left_float == []
-    main = str(modules["integerize"]["main"])
+    start, options = PhaseResult(import_tflite(path).mod), PhaseOptions(baseline_host())
+    result = last(run_phases(start, options, until="integerize"))
+    assert result.left_float == ()
+    main = str(result.mod["main"])
     assert "R.dequantize" not in main
     assert "R.quantize" not in main
 

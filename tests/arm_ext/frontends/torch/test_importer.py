@@ -13,7 +13,7 @@ from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import baseline_host
 from relay_passes.ir.sources import unnamed_calls
@@ -100,13 +100,11 @@ class Net(nn.Module):
 def test_a_quantised_program_computes_in_integers():
     imported = import_torch(torch.export.export(Net().eval(), (torch.randn(2, 3, 7, 9),)))
     assert imported.quantized
-    context = Context(baseline_host())
-    phases = dict(run_phases(imported.mod, context))
-    assert context.left_float == []
-    assert (
-        "nn.conv2d" not in phases["integerize"].script()
-        or 'out_dtype="int32"' in phases["integerize"].script()
-    )
+    options = PhaseOptions(baseline_host())
+    result = last(run_phases(PhaseResult(imported.mod), options, until="integerize"))
+    assert result.left_float == ()
+    script = result.mod.script()
+    assert "nn.conv2d" not in script or 'out_dtype="int32"' in script
     inputs = random_inputs(imported.inputs)
     expected, _ = imported.reference(inputs)
     (found,) = run_on_host(imported.mod, inputs)

@@ -16,7 +16,7 @@ from tvm import relax
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.load import import_model
 from arm_ext.frontends.torch.importer import import_torch
-from arm_ext.pipeline.phases import Context, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.frontends.torch.quantizer import Dynamic, quantized
@@ -35,9 +35,9 @@ IMAGE = 6
 
 def kernels(imported: ImportedModel) -> tuple[Counter[str], set[str]]:
     """How many calls each kernel has, and what operators stay in float."""
-    context = Context(resolve("neoverse-n2", "-sve,-sve2"))
-    lowered = dict(run_phases(imported.mod, context))["lower"]
-    kernel_of = {choice.symbol: choice.kernel for choice in context.kernels}
+    options = PhaseOptions(resolve("neoverse-n2", "-sve,-sve2"))
+    lowered = last(run_phases(PhaseResult(imported.mod), options, until="lower"))
+    kernel_of = {choice.symbol: choice.kernel for choice in lowered.kernels}
     found: Counter[str] = Counter()
 
     def visit(call: relax.Expr) -> None:
@@ -46,9 +46,9 @@ def kernels(imported: ImportedModel) -> tuple[Counter[str], set[str]]:
             found.update([kernel] if kernel.startswith(PARTS) else [])
 
     relax.analysis.post_order_visit(
-        lowered["main"], lambda call: visit(call) if hasattr(call, "op") else None
+        lowered.mod["main"], lambda call: visit(call) if hasattr(call, "op") else None
     )
-    return found, {call.operator for call in context.left_float}
+    return found, {call.operator for call in lowered.left_float}
 
 
 @pytest.mark.parametrize(("name", "steps"), MEMBERS)

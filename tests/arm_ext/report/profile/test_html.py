@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page, opened in Chromium as a user would."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +14,14 @@ from arm_ext.report.profile.record import (
     Around,
     Counts,
     HotLoop,
+    KernelOption,
     Limits,
     NpuRegionCost,
     ProfiledCall,
     ProfileReport,
     Roof,
 )
+from tests.arm_ext.browser import opened
 
 VIEWS = ("layers", "timeline", "roofline", "memory", "compare")
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -47,6 +47,8 @@ def report(size: int, faster: int = 1) -> ProfileReport:
                 sorted({max(0, index - 1), max(0, index - 3)} if index % 4 == 3 else {index - 1} - {-1})
             ),
             share=cycles[index] / whole,
+            why=(("gemm_s8_mmla declined", "the core lacks i8mm"),),
+            alternatives=(KernelOption(kernel="gemm_s8_mlal", cycles=2 * cycles[index], ratio=2.0),),
             counts=Counts(
                 instructions=cycles[index] * 2,
                 core_cycles=cycles[index],
@@ -87,23 +89,6 @@ def report(size: int, faster: int = 1) -> ProfileReport:
     )
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1400,900"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
-
-
-def opened(browser: webdriver.Chrome, folder: Path, page: str) -> webdriver.Chrome:
-    (folder / "page.html").write_text(page)
-    browser.get((folder / "page.html").as_uri())
-    return browser
-
-
 def tab(browser: webdriver.Chrome, view: str) -> WebElement:
     return browser.find_element(By.CSS_SELECTOR, f'#tabs button[data-view="{view}"]')
 
@@ -128,6 +113,8 @@ def test_rows_are_chosen_by_mouse_and_keys(browser: webdriver.Chrome, tmp_path: 
     rows[7].click()
     assert "block7/conv" in detail.text
     assert "sdot v0.4s, v1.16b, v2.16b" in detail.text
+    assert "cycles, 2.00 times the chosen kernel's" in detail.text
+    assert "the core lacks i8mm" in detail.text
     browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
     assert "block8/conv" in detail.text
 

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of the rules that ran: counts for statistics, explanations for users.
 
-    with recording() as record:
-        canonicalize(mod)
+    record = Record()
+    canonicalize(mod, record=record)
     record.hits()                            →  Counter({"fold_batch_norm": 2})
     record.explanation("fold_batch_norm")    →  Explanation(...)
-
-Rules run deep inside phases that have no other reason to pass a record along; so it is a context, as TVM's
-pass instruments are.
 
 A rule runs many times, on modules that other rules change. Two of them answer "why not": that of its first run, with
 operators as the model wrote them, and that of its last. What the first says of a place is left out where the
@@ -20,9 +17,7 @@ A pass that is no rule, such as `fuse`, notes what it did itself, and is run onc
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -88,31 +83,3 @@ class Record:
     def explanation(self, name: str) -> Explanation | None:
         """Return where a rule or pass applied, was rejected or nearly matched; None if it never ran."""
         return self._runs[name].explanation() if name in self._runs else self.passes.get(name)
-
-
-_CURRENT: ContextVar[Record | None] = ContextVar("record", default=None)
-
-
-@contextmanager
-def recording() -> Iterator[Record]:
-    """Open a scope whose rule applications are recorded; the innermost scope records."""
-    record = Record()
-    token = _CURRENT.set(record)
-    try:
-        yield record
-    finally:
-        _CURRENT.reset(token)
-
-
-def note(rule: Rule, mod: IRModule, explanation: Explanation) -> None:
-    """Add a run of `rule` to the current record, if there is one."""
-    current = _CURRENT.get()
-    if current is not None:
-        current.note(rule, mod, explanation)
-
-
-def note_pass(name: str, explanation: Explanation) -> None:
-    """Add a pass's explanation to the current record, if there is one."""
-    current = _CURRENT.get()
-    if current is not None:
-        current.passes[name] = explanation

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose fault it is that something could not be built or measured."""
+
+from typing import Literal
+
+from arm_ext.errors import ArmExtError, EnvError, InternalError
+
+Failure = Literal["", "model", "environment", "defect"]
+
+
+def told(error: Exception) -> tuple[Failure, str]:
+    """Return whose fault an error is, and its first line."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, EnvError):
+        return "environment", said
+    if isinstance(error, ArmExtError) and not isinstance(error, InternalError):
+        return "model", said
+    return "defect", f"a defect of arm-ext, {type(error).__name__}: {said}"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`NpuAdvice`: what a model would take on each Ethos-U, beside the CPU alone."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from arm_ext.advice.failure import Failure
+
+Stopped = Literal["done", "budget", "interrupted"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Price(_Record):
+    """What one inference takes, divided between NPU and CPU; all of it are estimates."""
+
+    regions: int = Field(description="Parts of the model that the NPU runs.")
+    operators: int = Field(description="Operators of the integer graph in them.")
+    mac_share: float = Field(description="Share of the model's multiply-accumulates in them.")
+    npu_cycles: int = Field(description="Of the NPU, with what waits for memory, by Vela.")
+    cpu_cycles: int = Field(description="Of the CPU, for what stays there, by the kernels' formulas.")
+    npu_us: float = Field(description="Microseconds of the NPU.")
+    handover_us: float = Field(
+        description="Microseconds of handing all regions over, and of copying their inputs and outputs."
+    )
+    cpu_us: float = Field(description="Microseconds of the CPU.")
+    us: float = Field(description="Of the whole inference: the three above together.")
+    gain: float = Field(description="Share of the time on the CPU alone that is saved.")
+    memories: dict[str, int] = Field(
+        description="By memory the most bytes that the NPU has in use; several regions use the same."
+    )
+    kept: str = Field(description="What keeps the most multiply-accumulates, or else nodes, on the CPU.")
+
+    @property
+    def sram_bytes(self) -> int:
+        """Bytes of SRAM."""
+        return self.memories.get("Sram", 0)
+
+
+class NpuPrice(_Record):
+    """An accelerator with a clock and memories, and what the model takes there."""
+
+    accelerator: str = Field(description="As --npu takes it.")
+    macs_per_cycle: int = Field(description="8-bit multiply-accumulates a cycle.")
+    system_config: str = Field(description="As --system-config takes it: clock and memories.")
+    memory_mode: str = Field(description="As --memory-mode takes it: what lies in which memory.")
+    npu_mhz: float = Field(description="Clock of the NPU.")
+    cpu_mhz: float = Field(description="Clock of the CPU beside it.")
+    price: Price | None = Field(default=None, description="Null where it is not known.")
+    failure: Failure = Field(default="", description="Whose fault it is that it is not known.")
+    note: str = Field(default="", description="Why it is not known.")
+
+    @property
+    def family(self) -> str:
+        """Such as "ethos-u55"."""
+        return self.accelerator.rsplit("-", 1)[0]
+
+
+class NpuAdvice(_Record):
+    """What a model would take on each Ethos-U with each of Vela's system configurations and memory modes."""
+
+    schema_version: Literal[1] = 1
+    model: str = Field(description="Name of the model.")
+    target: str = Field(description="Profile of the CPU.")
+    core: str = Field(description="Core that the CPU's cycles are estimated for.")
+    macs: int = Field(description="Multiply-accumulates of one inference.")
+    cpu_cycles: int = Field(description="Of one inference on the CPU alone, by the kernels' formulas.")
+    handover_us: float = Field(
+        description="Microseconds of one region's submission and completion, without copies."
+    )
+    vela: str = Field(description="Version of Vela.")
+    stopped: Stopped = Field(description="Why it ended; what was not reached has no price.")
+    prices: tuple[NpuPrice, ...] = Field(description="By accelerator, system configuration, memory mode.")
+    note: str = Field(description="What the figures are, and what they are not.")
+
+    def fastest(self) -> list[NpuPrice]:
+        """Return what takes the least time in each family, where the NPU runs a part of the model at all."""
+        best: dict[str, NpuPrice] = {}
+        for each in self.prices:
+            if each.price is not None and each.price.regions:
+                other = best.get(each.family)
+                if other is None or other.price is None or each.price.us < other.price.us:
+                    best[each.family] = each
+        return list(best.values())
+
+    def failures(self) -> set[Failure]:
+        """Return whose fault it is that something has no price."""
+        return {each.failure for each in self.prices} - {""}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C of a program: its steps as statements, and the functions that threads of a pool call."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from arm_ext.clibrary.memory import Address, Layout
+from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Memory, Place, Program, Step, calls_of
+from arm_ext.clibrary.text import comment
+
+# Variables of C that hold where each memory is, beside those of the regions.
+_MEMORIES: dict[Memory, str] = {
+    "weights": "const unsigned char *weights",
+    "input": "const {}_input *in",
+    "output": "const {}_output *out",
+}
+_NAMED_SOURCES = 4  # of a call, in its comment
+
+
+@dataclass(frozen=True)
+class Body:
+    """The C of a program.
+
+    Attributes:
+        name: Of the library.
+        suffix: Of this program's functions.
+        program: What is done.
+        layout: Where its values are.
+        symbols: Kernel → its symbol.
+        checked: Kernels that check indices.
+    """
+
+    name: str
+    suffix: str
+    program: Program
+    layout: Layout
+    symbols: Mapping[str, str]
+    checked: Collection[str]
+
+    @cached_property
+    def parallel(self) -> list[KernelCall]:
+        """The kernel calls whose work is divided among threads."""
+        return [step for step in calls_of(self.program.steps) if step.tasks]
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a kernel checks indices."""
+        return any(step.kernel in self.checked for step in calls_of(self.program.steps))
+
+    @property
+    def statements(self) -> str:
+        """The steps."""
+        return "".join(f"{line}\n" for line in self._block(self.program.steps))
+
+    @property
+    def regions(self) -> str:
+        """Definitions of the regions' variables."""
+        return "".join(f"    {line}\n    (void){name};\n" for name, line in self._region_variables("memory"))
+
+    @property
+    def tasks(self) -> str:
+        """The function of each parallel call."""
+        return "".join(map(self._task, self.parallel))
+
+    def places(self, addresses: Sequence[Address | None], count: int) -> str:
+        """Return rows of a table of places; states, and what has none, are in the region after the last."""
+        nowhere = Address(len(self.layout.regions), 0)
+        found = [each or nowhere for each in addresses] + [nowhere] * (count - len(addresses))
+        return "".join(f"        {{{each.region}, {each.offset}}},\n" for each in found)
+
+    def _region_variables(self, memory: str) -> list[tuple[str, str]]:
+        """Return the variable of each region, and its definition."""
+        names = [region.name for region in self.layout.regions]
+        return [(name, f"unsigned char *{name} = {memory}[{number}];") for number, name in enumerate(names)]
+
+    def _address(self, place: Place) -> str:
+        each = f" + {place.stride} * thread" if place.stride else ""
+        if place.memory == "weights":
+            return f"weights + {place.offset}"
+        if place.memory == "buffer":
+            address = self.layout.buffers[place.index]
+            assert address is not None
+            return f"{self.layout.regions[address.region].name} + {address.offset + place.offset}{each}"
+        data = f"{'in' if place.memory == 'input' else 'out'}[{place.index}].data"
+        if not place.offset:
+            return data
+        qualifier = "const " if place.memory == "input" else ""
+        return f"({qualifier}unsigned char *){data} + {place.offset}"
+
+    def _block(self, steps: Sequence[Step]) -> list[str]:
+        return [f"    {line}" for step in steps for line in self._lines(step)]
+
+    def _lines(self, step: Step) -> list[str]:
+        if isinstance(step, Branch):
+            lines = [f"if ({self._condition(step.condition)}) {{", *self._block(step.then)]
+            return [*lines, *(["} else {", *self._block(step.otherwise)] if step.otherwise else []), "}"]
+        if isinstance(step, Loop):
+            return [f"while ({self._condition(step.condition)}) {{", *self._block(step.body), "}"]
+        if isinstance(step, Copy):
+            return [f"memcpy({self._address(step.target)}, {self._address(step.source)}, {step.bytes});"]
+        more = len(step.sources) - _NAMED_SOURCES
+        told = ", ".join(step.sources[:_NAMED_SOURCES]) + (f" and {more} more" if more > 0 else "")
+        lines = [f"/* {comment(told)} */"] if told else []
+        if step.tasks:
+            part = "&(part){memory, weights, in, out}"
+            return [*lines, f"share(pool, {step.tasks}, {self._task_name(step)}, {part});"]
+        arguments = [self._address(place) for place in step.arguments]
+        if step.sort is not None:
+            return [*lines, f"{step.kernel}({', '.join([*arguments, *map(str, step.sort.numbers)])});"]
+        if step.kernel not in self.checked:
+            return [*lines, f"{self.symbols[step.kernel]}({', '.join(arguments)});"]
+        call = f"{self.symbols[step.kernel]}({', '.join([*arguments, '&failed'])});"
+        return [*lines, call, "if (failed != 0) {", f"    return {self.name.upper()}_ERROR_INDEX;", "}"]
+
+    def _condition(self, place: Place) -> str:
+        return f"*(const unsigned char *)({self._address(place)}) != 0"
+
+    def _task_name(self, step: KernelCall) -> str:
+        number = next(number for number, each in enumerate(self.parallel) if each is step)
+        return f"task{self.suffix}_{number}"
+
+    def _task(self, step: KernelCall) -> str:
+        """The function that a thread calls for an iteration."""
+        used = {place.memory for place in step.arguments}
+        regions = {
+            self.layout.regions[address.region].name
+            for place in step.arguments
+            if place.memory == "buffer" and (address := self.layout.buffers[place.index])
+        }
+        lines = [
+            "const part *whole = context;",
+            *(line for name, line in self._region_variables("whole->memory") if name in regions),
+            *(
+                f"{declared.format(self.name)} = whole->{declared.rpartition('*')[2]};"
+                for memory, declared in _MEMORIES.items()
+                if memory in used
+            ),
+            "(void)thread;",
+            f"{self.symbols[step.kernel]}({', '.join(map(self._address, step.arguments))}, (int32_t)index);",
+        ]
+        body = "".join(f"    {line}\n" for line in lines)
+        return f"static void {self._task_name(step)}(void *context, size_t index, size_t thread)\n{{\n{body}}}\n\n"

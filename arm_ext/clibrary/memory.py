@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement of a library's buffers in regions of memory, such as fast memory on the chip and slow memory beside it.
+
+Buffers are intermediate values and workspaces of kernels. What most calls read or write, and of that the smallest, is
+placed first, each in the first region that has room for it while it is alive; a region that has room for all that is
+left takes it all. States begin the last region. Inputs and
+outputs get places last, where nothing else is alive: a caller who fills them there needs no buffers of its own.
+"""
+
+import re
+import reprlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from arm_ext.clibrary.program import Branch, Copy, KernelCall, Loop, Place, Program, Step
+from arm_ext.clibrary.text import identifier
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.package.manifest import WideLayer
+from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_gap, place
+
+_SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+# Variables of the C sources, and of their macros.
+_NAMES = "bytes context failed in in_place index instance memory out part pool stack thread weights whole"
+_WIDEST = 5  # layers that an error names
+_INNER_USES = 2  # of a workspace, by the one call that has it: written and read
+
+
+@dataclass(frozen=True)
+class Region:
+    """Memory that the caller gives an instance.
+
+    Attributes:
+        name: In lower case, as in the C sources.
+        limit: Its bytes; None for as many as it takes.
+    """
+
+    name: str
+    limit: int | None = None
+
+
+ARENA = (Region("arena"),)
+"""The one region of a library that was told of no others."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a buffer begins: in which region, and how many bytes from its begin."""
+
+    region: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything lies.
+
+    Attributes:
+        regions: The fastest first.
+        buffers: Address of each buffer of the program; None of one that no call uses.
+        states: Of both places of all states, if there are any.
+        inputs: Of each input, or None where there is no room for one in place.
+        outputs: The same of each output.
+        bytes: Of each region what an instance takes, with inputs and outputs in the caller's buffers.
+        in_place_bytes: The same with inputs and outputs in place.
+    """
+
+    regions: tuple[Region, ...]
+    buffers: tuple[Address | None, ...]
+    states: Address | None
+    inputs: tuple[Address | None, ...]
+    outputs: tuple[Address | None, ...]
+    bytes: tuple[int, ...]
+    in_place_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What a program's caller gives it.
+
+    Attributes:
+        inputs: Bytes of each input that may be in place.
+        outputs: The same of outputs.
+        states: Bytes of both places of all states.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    states: int = 0
+
+
+def parse_regions(text: str) -> tuple[Region, ...]:
+    """Return the regions of a text such as "fast=512K,slow=8M".
+
+    Raises:
+        UsageError: It is not of that form.
+    """
+    regions: list[Region] = []
+    for part in text.split(","):
+        found = _SIZE.fullmatch(part.strip())
+        if found is None:
+            raise UsageError(
+                f"--memory: {reprlib.repr(part)} is not NAME=SIZE; write the fastest first, such as fast=512K,slow=8M"
+            )
+        name = found["name"].strip()
+        names = [region.name for region in regions]
+        taken = [*_NAMES.split(), *names, *(f"{each}_bytes" for each in names)]
+        if name != identifier(name, taken):
+            raise UsageError(
+                f"--memory: {reprlib.repr(name)} is no name of a region: it becomes a variable of C, in lower case, "
+                "that no other region and no other part of the library has"
+            )
+        regions.append(Region(name, int(found["count"]) * _UNITS[found["unit"]]))
+        if (regions[-1].limit or 0) < ALIGNMENT:
+            raise UsageError(f"--memory: region {name} has fewer than {ALIGNMENT} bytes, which is the least")
+    return tuple(regions)
+
+
+def arrange(program: Program, ends: Ends, regions: Sequence[Region] = ARENA) -> Layout:
+    """Return where everything lies.
+
+    Args:
+        program: With its workspaces.
+        ends: Its inputs, outputs and states.
+        regions: The fastest first.
+
+    Raises:
+        ModelError: The regions are too small.
+    """
+    uses = _Uses(program.steps)
+    items = {
+        index: Lifetime(size, *uses.span("buffer", index))
+        for index, size in enumerate(program.buffers)
+        if uses.has("buffer", index)
+    }
+    end = uses.end
+    filled = [_Filled(region) for region in regions]
+    waiting = sorted(items, key=lambda i: (-uses.count(i), items[i].size, items[i].first))
+    placed: dict[int, Address] = {}
+    # States begin the last region, so that they are where other shapes have theirs.
+    has_room = not ends.states or filled[-1].put(Lifetime(ends.states, -1, end)) is not None
+    for number, region in enumerate(filled):
+        offsets = region.fill({index: items[index] for index in waiting if index not in placed})
+        placed |= {index: Address(number, offset) for index, offset in offsets.items()}
+    if len(placed) < len(items) or not has_room:
+        raise ModelError(_too_small(uses, items, regions, ends.states))
+    needed = tuple(region.bytes for region in filled)
+    inputs = [Lifetime(size, -1, uses.span("input", i)[1]) for i, size in enumerate(ends.inputs)]
+    outputs = [Lifetime(size, uses.span("output", i)[0], end) for i, size in enumerate(ends.outputs)]
+    return Layout(
+        tuple(regions),
+        tuple(placed.get(index) for index in range(len(program.buffers))),
+        Address(len(filled) - 1, 0) if ends.states else None,
+        tuple(_first(filled, each) for each in inputs),
+        tuple(_first(filled, each) for each in outputs),
+        needed,
+        tuple(region.bytes for region in filled),
+    )
+
+
+class _Filled:
+    """A region and what is in it."""
+
+    def __init__(self, region: Region) -> None:
+        self.bytes = ALIGNMENT  # an array of C is never empty
+        self._limit = region.limit
+        self._items: list[tuple[Lifetime, int]] = []
+
+    def put(self, item: Lifetime) -> int | None:
+        """Return the lowest offset that is free while it is alive, where it now is, or None if there is no room."""
+        taken = [(offset, other.size) for other, offset in self._items if other.meets(item)]
+        offset = lowest_gap(item.size, taken)
+        if self._limit is not None and offset + item.size > self._limit:
+            return None
+        self._add(item, offset)
+        return offset
+
+    def fill(self, items: Mapping[int, Lifetime]) -> dict[int, int]:
+        """Place all items together if they fit, or else one by one those that do; returns their offsets."""
+        order = sorted(items)
+        begin = aligned(self.bytes) if self._items else 0
+        offsets, size = place([items[index] for index in order])
+        if self._limit is not None and begin + size > self._limit:
+            found = {index: self.put(item) for index, item in items.items()}
+            return {index: offset for index, offset in found.items() if offset is not None}
+        for index, offset in zip(order, offsets, strict=True):
+            self._add(items[index], begin + offset)
+        return {index: begin + offset for index, offset in zip(order, offsets, strict=True)}
+
+    def _add(self, item: Lifetime, offset: int) -> None:
+        self._items.append((item, offset))
+        self.bytes = max(self.bytes, offset + item.size)
+
+
+def _first(filled: Sequence[_Filled], item: Lifetime) -> Address | None:
+    for number, region in enumerate(filled):
+        offset = region.put(item)
+        if offset is not None:
+            return Address(number, offset)
+    return None
+
+
+class _Uses:
+    """Which steps use what, counted one after the other: both sides of a branch, and one round of a loop.
+
+    What is used in a loop and outside of it is alive in all rounds.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.end = 0
+        self.calls: list[tuple[int, KernelCall]] = []
+        self._times: dict[tuple[str, int], list[int]] = {}
+        self._loops: list[tuple[int, int]] = []
+        self._read(steps)
+        for (memory, _), times in self._times.items():
+            for first, last in self._loops:  # inner ones before those that they are in
+                is_inner = memory == "buffer" and all(first <= time <= last for time in times)
+                if not is_inner and any(first <= time <= last for time in times):
+                    times += [first, last]
+
+    def _read(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Branch):
+                self._use(step.condition)
+                self._read((*step.then, *step.otherwise))
+            elif isinstance(step, Loop):
+                first = self.end
+                self._use(step.condition)
+                self._read(step.body)
+                self._loops.append((first, self.end))
+                self._use(step.condition)
+            else:
+                if isinstance(step, KernelCall):
+                    self.calls.append((self.end, step))
+                self._use(*places_of(step))
+
+    def _use(self, *places: Place) -> None:
+        for each in places:
+            self._times.setdefault((each.memory, each.index), []).append(self.end)
+        self.end += 1
+
+    def has(self, memory: str, index: int) -> bool:
+        """Whether any call uses it."""
+        return (memory, index) in self._times
+
+    def span(self, memory: str, index: int) -> tuple[int, int]:
+        """Return the first and the last call; of what none uses, one that is before all, and one after."""
+        times = self._times.get((memory, index))
+        return (min(times), max(times)) if times else (self.end, -1)
+
+    def count(self, buffer: int) -> int:
+        """Return how often calls read or write a buffer."""
+        times = self._times.get(("buffer", buffer), [])
+        return max(len(times), _INNER_USES)
+
+
+def places_of(step: KernelCall | Copy) -> tuple[Place, ...]:
+    """Return what a call or copy reads and writes."""
+    return step.arguments if isinstance(step, KernelCall) else (step.source, step.target)
+
+
+def _too_small(uses: "_Uses", items: dict[int, Lifetime], regions: Sequence[Region], states: int) -> str:
+    """Say what would have to fit, by the calls at which most is alive."""
+    widest = [
+        WideLayer(
+            kernel=step.kernel,
+            sources=list(step.sources),
+            live_bytes=states + sum(item.size for item in items.values() if item.first <= time <= item.last),
+        )
+        for time, step in uses.calls
+    ]
+    widest.sort(key=lambda layer: -layer.live_bytes)
+    rows = dict.fromkeys(layer.describe() for layer in widest)
+    whole = aligned(states) + place(list(items.values()))[1]
+    asked = " and ".join(
+        f"{region.limit:,} of {region.name}" for region in regions if region.limit is not None
+    )
+    held = f", {states:,} of them for states" if states else ""
+    return (
+        f"the values do not fit in --memory: it has {asked} bytes{held}, and one region would need {whole:,}; alive at "
+        "the widest layers:\n" + "\n".join(islice(rows, _WIDEST))
+    )

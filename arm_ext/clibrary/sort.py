@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that ask TVM's runtime to sort, for which a library has a function of its own: files/sort.c.
+
+    topk(x, values, indices): call_packed("tvm.contrib.sort.topk", x, values, indices, 3, -1, "both", False)
+    →
+    sort_float32_int64(x, values, indices, 2, 9, 1, 3, 0)
+
+It selects by a heap of indices, in the memory of the indices. Equal elements stay in their order, as in the runtime.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import tirx
+from tvm.ir import Call
+from tvm_ffi import structural_walk
+
+_PACKED = ("tirx.tvm_call_packed", "tirx.tvm_call_cpacked")
+_FUNCTIONS = ("tvm.contrib.sort.topk", "tvm.contrib.sort.sort", "tvm.contrib.sort.argsort")
+_COMPARED = ("float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+_INDICES = ("int32", "int64")
+
+
+@dataclass(frozen=True)
+class Sort:
+    """What is sorted: rows of a tensor [outer, length, inner] along its second axis.
+
+    Attributes:
+        dtype: Of the elements.
+        index: Type of the indices.
+        outer: Rows before the axis.
+        length: Elements of a row.
+        inner: Rows beside each other.
+        count: How many of a row are wanted.
+        rising: Whether the least are first.
+        has_values: Whether the kernel gives elements.
+        has_indices: Whether it gives indices.
+    """
+
+    dtype: str
+    index: str
+    outer: int
+    length: int
+    inner: int
+    count: int
+    rising: bool
+    has_values: bool
+    has_indices: bool
+
+    @property
+    def function(self) -> str:
+        """Name of the C function."""
+        return f"sort_{self.dtype}_{self.index}"
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What the C function takes after the tensors."""
+        return (self.outer, self.length, self.inner, self.count, int(self.rising))
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of the elements that are wanted."""
+        return self._wanted * np.dtype(self.dtype).itemsize
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of their indices."""
+        return self._wanted * np.dtype(self.index).itemsize
+
+    @property
+    def _wanted(self) -> int:
+        return self.outer * self.count * self.inner
+
+
+def packed_calls(func: tirx.PrimFunc) -> list[tuple[str, Call]]:
+    """Return the calls of a kernel to functions of TVM's runtime, such as to sort, by name."""
+    calls: list[Call] = []
+    structural_walk(func.body, [(Call, calls.append)])
+    packed = (call for call in calls if str(getattr(call.op, "name", "")).startswith(_PACKED))
+    return [(str(call.args[0].value), call) for call in packed]
+
+
+def sort_of(func: tirx.PrimFunc) -> Sort | None:
+    """Return what a kernel sorts, if it does nothing else, and elements have an order in C."""
+    calls = packed_calls(func)
+    stores: list[tirx.BufferStore] = []
+    structural_walk(func.body, [(tirx.BufferStore, stores.append)])
+    if len(calls) != 1 or calls[0][0] not in _FUNCTIONS or stores:
+        return None
+    name, call = calls[0]
+    buffers = [param.ty for param in func.params]
+    dtype, shape = str(buffers[0].dtype), [int(size) for size in buffers[0].shape]
+    if name.endswith(".topk"):
+        count, axis, kind, rising = call.args[-4:]
+        wanted, returned = int(count), str(kind.value)
+    else:
+        axis, rising = call.args[-2:]
+        wanted, returned = 0, "indices" if name.endswith(".argsort") else "values"
+    at = int(axis) % len(shape)
+    index = str(buffers[-1].dtype) if returned != "values" else "int32"
+    if dtype not in _COMPARED or index not in _INDICES:
+        return None
+    return Sort(
+        dtype,
+        index,
+        math.prod(shape[:at]),
+        shape[at],
+        math.prod(shape[at + 1 :]),
+        wanted if wanted > 0 else shape[at],
+        bool(int(rising)),
+        has_values=returned != "indices",
+        has_indices=returned != "values",
+    )

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model would cost, by the estimates that kernels are chosen by, without code generation."""
+
+from dataclasses import dataclass
+
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.memory import weight_bytes
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
+from arm_ext.report.call_rows import call_rows
+from arm_ext.report.calls import CallRow, SourceNodes
+from arm_ext.target.profiles import Profile
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The estimate of a model.
+
+    Attributes:
+        calls: Of kernels, in execution order.
+        weights: Bytes of all constants.
+    """
+
+    calls: tuple[CallRow, ...]
+    weights: int
+
+    @property
+    def cycles(self) -> int:
+        """Estimated cycles of one inference on one core."""
+        return sum(call.cycles for call in self.calls)
+
+
+def estimate(model: ImportedModel, profile: Profile) -> Estimate:
+    """Return what an imported model would cost on a target."""
+    planned = last(run_phases(PhaseResult(model.mod), PhaseOptions(profile)))
+    kernels = {kernel.symbol: kernel for kernel in planned.kernels}
+    nodes = SourceNodes(model.nodes, count_macs(model.mod))
+    return Estimate(call_rows(planned.calls, kernels, nodes), weight_bytes(planned.mod))

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of a QDQ model put back to float.
+
+    x ─ Q ─ DQ ─ Conv(DQ(w), DQ(b)) ─ Q ─ DQ ─ …    →    x ─ Q ─ DQ ─ Conv(w, b) ─ Relu ─ …
+
+Their weights are the source's again. A tensor stays quantised while anything in integers computes or reads it; where
+nothing does, an activation that its quantiser had covered is computed again.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+import onnx
+from onnx import NodeProto, numpy_helper
+
+from arm_ext.quantization.layers import DEQUANTIZE, QUANTIZE, Layer, Matching
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A layer in integers that can be put back to float.
+
+    Attributes:
+        name: Of the layer.
+        nodes: Source nodes of the layer, and those that only move its values.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+
+
+def units_of(matching: Matching) -> list[Unit]:
+    """Return the layers that can be put back to float, in execution order."""
+    twins = {node.name for node in matching.quantized.proto.graph.node}
+    found: dict[str, tuple[str, ...]] = {}
+    owners: dict[str, str] = {}
+    for layer in matching.layers:
+        if not layer.nodes or layer.integers is None or layer.name not in twins:
+            continue
+        before = matching.source.producers.get(_first(matching, layer))
+        owner = owners.get(before.name, layer.name) if layer.moved and before is not None else layer.name
+        nodes = (*found.get(owner, ()), *layer.nodes)
+        found[owner] = tuple(dict.fromkeys(nodes))
+        owners.update(dict.fromkeys(layer.nodes, owner))
+    return [Unit(name, nodes) for name, nodes in found.items()]
+
+
+def with_float_nodes(matching: Matching, kept: Collection[str]) -> onnx.ModelProto:
+    """Return the QDQ model with source nodes of whole layers in float."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(matching.quantized.proto)
+    sources = {node.name: node for node in matching.source.proto.graph.node}
+    added: dict[str, onnx.TensorProto] = {}
+
+    def constant(name: str) -> str:
+        new = f"{name}/float"
+        added[new] = numpy_helper.from_array(matching.source.constants[name], new)
+        return new
+
+    for node in copy.graph.node:
+        source = sources.get(node.name)
+        if node.name not in kept or source is None:
+            continue
+        for place, (name, exact) in enumerate(zip(node.input, source.input, strict=False)):
+            before = matching.quantized.producers.get(name)
+            held = before is not None and before.op_type == DEQUANTIZE and exact in matching.source.constants
+            if held:
+                node.input[place] = constant(exact)
+    open_values = {layer.value: layer for layer in matching.layers if _is_open(matching, layer, kept)}
+    nodes: list[NodeProto] = []
+    for node in copy.graph.node:
+        if node.op_type != DEQUANTIZE or node.output[0] not in open_values:
+            nodes.append(node)
+            continue
+        layer = open_values[node.output[0]]
+        tensor = layer.root
+        for name in layer.nodes:
+            if name in sources and name not in {each.name for each in copy.graph.node}:
+                again = onnx.NodeProto()
+                again.CopyFrom(sources[name])
+                again.input[:] = [tensor, *(name and constant(name) for name in again.input[1:])]
+                tensor = again.output[0] = f"{layer.value}/{name}"
+                nodes.append(again)
+        nodes.append(onnx.helper.make_node("Identity", [tensor], [layer.value], f"{layer.value}/float"))
+    _replace(copy, _read(nodes, {value.name for value in copy.graph.output}), added.values())
+    return copy
+
+
+def _first(matching: Matching, layer: Layer) -> str:
+    """The tensor of the source that a layer which moves values reads."""
+    node = matching.source.producers.get(layer.source)
+    return node.input[0] if node is not None else ""
+
+
+def _is_open(matching: Matching, layer: Layer, kept: Collection[str]) -> bool:
+    """Whether nothing in integers computes or reads a layer's value."""
+    readers = {node.name for node in matching.quantized.readers.get(layer.value, [])}
+    return layer.integers is not None and {*layer.nodes, *readers}.issubset(kept)
+
+
+def _read(nodes: list[NodeProto], outputs: set[str]) -> list[NodeProto]:
+    """The nodes without conversions that nothing reads."""
+    used = outputs | {name for node in nodes for name in node.input}
+    kept = [n for n in nodes if n.op_type not in (QUANTIZE, DEQUANTIZE) or used & set(n.output)]
+    return kept if len(kept) == len(nodes) else _read(kept, outputs)
+
+
+def _replace(model: onnx.ModelProto, nodes: list[NodeProto], constants: Iterable[onnx.TensorProto]) -> None:
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(copies)
+    model.graph.initializer.extend(constants)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""onnxruntime on an ONNX model, for some of its tensors."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import onnx
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.common.refuse import reason_of
+from arm_ext.frontends.onnx.reference import REFUSALS, open_session
+from arm_ext.frontends.onnx.weights import serialise
+from arm_ext.quantization.layers import Matching, with_outputs
+from arm_ext.quantization.steps import Feed
+
+
+class Session:
+    """onnxruntime on a model, for some of its tensors."""
+
+    def __init__(
+        self, model: onnx.ModelProto, name: str, tensors: Sequence[str], *, integers: bool = False
+    ) -> None:
+        inputs = {value.name for value in model.graph.input}
+        self._tensors = [tensor for tensor in dict.fromkeys(tensors) if tensor not in inputs]
+        self._name = name
+        with self._refusing():
+            self._session = open_session(serialise(with_outputs(model, self._tensors)), integers=integers)
+        self._inputs = {value.name for value in self._session.get_inputs()}
+
+    @classmethod
+    def or_none(cls, model: onnx.ModelProto, name: str, tensors: Sequence[str]) -> "Session | None":
+        """Return a session that computes in integers, or None where onnxruntime cannot."""
+        try:
+            return cls(model, name, tensors, integers=True)
+        except ModelError:
+            return None
+
+    def __call__(self, feed: Feed) -> Feed:
+        """Return the tensors that are no inputs; what the feed holds besides the model's inputs is left alone."""
+        if not self._tensors:  # onnxruntime would give all outputs
+            return {}
+        with self._refusing():
+            found = self._session.run(
+                self._tensors, {name: value for name, value in feed.items() if name in self._inputs}
+            )
+        return dict(zip(self._tensors, map(np.asarray, found), strict=True))
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except REFUSALS as err:
+            raise ModelError(f"{self._name}: onnxruntime cannot run it: {reason_of(err, line=0)}") from err
+
+
+def leave_unlike_out(matching: Matching, feed: Feed, source: str, quantized: str) -> Feed:
+    """Leave out the layers that are no float tensors, or of other shapes than what they are matched with.
+
+    Args:
+        matching: That is changed.
+        feed: One sample, which shows what tensors are.
+        source: Name of the float model, for messages.
+        quantized: Name of the QDQ model.
+
+    Returns:
+        The values of all layers, those that were left out among them.
+    """
+    names = [layer.source for layer in matching.layers]
+    exact = feed | Session(matching.source.proto, source, names)(feed)
+    values = feed | Session(matching.quantized.proto, quantized, [each.value for each in matching.layers])(
+        feed
+    )
+    matching.without(
+        layer.source
+        for layer in matching.layers
+        for one, other in [(exact[layer.source], values[layer.value])]
+        if one.shape != other.shape or {one.dtype, other.dtype} != {np.dtype(np.float32)}
+    )
+    return values

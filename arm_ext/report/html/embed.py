@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page as one HTML file that needs no network and no server."""
+
+import json
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+
+from pydantic import BaseModel
+
+_PLACE = re.compile(r"/\*([A-Z]+)\*/")
+
+
+def embedded(package: str, data: Mapping[str, BaseModel | None]) -> str:
+    """Return a package's page.html with its page.js, what all pages share, and the data that they show.
+
+    Args:
+        package: The package with page.html and page.js.
+        data: By the name of its place in page.html, such as PROFILE for /*PROFILE*/.
+    """
+    parts = {
+        "STYLE": _text(__package__, "page.css"),
+        "ECHARTS": _text(__package__, "echarts.min.js"),
+        "COMMON": _text(__package__, "common.js"),
+        "SCRIPT": _text(package, "page.js"),
+        **{name: _json(record) for name, record in data.items()},
+    }
+    # At one go: a node of a model may be called like a place.
+    return _PLACE.sub(lambda place: parts[place[1]], _text(package, "page.html"))
+
+
+def _text(package: str, name: str) -> str:
+    return (files(package) / name).read_text()
+
+
+def _json(record: BaseModel | None) -> str:
+    """Return a record as JSON in which no name of a node can end the script element around it."""
+    document = None if record is None else record.model_dump(mode="json")
+    return json.dumps(document).replace("<", "\\u003c")

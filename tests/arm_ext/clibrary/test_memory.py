@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a library's buffers lie, in one region and in several."""
+
+import itertools
+
+import pytest
+
+from arm_ext.clibrary.memory import ARENA, Address, Ends, Layout, Region, arrange, parse_regions, places_of
+from arm_ext.clibrary.program import Copy, KernelCall, Place, Program, Step
+from arm_ext.errors import ModelError, UsageError
+from relay_passes.memory.plan_arena import ALIGNMENT
+
+
+def call(name: str, *places: Place) -> KernelCall:
+    return KernelCall(name, places, (name,))
+
+
+def buffer(index: int) -> Place:
+    return Place("buffer", index=index)
+
+
+# A wide value between narrow ones, of which the first is read three times.
+CHAIN = (
+    call("first", Place("input"), buffer(0)),
+    call("wide", buffer(0), buffer(1)),
+    call("narrow", buffer(1), buffer(0), buffer(2)),
+    call("last", buffer(2), buffer(0), Place("output")),
+)
+SIZES = (256, 4096, 256)
+
+
+def laid_out(steps: tuple[Step, ...], sizes: tuple[int, ...], ends: Ends, memory: str = "") -> Layout:
+    """A layout in which what is alive at the same time is apart."""
+    layout = arrange(Program(steps, sizes, b"", {}), ends, parse_regions(memory) if memory else ARENA)
+    lists = {"buffer": layout.buffers, "input": layout.inputs, "output": layout.outputs}
+    bytes_of = {"buffer": sizes, "input": ends.inputs, "output": ends.outputs}
+    last = len(steps)
+    for time in range(-1, last + 1):
+        alive = [] if layout.states is None else [(layout.states, ends.states)]
+        for memory_, addresses in lists.items():
+            for index, address in enumerate(addresses):
+                used = [
+                    at
+                    for at, step in enumerate(steps)
+                    if any((place.memory, place.index) == (memory_, index) for place in places_of(step))
+                ]
+                used += [-1] * (memory_ == "input") + [last] * (memory_ == "output")
+                if address is not None and min(used) <= time <= max(used):
+                    alive.append((address, bytes_of[memory_][index]))
+        for (one, size), (other, other_size) in itertools.combinations(alive, 2):
+            is_apart = one.offset + size <= other.offset or other.offset + other_size <= one.offset
+            assert one.region != other.region or is_apart, (time, one, other)
+        for address, size in alive:
+            assert address.offset % ALIGNMENT == 0
+            assert address.offset + size <= layout.in_place_bytes[address.region]
+    return layout
+
+
+def test_inputs_and_outputs_take_what_nothing_else_does() -> None:
+    layout = laid_out(CHAIN, SIZES, Ends((256,), (256,)))
+    assert layout.bytes == layout.in_place_bytes == (256 + 4096 + 256,)
+
+
+def test_an_arena_grows_only_for_those_who_fill_inputs_in_place() -> None:
+    steps = (call("root", Place("input"), Place("output")),)
+    layout = laid_out(steps, (), Ends((256,), (300,)))
+    assert layout.bytes == (ALIGNMENT,)
+    assert layout.in_place_bytes == (256 + 300,)
+
+
+def test_an_input_that_is_an_output_too_is_alive_until_it_is_copied() -> None:
+    steps = (*CHAIN, Copy(Place("input"), Place("output", index=1), 256))
+    laid_out(steps, SIZES, Ends((256, 64), (256, 256)))
+
+
+def test_what_is_used_most_lies_in_fast_memory() -> None:
+    layout = laid_out(CHAIN, SIZES, Ends((256,), (256,)), "fast=512,slow=8K")
+    assert layout.buffers == (Address(0, 0), Address(1, 0), Address(0, 256))
+    assert layout.bytes == (512, 4096)
+    # The first call reads the input where a later one writes.
+    assert layout.inputs == (Address(0, 256),)
+    assert layout.outputs == (Address(1, 0),)
+
+
+def test_fast_memory_with_room_for_all_takes_all() -> None:
+    """Placed by size, where one by one the most used come first and leave a gap that is too small."""
+    layout = laid_out(CHAIN, SIZES, Ends((256,), (256,)), "fast=4608,slow=8K")
+    assert layout.bytes == (256 + 4096 + 256, ALIGNMENT)
+
+
+def test_states_need_room_too() -> None:
+    with pytest.raises(ModelError, match="4,096 of them for states"):
+        arrange(Program(CHAIN, SIZES, b"", {}), Ends((256,), (256,), 4096), parse_regions("fast=8K,slow=64"))
+
+
+def test_states_are_alive_at_all_times() -> None:
+    layout = laid_out(CHAIN, SIZES, Ends((256,), (256,), states=512))
+    assert layout.bytes == (512 + 256 + 4096 + 256,)
+    # In the last region, where other shapes have theirs.
+    assert laid_out(CHAIN, SIZES, Ends((256,), (256,), 100), "fast=1K,slow=64K").states == Address(1, 0)
+
+
+def test_where_there_is_no_room_there_is_no_place() -> None:
+    layout = laid_out(CHAIN, SIZES, Ends((256,), (8192,)), "fast=512,slow=4K")
+    assert layout.outputs == (None,)
+    assert layout.inputs != (None,)
+
+
+def test_too_little_memory_is_told_by_the_widest_layers() -> None:
+    with pytest.raises(ModelError) as said:
+        arrange(Program(CHAIN, SIZES, b"", {}), Ends((256,), (256,), 128), parse_regions("fast=512,slow=1K"))
+    text = str(said.value)
+    assert "512 of fast and 1,024 of slow bytes, 128 of them for states" in text
+    assert "one region would need 4,736;" in text
+    assert text.index("4,736 bytes  narrow") < text.index("4,480 bytes  wide") < text.index("last")
+
+
+def test_sizes_have_units() -> None:
+    assert parse_regions("tcm=64,fast=512K, slow=8M,disk=1G") == (
+        Region("tcm", 64),
+        Region("fast", 512 << 10),
+        Region("slow", 8 << 20),
+        Region("disk", 1 << 30),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "'' is not NAME=SIZE"),
+        ("512K", "'512K' is not NAME=SIZE"),
+        ("fast=512k", "'fast=512k' is not NAME=SIZE"),
+        ("fast=1K,,slow=1M", "'' is not NAME=SIZE"),
+        ("fast=1K,fast=1M", "'fast' is no name"),
+        ("Fast=1K", "'Fast' is no name"),
+        ("int=1K", "'int' is no name"),
+        ("out=1K", "'out' is no name"),
+        ("a=1K,a_bytes=1K", "'a_bytes' is no name"),
+        ("fast=63", "region fast has fewer than 64 bytes"),
+        ("fast=1\u0663", "is not NAME=SIZE"),
+        (f"fast={'9' * 5000}", "is not NAME=SIZE"),
+    ],
+)
+def test_what_is_no_list_of_regions_is_told(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_regions(text)

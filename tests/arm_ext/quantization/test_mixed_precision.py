@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+from functools import partial
+
+import numpy as np
+import pytest
+
+from arm_ext.api import digits
+from arm_ext.errors import ModelError
+from arm_ext.quantization.float_layers import units_of, with_float_nodes
+from arm_ext.quantization.layers import Matching
+from arm_ext.quantization.metrics import metric_of
+from arm_ext.quantization.mixed_precision import Judge, Search
+from arm_ext.quantization.static import Quantizer
+from tests.arm_ext.quantization.uneven import training_images, uneven_digits
+
+UNEVEN = {"conv1", "conv2/depthwise", "conv2/pointwise"}
+"""They compute or read the channels of uneven ranges."""
+
+
+def searched(drop: float, cycles: dict[str, float] | None = None) -> Search:
+    quantizer = Quantizer(uneven_digits(), {"inputs": training_images(64)}, "minmax", ({},))
+    matching = Matching(quantizer.float_model({}), quantizer.quantized({}))
+    feeds = [{"image": image[None]} for image in digits.held_out()[0][:60]]
+    metric = metric_of("cosine", {}, len(feeds))
+    judge = Judge("digits", matching.source.proto, feeds, metric, lambda _, lost: lost <= drop)
+    return Search(units_of(matching), partial(with_float_nodes, matching), judge, cycles)
+
+
+def test_the_fewest_layers_are_those_of_the_uneven_channels() -> None:
+    search = searched(0.001)
+    chosen = search.run()
+    assert chosen.floats == UNEVEN
+    assert search.complete
+    assert sorted(search.noises, key=search.noises.__getitem__)[-3:] == sorted(
+        UNEVEN, key=search.noises.__getitem__
+    )
+    # None of them can go.
+    assert not any(search.trials[chosen.floats - {name}].holds for name in UNEVEN)
+
+
+def test_a_bound_that_holds_needs_no_layer_and_no_search() -> None:
+    search = searched(0.5)
+    assert search.run().floats == frozenset()
+    assert search.noises == {}
+
+
+def test_layers_that_cost_much_are_the_last_to_go_to_float() -> None:
+    cheap = dict.fromkeys(("conv1", "conv2/depthwise", "conv2/pointwise", "conv3", "pool", "logits"), 10.0)
+    assert searched(0.0095).run().floats == {"conv2/pointwise"}
+    loose = searched(0.0095, cheap | {"conv2/pointwise": 1e6})
+    chosen = loose.run()
+    assert "conv2/pointwise" not in chosen.floats
+    assert loose.price(chosen)[0] < 1e6
+    front = loose.front()
+    assert [each.metric for each in front] == sorted(each.metric for each in front)
+    assert front[0].floats == frozenset()
+
+
+def test_a_bound_that_float_misses_is_a_finding() -> None:
+    with pytest.raises(ModelError, match="does not hold with all 6 layers in float"):
+        searched(-0.1).run()
+
+
+def test_an_interrupted_search_keeps_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    search, noise, seen = searched(0.001), Judge.noise, []
+
+    def interrupted(self: Judge, model: object) -> float:
+        seen.append(model)
+        if len(seen) > 2:
+            raise KeyboardInterrupt
+        return noise(self, model)
+
+    monkeypatch.setattr(Judge, "noise", interrupted)
+    chosen = search.run()
+    assert not search.complete
+    assert len(search.noises) == 2
+    assert chosen.holds
+    assert len(chosen.floats) == 6
+
+
+def test_noise_of_equal_outputs_is_none() -> None:
+    judge = searched(0).judge
+    assert judge.noise(judge.source) == 0
+    assert np.isclose(judge.reached, 1)
