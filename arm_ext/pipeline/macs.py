@@ -30,10 +30,7 @@ def count_macs(mod: tvm.IRModule) -> dict[str, int]:
 
 def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
     name = getattr(call.op, "name", "")
-    if name == "relax.call_tir":
-        attributes = mod[call.args[0]].attrs
-        if attributes is None or attributes.get("numerics", "") not in recurrent.NAMES:
-            return 0
+    if _walks(mod, call):
         # Each product with the data, [steps, batch, gates * hidden], goes with one of the state.
         products, weights = call.args[1].fields[:2]
         return math.prod(_shape(products)) * _shape(weights)[0]
@@ -47,6 +44,20 @@ def _call_macs(mod: tvm.IRModule, call: relax.Call) -> int:
         weights, layout = _shape(call.args[1]), str(call.attrs.kernel_layout)
         return math.prod(_shape(call.args[0])) * math.prod(weights) // weights[layout.index("I")]
     return 0
+
+
+def count_steps(mod: tvm.IRModule) -> int:
+    """Return how many steps its recurrent layers walk, one after the other."""
+    calls = [binding.value for _, func in relax_functions(mod) for binding in bindings_of(func)]
+    return sum(_shape(call.args[1].fields[0])[0] for call in calls if _walks(mod, call))
+
+
+def _walks(mod: tvm.IRModule, call: relax.Expr) -> bool:
+    """Whether a call is a recurrent layer."""
+    if not isinstance(call, relax.Call) or getattr(call.op, "name", "") != "relax.call_tir":
+        return False
+    attributes = mod[call.args[0]].attrs
+    return attributes is not None and attributes.get("numerics", "") in recurrent.NAMES
 
 
 def _shape(expr: relax.Expr) -> list[int]:

@@ -22,7 +22,7 @@ from arm_ext.package.manifest import Check, Precision
 from arm_ext.pipeline import fingerprint
 from arm_ext.pipeline.caches import SELFTESTS
 from arm_ext.pipeline.machine_code import make_program
-from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.macs import count_macs, count_steps
 from arm_ext.pipeline.phases import IMPORT, LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.ir.sources import bindings_of, relax_functions
@@ -199,12 +199,13 @@ def check_of(
     if precision == "fp32" and not model.quantized and _has_halves(model.mod):
         precision = "fp16"
     if precision in _HALF_STEP:
-        layers = sum(count > 0 for count in count_macs(model.mod).values())
+        layers = sum(count > 0 for count in count_macs(model.mod).values()) + count_steps(model.mod)
         return Check(
             relative_bound=_HALF_STEP[precision] * math.sqrt(max(layers, 1)),
             reason=f"the order of a sum decides between two neighbours in {precision}, "
             f"2^{math.log2(_HALF_STEP[precision]):.0f} apart; what its "
-            f"{layers} convolutions and matrix products add to each other grows as the square root of their number",
+            f"{layers} convolutions, matrix products and steps of recurrent layers add to each other grows as the "
+            "square root of their number",
         )
     if not model.quantized:
         return _FLOAT

@@ -11,7 +11,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.selftest import run_on_host
+from arm_ext.pipeline.selftest import check_of, run_on_host
 from relay_passes.ir.sources import bindings_of, unnamed_calls
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -146,6 +146,13 @@ def test_multiply_accumulates_are_those_of_both_products():
     steps, batch = 3, 2
     macs = steps * batch * GATES["GRU"] * HIDDEN * (INPUT + HIDDEN)
     assert count_macs(import_onnx(recurrent("GRU")).mod) == {"cell": macs}
+
+
+def test_every_step_counts_as_a_layer_of_halves():
+    few, many = (import_onnx(recurrent("GRU", steps=steps)) for steps in (3, 15))
+    bounds = [check_of(model, "fp16").relative_bound for model in (few, many)]
+    # The node, and its steps.
+    assert bounds == [2.0**-10 * np.sqrt(1 + steps) for steps in (3, 15)]
 
 
 def test_an_unknown_activation_is_named():
