@@ -17,7 +17,7 @@ const COLUMNS = [
   ["CPU cycles", "number", (row) => number(row.cpu_cycles), (row) => row.cpu_cycles],
   ["hand-over µs", "number", (row) => micro(row.handover_us), (row) => row.handover_us],
   ["SRAM KiB", "number", (row) => sram(row).toFixed(1), sram],
-  ["µs", "number", (row) => micro(row.us), (row) => row.us],
+  ["est. µs", "number", (row) => micro(row.us), (row) => row.us],
   ["saves", "number", (row) => percent(row.gain), (row) => -row.gain],
   ["stays on the CPU", "name", (row) => row.kept],
 ];
@@ -29,8 +29,8 @@ function head() {
   byId("title").textContent = `${advice.model} on each Ethos-U, beside ${advice.target} (${advice.core})`;
   const left = rows.length - priced.length;
   figures({
-    "cycles on the CPU alone": number(advice.cpu_cycles), MAC: number(advice.macs),
-    "one hand-over": `${micro(advice.handover_us)} µs`, configurations: number(rows.length), Vela: advice.vela,
+    "estimated cycles on the CPU alone": number(advice.cpu_cycles), MAC: number(advice.macs),
+    "assumed for one hand-over": `${micro(advice.handover_us)} µs`, configurations: number(rows.length), Vela: advice.vela,
     ...(left ? { "without a price": number(left) } : {}),
   });
   byId("note").textContent = advice.note;
@@ -91,7 +91,7 @@ function plot() {
     grid: { left: 80, right: 40, top: 50, bottom: 60 },
     legend: { textStyle: { color: style("--text") } },
     xAxis: axis("KiB of SRAM", { type: "log" }),
-    yAxis: axis("µs of one inference", { type: "log", nameGap: 55, min: power(Math.floor, Math.min(...all)), max: power(Math.ceil, Math.max(...all)) }),
+    yAxis: axis("estimated µs of one inference", { type: "log", nameGap: 55, min: power(Math.floor, Math.min(...all)), max: power(Math.ceil, Math.max(...all)) }),
     tooltip: { formatter: ({ data: point }) => point.row === undefined ? "" : [rows[point.row].accelerator, rows[point.row].system_config,
       rows[point.row].memory_mode, `${micro(rows[point.row].us)} µs`, `${sram(rows[point.row]).toFixed(1)} KiB`].map(echarts.format.encodeHTML).join("<br>") },
     series: Object.entries(FAMILIES).map(([name, [symbol, colour]], at) => ({

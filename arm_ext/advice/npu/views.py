@@ -46,7 +46,7 @@ def _cpu(advice: NpuAdvice) -> list[str]:
         (f"{advice.cpu_cycles / mhz:,.1f} us", f"at {mhz:g} MHz, beside an {family}")
         for family, mhz in clocks
     ]
-    return [f"CPU alone: {advice.cpu_cycles:,} cycles", *(f"  {line}" for line in columns(rows, ">"))]
+    return [f"CPU alone: {advice.cpu_cycles:,} estimated cycles", *(f"  {line}" for line in columns(rows, ">"))]
 
 
 def _merged(prices: Sequence[NpuPrice]) -> Iterator[tuple[str, list[NpuPrice]]]:
@@ -64,7 +64,7 @@ def _merged(prices: Sequence[NpuPrice]) -> Iterator[tuple[str, list[NpuPrice]]]:
 def _cells(same: Sequence[NpuPrice]) -> tuple[str, ...]:
     first, more = same[0], len(same) - 1
     if first.price is not None and not first.price.regions:
-        return (f"nothing gains with {len(same)}", "", "", *_figures(first))
+        return (f"nothing gains, {len(same)} of them", "", "", *_figures(first))
     return (
         first.system_config.partition("_")[2].partition("_")[2] or first.system_config,
         first.memory_mode + (f" +{more}" if more else ""),
