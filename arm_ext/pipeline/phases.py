@@ -325,7 +325,8 @@ def run_phases(
     """
     if dump is not None and after == IMPORT:
         dump.write(IMPORT, start.mod)
-    program = split(start.mod)
+    # Functions that are offered to an NPU are parts of their piece.
+    program = Program({"main": start.mod}, {}) if start.offers else split(start.mod)
     parts = {name: replace(start, mod=piece) for name, piece in program.pieces.items()}
     for phase in PHASES[_after(after) : _after(until) if until else None]:
         try:

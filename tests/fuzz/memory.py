@@ -258,7 +258,7 @@ def compiled_program(program: Program, library: Path) -> None:
         variant.run(None, lambda step: None)
     united = unite(variants)
     initial = [state.initial for state in united.largest.model.states]
-    build(united.planned, profile, initial).export_library(str(library), fcompile=lld)
+    build(united.result.mod, profile, initial).export_library(str(library), fcompile=lld)
 
 
 def _program_held(program: Program, library: Path, worker: Worker, tally: Tally) -> str | None:

@@ -46,7 +46,10 @@ def _cpu(advice: NpuAdvice) -> list[str]:
         (f"{advice.cpu_cycles / mhz:,.1f} us", f"at {mhz:g} MHz, beside an {family}")
         for family, mhz in clocks
     ]
-    return [f"CPU alone: {advice.cpu_cycles:,} estimated cycles", *(f"  {line}" for line in columns(rows, ">"))]
+    return [
+        f"CPU alone: {advice.cpu_cycles:,} estimated cycles",
+        *(f"  {line}" for line in columns(rows, ">")),
+    ]
 
 
 def _merged(prices: Sequence[NpuPrice]) -> Iterator[tuple[str, list[NpuPrice]]]:

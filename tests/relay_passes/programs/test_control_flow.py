@@ -8,8 +8,7 @@ import tvm
 import arm_ext
 from arm_ext.api.explain import explain
 from arm_ext.errors import UsageError
-from arm_ext.ethosu.divider import Divider
-from arm_ext.ethosu.options import NpuOptions
+from arm_ext.ethosu.divider import check_divisible
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.pipeline.macs import count_macs
@@ -85,4 +84,4 @@ def test_steps_before_and_after_are_functions_too():
 def test_an_npu_is_refused():
     pytest.importorskip("ethosu")
     with pytest.raises(UsageError, match="decides at run time"):
-        Divider(NpuOptions("ethos-u65-256")).check(import_onnx(models.quantised_exit()))
+        check_divisible(import_onnx(models.quantised_exit()))

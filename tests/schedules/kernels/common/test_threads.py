@@ -40,7 +40,9 @@ FEW_ROWS = (
 )
 
 # On this core the product on SMLSL is the other one again.
-CALLS = (*(hot for hot in HOT if hot.variant != "smlsl"), *FEW_ROWS)
+# A step of a recurrent layer waits for the one before: only tiles of a batch go to threads, and here there are few.
+SERIAL = ("recurrent_f32",)
+CALLS = (*(hot for hot in HOT if hot.variant != "smlsl" and hot.kernel not in SERIAL), *FEW_ROWS)
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 1000])
