@@ -20,7 +20,6 @@ from arm_ext.frontends.load import trusted
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import LAST_OF_ALL_TARGETS, PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import SourceNodes
 from arm_ext.report.npu import NpuReport, reasons_of
 from arm_ext.shapes.given import Given, buckets_of
@@ -171,9 +170,7 @@ class _Pricer:
         integer = last(run_phases(PhaseResult(model.mod), options, until=LAST_OF_ALL_TARGETS))
         lowered = lowered_for_estimates(integer, options)
         macs = count_macs(model.mod)
-        kernels = {kernel.symbol: kernel for kernel in lowered.kernels}
-        rows = call_rows(lowered.calls, kernels, SourceNodes(model.nodes, macs))
-        alone = sum(row.cycles for row in rows)
+        alone = sum(row.cycles for row in lowered.rows(SourceNodes(model.nodes, macs)))
         return cls(model, macs, integer.mod, lowered, options.profile, alone, cpu_mhz, handover_us)
 
     def priced(self, each: Configuration) -> NpuPrice:

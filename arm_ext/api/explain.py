@@ -23,9 +23,8 @@ from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Method
 from arm_ext.pipeline.macs import count_macs
-from arm_ext.pipeline.phases import PHASES, PhaseOptions, PhaseResult, last, run_phases
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases, up_to
 from arm_ext.quantization.quantize_model import import_given
-from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, SourceNodes
 from arm_ext.report.explanation import (
     ExplainReport,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from arm_ext.ethosu.npu_files import Offloaded
     from arm_ext.ethosu.partition_phase import Partitioner
 
-_REWRITES = PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]
+_REWRITES = up_to("fuse")
 
 # Steps, for a progress display.
 STEPS = ("import", *(phase.name for phase in _REWRITES), "lower", "explain")
@@ -179,8 +178,7 @@ class _Run:
 
     def calls(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
         """Return the kernel calls."""
-        kernels = {kernel.symbol: kernel for kernel in self.result.kernels}
-        return call_rows(self.result.calls, kernels, nodes)
+        return self.result.rows(nodes)
 
 
 @dataclass(frozen=True)

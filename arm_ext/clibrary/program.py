@@ -83,7 +83,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Branch:
-    """A choice at run time.
+    """A branch whose condition is known at run time.
 
     Attributes:
         condition: Place of a bool.

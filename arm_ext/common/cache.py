@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 import platformdirs
 
@@ -79,6 +80,7 @@ class Entries:
 
     name: str
     limit: int
+    _added: Event = field(default_factory=Event, init=False, repr=False, compare=False)
 
     def folder(self) -> Path:
         """Return their folder."""
@@ -112,10 +114,17 @@ class Entries:
                 file.write(hashlib.sha256(data).digest() + data)
             aside.chmod(0o644)  # a cache may be shared
             aside.rename(path)
+            self._added.set()
         except OSError as error:
             _LOG.info("%s is not kept: %s", path, error)
             if aside is not None:
                 aside.unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        """Trim the entries if one was added since the last time: all of them are looked at."""
+        if self._added.is_set():
+            self._added.clear()
+            self.trim()
 
     def trim(self) -> None:
         """Delete the least recently used entries above the limit, and leftovers of killed writers."""

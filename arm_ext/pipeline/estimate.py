@@ -7,7 +7,6 @@ from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.memory import weight_bytes
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
-from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CallRow, SourceNodes
 from arm_ext.target.profiles import Profile
 
@@ -33,6 +32,5 @@ class Estimate:
 def estimate(model: ImportedModel, profile: Profile) -> Estimate:
     """Return what an imported model would cost on a target."""
     planned = last(run_phases(PhaseResult(model.mod), PhaseOptions(profile)))
-    kernels = {kernel.symbol: kernel for kernel in planned.kernels}
     nodes = SourceNodes(model.nodes, count_macs(model.mod))
-    return Estimate(call_rows(planned.calls, kernels, nodes), weight_bytes(planned.mod))
+    return Estimate(planned.rows(nodes), weight_bytes(planned.mod))

@@ -116,18 +116,13 @@ def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[
 
 def _objects(functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, build: _Build) -> list[bytes]:
     """Compile kernels, on each processor one at a time; the bytes of each depend on it alone."""
-    made: list[str] = []
 
     def object_of(symbol: str, func: tirx.PrimFunc) -> bytes:
         with section("kernels"):
             named = func.with_attrs({"global_symbol": symbol, "target": target.with_host(target)})
             made_from = "\0".join((_maker(), build.__name__, str(target), tvm.ir.save_json(named)))
-
-            def make() -> bytes:
-                made.append(symbol)
-                return _compiled(build(named, target))
-
-            return KERNELS.get(hashlib.sha256(made_from.encode()).hexdigest(), make)
+            key = hashlib.sha256(made_from.encode()).hexdigest()
+            return KERNELS.get(key, lambda: _compiled(build(named, target)))
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         try:
@@ -135,8 +130,7 @@ def _objects(functions: Mapping[str, tirx.PrimFunc], target: tvm.target.Target, 
             return [each.result() for each in pending]
         finally:  # after an interrupt nobody waits for the others
             pool.shutdown(wait=False, cancel_futures=True)
-            if made:
-                KERNELS.trim()
+            KERNELS.tidy()
 
 
 def _packed(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:

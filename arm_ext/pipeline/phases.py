@@ -26,13 +26,15 @@ from arm_ext.pipeline.call_sites import call_sites
 from arm_ext.pipeline.lower import lower
 from arm_ext.pipeline.lower_bounded_length import Lengths
 from arm_ext.pipeline.lower_fixed import FixedSizes
-from arm_ext.report.calls import CallSite, KernelCall
+from arm_ext.report.call_rows import call_rows
+from arm_ext.report.calls import CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.memory.plan_arena import UPPER_BOUND
 from relay_passes.programs.control_flow import Decision, Program, split
+from relay_passes.programs.merge_modules import MAIN
 from relay_passes.rewriter.record import Record
 from relay_passes.rules.registry import PRODUCT_RULES
 from schedules.composites.vocabulary import VOCABULARY
@@ -108,6 +110,10 @@ class PhaseResult:
     division: object = None
     kernels: tuple[KernelCall, ...] = ()
     calls: tuple[CallSite, ...] = ()
+
+    def rows(self, nodes: SourceNodes) -> tuple[CallRow, ...]:
+        """Return the calls of kernels, with their estimates and source nodes; see `call_rows`."""
+        return call_rows(self.calls, {kernel.symbol: kernel for kernel in self.kernels}, nodes)
 
 
 def gather(
@@ -275,6 +281,11 @@ class Dump:
         self.output.write(str(Path(self.folder, f"{_after(name):02d}-{name}.py")), script.encode())
 
 
+def up_to(name: str) -> tuple[Phase, ...]:
+    """Return the phases up to one of a name, that included."""
+    return PHASES[: _after(name)]
+
+
 def _after(name: str) -> int:
     """The number of phases that have run once this one has; 0 of `import`."""
     return [IMPORT, *(phase.name for phase in PHASES)].index(name)
@@ -326,7 +337,7 @@ def run_phases(
     if dump is not None and after == IMPORT:
         dump.write(IMPORT, start.mod)
     # Functions that are offered to an NPU are parts of their piece.
-    program = Program({"main": start.mod}, {}) if start.offers else split(start.mod)
+    program = Program({MAIN: start.mod}, {}) if start.offers else split(start.mod)
     parts = {name: replace(start, mod=piece) for name, piece in program.pieces.items()}
     for phase in PHASES[_after(after) : _after(until) if until else None]:
         try:
@@ -349,7 +360,7 @@ def last(results: Iterator[tuple[str, PhaseResult]]) -> PhaseResult:
 def _joined(program: Program, parts: Mapping[str, PhaseResult]) -> PhaseResult:
     """What a phase made of the functions of a model, as of the whole."""
     if not program.control:
-        return parts["main"]
+        return parts[MAIN]
     joined = program.join({name: part.mod for name, part in parts.items()})
     result = gather(joined.mod, parts, joined.names)
     return replace(result, kernels=(*result.kernels, *map(_decided, program.decisions())))

@@ -108,11 +108,8 @@ def make_selftest(
         numerics: What quantised operators compute.
         prepared: The model as `LAST_OF_ALL_TARGETS` leaves it with these numerics, if it is at hand.
     """
-    made = False
 
     def computed() -> bytes:
-        nonlocal made
-        made = True
         run = host_runner(model, precision, without, numerics, prepared)
         with section("run"):
             return Selftest([], run(inputs), [], "", _steps(model, inputs, run)).to_bytes()
@@ -126,8 +123,7 @@ def make_selftest(
         )
     )
     found = Selftest.from_bytes(SELFTESTS.get(hashlib.sha256(key.encode()).hexdigest(), computed))
-    if made:
-        SELFTESTS.trim()
+    SELFTESTS.tidy()
     with section("source's runtime"):
         reference = model.reference(inputs)
     return Selftest(inputs, found.expected, *reference, found.steps)

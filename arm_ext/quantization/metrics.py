@@ -27,14 +27,14 @@ LABELS, SPACE, BLANK, BOXES = "labels", "space", "blank", "boxes"
 """Arrays of the data: what is right; the token between words; the token of no sound; boxes of objects."""
 
 _IGNORED = -1
-"""A label that counts for nothing, and all below it: what pads sequences and lists of objects."""
+"""Labels of this value and below are padding of sequences and lists of objects, and are not counted."""
 _OVERLAP = 0.5
 _K = 5
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric.
+    """A metric of a model's outputs.
 
     Attributes:
         name: As a user names it.

@@ -13,13 +13,13 @@ from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.pipeline.phases import (
     IMPORT,
-    PHASES,
     BoundedLength,
     Dump,
     PhaseOptions,
     PhaseResult,
     last,
     run_phases,
+    up_to,
 )
 from arm_ext.shapes.given import Bucket, Dim, dims_text
 from relay_passes.ir.sources import bindings_of, global_callees, relax_functions, sources_of
@@ -87,7 +87,7 @@ def run_lengths(
     """
     results = {length: PhaseResult(mod) for length, mod in model.lengths.items()}
     largest, before = max(results), IMPORT
-    for phase in _OF_EACH_LENGTH:
+    for phase in (phase.name for phase in up_to("fuse")):
         if phase == "fuse":  # no constant is folded from here on
             grown = slice_growing({length: result.mod for length, result in results.items()})
             results = {length: replace(result, mod=grown[length]) for length, result in results.items()}
@@ -103,9 +103,6 @@ def run_lengths(
     yield from run_phases(
         merged, replace(options, length=BoundedLength(bucket.length, largest)), dump, after=before
     )
-
-
-_OF_EACH_LENGTH = [phase.name for phase in PHASES[: 1 + [phase.name for phase in PHASES].index("fuse")]]
 
 
 def _merged(bucket: Bucket, results: Mapping[int, PhaseResult]) -> PhaseResult:

@@ -32,7 +32,7 @@ GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 """Gates by kind; of an LSTM input, output, forget, cell, and of a GRU update, reset, new."""
 
 ACTIVATIONS = {"lstm": 3, "gru": 2, "rnn": 1}
-"""Activations by kind."""
+"""The number of activations of a layer, by its kind."""
 
 NAMES = tuple(f"float.{kind}" for kind in GATES)
 """What a routine's attribute "numerics" says."""
