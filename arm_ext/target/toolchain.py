@@ -113,7 +113,8 @@ def zig(
         with _environment(cache) as env:
             return _run(command, cwd=cwd, env=env, outputs=[*outputs, cache])
     except EnvError as error:
-        if _NOT_OF_THE_CACHE.search(str(error)) or not cache.is_dir():
+        of_an_input = any(f"error: {each}" in str(error) for each in args)
+        if of_an_input or _NOT_OF_THE_CACHE.search(str(error)) or not cache.is_dir():
             raise
     # Zig trusts what is in its cache. If an empty one mends it, that takes its place.
     with tempfile.TemporaryDirectory(

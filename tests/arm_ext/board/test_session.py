@@ -16,7 +16,7 @@ from arm_ext.board import Board, open_board
 from arm_ext.board import session as session_module
 from arm_ext.board.model import LoadedModel
 from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
-from tests.arm_ext.board.models import COPY, CRASH, ILLEGAL, SPIN
+from tests.arm_ext.board.models import COPY, CRASH, ILLEGAL, SLEEP, SPIN
 from tests.arm_ext.board.processes import processes_of
 
 
@@ -69,9 +69,9 @@ def test_the_local_board_serves_again_after_a_crash_and_a_timeout(
     # A session of the stock server begins with its import of TVM, which takes seconds, and many more under load.
     with open_board("local", timeout=300) as board:
         assert board.info.machine == platform.machine()
-        for what, message in ((SPIN, "took longer than its 30 s"), (ILLEGAL, "it closed the connection")):
+        for what, message in ((SLEEP, "took longer than its 30 s"), (ILLEGAL, "it closed the connection")):
             with monkeypatch.context() as patched:
-                if what == SPIN:  # only the server of a session that is over time can end it
+                if what == SLEEP:  # only the server of a session that is over time can end it
                     patched.setattr(board, "_timeout", 30)
                 with pytest.raises(EnvError, match=message):
                     board.load(host_fault).run(_value(what))
