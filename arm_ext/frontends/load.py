@@ -19,7 +19,7 @@ from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, reason_of
 from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
-from arm_ext.frontends.tflite.importer import IDENTIFIER, import_tflite
+from arm_ext.frontends.tflite.file import IDENTIFIER
 
 if TYPE_CHECKING:
     from jax.export import Exported
@@ -114,6 +114,8 @@ def _no_file(path: Path) -> str:
 
 def _import_file(path: Path, shapes: Shapes | None, states: Mapping[str, str]) -> ImportedModel:
     if is_tflite(path):
+        from arm_ext.frontends.tflite.importer import import_tflite
+
         return import_tflite(path, shapes)
     if _is_exported_program(path):
         return _import_torch(path, shapes)

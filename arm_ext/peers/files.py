@@ -7,7 +7,7 @@ import onnx
 import tflite
 
 from arm_ext.errors import UsageError
-from arm_ext.frontends.tflite.importer import IDENTIFIER
+from arm_ext.frontends.tflite.file import IDENTIFIER
 
 _IDENTIFIER_AT = slice(4, 8)
 

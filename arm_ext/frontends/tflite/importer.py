@@ -30,6 +30,7 @@ from arm_ext.frontends.common.refuse import not_imported
 from arm_ext.frontends.tflite.access import Whole
 from arm_ext.frontends.tflite.codes import operator_name
 from arm_ext.frontends.tflite.converter import QdqConverter
+from arm_ext.frontends.tflite.file import IDENTIFIER
 from arm_ext.frontends.tflite.limits import check_references, check_scales
 from arm_ext.frontends.tflite.reference import reference, unreachable
 from arm_ext.frontends.tflite.resources import Resource, initial_values, resources_of
@@ -38,9 +39,6 @@ from arm_ext.frontends.tflite.supported import check_supported, named_operators
 from arm_ext.frontends.tflite.tensors import constant, signature_of
 from arm_ext.frontends.tflite.variables import Variable, numbers_of, variables_of
 from relay_passes.canonicalize.define_division import divides_integers
-
-IDENTIFIER = b"TFL3"
-"""What a TFLite file has after its first four bytes."""
 
 # What reading a damaged flatbuffer raises: it has no checksums.
 _DAMAGE = (struct.error, IndexError, ValueError, TypeError, OverflowError, AttributeError)

@@ -87,6 +87,8 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
         np.zeros(count, np.float32),
     )
     for neighbour in NEIGHBOURS:
+        if found.proven[channels].all():
+            break
         scaled = significand[channels] + neighbour
         windows = _errors(scaled, exponent[channels], begins, values, bound)
         for index, channel in enumerate(channels):
