@@ -5,6 +5,7 @@ hypothesis draws variations of what it drew before. Here it draws each graph ane
 and rules get their share.
 """
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -117,7 +118,7 @@ class Failure:
 def shards(numbers: range, run_seed: int, jobs: int, *, npu: bool = False) -> Iterator[Tally | Failure]:
     """Run all graphs of these numbers, on the CPU or on NPUs; results in the order in which they are ready."""
     # A fork of a process that has used TVM's threads may hang.
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_one_thread)
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin)
     others = set(active_children())
     parts = [numbers[i : i + SHARD] for i in range(0, len(numbers), SHARD)]
     try:
@@ -130,9 +131,10 @@ def shards(numbers: range, run_seed: int, jobs: int, *, npu: bool = False) -> It
             process.terminate()
 
 
-def _one_thread() -> None:
-    """Each process is one of as many as there are processors."""
+def _begin() -> None:
+    """Each process is one of as many as there are processors; what it has loaded is no garbage."""
     os.environ["TVM_NUM_THREADS"] = "1"
+    gc.freeze()
 
 
 def run_shard(numbers: range, run_seed: int, npu: bool = False) -> Tally | Failure:
