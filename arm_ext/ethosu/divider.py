@@ -10,17 +10,17 @@ from arm_ext.errors import UsageError
 from arm_ext.ethosu.borders import borders
 from arm_ext.ethosu.cpu_cost import cpu_cycles
 from arm_ext.ethosu.demands import check_fallbacks, check_sram
-from arm_ext.ethosu.integer_ops import IN_64_BITS
 from arm_ext.ethosu.layers import owned
 from arm_ext.ethosu.linux_driver import refused_by_linux
 from arm_ext.ethosu.npu_files import Offloaded
 from arm_ext.ethosu.offload import Offload, Offloader, Region
 from arm_ext.ethosu.offload_cost import Clocks
 from arm_ext.ethosu.operators import Graph, Unread
+from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
 from arm_ext.ethosu.partition import Wishes
 from arm_ext.ethosu.read import read
-from arm_ext.ethosu.tosa import EMITTERS
+from arm_ext.ethosu.unsupported import IN_64_BITS
 from arm_ext.ethosu.vela import MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
@@ -97,7 +97,7 @@ class Divider:
             ModelError: Operators fall back to the CPU that must not, or a region takes too much SRAM.
         """
         options, graph = self.options, read(integer)
-        kinds = {*EMITTERS, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
+        kinds = {*BY_KIND, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
         names = Names(kinds | {call.operator for call in lowered.left_float}, nodes)
         wishes = Wishes(
             names.resolve("--npu-ops", options.npu_ops), names.resolve("--cpu-ops", options.cpu_ops)

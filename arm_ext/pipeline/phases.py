@@ -41,7 +41,7 @@ from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
-from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
+from schedules.numerics.qdq import NUMERICS, Qdq, conv_dynamic_routine, linear_dynamic_routine
 from schedules.select import Choose
 
 
@@ -176,7 +176,7 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute in integers what stands between dequantize and quantize."""
     mod, left = relay_passes.integerize(result.mod, options.numerics)
     # What is quantised at run time.
-    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, options.record)
+    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, options.record)
     return replace(result, mod=mod, left_float=tuple(left))
 
 
