@@ -239,6 +239,11 @@ RECURRENT = tuple(
     for kind in ("lstm", "gru", "rnn")
 )
 
+# The numbers of all nodes, of leaves, and what the sums begin with.
+TREES = CompositeSpec(
+    "arm.tree_ensemble", "float.tree_ensemble", tuple(range(1, 8)), ("float32", "float64"), ()
+)
+
 VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
     *HALF_PRODUCTS,
@@ -258,4 +263,5 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *NORMS_S8,
     *ROWS_F32,
     *RECURRENT,
+    TREES,
 )
