@@ -30,6 +30,8 @@ APART = "arm_ext.apart"
 """Attribute of a function whose machine code is made by itself, and linked to that of its callers."""
 TASKS = "arm_ext.tasks"
 """Attribute of a function that computes one iteration of a parallel loop: the number of iterations."""
+POINTERS = "arm_ext.pointers"
+"""Attribute of such a function whose arguments are addresses of its buffers, not tensors (`call_by_pointers`)."""
 
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
@@ -37,6 +39,15 @@ _LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
 _FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
 _CPU = 1  # kDLCPU
+# Fields of structures (TVMStructFieldKind of tvm/tirx/builtin.h).
+_DATA, _BYTE_OFFSET, _TYPE_INDEX, _VALUE = 1, 8, 13, 15
+# Of the runtime's values: the type of a tensor, and what stands before its DLTensor (TVMFFITypeIndex and TVMFFIObject
+# of tvm/ffi/c_api.h).
+_TENSOR, _OBJECT_BYTES = 70, 24
+_STATUS = tvm.ir.PrimType("int32")
+_HANDLE = tvm.ir.PointerType(tvm.ir.PrimType("void"))
+_C_PACKED = int(tvm.ir.CallingConv.C_PACKED_FUNC)
+_ITEM, _BEHIND = (tvm.ir.Op.get(f"tirx.{name}") for name in ("anylist_getitem", "handle_add_byte_offset"))
 # Of the runtime, what returns its argument.
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
@@ -133,11 +144,17 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         if PART not in (mod.attrs or {}) and len(mod.functions) == 1:
             mod = tirx.transform.AnnotateEntryFunc()(mod)
         apart = {gvar.name_hint for gvar, func in mod.functions_items() if APART in func.attrs}
+        by_pointers = {
+            gvar.name_hint
+            for gvar, func in mod.functions_items()
+            if {APART, POINTERS} <= set(func.attrs.keys())
+        }
         mod = tvm.IRModule(
             {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
         )
-        mod = _call_outside(_in_parts(_keep_states(_each_compiled(mod, close_loops))), apart)
-        return _TO_PACKED(_TO_CODE(allocations(mod)))
+        mod = _pair_arguments(_keep_states(_each_compiled(mod, close_loops)), by_pointers)
+        mod = _TO_CODE(allocations(_call_outside(_in_parts(mod), apart)))
+        return _changed(_TO_PACKED(_taking_pointers(mod)), _address)
 
 
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
@@ -297,7 +314,71 @@ def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
     return _changed(mod, kept)
 
 
-def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
+def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
+    """Make one argument of each two in calls by addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
+
+    def paired(call: Call) -> Call:
+        if not (call.op.same_as(_FOR_NOTHING_BY_SYMBOL) and call.args[0].value in by_pointers):
+            return call
+        name, *args = call.args
+        pairs = zip(args[::2], args[1::2], strict=True)
+        addresses = (tirx.handle_add_byte_offset(value, offset) for value, offset in pairs)
+        return Call(call.op, [name, *addresses], call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+    return _changed(mod, paired)
+
+
+def _address(call: Call) -> Expr:
+    """The address that `_pair_arguments` left: of a buffer in a tensor, which is an item of a list of the runtime's.
+
+    An int64, of which nobody asks whether it is null. Only now: passes before would move loads of what calls change.
+    """
+    item = call.args[0] if call.op.same_as(_BEHIND) else None
+    if not (isinstance(item, Call) and item.op.same_as(_ITEM)):
+        return call
+    values, index = item.args
+    is_object = tirx.tvm_struct_get(values, index, _TYPE_INDEX, "int32") == _TENSOR
+    header = tirx.Select(is_object, tirx.IntImm("int64", _OBJECT_BYTES), tirx.IntImm("int64", 0))
+    value = tirx.tvm_struct_get(values, index, _VALUE, _HANDLE)
+    tensor = tirx.handle_add_byte_offset(value, header)
+    data = tirx.tvm_struct_get(tensor, 0, _DATA, _HANDLE)
+    data = tirx.handle_add_byte_offset(data, tirx.tvm_struct_get(tensor, 0, _BYTE_OFFSET, "uint64"))
+    return tirx.reinterpret("int64", tirx.handle_add_byte_offset(data, call.args[1]))
+
+
+def _taking_pointers(mod: tvm.IRModule) -> tvm.IRModule:
+    """Give functions that take addresses their calling convention, which MakePackedAPI then leaves as it is."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if POINTERS in func.attrs:
+            out.update_func(gvar, _unchecked(func))
+    return out
+
+
+def _unchecked(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Do what MakePackedAPI does, for arguments that are addresses: there is nothing to check.
+
+    A buffer begins at its address; of its alignment nothing is known but that of its elements.
+    """
+    symbol, target = func.attrs["global_symbol"], func.attrs["target"]
+    self_handle, args, result = (tirx.Var(name, _HANDLE) for name in ("self_handle", "args", "result"))
+    compute = tirx.AttrStmt(0, "compute_scope", StringImm(f"{symbol}_compute_"), _on_cpu(func).body)
+    body: list[tirx.Stmt] = []
+    for index, param in enumerate(func.params):
+        if isinstance(offset := param.ty.elem_offset, tvm.ir.Var):
+            body.append(tirx.Bind(offset, tirx.IntImm(str(offset.ty.dtype), 0)))
+        pointer = tirx.tvm_struct_get(args, index, _VALUE, _HANDLE)
+        pointer = tirx.reinterpret(tirx.buffer_data_pointer_type(param), pointer)
+        body.append(tirx.DeclBuffer(param, data=pointer))
+    body += [compute, tirx.Return(tirx.IntImm("int32", 0))]
+    params = [self_handle, args, tirx.Var("num_args", "int32"), result]
+    packed = tirx.PrimFunc(params, tirx.SeqStmt(body), _STATUS, attrs=func.attrs)
+    return packed.with_attrs(
+        {"calling_conv": _C_PACKED, "global_symbol": _PREFIX + symbol, "target": target.host or target}
+    )
+
+
+def _changed(mod: tvm.IRModule, change: Callable[[Call], Expr]) -> tvm.IRModule:
     """Change the calls of what was a Relax function."""
     return _each_compiled(mod, lambda func: func.with_body(structural_map(func.body, [(Call, change)])))
 

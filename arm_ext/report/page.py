@@ -235,6 +235,8 @@ class _Page:
             _FLOAT: self._left_float,
             "On the CPU instead of the NPU": self._not_on_npu,
             "Where regions for the NPU end": self._borders,
+            "Share of MACs saved by channels that are constant or that nothing reads": self._removed,
+            "Constant channels that stay": self._kept_channels,
             _GENERIC: self._generic,
             _MOVED: self._moved,
             "Kernels that would take more layers, but for": self._nearly,
@@ -284,6 +286,22 @@ class _Page:
             said = f"{first.operator}: {first.why()}"
             layer = _with_more(self._anchor(first.nodes), len(kept) - 1)
             yield _Finding(sum(shares[reason].values()), layer, said, len(kept))
+
+    def _removed(self) -> Iterator[_Finding]:
+        whole = self.report.macs + sum(each.macs for each in self.report.removed_channels) or 1
+        for each in self.report.removed_channels:
+            lost = f"{len(each.channels)} of {each.of}"
+            if each.inputs:
+                lost += f", and {len(each.inputs)} of {each.of_inputs} that it reads"
+            said = f"{lost}: {each.macs / 1e3:,.1f} K MACs and {each.weight_bytes:,} bytes of weights less"
+            yield _Finding(each.macs / whole, self._anchor(each.nodes), said)
+
+    def _kept_channels(self) -> Iterator[_Finding]:
+        for kept in self.report.kept_channels:
+            calls = self._calls_of(kept.nodes)
+            yield _Finding(
+                sum(map(self._share, calls)), self._anchor(kept.nodes), f"{kept.operator}: {kept.why()}"
+            )
 
     def _generic(self) -> Iterator[_Finding]:
         for call in self.on_cpu:

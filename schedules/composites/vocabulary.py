@@ -243,6 +243,16 @@ RECURRENT = tuple(
     CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
     for kind in ("lstm", "gru", "rnn")
 )
+# By integers, of which operand 2 are the scales.
+RECURRENT_DYNAMIC = tuple(
+    replace(
+        spec,
+        name=f"{spec.name}_dynamic",
+        anchor=spec.anchor.replace("float", "dynamic"),
+        constant_operands=(1, 2),
+    )
+    for spec in RECURRENT
+)
 
 VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
@@ -265,4 +275,5 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *NORMS_S8,
     *ROWS_F32,
     *RECURRENT,
+    *RECURRENT_DYNAMIC,
 )

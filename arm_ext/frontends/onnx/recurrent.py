@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """LSTM, GRU and RNN that are no loop (see `sequences`), unrolled into the equations of each step.
 
+A DynamicQuantizeLSTM becomes an LSTM of integers, with its product with the data before it, if that is a loop.
+
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
 
@@ -11,12 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from onnx import helper
 
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack, up_to
 from arm_ext.frontends.onnx.gates import Gate, activations
 from arm_ext.frontends.onnx.quantized import dynamic, matmul_integer
-from arm_ext.frontends.onnx.sequences import BACKWARD, DEFAULTS, is_loop
+from arm_ext.frontends.onnx.sequences import BACKWARD, DEFAULTS, OF_INTEGERS, is_loop, is_loop_of_integers
 
 State = tuple[str, ...]
 
@@ -133,6 +136,17 @@ def quantized_lstm(e: Expansion) -> None:
         "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
     )
     directions, hidden, _ = e.dims(r)
+    if is_loop_of_integers(e):
+        lengths = _lengths(e, x, lengths) if lengths and e.value(lengths) is not None else lengths
+        product = _of_all_directions(e, x, w, b, scales[:2])
+        zero, scale = (np.atleast_2d(e.known(name).reshape(directions, -1)) for name in reversed(scales[2:]))
+        weights = e.known(r).astype(np.int32) - zero[:, None].astype(np.int32)
+        by_column = np.broadcast_to(scale, (directions, 4 * hidden)).astype(np.float32)
+        inputs = [product, e.constant(by_column.copy()), e.constant(weights), "", lengths, h, c]
+        node = helper.make_node("LSTM", inputs, list(e.node.output), hidden_size=hidden, **{OF_INTEGERS: 1})
+        node.attribute.extend(e.attributes("hidden_size"))
+        e.adopt(node)
+        return
 
     def products(d: int) -> tuple[Product, list[Product]]:
         first, second = (
@@ -147,6 +161,22 @@ def quantized_lstm(e: Expansion) -> None:
         _Inputs(x, b, _lengths(e, x, lengths), (h, c), peepholes, directions, hidden),
         products,
     )
+
+
+def _of_all_directions(e: Expansion, x: str, w: str, b: str, scales: Sequence[str]) -> str:
+    """The product of the data, quantised once, with the weights of all directions side by side, and the biases."""
+    weights = e.known(w)
+    directions, _, width = weights.shape
+    sides = np.concatenate(list(weights), axis=-1)
+    scale, zero = (
+        np.broadcast_to(e.known(name).reshape(directions, -1), (directions, width)).ravel() for name in scales
+    )
+    held = (e.constant(sides), e.constant(scale.astype(np.float32)), e.constant(zero.copy()))
+    product = matmul_integer(e, dynamic(e, x), held)
+    if not b:
+        return product
+    first, second = np.split(e.known(b), 2, axis=-1)
+    return e.emit("Add", [product, e.constant((first + second).ravel())])
 
 
 def _by(e: Expansion, matrix: str) -> Product:
