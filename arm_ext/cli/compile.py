@@ -14,8 +14,8 @@ from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
-from arm_ext.cli.target_options import target_options
 from arm_ext.common.timings import Section, whole_process
 from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Library, Method, Precision
@@ -133,7 +133,7 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
 )
 @config_option
 @click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def compile(
     model: Path | None,
     target: str,
