@@ -94,7 +94,7 @@ def test_a_squeeze_keeps_the_axes_that_it_does_not_name(tmp_path: Path):
     m = TfliteBuilder()
     x, y = m.take("float32", 1, 1, 3, 1), m.tensor("float32", 1, 1, 3)
     m.op("SQUEEZE", [x], [y], squeezeDims=[-1])
-    for number, signature in ((x, [-1, 1, 3, 1]), (y, [-1, 1, 3])):
+    for number, signature in ((x, [-1, -1, 3, 1]), (y, [-1, -1, 3])):
         m.tensors[number].shapeSignature = signature
     (tmp_path / "model.tflite").write_bytes(m.build(y))
     imported = import_tflite(tmp_path / "model.tflite", {"t0": (2, 1, 3, 1)})
