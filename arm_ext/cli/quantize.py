@@ -10,7 +10,7 @@ from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import calibration_option
 from arm_ext.cli.options import all_layers_option, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.package.manifest import Correction, Method
+from arm_ext.package.manifest import Correction, Method, Sparsity
 from arm_ext.shapes.given import Dim
 
 
@@ -42,6 +42,11 @@ from arm_ext.shapes.given import Dim
     help="Nodes that stay in float. May be given several times.",
 )
 @click.option(
+    "--sparsity",
+    type=click.Choice(get_args(Sparsity)),
+    help="Set the two smallest of each four weights along the input channels to 0 first, for an Ethos-U85.",
+)
+@click.option(
     "--metric",
     metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
     help="Metric of the outputs, as for accuracy.",
@@ -64,6 +69,7 @@ def quantize(
     calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
     keep_float: tuple[tuple[str, ...], ...],
+    sparsity: Sparsity | None,
     metric: str | None,
     max_drop: float | None,
     target: str,
@@ -89,6 +95,7 @@ def quantize(
             calibration=calibration,
             correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],
+            sparsity=sparsity,
             metric=metric,
             max_drop=max_drop,
             target=target,

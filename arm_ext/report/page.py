@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from arm_ext.common.text import PAGE, clipped, wrapped
+from arm_ext.common.text import PAGE, clipped, counted, wrapped
 from arm_ext.package.manifest import Calibration
 from arm_ext.report.calls import CHECK, CallRow, KernelCall, SourceNodes
-from arm_ext.report.npu import DRIVEN, UNDRIVEN, NpuRegion, NpuReport
+from arm_ext.report.npu import DRIVEN, UNDRIVEN, NpuRegion, NpuReport, NpuSparsity
 from arm_ext.report.report import CompileReport
 from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
@@ -250,6 +250,8 @@ class _Page:
                 if refused := region.refused_by_linux:
                     said = f"Linux's driver does not take {refused}: there the CPU computes region {region.index}."
                     yield from wrapped("", said)
+                if region.sparsity is not None:
+                    yield from wrapped("", self._sparse(region, region.sparsity))
         found = {
             title: sorted(find(), key=lambda finding: -finding.share) for title, find in sections.items()
         }
@@ -260,6 +262,14 @@ class _Page:
                 count = sum(finding.count for finding in findings)
                 yield from ("", f"{title} ({count}):", *_findings(findings))
         yield from ("", *wrapped("", _FURTHER))
+
+    def _sparse(self, region: NpuRegion, own: NpuSparsity) -> str:
+        layers = ", ".join(source for source in own.sources if self.nodes.macs.get(source))
+        taken = f"{own.commands} of {counted(own.convolutions, 'convolution')}"
+        return (
+            f"2:4 sparse weights in region {region.index}: {layers}. {taken} of the NPU take them as such: it needs "
+            f"{region.cycles / 1e3:,.1f} K cycles, and {own.dense_cycles / 1e3:,.1f} K with dense weights, by Vela."
+        )
 
     def _may(self, title: str) -> bool:
         """Whether that a section is empty says something of this model."""
