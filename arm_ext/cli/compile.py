@@ -65,6 +65,15 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
 )
 @model_options
 @click.option(
+    "--value",
+    "values",
+    type=Pair("NAME=NUMBER,…"),
+    multiple=True,
+    metavar="NAME=NUMBER,…",
+    help="Make this input of an ONNX model a constant, such as sr=16000: what it decides is decided when the model is "
+    "compiled, and the package has no such input.",
+)
+@click.option(
     "--state",
     "states",
     type=Pair("IN=OUT"),
@@ -145,6 +154,7 @@ def compile(
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
+    values: tuple[tuple[str, str], ...],
     states: tuple[tuple[str, str], ...],
     state_init: Path | None,
     quantize: Path | None,
@@ -190,6 +200,7 @@ def compile(
             memory=memory,
             mattr=mattr,
             shapes=given_shapes(shapes),
+            values=_values(values),
             preprocess=preprocess,
             state=_states(states),
             state_init=state_init,
@@ -237,6 +248,17 @@ def _build_hint(folder: Path, *, here: bool) -> str:
         f"\nBuild and run its self-test{' on the board' if not here else ''}:\n"
         f"  cmake -S {example} -B build{cross} && cmake --build build && ./build/selftest"
     )
+
+
+def _values(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[int | float | bool]]:
+    """Numbers by the name of an input."""
+    values = {}
+    for name, text in pairs:
+        try:
+            values[name] = json.loads(f"[{text}]")
+        except ValueError:
+            raise UsageError(f"--value {name}: {text!r} is no number, and no list such as 1,2,3") from None
+    return values
 
 
 def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
