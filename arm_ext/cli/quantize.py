@@ -2,6 +2,7 @@
 """`arm-ext quantize`."""
 
 from pathlib import Path
+from typing import get_args
 
 import click
 
