@@ -19,6 +19,8 @@ from tvm_ffi import structural_map, structural_walk
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.canonicalize.define_casts import define_casts
+from relay_passes.memory.plan_arena import ALIGNMENT
+from relay_passes.memory.pointer_calls import STACK
 from relay_passes.programs.add_step import KEEP, SWAP
 from schedules.tir.emit import EXACT
 
@@ -48,6 +50,10 @@ _STATUS = tvm.ir.PrimType("int32")
 _HANDLE = tvm.ir.PointerType(tvm.ir.PrimType("void"))
 _C_PACKED = int(tvm.ir.CallingConv.C_PACKED_FUNC)
 _ITEM, _BEHIND = (tvm.ir.Op.get(f"tirx.{name}") for name in ("anylist_getitem", "handle_add_byte_offset"))
+# Of an allocation that is to be on the stack, however large (kDisableLowerTVMBuiltin).
+_STAYS = "disable_lower_builtin"
+# What LLVM aligns as an arena has to be, whatever is asked for: it bounds what it is told by 16 bytes.
+_LINE = f"uint8x{ALIGNMENT}"
 # Of the runtime, what returns its argument.
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
@@ -55,6 +61,8 @@ _COMPILED = "__vmtir__"
 # Statements in a row that are one function of machine code; a kernel has three. LLVM takes more than twice as long for
 # twice as many: of a model with 1,600 kernels 20 s as one function, and 3 s in such parts.
 _STATEMENTS = 512
+SHORT = _STATEMENTS // 2
+"""Bindings that a Relax function has at most that is one function of machine code; one becomes two statements."""
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
@@ -154,7 +162,8 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         )
         mod = _pair_arguments(_keep_states(_each_compiled(mod, close_loops)), by_pointers)
         mod = _TO_CODE(allocations(_call_outside(_in_parts(mod), apart)))
-        return _swap_states(_changed(_TO_PACKED(_taking_pointers(mod)), _address))
+        mod = _swap_states(_TO_PACKED(_taking_pointers(mod)))
+        return _each_compiled(mod, _with_addresses)
 
 
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
@@ -258,6 +267,9 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
         statements = list(func.body.seq)
         runs = [statements[i : i + _STATEMENTS] for i in range(0, len(statements), _STATEMENTS)]
         parts = [func.with_body(tirx.SeqStmt(run) if len(run) > 1 else run[0]) for run in runs]
+        # An arena on the stack is of one function.
+        if any(_is_marker(stmt, STACK) for stmt in statements if isinstance(stmt, tirx.Evaluate)):
+            continue
         if len(parts) == 1 or any(undefined_vars(part.body, part.params) for part in parts):
             continue
         calls = []
@@ -315,16 +327,12 @@ def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _swap_states(mod: tvm.IRModule) -> tvm.IRModule:
-    """Swap the tensors of two entries of the constants by their addresses: k(entry, other) by the name SWAP.
-
-    Only now, as of `_address`.
-    """
+    """Swap the tensors of two entries of the constants: k(entry, other) by the name SWAP."""
 
     def swapped(stmt: tirx.Evaluate) -> tirx.Stmt:
-        call = stmt.value
-        if not (isinstance(call, Call) and call.op.same_as(_FOR_NOTHING) and call.args[0].value == SWAP):
+        if not _is_marker(stmt, SWAP):
             return stmt
-        entries = [entry.args for entry in call.args[1:]]
+        entries = [entry.args for entry in stmt.value.args[1:]]
         tensors = [tirx.Var(name, _HANDLE) for name in ("first", "second")]
         loads = (
             tirx.Bind(tensor, tirx.tvm_struct_get(values, index, _VALUE, _HANDLE))
@@ -341,6 +349,11 @@ def _swap_states(mod: tvm.IRModule) -> tvm.IRModule:
     )
 
 
+def _is_marker(stmt: tirx.Evaluate, name: str) -> bool:
+    call = stmt.value
+    return isinstance(call, Call) and call.op.same_as(_FOR_NOTHING) and call.args[0].value == name
+
+
 def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
     """Make one argument of each two in calls by addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
 
@@ -355,22 +368,47 @@ def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
     return _changed(mod, paired)
 
 
-def _address(call: Call) -> Expr:
-    """The address that `_pair_arguments` left: of a buffer in a tensor, which is an item of a list of the runtime's.
+def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Compute the addresses that `_pair_arguments` left, in tensors and in an arena on the stack.
 
-    An int64, of which nobody asks whether it is null. Only now: passes before would move loads of what calls change.
+    Only now: passes before would move loads of what calls change.
     """
-    item = call.args[0] if call.op.same_as(_BEHIND) else None
-    if not (isinstance(item, Call) and item.op.same_as(_ITEM)):
-        return call
-    values, index = item.args
+    arenas: dict[tuple[str, int], tirx.Buffer] = {}
+
+    def allocated(stmt: tirx.Evaluate) -> tirx.Stmt:
+        if not _is_marker(stmt, STACK):
+            return stmt
+        _, text, size = stmt.value.args
+        arena = tirx.decl_buffer((-(-int(size) // ALIGNMENT),), _LINE, "arena")
+        arenas[_entry(text)] = arena
+        return tirx.AllocBuffer(arena, {_STAYS: tirx.IntImm("bool", 1)})
+
+    def address(call: Call) -> Call:
+        within, offset = call.args if call.op.same_as(_BEHIND) else (None, None)
+        if not (isinstance(within, Call) and within.op.same_as(_ITEM)):
+            return call
+        arena = arenas.get(_entry(within))
+        data = _data(*within.args) if arena is None else tirx.address_of(arena[0])
+        # Of an int64 nobody asks whether it is null.
+        return tirx.reinterpret("int64", tirx.handle_add_byte_offset(data, offset))
+
+    body = structural_map(func.body, [(tirx.Evaluate, allocated)])
+    return func.with_body(structural_map(body, [(Call, address)]))
+
+
+def _entry(item: Call) -> tuple[str, int]:
+    """Which item of which list: its name, and a number."""
+    return str(item.args[0].name), int(item.args[1])
+
+
+def _data(values: Expr, index: Expr) -> Expr:
+    """The address of the first element of a tensor, an item of a list of the runtime's."""
     is_object = tirx.tvm_struct_get(values, index, _TYPE_INDEX, "int32") == _TENSOR
     header = tirx.Select(is_object, tirx.IntImm("int64", _OBJECT_BYTES), tirx.IntImm("int64", 0))
     value = tirx.tvm_struct_get(values, index, _VALUE, _HANDLE)
     tensor = tirx.handle_add_byte_offset(value, header)
     data = tirx.tvm_struct_get(tensor, 0, _DATA, _HANDLE)
-    data = tirx.handle_add_byte_offset(data, tirx.tvm_struct_get(tensor, 0, _BYTE_OFFSET, "uint64"))
-    return tirx.reinterpret("int64", tirx.handle_add_byte_offset(data, call.args[1]))
+    return tirx.handle_add_byte_offset(data, tirx.tvm_struct_get(tensor, 0, _BYTE_OFFSET, "uint64"))
 
 
 def _taking_pointers(mod: tvm.IRModule) -> tvm.IRModule:
@@ -405,7 +443,7 @@ def _unchecked(func: tirx.PrimFunc) -> tirx.PrimFunc:
     )
 
 
-def _changed(mod: tvm.IRModule, change: Callable[[Call], Expr]) -> tvm.IRModule:
+def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:
     """Change the calls of what was a Relax function."""
     return _each_compiled(mod, lambda func: func.with_body(structural_map(func.body, [(Call, change)])))
 

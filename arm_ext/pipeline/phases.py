@@ -394,9 +394,8 @@ def build(
     by_pointers = [
         gvar.name_hint for gvar, func in planned.functions_items() if codegen.POINTERS in func.attrs
     ]
-    planned = call_by_pointers(
-        relay_passes.add_step(planned, initial), by_pointers, (MAIN, relay_passes.STEP)
-    )
+    planned = relay_passes.add_step(planned, initial)
+    planned = call_by_pointers(planned, by_pointers, (MAIN, relay_passes.STEP), codegen.SHORT)
     passes = [
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),

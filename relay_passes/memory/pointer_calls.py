@@ -11,7 +11,8 @@
 Each argument becomes two: a tensor, and the distance in bytes from its beginning to the buffer's. A tensor that kernels
 alone see is then no object that the runtime makes, checks and frees in each run. What every kernel checked of its
 arguments, such as that they are compact, is checked of a function's arguments alone. Kernels with sizes that are known
-at run time are called with tensors as before.
+at run time are called with tensors as before. A small arena is on the stack of the function that calls the kernels,
+which allocates nothing, and which several threads may do at once.
 """
 
 from collections.abc import Collection
@@ -27,6 +28,13 @@ from relay_passes.ir.sources import bindings_of, relax_functions
 
 CHECK = "__vmtir__inputs"
 """Name of the function that checks inputs. It is no kernel: names of the virtual machine's functions begin so."""
+
+STACK = "stack_arena"
+"""What calls that name as (text, number) the code generator makes an arena on the stack, of as many bytes; the text
+stands for it in calls of kernels."""
+
+# Of an arena on the stack: an eighth of the smallest stack that a thread commonly has (128 KiB, musl's).
+_STACK_BYTES = 1 << 14
 
 _ALLOC_TENSOR = ("relax.memory.alloc_tensor",)
 # What has the address of its first operand.
@@ -46,20 +54,23 @@ def takes_pointers(func: tirx.PrimFunc) -> bool:
     )
 
 
-def call_by_pointers(mod: IRModule, kernels: Collection[str], entries: Collection[str]) -> IRModule:
+def call_by_pointers(
+    mod: IRModule, kernels: Collection[str], entries: Collection[str], short: int = 0
+) -> IRModule:
     """Pass addresses to kernels.
 
     Args:
         mod: Planned.
         kernels: Those that take pointers. Code for such a call has to make an address of each pair of arguments.
         entries: Functions that are called from outside: those that they call get tensors that were checked.
+        short: Functions of fewer bindings have a small arena on the stack.
     """
     functions = relax_functions(mod)
     builder = relax.BlockBuilder(mod)
     changed = {}
     for gv, func in functions:
         if any(_is_call(binding.value, kernels) for binding in bindings_of(func)):
-            func = _Addresses(func, kernels).rewritten()
+            func = _Addresses(func, kernels).rewritten(short)
         if gv.name_hint in entries:
             func = _with_check(builder, func)
         changed[gv] = func
@@ -82,15 +93,19 @@ class _Addresses:
             if address is not None:
                 self._known[binding.var] = address
 
-    def rewritten(self) -> relax.Function:
+    def rewritten(self, short: int) -> relax.Function:
         """Return the function with addresses in its calls of kernels."""
         seen = self._seen_elsewhere()
+        on_stack = self._on_stack(seen) if len(self._bindings) < short else None
+        text = StringImm(STACK)
         used: set[Expr] = set()
 
         def call(value: Call) -> Call:
-            pairs = [self._address(arg) or (arg, 0) for arg in value.args]
-            used.update(within for within, _ in pairs)
-            args = [part for within, offset in pairs for part in (within, relax.prim_value(offset))]
+            args: list[Expr] = []
+            for within, offset in (self._address(arg) or (arg, 0) for arg in value.args):
+                used.add(within)
+                is_stack = on_stack is not None and within.same_as(self._arenas[on_stack])
+                args += [text if is_stack else within, relax.prim_value(offset)]
             return Call(value.op, args, value.attrs, value.ty_args, value.span, ret_ty=value.ty)
 
         calls = {b.var: call(b.value) for b in self._bindings if _is_call(b.value, self._kernels)}
@@ -98,6 +113,9 @@ class _Addresses:
         def block(old: relax.BindingBlock) -> relax.BindingBlock:
             new: list[relax.Binding] = []
             for binding in old.bindings:
+                if on_stack is not None and binding.var.same_as(on_stack):
+                    new.append(_stack(text, self._arenas[on_stack]))
+                    continue
                 if binding.var in calls:
                     new.append(relax.VarBinding(binding.var, calls[binding.var], binding.span))
                 elif binding.var not in self._known or binding.var in seen:
@@ -108,6 +126,15 @@ class _Addresses:
             return relax.BindingBlock(new)
 
         return structural_map(self._func, [(relax.BindingBlock, block)])
+
+    def _on_stack(self, seen: Collection[Var]) -> Var | None:
+        """Return the storage that may be on the stack: the only one, small, and of kernels alone."""
+        if len(self._arenas) != 1:
+            return None
+        ((storage, arena),) = self._arenas.items()
+        (size,) = arena.ty.shape.values
+        is_small = isinstance(size, tirx.IntImm) and int(size) <= _STACK_BYTES
+        return storage if is_small and storage not in seen else None
 
     def _address(self, value: Expr) -> _Address | None:
         """Return the address of what a variable is bound to; None where it is a tensor of its own."""
@@ -149,6 +176,12 @@ def _is_op(value: Expr, names: Collection[str]) -> bool:
 
 def _is_call(value: Expr, kernels: Collection[str]) -> bool:
     return isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op.name_hint in kernels
+
+
+def _stack(text: StringImm, arena: Var) -> relax.VarBinding:
+    args = [text, relax.prim_value(arena.ty.shape.values[0])]
+    call = Call(relax.ExternFunc(STACK), args, ret_ty=relax.TupleType([]))
+    return relax.VarBinding(Var("stack", call.ty), call)
 
 
 def _whole(storage: Var, arena: Var) -> Call:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors that a caller brings are checked before any kernel runs."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -35,6 +37,22 @@ def test_inputs_may_begin_inside_of_their_memory(machine: relax.VirtualMachine):
         inside = whole._create_view((2, 6), "float32", relative_byte_offset=begin * x.strides[0])
         found = machine["main"](inside, tvm.runtime.tensor(z)).numpy()
         np.testing.assert_allclose(found, np.exp(x) @ z @ x, rtol=1e-5)
+
+
+def test_threads_share_a_machine(machine: relax.VirtualMachine):
+    """Whose arena is on the stack of each."""
+    rng = np.random.default_rng(1)
+    inputs = [
+        [tvm.runtime.tensor(rng.random(shape, np.float32)) for shape in ((2, 6), (6, 2))] for _ in range(4)
+    ]
+    wanted = [machine["main"](*each).numpy() for each in inputs]
+
+    def run(number: int) -> bool:
+        found = (machine["main"](*inputs[number]).numpy() for _ in range(500))
+        return all(np.array_equal(each, wanted[number]) for each in found)
+
+    with ThreadPoolExecutor(len(inputs)) as pool:
+        assert all(pool.map(run, range(len(inputs))))
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@
 import pytest
 import tvm
 from tvm import relax, tirx
-from tvm.ir import Call, GenericConst
+from tvm.ir import Call, GenericConst, StringImm
 from tvm.relax import op
 
 from relay_passes.ir.sources import bindings_of
 from relay_passes.memory.plan_arena import plan_arena
-from relay_passes.memory.pointer_calls import CHECK, call_by_pointers, takes_pointers
+from relay_passes.memory.pointer_calls import CHECK, STACK, call_by_pointers, takes_pointers
 from relay_passes.memory.storage_offsets import accept_offsets
 from tests.relay_passes.graphs import Net, tensor
 from tests.relay_passes.memory.test_plan_arena import PLAN, branches
@@ -60,6 +60,21 @@ def test_tensors_that_kernels_alone_see_become_offsets():
         assert len(new.args) == 2 * len(old.args)
         for arg, offset in zip(old.args, new.args[1::2], strict=True):
             assert arg not in offsets or int(offset) == offsets[arg]
+
+
+@pytest.mark.parametrize(("width", "short", "on_stack"), [(6, 99, True), (6, 3, False), (4096, 99, False)])
+def test_a_small_arena_of_a_short_function_is_on_the_stack(width: int, short: int, on_stack: bool):
+    net, x = Net(), tensor("x", 1, width)
+    mod = planned(
+        net.module([x], lambda: net.emit("b", op.exp(op.matmul(op.exp(x), op.exp(op.permute_dims(x))))))
+    )
+    called = call_by_pointers(mod, kernels(mod), ["main"], short)
+    calls = [b.value for b in bindings_of(called["main"]) if isinstance(b.value, Call)]
+    stack = [call for call in calls if str(getattr(call.op, "global_symbol", "")) == STACK]
+    assert len(stack) == on_stack
+    assert ("relax.memory.alloc_storage" in operators(calls)) != on_stack
+    arguments = [arg for call in calls for arg in call.args if isinstance(arg, StringImm)]
+    assert bool([arg for arg in arguments if arg.value == STACK]) == on_stack
 
 
 def test_views_of_arguments_and_constants_are_their_addresses():
