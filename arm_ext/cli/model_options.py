@@ -18,6 +18,15 @@ _OPTIONS = (
         help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
     ),
     click.option(
+        "--plugin",
+        "plugins",
+        type=PATH,
+        multiple=True,
+        metavar="FILE.py",
+        help="Python file of yours with converters of custom operators, rules and kernels, which runs with your "
+        "rights. May be given several times.",
+    ),
+    click.option(
         "--preprocess",
         type=PATH,
         metavar="FILE.yaml",
@@ -41,7 +50,7 @@ _OPTIONS = (
 
 
 def model_options(function: Command) -> Command:
-    """Add --trust, --preprocess, --quantize and --calibration."""
+    """Add --trust, --plugin, --preprocess, --quantize and --calibration."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function

@@ -65,6 +65,13 @@ def test_a_rule_and_a_kernel_from_outside_are_taken(said: str) -> None:
     assert "square, root: elementwise" in said
 
 
+@example("custom_operator.py")
+def test_operators_of_a_plugin_are_compiled(said: str) -> None:
+    assert "shrink: elementwise" in said
+    assert "running: " in said
+    assert "equal to the self-test: True" in said
+
+
 def test_each_example_is_in_the_list() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if f"| `{path.name}` |" not in listed] == []
