@@ -32,6 +32,15 @@ model_options = option_group(
         help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
     ),
     click.option(
+        "--plugin",
+        "plugins",
+        type=PATH,
+        multiple=True,
+        metavar="FILE.py",
+        help="Python file of yours with converters of custom operators, rules and kernels, which runs with your "
+        "rights. May be given several times.",
+    ),
+    click.option(
         "--preprocess",
         type=PATH,
         metavar="FILE.yaml",
@@ -46,4 +55,4 @@ model_options = option_group(
     ),
     calibration_option("How --quantize finds the range of an activation."),
 )
-"""Adds --trust, --preprocess, --quantize and --calibration: what is done to a model before anything else."""
+"""Adds --trust, --plugin, --preprocess, --quantize and --calibration: what is done to a model before anything else."""

@@ -40,7 +40,8 @@ def refuse_operators(
     raise ModelError(
         f"{len(missing)} operator(s) cannot be compiled:\n"
         + "\n".join(lines)
-        + f"\nReplace them in the model, or split the model around them. {hint}".rstrip()
+        + "\nReplace them in the model, split the model around them, or bring converters of your own by --plugin. "
+        f"{hint}".rstrip()
     )
 
 

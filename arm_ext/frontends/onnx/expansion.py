@@ -11,6 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.custom import converter_for
 from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.weights import without_weights
 
@@ -30,6 +31,11 @@ OWN = "arm_ext"
 def domain_of(node: onnx.NodeProto) -> str:
     """Return the node's operator set; "" is the standard one."""
     return "" if node.domain == "ai.onnx" else str(node.domain)
+
+
+def qualified(node: onnx.NodeProto) -> str:
+    """Return an operator with its domain, as in "com.example.Swirl"."""
+    return ".".join(part for part in (domain_of(node), node.op_type) if part)
 
 
 def opset_of(model: onnx.ModelProto, domain: str = "") -> int:
@@ -68,7 +74,9 @@ class Expansion:
         for node in self._model.graph.node:
             if node.op_type == "Constant":
                 self._constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
-            self._done += self._replacement(node, table.get((domain_of(node), node.op_type)))
+            brought = converter_for(qualified(node)) is not None
+            expand = None if brought else table.get((domain_of(node), node.op_type))
+            self._done += self._replacement(node, expand)
         done = onnx.GraphProto(node=self._done)
         self._model.graph.ClearField("node")
         self._model.graph.node.extend(done.node)

@@ -17,6 +17,7 @@ from arm_ext.frontends.onnx import (
     quantized,
     rearrange,
 )
+from arm_ext.frontends.onnx.converters import declare_custom
 from arm_ext.frontends.onnx.expansion import Expand, Expansion
 from arm_ext.frontends.onnx.functions import inline
 from arm_ext.frontends.onnx.many_inputs import grouped
@@ -122,6 +123,8 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
         del model.graph.output[:]
         model.graph.output.extend(outputs)
         fold_shapes(model, name)
+        while declare_custom(model):
+            fold_shapes(model, name)
         before = {node.name for node in model.graph.node}
         expansion = Expansion(model)
         expansion.run(EXPANSIONS)
