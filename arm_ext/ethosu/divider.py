@@ -20,6 +20,7 @@ from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
 from arm_ext.ethosu.partition import Wishes
 from arm_ext.ethosu.read import read
+from arm_ext.ethosu.two_of_four import sparsity
 from arm_ext.ethosu.unsupported import IN_64_BITS
 from arm_ext.ethosu.vela import MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
@@ -130,7 +131,7 @@ class Divider:
         fallbacks = tuple(_fallbacks(divided, left_float))
         ends = borders(graph, divided, fallbacks)
         regions = tuple(
-            _region(number, *parts)
+            _region(number, *parts, self._vela)
             for number, parts in enumerate(zip(divided.regions, ends, strict=True), first)
         )
         covered = {node for region in regions for node in region.sources}
@@ -170,7 +171,7 @@ def _widens_an_index(unread: Unread) -> bool:
     return unread.operator == "astype" and unread.why.reason == IN_64_BITS
 
 
-def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegion:
+def _region(number: int, region: Region, ends: tuple[NpuBorder, ...], options: VelaOptions) -> NpuRegion:
     part, compiled = region.part, region.compiled
     return NpuRegion(
         index=number,
@@ -194,6 +195,7 @@ def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegi
             for layer, operator in owned(part, compiled.layers)
         ),
         borders=ends,
+        sparsity=sparsity(part, compiled, options),
         refused_by_linux=refused_by_linux(compiled.payload) if compiled.payload.npu.has_linux_driver else "",
     )
 

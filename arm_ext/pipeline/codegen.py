@@ -19,7 +19,7 @@ from tvm_ffi import structural_map, structural_walk
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.canonicalize.define_casts import define_casts
-from relay_passes.programs.add_step import KEEP
+from relay_passes.programs.add_step import KEEP, SWAP
 from schedules.tir.emit import EXACT
 
 _PIPELINE = "arm_ext"
@@ -154,7 +154,7 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         )
         mod = _pair_arguments(_keep_states(_each_compiled(mod, close_loops)), by_pointers)
         mod = _TO_CODE(allocations(_call_outside(_in_parts(mod), apart)))
-        return _changed(_TO_PACKED(_taking_pointers(mod)), _address)
+        return _swap_states(_changed(_TO_PACKED(_taking_pointers(mod)), _address))
 
 
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
@@ -312,6 +312,33 @@ def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
         return Call(_BY_NAME, args, None, call.ty_args, call.span, ret_ty=call.ty)
 
     return _changed(mod, kept)
+
+
+def _swap_states(mod: tvm.IRModule) -> tvm.IRModule:
+    """Swap the tensors of two entries of the constants by their addresses: k(entry, other) by the name SWAP.
+
+    Only now, as of `_address`.
+    """
+
+    def swapped(stmt: tirx.Evaluate) -> tirx.Stmt:
+        call = stmt.value
+        if not (isinstance(call, Call) and call.op.same_as(_FOR_NOTHING) and call.args[0].value == SWAP):
+            return stmt
+        entries = [entry.args for entry in call.args[1:]]
+        tensors = [tirx.Var(name, _HANDLE) for name in ("first", "second")]
+        loads = (
+            tirx.Bind(tensor, tirx.tvm_struct_get(values, index, _VALUE, _HANDLE))
+            for tensor, (values, index) in zip(tensors, entries, strict=True)
+        )
+        stores = (
+            tirx.Evaluate(tirx.tvm_struct_set(values, index, _VALUE, tensor))
+            for tensor, (values, index) in zip(reversed(tensors), entries, strict=True)
+        )
+        return tirx.SeqStmt([*loads, *stores])
+
+    return _each_compiled(
+        mod, lambda func: func.with_body(structural_map(func.body, [(tirx.Evaluate, swapped)]))
+    )
 
 
 def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:

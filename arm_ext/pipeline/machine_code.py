@@ -29,7 +29,7 @@ from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
 from relay_passes.canonicalize import define_casts
-from relay_passes.memory.pointer_calls import call_by_pointers, takes_pointers
+from relay_passes.memory.pointer_calls import takes_pointers
 
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
@@ -98,7 +98,7 @@ def make_program(
     kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}
     by_pointers = [symbol for symbol, func in kernels.items() if takes_pointers(func)]
     kernels |= {symbol: kernels[symbol].with_attr(codegen.POINTERS, True) for symbol in by_pointers}
-    marked = call_by_pointers(planned, by_pointers)
+    marked = planned.clone()
     for symbol, func in kernels.items():
         marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
     with section("code generation"):

@@ -14,7 +14,7 @@ arguments, such as that they are compact, is checked of a function's arguments a
 at run time are called with tensors as before.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 from tvm import IRModule, relax, tirx
 from tvm.ir import Call, Expr, GenericConst, GlobalVar, StringImm, Var
@@ -23,7 +23,7 @@ from tvm.relax.analysis import free_vars
 from tvm.tirx.buffer import BufferType
 from tvm_ffi import structural_map
 
-from relay_passes.ir.sources import bindings_of, global_callees, relax_functions
+from relay_passes.ir.sources import bindings_of, relax_functions
 
 CHECK = "__vmtir__inputs"
 """Name of the function that checks inputs. It is no kernel: names of the virtual machine's functions begin so."""
@@ -46,21 +46,21 @@ def takes_pointers(func: tirx.PrimFunc) -> bool:
     )
 
 
-def call_by_pointers(mod: IRModule, kernels: Collection[str]) -> IRModule:
+def call_by_pointers(mod: IRModule, kernels: Collection[str], entries: Collection[str]) -> IRModule:
     """Pass addresses to kernels.
 
     Args:
         mod: Planned.
         kernels: Those that take pointers. Code for such a call has to make an address of each pair of arguments.
+        entries: Functions that are called from outside: those that they call get tensors that were checked.
     """
     functions = relax_functions(mod)
-    called = {name for _, func in functions for name in _callees(func)}
     builder = relax.BlockBuilder(mod)
     changed = {}
     for gv, func in functions:
         if any(_is_call(binding.value, kernels) for binding in bindings_of(func)):
             func = _Addresses(func, kernels).rewritten()
-        if gv.name_hint not in called:  # what others call they give tensors that were checked, or made here
+        if gv.name_hint in entries:
             func = _with_check(builder, func)
         changed[gv] = func
     out = builder.get()
@@ -149,12 +149,6 @@ def _is_op(value: Expr, names: Collection[str]) -> bool:
 
 def _is_call(value: Expr, kernels: Collection[str]) -> bool:
     return isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op.name_hint in kernels
-
-
-def _callees(func: relax.Function) -> Iterator[str]:
-    for binding in bindings_of(func):
-        if isinstance(binding.value, Call):
-            yield from global_callees(binding.value)
 
 
 def _whole(storage: Var, arena: Var) -> Call:

@@ -254,6 +254,11 @@ RECURRENT_DYNAMIC = tuple(
     for spec in RECURRENT
 )
 
+# The numbers of all nodes, of leaves, and what the sums begin with.
+TREES = CompositeSpec(
+    "arm.tree_ensemble", "float.tree_ensemble", tuple(range(1, 8)), ("float32", "float64"), ()
+)
+
 VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
     *HALF_PRODUCTS,
@@ -276,4 +281,5 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *ROWS_F32,
     *RECURRENT,
     *RECURRENT_DYNAMIC,
+    TREES,
 )

@@ -19,6 +19,7 @@ from arm_ext.frontends.common.refuse import (
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.onnx.advice import advice
+from arm_ext.frontends.onnx.converters import CONVERTERS
 from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of
 from arm_ext.frontends.onnx.fused import NORMS
 from arm_ext.frontends.onnx.limits import check_attributes, check_data
@@ -97,6 +98,11 @@ def _is_untyped(value: onnx.ValueInfoProto) -> bool:
 
 def _check_type(what: str, number: int) -> None:
     if number in _UNCOMPUTED:
+        if number == onnx.TensorProto.STRING:
+            raise ModelError(
+                f"{what} is a string, and a package has tensors of numbers: export classifiers with numbers for their "
+                "classes, or remove the output; encode features before the package"
+            )
         kind = onnx.TensorProto.DataType.Name(number).lower()
         raise ModelError(f"{what} is of {kind}, which is not supported; make it float32, float16 or int8")
 
@@ -233,6 +239,7 @@ def _unsupported(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
         for node in nodes
         if (domain_of(node) or node.op_type not in known)
         and (domain_of(node), node.op_type) not in EXPANSIONS
+        and (domain_of(node), node.op_type) not in CONVERTERS
     ]
 
 

@@ -14,8 +14,8 @@ from tvm.relax.frontend.onnx import onnx_frontend
 
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import not_imported
-from arm_ext.frontends.onnx.expansion import opset_of
-from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
+from arm_ext.frontends.onnx.converters import CONVERTERS
+from arm_ext.frontends.onnx.expansion import domain_of, opset_of
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
@@ -24,15 +24,16 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     def __init__(self, sources: Mapping[str, str], graph: onnx.GraphProto) -> None:
         super().__init__(shape_dict={}, dtype_dict="float32")
         self.sources = sources
-        self.recurrent = {node.name: node for node in graph.node if node.op_type in DEFAULTS}
+        self.own = {node.name: node for node in graph.node if (domain_of(node), node.op_type) in CONVERTERS}
         self.last_binding: dict[relax.Var, str] = {}
         self.node = ""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
         name = attrs["tvm_custom"]["name"]
         self.node = self.sources.get(name, name)
-        if name in self.recurrent:
-            result = sequences(self.bb, self.recurrent[name], list(inputs))
+        if name in self.own:
+            node = self.own[name]
+            result = CONVERTERS[domain_of(node), node.op_type](self.bb, node, list(inputs))
         else:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
         # A converter may return an unbound call, which would be bound among the bindings of its consumer.
@@ -49,7 +50,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
 
 
 def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]) -> tvm.IRModule:
-    """Import a model, of which upstream or `sequences` has a converter for each operator.
+    """Import a model, of which upstream or `CONVERTERS` has a converter for each operator.
 
     Args:
         proto: Its nodes have names.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacement of ONNX nodes by several others, which keep the name of the original node."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -23,15 +23,19 @@ UNKNOWN = "is not known"
 CONTRIB = "com.microsoft"
 """The domain of onnxruntime's own operators."""
 
+OWN = "arm_ext"
+"""The domain of operators that exist between expansion and conversion alone."""
+
 
 def domain_of(node: onnx.NodeProto) -> str:
     """Return the node's operator set; "" is the standard one."""
     return "" if node.domain == "ai.onnx" else str(node.domain)
 
 
-def opset_of(model: onnx.ModelProto) -> int:
-    """Return the version of the standard operators."""
-    return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+def opset_of(model: onnx.ModelProto, domain: str = "") -> int:
+    """Return the version of the standard operators, or of those of another domain."""
+    names = (domain,) if domain else ("", "ai.onnx")
+    return next((int(o.version) for o in model.opset_import if o.domain in names), 1)
 
 
 class Expansion:
@@ -173,9 +177,9 @@ class Expansion:
             raise ModelError(f"its input '{name}' is not constant")
         return value
 
-    def opset(self) -> int:
-        """Return the version of the standard operators."""
-        return opset_of(self._model)
+    def opset(self, domain: str = "") -> int:
+        """Return the version of the standard operators, or of those of another domain."""
+        return opset_of(self._model, domain)
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return the element type of a value.
@@ -229,6 +233,29 @@ class Expansion:
             ModelError: It cannot be inferred.
         """
         return onnx.ValueInfoProto(name=name, type=onnx.TypeProto(tensor_type=self._type(name)))
+
+    def emit_own(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        dtype: np.dtype[Any],
+        dims: Sequence[int],
+        **attributes: object,
+    ) -> str:
+        """Add a node of `OWN`, of which onnx cannot infer the type of its output, and return that."""
+        output = self.fresh(op)
+        self.adopt(helper.make_node(op, list(inputs), [output], domain=OWN, **attributes))
+        info = helper.make_tensor_value_info(output, helper.np_dtype_to_tensor_dtype(dtype), dims)
+        self._model.graph.value_info.append(info)
+        self._types[output] = info.type.tensor_type
+        if all(entry.domain != OWN for entry in self._model.opset_import):
+            self._model.opset_import.append(helper.make_opsetid(OWN, 1))
+        return output
+
+    def is_read(self, name: str) -> bool:
+        """Whether a node reads a value, or it is an output of the model."""
+        graph = self._model.graph
+        return any(value.name == name for value in graph.output) or any(name in n.input for n in graph.node)
 
     def fresh(self, step: str) -> str:
         """Return an unused name, made from the node's name and an operator."""

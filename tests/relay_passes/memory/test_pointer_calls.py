@@ -24,7 +24,7 @@ def kernels(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
 
 def by_pointers(mod: tvm.IRModule) -> list[Call]:
     """The calls of `main`."""
-    called = call_by_pointers(mod, kernels(mod))
+    called = call_by_pointers(mod, kernels(mod), ["main"])
     return [b.value for b in bindings_of(called["main"]) if isinstance(b.value, Call)]
 
 

@@ -25,6 +25,7 @@ from tests.schedules.kernels.recurrent import test_recurrent_f32 as recurrent
 from tests.schedules.kernels.recurrent import test_recurrent_s8 as recurrent_s8
 from tests.schedules.kernels.softmax import test_softmax_f32 as softmax_f32
 from tests.schedules.kernels.softmax import test_softmax_s8 as softmax
+from tests.schedules.kernels.trees import test_tree_ensemble as trees
 from tests.schedules.products import SHAPES, Quant, conv
 from tests.schedules.programs import BASELINE, NEON, NEON_CORES, assembly, linear, loops
 
@@ -209,6 +210,13 @@ HOT = (
         lambda: softmax.case((64, 1000), softmax.DECIMAL, softmax.PROBABILITIES).workload,
         0.76,
         work=VECTOR,
+    ),
+    Hot(
+        "tree_ensemble",
+        lambda: trees.Case(40, 6, 1, 32, ragged=0.0).workload,
+        0.95,
+        ("neoverse-n2", "cortex-a76", "cortex-a55"),
+        work=r"ldr\w*|fcmp|cinc",
     ),
 )
 
