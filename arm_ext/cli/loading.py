@@ -24,7 +24,7 @@ def load_tvm() -> None:
     Raises:
         EnvError: The limit on this process's addresses is too low.
     """
-    require_addresses()
+    require_addresses("TVM with LLVM")
     gc.disable()
     try:
         if not {"tvm_ffi", "torch"} & sys.modules.keys():
