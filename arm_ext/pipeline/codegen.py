@@ -5,7 +5,7 @@ Half of the time of TVM's own list goes into CompactBufferAllocation, which shri
 Kernels of ours, whose accumulators have thousands of accesses, take buffers of the right size to begin with.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Set
 
 import tvm
 from tvm import s_tir, tirx
@@ -29,15 +29,11 @@ _PIPELINE = "arm_ext"
 PART = "arm_ext.part"
 """Attribute of a module that is linked to others: its only function is not the entry of all."""
 APART = "arm_ext.apart"
-"""Attribute of a function whose machine code is made by itself: how it is called, one of the two below."""
+"""Attribute of a function whose machine code is made by itself, and linked to that of its callers."""
 TASKS = "arm_ext.tasks"
 """Attribute of a function that computes one iteration of a parallel loop: the number of iterations."""
 POINTERS = "arm_ext.pointers"
 """Attribute of such a function whose arguments are addresses of its buffers, not tensors (`call_by_pointers`)."""
-LINKED = "linked"
-"""Its object is linked to that of its callers."""
-IMPORTED = "imported"
-"""It is in a library that the module of its callers imports."""
 
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
@@ -155,9 +151,7 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
     with section("TensorIR passes"):
         if PART not in (mod.attrs or {}) and len(mod.functions) == 1:
             mod = tirx.transform.AnnotateEntryFunc()(mod)
-        apart = {
-            gvar.name_hint: func.attrs[APART] for gvar, func in mod.functions_items() if APART in func.attrs
-        }
+        apart = {gvar.name_hint for gvar, func in mod.functions_items() if APART in func.attrs}
         by_pointers = {
             gvar.name_hint
             for gvar, func in mod.functions_items()
@@ -288,7 +282,7 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
     return out
 
 
-def _call_outside(mod: tvm.IRModule, apart: Mapping[str, str]) -> tvm.IRModule:
+def _call_outside(mod: tvm.IRModule, apart: Set[str]) -> tvm.IRModule:
     """Call what is linked beside by its symbol; by name compiled code finds other libraries' functions alone.
 
     TVM declares a function of the name that it is given, and another each time, unless there is one of that name and
@@ -305,14 +299,10 @@ def _call_outside(mod: tvm.IRModule, apart: Mapping[str, str]) -> tvm.IRModule:
         op, args = call.op, list(call.args)
         if op.same_as(_BY_NAME) and args[2].value.startswith(_LINKED):
             op, args[2] = _BY_SYMBOL, symbol_of(args[2])
-        elif op.same_as(_BY_SYMBOL) and apart.get(args[2].value) == LINKED:
+        elif op.same_as(_BY_SYMBOL) and args[2].value in apart:
             args[2] = symbol_of(args[2])
-        elif op.same_as(_BY_SYMBOL) and apart.get(args[2].value) == IMPORTED:
-            op = _BY_NAME
-        elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and apart.get(args[0].value) == LINKED:
+        elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and args[0].value in apart:
             args[0] = symbol_of(args[0])
-        elif op.same_as(_FOR_NOTHING_BY_SYMBOL) and apart.get(args[0].value) == IMPORTED:
-            op = _FOR_NOTHING
         else:
             return call
         return Call(op, args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
@@ -364,7 +354,7 @@ def _is_marker(stmt: tirx.Evaluate, name: str) -> bool:
     return isinstance(call, Call) and call.op.same_as(_FOR_NOTHING) and call.args[0].value == name
 
 
-def _pair_arguments(mod: tvm.IRModule, by_pointers: Collection[str]) -> tvm.IRModule:
+def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
     """Make one argument of each two in calls by addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
 
     def paired(call: Call) -> Call:

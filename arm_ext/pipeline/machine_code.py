@@ -68,13 +68,28 @@ class Program:
 
     def machine(self) -> relax.VirtualMachine:
         """Return a virtual machine that runs the program in this process."""
-        if self.kernels:
-            with temporary() as folder:
-                library = folder / "kernels.so"
-                link_plain(_written(self.kernels, folder), library, self.triple)
-                self.executable.mod.imports[0].import_module(tvm.runtime.load_module(str(library)))
         with section("machine code"):
-            return relax.VirtualMachine(self.executable, tvm.cpu())
+            return relax.VirtualMachine(linked(self.executable, self.kernels), tvm.cpu())
+
+
+def linked(executable: relax.VMExecutable, objects: Sequence[bytes] = ()) -> relax.VMExecutable:
+    """Make the code of an executable a library, to run in this process.
+
+    TVM's just-in-time compiler takes four times as long as a linker.
+
+    Args:
+        executable: Of code for this machine. It is changed.
+        objects: To link, too.
+    """
+    imports = executable.mod.imports
+    if any(each.kind != "llvm" for each in imports):  # TVM's stand-in where there is no code
+        return executable
+    with temporary() as folder:
+        library = folder / "program.so"
+        link_plain(_written((*map(_compiled, imports), *objects), folder), library)
+        executable.mod.clear_imports()
+        executable.mod.import_module(tvm.runtime.load_module(str(library)))
+    return executable
 
 
 def make_program(
@@ -97,8 +112,7 @@ def make_program(
     kernels |= {symbol: kernels[symbol].with_attr(codegen.POINTERS, True) for symbol in by_pointers}
     marked = planned.clone()
     for symbol, func in kernels.items():
-        apart = func.with_attr(codegen.APART, codegen.IMPORTED if runs_here else codegen.LINKED)
-        marked.update_func(marked.get_global_var(symbol), apart)
+        marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
     with section("code generation"):
         # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here)

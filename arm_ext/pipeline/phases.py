@@ -42,7 +42,7 @@ from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
-from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
+from schedules.numerics.qdq import NUMERICS, Qdq, conv_dynamic_routine, linear_dynamic_routine
 from schedules.select import Choose
 
 
@@ -96,6 +96,8 @@ class PhaseResult:
 
     Attributes:
         mod: The module.
+        removed: Of `canonicalize`: channels that are no longer computed.
+        kept_channels: Of `canonicalize`: constant channels that stay, and why.
         kept_layout: Of `layout`: calls that keep the model's layout, and why.
         left_float: Of `integerize`: calls of a quantised model that still compute in float, and why.
         offers: Of `partition`: by a function's name what is to compute it, where that can.
@@ -105,6 +107,8 @@ class PhaseResult:
     """
 
     mod: tvm.IRModule
+    removed: tuple[relay_passes.RemovedChannels, ...] = ()
+    kept_channels: tuple[Diagnostic, ...] = ()
     kept_layout: tuple[Diagnostic, ...] = ()
     left_float: tuple[Diagnostic, ...] = ()
     offers: Mapping[str, relay_passes.Offer] = field(default_factory=dict)
@@ -141,6 +145,8 @@ def gather(
             kernels[symbol] = kernel.model_copy(update={"symbol": symbol, "sources": sources})
     return PhaseResult(
         mod,
+        tuple(each for part in parts.values() for each in part.removed),
+        tuple(each for part in parts.values() for each in part.kept_channels),
         tuple(each for part in parts.values() for each in part.kept_layout),
         tuple(each for part in parts.values() for each in part.left_float),
         offers,
@@ -150,12 +156,15 @@ def gather(
 
 
 def canonicalize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Fold constants and BatchNorm, tidy; QDQ is kept."""
+    """Fold constants and BatchNorm, tidy, remove dead channels; QDQ is kept."""
     mod = relay_passes.canonicalize(result.mod, record=options.record)
     if options.more_rules:
         mod = relay_passes.apply_rules(mod, options.more_rules, record=options.record)
         mod = relay_passes.canonicalize(mod, record=options.record)
-    return replace(result, mod=mod)
+    mod, removed, kept = relay_passes.remove_channels(mod, options.numerics)
+    if removed:
+        mod = relay_passes.canonicalize(mod, record=options.record)
+    return replace(result, mod=mod, removed=removed, kept_channels=kept)
 
 
 def layout(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
@@ -168,7 +177,7 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute in integers what stands between dequantize and quantize."""
     mod, left = relay_passes.integerize(result.mod, options.numerics)
     # What is quantised at run time.
-    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, options.record)
+    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, options.record)
     return replace(result, mod=mod, left_float=tuple(left))
 
 
