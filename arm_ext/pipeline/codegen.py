@@ -359,6 +359,8 @@ def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
 
     def paired(call: Call) -> Call:
         if not (call.op.same_as(_FOR_NOTHING_BY_SYMBOL) and call.args[0].value in by_pointers):
+            # With a result it would be called with what is no address.
+            assert not call.op.same_as(_BY_SYMBOL) or call.args[2].value not in by_pointers, call
             return call
         name, *args = call.args
         pairs = zip(args[::2], args[1::2], strict=True)

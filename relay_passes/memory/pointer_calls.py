@@ -18,7 +18,7 @@ which allocates nothing, and which several threads may do at once.
 from collections.abc import Collection
 
 from tvm import IRModule, relax, tirx
-from tvm.ir import Call, Expr, GenericConst, GlobalVar, StringImm, Var
+from tvm.ir import Call, Expr, GenericConst, GlobalVar, StringImm, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.relax.analysis import free_vars
 from tvm.tirx.buffer import BufferType
@@ -39,6 +39,8 @@ _STACK_BYTES = 1 << 14
 _ALLOC_TENSOR = ("relax.memory.alloc_tensor",)
 # What has the address of its first operand.
 _SAME_ADDRESS = ("relax.reshape", "relax.memory.ensure_zero_offset")
+
+_NOTHING = relax.TupleType([])
 
 _Address = tuple[Expr, int]
 """Of a buffer: the tensor that it lies in, and how many bytes from that one's beginning it begins."""
@@ -87,6 +89,7 @@ class _Addresses:
         self._func, self._kernels = func, kernels
         self._bindings = bindings_of(func)
         self._arenas: dict[Var, Var] = {}
+        self._tuples = {b.var: b.value for b in self._bindings if isinstance(b.value, relax.Tuple)}
         self._known: dict[Var, _Address] = {}
         for binding in self._bindings:
             address = self._address(binding.value) if isinstance(binding, relax.VarBinding) else None
@@ -106,7 +109,9 @@ class _Addresses:
                 used.add(within)
                 is_stack = on_stack is not None and within.same_as(self._arenas[on_stack])
                 args += [text if is_stack else within, relax.prim_value(offset)]
-            return Call(value.op, args, value.attrs, value.ty_args, value.span, ret_ty=value.ty)
+            # By name, since it has other arguments than the function of the module.
+            kernel = relax.ExternFunc(value.op.name_hint, relax.FuncType.opaque_func(ret=_NOTHING))
+            return Call(kernel, args, value.attrs, value.ty_args, value.span, ret_ty=value.ty)
 
         calls = {b.var: call(b.value) for b in self._bindings if _is_call(b.value, self._kernels)}
 
@@ -118,7 +123,7 @@ class _Addresses:
                     continue
                 if binding.var in calls:
                     new.append(relax.VarBinding(binding.var, calls[binding.var], binding.span))
-                elif binding.var not in self._known or binding.var in seen:
+                elif binding.var in seen or not self._is_transparent(binding.var):
                     new.append(binding)
                 arena = self._arenas.get(binding.var)
                 if arena is not None and arena in used:
@@ -143,6 +148,8 @@ class _Addresses:
             return known
         if isinstance(value, GenericConst):
             return value, 0
+        if isinstance(value, TupleGetItem) and value.tuple_value in self._tuples:
+            return self._address(self._tuples[value.tuple_value].fields[value.index])
         if _is_op(value, _SAME_ADDRESS):
             return self._address(value.args[0])
         if _is_op(value, _ALLOC_TENSOR):
@@ -165,9 +172,15 @@ class _Addresses:
             if isinstance(value, relax.If):
                 for expr in (value.cond, value.true_branch.body, value.false_branch.body):
                     seen.update(free_vars(expr))
-            elif binding.var in seen or not (binding.var in self._known or _is_call(value, self._kernels)):
+            elif binding.var in seen or not (
+                self._is_transparent(binding.var) or _is_call(value, self._kernels)
+            ):
                 seen.update(free_vars(value))
         return seen
+
+    def _is_transparent(self, var: Var) -> bool:
+        """Whether nothing is made where a variable is bound but an address, or a tuple of tensors."""
+        return var in self._known or var in self._tuples
 
 
 def _is_op(value: Expr, names: Collection[str]) -> bool:
@@ -180,7 +193,7 @@ def _is_call(value: Expr, kernels: Collection[str]) -> bool:
 
 def _stack(text: StringImm, arena: Var) -> relax.VarBinding:
     args = [text, relax.prim_value(arena.ty.shape.values[0])]
-    call = Call(relax.ExternFunc(STACK), args, ret_ty=relax.TupleType([]))
+    call = Call(relax.ExternFunc(STACK), args, ret_ty=_NOTHING)
     return relax.VarBinding(Var("stack", call.ty), call)
 
 
@@ -200,7 +213,7 @@ def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Func
         # Then nothing is left for the virtual machine to check, which takes twenty times as long.
         params = {param: Var(param.name, relax.AnyType()) for param in params}
         func = structural_map(func, [(Var, lambda var: params.get(var, var))])
-    call = Call(check, list(params.values()), ret_ty=relax.TupleType([]))
+    call = Call(check, list(params.values()), ret_ty=_NOTHING)
     first = relax.BindingBlock([relax.VarBinding(Var("checked", call.ty), call)])
     body = relax.SeqExpr([first, *func.body.blocks], func.body.body)
     return relax.Function(func.params, body, func.ret_ty, func.is_pure, func.attrs)
