@@ -8,8 +8,8 @@ import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-# Else onnxruntime, as it is imported, starts a thread that keeps a database in the user's cache folder and a file in
-# TMPDIR of what it would report.
+# Else onnxruntime, as it is imported, starts a thread that sends events to its makers, and keeps a database in the
+# user's cache folder and a file in TMPDIR of what it would report.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 from arm_ext.version import __version__
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from arm_ext.api.tune import tune_model
     from arm_ext.api.verify import VerifyReport, verify
     from arm_ext.board import Board, open_board
+    from arm_ext.errors import ArmExtError, EnvError, InternalError, ModelError, UsageError
     from arm_ext.ethosu.options import NpuOptions
     from arm_ext.frontends.common.custom import CustomOp
     from arm_ext.frontends.preprocess.options import Preprocess
@@ -46,14 +47,10 @@ if TYPE_CHECKING:
     from arm_ext.report.profile.record import ProfileReport
     from arm_ext.tune.report import TuneReport
 
-# onnxruntime, which every import of an ONNX model asks for, else sends events to its makers, and keeps a number of this
-# machine in the user's cache folder; it reads this when it is imported.
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
-
 __all__ = [
     "AccuracyReport",
     "AdviceReport",
+    "ArmExtError",
     "Board",
     "CacheContents",
     "Comparison",
@@ -61,8 +58,11 @@ __all__ = [
     "CountReport",
     "CustomOp",
     "Diagnosis",
+    "EnvError",
     "ExplainReport",
     "ExportReport",
+    "InternalError",
+    "ModelError",
     "NpuAdvice",
     "NpuOptions",
     "Package",
@@ -73,6 +73,7 @@ __all__ = [
     "ThreadReport",
     "TimeReport",
     "TuneReport",
+    "UsageError",
     "VerifyReport",
     "__version__",
     "accuracy",
@@ -107,6 +108,7 @@ _HOMES = {
     "arm_ext.api.compile": ("CompileResult", "compile"),
     "arm_ext.frontends.common.custom": ("CustomOp",),
     "arm_ext.api.doctor": ("Diagnosis", "diagnose"),
+    "arm_ext.errors": ("ArmExtError", "EnvError", "InternalError", "ModelError", "UsageError"),
     "arm_ext.ethosu.options": ("NpuOptions",),
     "arm_ext.api.explain": ("explain",),
     "arm_ext.report.explanation": ("ExplainReport",),

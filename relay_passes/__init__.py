@@ -3,6 +3,7 @@
 
 from relay_passes.canonicalize.canonicalize import canonicalize
 from relay_passes.canonicalize.fold_constants import fold_constants
+from relay_passes.channels import RemovedChannels, remove_channels
 from relay_passes.fusion.combine_matmuls import combine_matmuls
 from relay_passes.fusion.fuse import fuse
 from relay_passes.fusion.split_concat import split_concat
@@ -34,6 +35,7 @@ __all__ = [
     "Match",
     "Offer",
     "Part",
+    "RemovedChannels",
     "Rule",
     "accept_offsets",
     "add_step",
@@ -56,6 +58,7 @@ __all__ = [
     "parallel_loops",
     "parallel_parts",
     "plan_arena",
+    "remove_channels",
     "run_upstream",
     "serial_loops",
     "sources_of",

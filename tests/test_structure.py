@@ -47,7 +47,7 @@ LAYERS = {
         ("rewriter", "layout", "memory", "bounds"),
         ("rules", "fusion"),
         ("canonicalize", "precision", "integerize"),
-        ("programs", "batching"),
+        ("programs", "batching", "channels"),
         ("lengths",),
     ),
 }

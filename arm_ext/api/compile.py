@@ -25,7 +25,7 @@ from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.load import export_module, trusted
+from arm_ext.frontends.load import export_module, trusted, with_values
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
@@ -98,6 +98,7 @@ def compile(
     plugins: Sequence[str | Path] = (),
     mattr: str | None = None,
     shapes: Given | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     preprocess: Preprocess | str | Path | None = None,
     state: Mapping[str, str] | None = None,
     state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None,
@@ -140,6 +141,7 @@ def compile(
         shapes: Input name → shape, for inputs with dynamic dimensions. A list in the place of a size is of sizes
             to choose from at run time; lists go together position by position. A name in the place of the first size
             is any number of samples, computed one by one; "n<=512" in the place of any size is each up to 512.
+        values: Input name → its numbers, of an ONNX model: the package is for these alone, and has no such input.
         preprocess: Steps before and after the model that the package computes too, or a YAML file of them.
         state: Input name → name of the output that is its value in the next `step`; buffers that a PyTorch program
             changes are such states too.
@@ -173,6 +175,7 @@ def compile(
         InternalError: The result fails the compiler's own checks.
     """
     check_type("target", target, str)
+    check_type("values", {} if values is None else values, Mapping)
     check_type("state", {} if state is None else state, Mapping)
     check_type("memory", "" if memory is None else memory, str)
     check_choice("emit", emit, Emit)
@@ -209,7 +212,7 @@ def compile(
         progress("import")
         unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
         known = None if tuned is None else Tuned(tuned, profile, unused)
-        given = trusted(model) if trust else model
+        given = with_values(trusted(model) if trust else model, values or {})
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )

@@ -247,6 +247,8 @@ class Packing:
                 precision=main.options.precision,
                 samples=SELFTEST_SAMPLES if main.bucket.batch else 1,
             ),
+            main.result.removed,
+            main.result.kept_channels,
         )
 
 

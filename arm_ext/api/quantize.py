@@ -6,20 +6,25 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import onnx
+
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_float_layers
 from arm_ext.common.npz import read_npz
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
-from arm_ext.errors import UsageError
+from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
-from arm_ext.package.manifest import Correction, Method
+from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.package.manifest import Correction, Method, Sparsity
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
+from arm_ext.quantization.prune import LEAST, prune_two_of_four
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
@@ -51,6 +56,7 @@ def quantize(
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
+    sparsity: Sparsity | None = None,
     shapes: Given | None = None,
     metric: str | None = None,
     max_drop: float | None = None,
@@ -69,6 +75,8 @@ def quantize(
         correct: Changes of the float model that lose less in int8: "equalize" and "smooth" bring channels to like
             ranges, before a product and behind a LayerNormalization; "bias" makes up for shifts of the mean.
         keep_float: Source nodes that stay in float.
+        sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
+            Ethos-U85; the accuracy is against the model with all weights.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         metric: As for `accuracy`.
         max_drop: Greatest drop of the metric from the float model, in QDQ form; layers stay in float for it, in the way
@@ -77,13 +85,17 @@ def quantize(
         progress: Called with each of STEPS as it begins; "search" is left out without `max_drop`.
 
     Raises:
-        UsageError: The model, the data, a node's name or the output is wrong.
-        ModelError: onnxruntime cannot quantise the model, or it cannot be compiled, or its metric drops further even
-            with all layers in float.
+        UsageError: The model, the data, a node's name or the output is wrong, or corrections that rescale channels are
+            asked for with `sparsity`.
+        ModelError: There is nothing to prune; onnxruntime cannot quantise the model, or it cannot be compiled, or its
+            metric drops further even with all layers in float.
     """
     check_choice("calibration", calibration, Method)
     for each in correct:
         check_choice("correct", each, Correction)
+    if sparsity is not None:
+        check_choice("sparsity", sparsity, Sparsity)
+        _refuse_rescaling(correct)
     for name in keep_float:
         check_type("keep_float", name, str)
     source, samples, path = Path(model), Path(data), Path(output)
@@ -97,14 +109,17 @@ def quantize(
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
     arrays = read_npz(samples, "calibration samples, an array an input")
-    quantizer = Quantizer(source, arrays, calibration, (fixed,), keep_float=keep_float, corrections=correct)
+    make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,))
+    whole = None if sparsity is None else make(source)
+    given, pruned = (source, ()) if sparsity is None else _pruned(source)
+    quantizer = make(given, keep_float=keep_float, corrections=correct, pruned_from=whole)
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
     gate = Gate(max_drop=max_drop)
     gate.check(None if judged is None else judged.name, quantizer.samples)
     mixed = None
     if max_drop is not None and judged is not None:
         progress("search")
-        mixed = _mixed(quantizer, fixed, judged, gate, target)
+        mixed = _mixed(quantizer, (whole or quantizer).float_model(fixed), fixed, judged, gate, target)
     kept = () if mixed is None else mixed.nodes
     write_file(path, quantizer.quantized(fixed, kept).SerializeToString(), "-o")
     progress("compare")
@@ -114,12 +129,33 @@ def quantize(
         if against != source:
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
         report = accuracy(path, against, arrays, metric=metric, shapes=shapes)
-    return QuantizeResult(path, report.model_copy(update={"mixed": mixed}))
+    return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 
 
-def _mixed(quantizer: Quantizer, shapes: Shapes, metric: Metric, gate: Gate, target: str) -> MixedPrecision:
+def _refuse_rescaling(correct: Sequence[Correction]) -> None:
+    """What is compared then is a rescaled float model, which would have no weights of its own but the pruned ones."""
+    if found := [each for each in correct if each in ("equalize", "smooth")]:
+        raise UsageError(
+            f"--sparsity and --correct {found[0]} do not go together; quantise a model that was pruned before"
+        )
+
+
+def _pruned(source: Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
+    proto, name, _ = read_onnx(source)
+    name_nodes(proto.graph)
+    pruned, nodes = prune_two_of_four(proto)
+    if not nodes:
+        raise ModelError(
+            f"{name}: there is nothing to prune 2:4: no Conv of one group, MatMul or Gemm has constant weights for "
+            f"{LEAST} input channels or more"
+        )
+    return pruned, nodes
+
+
+def _mixed(
+    quantizer: Quantizer, source: onnx.ModelProto, shapes: Shapes, metric: Metric, gate: Gate, target: str
+) -> MixedPrecision:
     """Choose the layers that stay in float, so that the model is as fast as can be."""
-    source = quantizer.float_model(shapes)
     judge = Judge(source.graph.name, source, quantizer.feeds(), metric, gate.holds)
     units = units_of(Matching(source, quantizer.quantized(shapes)))
     return choose_float_layers(

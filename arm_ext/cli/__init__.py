@@ -17,7 +17,14 @@ from pathlib import Path
 import click
 
 from arm_ext.cli import process
-from arm_ext.common.faults import environment, is_environment, is_out_of_memory, out_of_memory, why
+from arm_ext.common.faults import (
+    environment,
+    is_environment,
+    is_out_of_memory,
+    out_of_memory,
+    require_addresses,
+    why,
+)
 from arm_ext.common.scratch import temporary_files
 from arm_ext.errors import ArmExtError, EnvError, InternalError, UsageError
 from arm_ext.version import __version__
@@ -60,6 +67,7 @@ class _Verbs(click.Group):
             return None
         if name not in _WITHOUT_FILES:  # before the import: libraries leave files as they load
             ctx.with_resource(temporary_files())
+        require_addresses("numpy")
         function = name.replace("-", "_")
         command = getattr(importlib.import_module(f"arm_ext.cli.{function}"), function)
         assert isinstance(command, click.Command)

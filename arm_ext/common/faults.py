@@ -7,6 +7,7 @@ import resource
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from arm_ext.errors import EnvError
 
@@ -37,8 +38,8 @@ _OUT_OF_MEMORY = (
     "cannot allocate memory",
     "failed to map segment from shared object",
 )
-_LEAST_ADDRESSES = 1 << 30
-"""Bytes of addresses that Python with TVM and LLVM take: with 0.8 GB they end in the middle of loading."""
+# Bytes of addresses that Python takes with a library: with less it ends in the middle of loading, or waits forever.
+_LEAST_ADDRESSES = {"TVM with LLVM": 1 << 30, "numpy": 150 << 20}
 
 
 def why(error: OSError, place: Path | str) -> str:
@@ -77,16 +78,16 @@ def is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
-def require_addresses() -> None:
-    """Raise EnvError if the limit on this process's addresses (`ulimit -v`) is too low to load TVM.
+def require_addresses(library: Literal["TVM with LLVM", "numpy"]) -> None:
+    """Raise EnvError if the limit on this process's addresses (`ulimit -v`) is too low to load a library.
 
-    Libraries that are loaded under such a limit end the process, or are only partly there.
+    Libraries that are loaded under such a limit end the process, wait forever, or are only partly there.
     """
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESSES:
+    limit, least = resource.getrlimit(resource.RLIMIT_AS)[0], _LEAST_ADDRESSES[library]
+    if limit != resource.RLIM_INFINITY and limit < least:
         raise EnvError(
-            f"this shell allows a process {limit / 1e6:,.0f} MB of addresses, and TVM with LLVM takes "
-            f"{_LEAST_ADDRESSES / 1e6:,.0f} MB: raise the limit (ulimit -v)"
+            f"this shell allows a process {limit / 1e6:,.0f} MB of addresses, and {library} takes "
+            f"{least / 1e6:,.0f} MB: raise the limit (ulimit -v)"
         )
 
 

@@ -47,7 +47,7 @@ class _Sides:
     divided: Offload
     fallbacks: Sequence[Diagnostic]
     region: dict[Var, int] = field(init=False)
-    caller: dict[Var, Operator | Unread] = field(init=False)
+    caller: dict[Var, Operator[Any] | Unread] = field(init=False)
     readers: dict[Var, list[Var]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class _Sides:
             return NpuBorder(way=way, sources=(), reason=f"an {way}put of the model")
         return NpuBorder(way=way, sources=call.nodes, reason=self._why(call))
 
-    def _why(self, call: Operator | Unread) -> str:
+    def _why(self, call: Operator[Any] | Unread) -> str:
         """The reason that the report has for what stays on the CPU."""
         nodes = set(call.nodes)
         found = [f for f in self.fallbacks if nodes & set(f.nodes)]
@@ -134,7 +134,7 @@ class _Sides:
         nodes = ", ".join(self.caller[var].nodes)
         return f"region {second} waits for {nodes} on the CPU, which waits for region {before}"
 
-    def _reads_a_region(self, operator: Operator) -> bool:
+    def _reads_a_region(self, operator: Operator[Any]) -> bool:
         return any(var in self.region for tensor in operator.inputs for var in self._computed(tensor.var))
 
     def _regions_before(self, var: Var) -> set[int]:

@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import IRModule, relax
 from tvm.relax.analysis import has_reshape_pattern
@@ -29,8 +30,8 @@ class _Call:
 
 
 def cpu_cycles(
-    lowered: IRModule, kernels: Iterable[KernelCall], operators: Sequence[Operator]
-) -> Mapping[Operator, float]:
+    lowered: IRModule, kernels: Iterable[KernelCall], operators: Sequence[Operator[Any]]
+) -> Mapping[Operator[Any], float]:
     """Return the estimated CPU cycles of each operator on one core.
 
     Args:
@@ -39,7 +40,7 @@ def cpu_cycles(
         operators: Of the graph that was lowered.
     """
     by_symbol = {kernel.symbol: kernel for kernel in kernels}
-    owners: dict[str, list[Operator]] = {}
+    owners: dict[str, list[Operator[Any]]] = {}
     for operator in operators:
         for node in operator.nodes:
             owners.setdefault(node, []).append(operator)
@@ -53,7 +54,7 @@ def cpu_cycles(
     return found
 
 
-def _computed(call: _Call, owners: Mapping[str, Sequence[Operator]]) -> list[Operator]:
+def _computed(call: _Call, owners: Mapping[str, Sequence[Operator[Any]]]) -> list[Operator[Any]]:
     common = Counter(operator for node in call.nodes for operator in owners.get(node, ()))
     part = {operator: count / len(operator.nodes) for operator, count in common.items()}
     return [operator for operator, size in part.items() if size == max(part.values())]
@@ -69,5 +70,5 @@ def _calls(lowered: IRModule, kernels: Mapping[str, KernelCall]) -> Iterable[_Ca
                 yield _Call(sources_of(binding.value), 0 if is_view else kernel.selection_cost)
 
 
-def _work(operator: Operator) -> int:
+def _work(operator: Operator[Any]) -> int:
     return operator.macs + math.prod(operator.output.shape)

@@ -10,17 +10,18 @@ from arm_ext.errors import UsageError
 from arm_ext.ethosu.borders import borders
 from arm_ext.ethosu.cpu_cost import cpu_cycles
 from arm_ext.ethosu.demands import check_fallbacks, check_sram
-from arm_ext.ethosu.integer_ops import IN_64_BITS
 from arm_ext.ethosu.layers import owned
 from arm_ext.ethosu.linux_driver import refused_by_linux
 from arm_ext.ethosu.npu_files import Offloaded
 from arm_ext.ethosu.offload import Offload, Offloader, Region
 from arm_ext.ethosu.offload_cost import Clocks
 from arm_ext.ethosu.operators import Graph, Unread
+from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, Names, NpuOptions
 from arm_ext.ethosu.partition import Wishes
 from arm_ext.ethosu.read import read
-from arm_ext.ethosu.tosa import EMITTERS
+from arm_ext.ethosu.two_of_four import sparsity
+from arm_ext.ethosu.unsupported import IN_64_BITS
 from arm_ext.ethosu.vela import MemoryUse, check_configuration, vela_version
 from arm_ext.ethosu.vela_config import VelaOptions, configuration
 from arm_ext.frontends.common.imported import ImportedModel
@@ -97,7 +98,7 @@ class Divider:
             ModelError: Operators fall back to the CPU that must not, or a region takes too much SRAM.
         """
         options, graph = self.options, read(integer)
-        kinds = {*EMITTERS, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
+        kinds = {*BY_KIND, *(o.kind for o in graph.operators), *(u.operator for u in graph.unread)}
         names = Names(kinds | {call.operator for call in lowered.left_float}, nodes)
         wishes = Wishes(
             names.resolve("--npu-ops", options.npu_ops), names.resolve("--cpu-ops", options.cpu_ops)
@@ -130,7 +131,7 @@ class Divider:
         fallbacks = tuple(_fallbacks(divided, left_float))
         ends = borders(graph, divided, fallbacks)
         regions = tuple(
-            _region(number, *parts)
+            _region(number, *parts, self._vela)
             for number, parts in enumerate(zip(divided.regions, ends, strict=True), first)
         )
         covered = {node for region in regions for node in region.sources}
@@ -170,7 +171,7 @@ def _widens_an_index(unread: Unread) -> bool:
     return unread.operator == "astype" and unread.why.reason == IN_64_BITS
 
 
-def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegion:
+def _region(number: int, region: Region, ends: tuple[NpuBorder, ...], options: VelaOptions) -> NpuRegion:
     part, compiled = region.part, region.compiled
     return NpuRegion(
         index=number,
@@ -194,6 +195,7 @@ def _region(number: int, region: Region, ends: tuple[NpuBorder, ...]) -> NpuRegi
             for layer, operator in owned(part, compiled.layers)
         ),
         borders=ends,
+        sparsity=sparsity(part, compiled, options),
         refused_by_linux=refused_by_linux(compiled.payload) if compiled.payload.npu.has_linux_driver else "",
     )
 

@@ -2,6 +2,7 @@
 """Attribution of Vela's per-layer estimates to operators, by the names of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.partition import Part
@@ -10,14 +11,14 @@ from arm_ext.ethosu.vela import LayerCost
 _INPUT = "input-"  # and a number: what the serialiser calls the inputs of a graph
 
 
-def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator | None]]:
+def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator[Any] | None]]:
     """Yield each layer with its operator; None if none of its names is known."""
     computed = {operator.output.name: operator for operator in part.operators}
     readers = {
         f"{_INPUT}{index}": next(op for op in part.operators if tensor in op.inputs)
         for index, tensor in enumerate(part.inputs)
     }
-    by_source: dict[int, Operator] = {}
+    by_source: dict[int, Operator[Any]] = {}
     for layer in layers:
         # Vela appends to names what it splits off, "y/3_int32" and "input-0_copy", or makes them up.
         scope, inside, _ = layer.name.partition("/")
@@ -28,7 +29,7 @@ def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, 
         yield layer, by_source.get(layer.source)
 
 
-def cycles_by_operator(part: Part, layers: Sequence[LayerCost]) -> Mapping[Operator, int]:
+def cycles_by_operator(part: Part, layers: Sequence[LayerCost]) -> Mapping[Operator[Any], int]:
     """Return Vela's cycles of each operator; 0 for one that Vela fused into another."""
     found = dict.fromkeys(part.operators, 0)
     for layer, operator in owned(part, layers):

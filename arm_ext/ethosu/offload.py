@@ -10,13 +10,14 @@ none is, the whole region stays on the CPU. Every round leaves fewer operators o
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from arm_ext.ethosu.fusion_barrier import solitary
 from arm_ext.ethosu.layers import cycles_by_operator
 from arm_ext.ethosu.offload_cost import Clocks, Worth, dearer, worth
 from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
 from arm_ext.ethosu.partition import Part, Wishes, claim, grow
-from arm_ext.ethosu.tosa import emit
+from arm_ext.ethosu.tosa.emit import emit
 from arm_ext.ethosu.vela import Compiled, Io, VelaError, compile_network
 from arm_ext.ethosu.vela_config import VelaOptions
 from arm_ext.target.npu import Accelerator
@@ -52,9 +53,9 @@ class Offload:
     """
 
     regions: tuple[Region, ...]
-    refused: Mapping[Operator, Diagnostic]
+    refused: Mapping[Operator[Any], Diagnostic]
     unread: tuple[Unread, ...]
-    apart: Mapping[Operator, str] = field(default_factory=dict)
+    apart: Mapping[Operator[Any], str] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Offloader:
     options: VelaOptions
     wishes: Wishes
     clocks: Clocks
-    cpu_cycles: Callable[[Operator], float]
+    cpu_cycles: Callable[[Operator[Any]], float]
     weigh: bool = True
     _probed: dict[bytes, str | None] = field(default_factory=dict)
     _compiled: dict[bytes, Compiled] = field(default_factory=dict)
@@ -97,11 +98,11 @@ class Offloader:
 
     def _compile_all(
         self, graph: Graph, parts: Sequence[Part]
-    ) -> tuple[list[Region], dict[Operator, Diagnostic], dict[Operator, str]]:
+    ) -> tuple[list[Region], dict[Operator[Any], Diagnostic], dict[Operator[Any], str]]:
         """The regions of parts; of those that Vela does not take, operators to take out, or to put apart and why."""
         regions: list[Region] = []
-        lost: dict[Operator, Diagnostic] = {}
-        misfits: dict[Operator, str] = {}
+        lost: dict[Operator[Any], Diagnostic] = {}
+        misfits: dict[Operator[Any], str] = {}
         for part in parts:
             try:
                 regions.append(self._compile(part))
@@ -112,7 +113,7 @@ class Offloader:
                     misfits[self._misfit(graph, part)] = str(error)
         return regions, lost, misfits
 
-    def _losses(self, region: Region) -> dict[Operator, Diagnostic]:
+    def _losses(self, region: Region) -> dict[Operator[Any], Diagnostic]:
         """What is taken out of a region that does not gain, and why."""
         if region.worth.gains or not self.weigh or self._wished(region.part):
             return {}
@@ -138,7 +139,7 @@ class Offloader:
         cycles = sum(self.cpu_cycles(operator) for operator in part.operators)
         return Region(part, tosa, compiled, worth(part, compiled.cycles, cycles, self.clocks))
 
-    def _misfit(self, graph: Graph, part: Part) -> Operator:
+    def _misfit(self, graph: Graph, part: Part) -> Operator[Any]:
         """The operator with which a beginning of a part does not compile, though it does without it and alone.
 
         It reads something of that beginning: else it would be in no part with it.
@@ -152,7 +153,7 @@ class Offloader:
                 fails = middle
         return part.operators[fails - 1]
 
-    def _compiles(self, graph: Graph, operators: Sequence[Operator]) -> bool:
+    def _compiles(self, graph: Graph, operators: Sequence[Operator[Any]]) -> bool:
         try:
             for part in grow(graph, operators):
                 self._compile(part)
@@ -160,7 +161,7 @@ class Offloader:
             return False
         return True
 
-    def _probe(self, operator: Operator) -> Diagnostic | None:
+    def _probe(self, operator: Operator[Any]) -> Diagnostic | None:
         part = Part((operator,), tuple({t.var: t for t in operator.inputs}.values()), (operator.output,))
         tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
         if tosa not in self._probed:

@@ -1,44 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The NPU's view of an integer graph: one `Operator` for each group of calls that becomes one piece of TOSA.
 
-An `Operator`'s attributes by kind (integers unless noted; tensors are channels last but where channels_first is true,
-weights, multipliers and biases always; weights are numpy arrays):
-
-    conv2d, depthwise_conv2d    weight [O, KH, KW, I]; strides, dilation (pairs); padding (top, left, bottom, right);
-                                groups; input_zero_point; and those of a sum
-    conv3d                      weight [O, KD, KH, KW, I]; strides, dilation (triples); padding (what comes before, then
-                                what comes after); groups; input_zero_point; and those of a sum
-    conv2d_transpose            weight [O, KH, KW, I]; strides, dilation, output_padding; padding; groups;
-                                input_zero_point; and those of a sum
-    run_time_conv2d             strides, dilation, padding, groups, input_zero_point, weight_zero_point for data and
-                                weights [O, KH, KW, I]; and those of a sum
-    linear                      weight [K, N] for data [..., K]; and those of a sum
-    matmul                      a_zero_point, b_zero_point for data [..., M, K] and [..., K, N]; and those of a sum
-    average_pool2d              kernel, strides (pairs); padding (top, left, bottom, right), which counts for nothing;
-                                input_zero_point; and, of those of a sum, zero_point, low, high: it keeps its scale
-    reduce_sum                  axes, keepdims; and those of a sum
-    a sum                       bias int64 (broadcasts to the output; it holds whatever the zero points add, but for
-                                input_zero_point's); magnitude: a bound of the accumulators; multiplier int32
-                                (broadcasts), shift, zero_point, low, high
-    add, subtract, multiply,
-    maximum, minimum            a_ and b_ zero_point, multiplier, shift; y_zero_point, y_multiplier, y_shift; low, high;
-                                a or b: an int32 array, for a constant operand
-    table                       table, 256 entries of the output's dtype; of 16-bit data 513 of int16, between which it
-                                interpolates, and shift (of what that gives), y_zero_point
-    rescale                     x_zero_point; y_zero_point, y_multiplier, y_shift; low, high
-    split                       index: which part of its call's the output is
-    softmax                     axis; exponentials, reciprocals (tables); y_zero_point, y_multiplier, y_shift
-    resize                      bilinear: y_n, y_d, y_offset, y_border of rows, as RESIZE has them; x_ of columns
-    logical_right_shift         ranges; its call is the shift of the bits as uint32
-    any other                   the Relax operator's name without "relax."; its call's attributes and further
-                                arguments are in `call`
+What there is to know of each kind stands in its file in `ops`: the calls that it is found in, its attributes, limits
+and TOSA form.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from tvm.ir import Call, Var
+from tvm.ir import Var
 
 from relay_passes.ir.sources import Names
 from schedules.diagnostic import Diagnostic
@@ -64,18 +35,40 @@ class Tensor:
         return str(self.var.name)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Attributes:
+    """Attributes of an operator that has none of its own, and the base of all others.
+
+    Attributes:
+        channels_first: Whether the data and the result are images [N, C, ...]; other attributes are channels last.
+    """
+
+    channels_first: bool = False
+
+    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+        """Return the tensors that hold quantised values; others hold indices, truths or integers of the model."""
+        return (*inputs, output)
+
+    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+        """Return the tensors that have a zero point here, with it."""
+        return ()
+
+
+A_co = TypeVar("A_co", bound=Attributes, covariant=True)
+
+
 @dataclass(frozen=True, eq=False)
-class Operator:
+class Operator(Generic[A_co]):
     """One NPU operator.
 
     Attributes:
-        kind: See the module.
+        kind: What the constraints, reports and options know it by: one of an `Operation`'s kinds, or the name of a
+            Relax operator that the NPU does not have.
         nodes: The source nodes that it comes from.
         inputs: Tensors that it reads.
         output: The tensor that it computes.
-        attributes: See the module.
+        attributes: Of its kind.
         bindings: Every variable that is its own, the output the last.
-        call: The Relax call that gives it its kind.
         macs: Multiply-accumulates.
     """
 
@@ -83,15 +76,19 @@ class Operator:
     nodes: Names
     inputs: tuple[Tensor, ...]
     output: Tensor
-    attributes: Mapping[str, Any]
+    attributes: A_co
     bindings: tuple[Var, ...]
-    call: Call
     macs: int = 0
 
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Inputs and output."""
+        return (*self.inputs, self.output)
 
-def channels_last(operator: Operator) -> Operator:
+
+def channels_last(operator: Operator[A_co]) -> Operator[A_co]:
     """Return an operator over NCHW images as one over NHWC images; return any other unchanged."""
-    if not operator.attributes.get("channels_first"):
+    if not operator.attributes.channels_first:
         return operator
 
     def moved(tensor: Tensor) -> Tensor:
@@ -99,7 +96,7 @@ def channels_last(operator: Operator) -> Operator:
         return replace(tensor, shape=(batch, *sizes, channels))
 
     inputs = tuple(moved(tensor) for tensor in operator.inputs)
-    given = {**operator.attributes, "channels_first": False}
+    given = replace(operator.attributes, channels_first=False)
     return replace(operator, inputs=inputs, output=moved(operator.output), attributes=given)
 
 
@@ -140,7 +137,7 @@ class Graph:
         reads: For every variable bound, in program order, those that its value reads.
     """
 
-    operators: tuple[Operator, ...]
+    operators: tuple[Operator[Any], ...]
     unread: tuple[Unread, ...]
     inputs: tuple[Var, ...]
     results: tuple[Var, ...]

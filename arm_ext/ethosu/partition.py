@@ -7,6 +7,7 @@ grow       parts of them that share values, and whose paths all stay inside
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tvm.ir import Var
 
@@ -26,7 +27,7 @@ class Part:
         outputs: What is read of them outside.
     """
 
-    operators: tuple[Operator, ...]
+    operators: tuple[Operator[Any], ...]
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
 
@@ -51,7 +52,7 @@ class Wishes:
     npu: frozenset[str] = frozenset()
     cpu: frozenset[str] = frozenset()
 
-    def against(self, operator: Operator) -> Diagnostic | None:
+    def against(self, operator: Operator[Any]) -> Diagnostic | None:
         """Return why an option keeps an operator on the CPU, or None."""
         names = {operator.kind, *operator.nodes}
         kept = sorted(names & self.cpu)
@@ -72,11 +73,11 @@ class Wishes:
 
 def claim(
     graph: Graph, npu: Accelerator, wishes: Wishes | None = None
-) -> tuple[list[Operator], dict[Operator, Diagnostic]]:
+) -> tuple[list[Operator[Any]], dict[Operator[Any], Diagnostic]]:
     """Return the operators that may run on the NPU, and why the others may not, in program order."""
     wishes = wishes or Wishes()
-    taken: list[Operator] = []
-    refused: dict[Operator, Diagnostic] = {}
+    taken: list[Operator[Any]] = []
+    refused: dict[Operator[Any], Diagnostic] = {}
     for operator in graph.operators:
         why = wishes.against(operator) or violation(operator, npu)
         if why is None:
@@ -86,7 +87,9 @@ def claim(
     return taken, refused
 
 
-def grow(graph: Graph, claimed: Collection[Operator], apart: Collection[Operator] = ()) -> tuple[Part, ...]:
+def grow(
+    graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]] = ()
+) -> tuple[Part, ...]:
     """Return convex parts of the claimed operators, without cycles through the CPU, in program order.
 
     Every value has a level: even on the CPU, odd on the NPU, the least that no input exceeds. A path that leaves the
@@ -98,7 +101,7 @@ def grow(graph: Graph, claimed: Collection[Operator], apart: Collection[Operator
         apart: Those of them that are in no part with what they read.
     """
     level = _levels(graph, claimed, apart)
-    groups: list[list[Operator]] = []
+    groups: list[list[Operator[Any]]] = []
     for operator in (operator for operator in graph.operators if operator in claimed):
         read = {tensor.var for tensor in operator.inputs}
         joined = [
@@ -113,7 +116,9 @@ def grow(graph: Graph, claimed: Collection[Operator], apart: Collection[Operator
     return tuple(_part(graph, sorted(group, key=order.__getitem__)) for group in groups)
 
 
-def _levels(graph: Graph, claimed: Collection[Operator], apart: Collection[Operator]) -> dict[Var, int]:
+def _levels(
+    graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]]
+) -> dict[Var, int]:
     owner = {var: operator for operator in claimed for var in operator.bindings}
     level: dict[Var, int] = dict.fromkeys(graph.inputs, 0)
     for var, read in graph.reads.items():
@@ -127,7 +132,7 @@ def _levels(graph: Graph, claimed: Collection[Operator], apart: Collection[Opera
     return level
 
 
-def _part(graph: Graph, operators: Sequence[Operator]) -> Part:
+def _part(graph: Graph, operators: Sequence[Operator[Any]]) -> Part:
     own = {var for operator in operators for var in operator.bindings}
     inputs = {tensor.var: tensor for op in operators for tensor in op.inputs if tensor.var not in own}
     outside = set(graph.results)

@@ -1,27 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of an integer graph of the numerics `tosa` into NPU operators.
+"""Parsing of an integer graph of the numerics `tosa` into NPU operators, by the patterns that the operators name.
 
 requantize(add(conv2d(pad(x, zp), W), offset))    →    one conv2d with padding, bias and RESCALE
+
+Relax's own call on integers whose operator the NPU does not have is an operator too, of that name: its reason to stay
+on the CPU is that it is not known.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tvm import IRModule, relax
+from tvm import IRModule
 from tvm.ir import Call, Expr, GenericConst, TupleGetItem, Var
 
-from arm_ext.ethosu.integer_ops import LONG, bits_shifted, index_of, kind_of
-from arm_ext.ethosu.operators import Graph, Operator, Tensor, Unread
-from arm_ext.ethosu.ranges import COMPUTED, Range, range_of
-from arm_ext.ethosu.reading import Array, read_by, shape_of, variables
-from arm_ext.ethosu.sums import average_of, counts_padding, over_windows, sum_of
+from arm_ext.ethosu.operators import Attributes, Graph, Operator, Unread
+from arm_ext.ethosu.ops.common.contract import ITEM, Parser, SumParser, operator_of
+from arm_ext.ethosu.ops.common.sums import Requantization, Sum
+from arm_ext.ethosu.ops.pooling import average_of
+from arm_ext.ethosu.ops.registry import OPERATIONS
+from arm_ext.ethosu.reading import Array, dtype_of, is_integer, name_of, read_by, tensor_of, variables
 from arm_ext.ethosu.unsupported import unread
 from relay_passes.ir.sources import bindings_of, sources_of, union
 
-_BINARY = ("tosa.add", "tosa.subtract", "tosa.multiply", "tosa.maximum", "tosa.minimum")
+_BORDERS = ("call_tir", "quantize", "dequantize")
+_ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum")
+_SUMS = ("matmul", "sum", "nn.conv1d", "nn.conv2d", "nn.conv3d")
+
+_PATTERNS: Mapping[str, Sequence[Parser[Any]]] = {
+    name: [other.patterns[name] for other in OPERATIONS if name in other.patterns]
+    for operation in OPERATIONS
+    for name in operation.patterns
+}
+_ANCHORS: Mapping[str, Sequence[SumParser]] = {
+    name: [other.sums[name] for other in OPERATIONS if name in other.sums]
+    for operation in OPERATIONS
+    for name in operation.sums
+}
 
 
 def read(mod: IRModule) -> Graph:
@@ -47,7 +63,7 @@ class _Reader:
 
     def graph(self) -> Graph:
         """Return all operators, and the calls that are no operators."""
-        found: list[Operator] = []
+        found: list[Operator[Any]] = []
         covered: set[Var] = set()
         # From the end: what an operator takes in is none of its own.
         for var, value in reversed(self._definitions.items()):
@@ -66,150 +82,98 @@ class _Reader:
         attrs = self._mod[value.args[0]].attrs
         return dict(attrs.items()) if attrs and "numerics" in attrs else None
 
+    def value(self, expr: Expr) -> Expr | None:
+        """Return what computes a variable; None for an input, or what is no variable."""
+        return self._definitions.get(expr) if isinstance(expr, Var) else None
+
     def single(self, expr: Expr) -> Call | None:
         """Return the call that computes a variable, if the variable has one use; else None."""
-        value = self._definitions.get(expr) if isinstance(expr, Var) else None
+        value = self.value(expr)
         return value if isinstance(value, Call) and self._uses[expr] == 1 else None
 
-    def _operator(self, var: Var, value: Expr) -> Operator | None:
-        if isinstance(value, TupleGetItem):
-            return self._part(var, value)
-        if not isinstance(value, Call) or not _is_integer(var):
+    def stands_alone(self, var: Var, call: Call) -> bool:
+        """Whether a Relax call reads integers, and is no part of a sum of products."""
+        name, inputs = name_of(call), read_by(call)
+        if name in (*_BORDERS, *_SUMS) or not inputs or not all(is_integer(x) for x in inputs):
+            return False
+        reads = [self.value(x) for x in inputs]
+        of_sums = any(name_of(value) in (*_SUMS, "call_tir") and _is_wide(value) for value in reads)
+        if name in _ARITHMETIC:
+            return not of_sums
+        # Operands of sums are widened, and their results narrowed.
+        into_sums = any(name_of(reader) in _SUMS for reader in self._readers.get(var, []))
+        return name != "astype" or not (of_sums or into_sums)
+
+    def _operator(self, var: Var, value: Expr) -> Operator[Any] | None:
+        if not is_integer(var) or not isinstance(value, Call | TupleGetItem):
             return None
         attrs = self.routine(value)
-        match None if attrs is None else str(attrs["numerics"]):
-            case None:
-                return self._plain(var, value)
-            case "tosa.requantize":
-                return self._sum(var, value, attrs or {})
-            case name if name in _BINARY:
-                return _binary(var, value, attrs or {})
-            case "qdq.table":
-                x, table = value.args[1].fields
-                return _made("table", var, value, [x], {"table": table.value.numpy()})
-            case "tosa.table":
-                x, table = value.args[1].fields
-                given = {**_integers(attrs or {}), "table": table.value.numpy()}
-                return _made("table", var, value, [x], given)
-            case "tosa.rescale":
-                return _made("rescale", var, value, [value.args[1].fields[0]], _integers(attrs or {}))
-            case "tosa.softmax":
-                x, e, r = value.args[1].fields
-                tables = {"exponentials": e.value.numpy(), "reciprocals": r.value.numpy()}
-                return _made("softmax", var, value, [x], {**_integers(attrs or {}), **tables})
-            case "tosa.resize":
-                first = {"channels_first": str((attrs or {})["layout"]) == "NCHW"}
-                return _made("resize", var, value, value.args[1].fields, {**_integers(attrs or {}), **first})
+        name = (
+            ITEM if isinstance(value, TupleGetItem) else str(attrs["numerics"]) if attrs else name_of(value)
+        )
+        if name == "tosa.requantize":
+            return self._sum(var, value, attrs or {})
+        for parse in _PATTERNS.get(name, ()):
+            found = parse(var, value, self)
+            if found is not None:
+                return found
+        if isinstance(value, Call) and self.stands_alone(var, value):
+            return operator_of(name, var, value, Attributes())
         return None
 
-    def _part(self, var: Var, item: TupleGetItem) -> Operator | None:
-        """One part of a split; the split itself is its own in each."""
-        split = self._definitions.get(item.tuple_value)
-        if not isinstance(split, Call) or split.op.name != "relax.split" or not _is_integer(var):
-            return None
-        made = _made("split", var, split, [split.args[0]], {"index": int(item.index)})
-        return replace(made, bindings=(item.tuple_value, var))
-
-    def _plain(self, var: Var, value: Call) -> Operator | None:
-        """An operator that moves integers, picks among them, or computes with them as Relax does."""
-        if (found := index_of(value, self.single)) is not None:
-            index, call = found
-            made = _made(str(call.op.name).removeprefix("relax."), var, call, [call.args[0]], {})
-            return replace(made, bindings=(index, var))
-        if (bits := bits_shifted(value, self.single)) is not None:
-            shift, (before, after) = bits
-            bounds = {"ranges": self._ranges(shift)}
-            made = _made("logical_right_shift", var, shift, self._definitions[before].args, bounds)
-            return replace(made, bindings=(before, after, var))
-        inputs = read_by(value)
-        reads = [self._definitions.get(x) for x in inputs]
-        kind = kind_of(value, reads, self._read_by_others(var))
-        if kind is None or not inputs or not all(_is_integer(x) for x in inputs):
-            return None
-        given = dict[str, Any]()
-        if kind in ("nn.max_pool2d", "image.resize2d"):
-            given["channels_first"] = str(value.attrs.layout) == "NCHW"
-        if kind in COMPUTED:
-            given["ranges"] = self._ranges(value)
-        return _made(kind, var, value, inputs, given)
-
-    def _ranges(self, call: Call) -> tuple[Range, ...]:
-        """What each operand of a call can be."""
-        args = [arg for arg in call.args if isinstance(arg, Var | GenericConst)]
-        return tuple(range_of(arg, self._definitions.get(arg)) for arg in args)
-
-    def _sum(self, var: Var, value: Call, attrs: Mapping[str, Any]) -> Operator | None:
+    def _sum(self, var: Var, value: Expr, attrs: Mapping[str, Any]) -> Operator[Any] | None:
+        """A sum with its requantisation, between which may be a constant that is added."""
         total, multiplier = value.args[1].fields
         chain = [(var, value)]
         call, bias = self.single(total), np.zeros(1, np.int64)
-        if (
-            call is not None
-            and getattr(call.op, "name", "") == "relax.add"
-            and isinstance(call.args[1], GenericConst)
-        ):
+        if call is not None and name_of(call) == "add" and isinstance(call.args[1], GenericConst):
             chain.insert(0, (total, call))
             total, bias = call.args[0], call.args[1].value.numpy().astype(np.int64)
             call = self.single(total)
-            if call is not None and call.op.name == "relax.astype":
+            if call is not None and name_of(call) == "astype":
                 # Accumulators whose bias alone needs more bits.
                 chain.insert(0, (total, call))
                 total, call = call.args[0], self.single(call.args[0])
-        found = None if call is None else sum_of(call, self)
+        found = None if call is None else self._anchor(call)
         if call is None or found is None:
             return None
-        if attrs["average"] and over_windows(found) and not counts_padding(found, multiplier.value.numpy()):
-            found = average_of(found, bias)
-        chain = [*found.covered, (total, call), *chain]
         scales = multiplier.value.numpy()
-        if found.attributes.get("channels_first"):
+        if attrs["average"]:
+            found = average_of(found, bias, scales)
+        chain = [*found.covered, (total, call), *chain]
+        if found.channels_first:
             bias, scales = (_channels_last(values) for values in (bias, scales))
         bias = _flat(bias) + found.offset
+        requantization = Requantization(
+            bias=bias,
+            magnitude=found.reach + int(np.abs(bias).max(initial=0)),
+            multiplier=scales,
+            **{name: int(attrs[name]) for name in ("shift", "zero_point", "low", "high")},
+        )
         return Operator(
             kind=found.kind,
             nodes=union(sources_of(each) for _, each in chain),
-            inputs=tuple(_tensor(x) for x in found.inputs),
-            output=_tensor(var),
-            attributes={
-                **_integers(attrs),
-                **found.attributes,
-                "multiplier": scales,
-                "bias": bias,
-                "magnitude": found.reach + int(np.abs(bias).max(initial=0)),
-            },
+            inputs=tuple(tensor_of(x) for x in found.inputs),
+            output=tensor_of(var),
+            attributes=found.attributes(requantization),
             bindings=tuple(each for each, _ in chain),
-            call=call,
             macs=found.macs,
         )
 
+    def _anchor(self, call: Call) -> Sum | None:
+        """The sum that a call computes; None if it is no known sum."""
+        attrs = self.routine(call)
+        parsers = _ANCHORS.get(str(attrs["numerics"]) if attrs else name_of(call), ())
+        return next((found for parse in parsers if (found := parse(call, self)) is not None), None)
+
     def _unread(self, var: Var, value: Call) -> Unread:
         routine = self.routine(value)
-        found = None if routine or "float" in _dtype(var) else sum_of(value, self)
-        return unread(var, value, routine, self._read_by_others(var), 0 if found is None else found.macs)
-
-    def _read_by_others(self, var: Var) -> Sequence[Expr]:
-        """The values that read a variable."""
-        return self._readers.get(var, [])
+        found = None if routine or "float" in dtype_of(var) else self._anchor(value)
+        return unread(var, value, routine, self._readers.get(var, []), 0 if found is None else found.macs)
 
 
-def _binary(var: Var, value: Call, attrs: Mapping[str, Any]) -> Operator:
-    fields = list(value.args[1].fields)
-    given = [name for name in "ab" if f"{name}_zero_point" in attrs]
-    held = [name for name in "ab" if name not in given]
-    constants = {name: c.value.numpy() for name, c in zip(held, fields[len(given) :], strict=True)}
-    kind = str(attrs["numerics"]).removeprefix("tosa.")
-    return _made(kind, var, value, fields[: len(given)], {**_integers(attrs), **constants})
-
-
-def _made(kind: str, var: Var, call: Call, inputs: Sequence[Expr], attributes: Mapping[str, Any]) -> Operator:
-    read_here = tuple(_tensor(x) for x in inputs)
-    return Operator(kind, sources_of(call), read_here, _tensor(var), attributes, (var,), call)
-
-
-def _integers(attrs: Mapping[str, Any]) -> dict[str, int]:
-    """The integers among a routine's attributes."""
-    return {
-        name: int(value) for name, value in attrs.items() if isinstance(value, int) and name != "op_pattern"
-    }
+def _is_wide(value: Expr | None) -> bool:
+    return value is not None and dtype_of(value) in ("int32", "int64")
 
 
 def _channels_last(values: Array) -> Array:
@@ -220,18 +184,3 @@ def _channels_last(values: Array) -> Array:
 def _flat(bias: Array) -> Array:
     """A bias of the output's rank along the last axis alone, if it varies along no other."""
     return bias.reshape(-1) if bias.size in (1, bias.shape[-1]) else bias
-
-
-def _tensor(var: Expr) -> Tensor:
-    return Tensor(var, shape_of(var), _dtype(var))
-
-
-def _dtype(var: Expr) -> str:
-    return str(getattr(var.ty, "dtype", ""))
-
-
-def _is_integer(var: Expr) -> bool:
-    """Whether it holds truths, or integers of at most 32 bits."""
-    dtype = _dtype(var)
-    whole = dtype == "bool" or ("int" in dtype and dtype not in LONG)
-    return whole and isinstance(var.ty, relax.TensorType)

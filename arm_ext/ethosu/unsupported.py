@@ -7,14 +7,14 @@ from typing import Any
 
 from tvm.ir import Call, Expr, Var
 
-from arm_ext.ethosu.integer_ops import IN_64_BITS, LONG, name_of
 from arm_ext.ethosu.operators import Unread
-from arm_ext.ethosu.reading import read_by
+from arm_ext.ethosu.reading import LONG, name_of, read_by
 from relay_passes.ir.sources import sources_of
 from schedules.diagnostic import Diagnostic
 
 NO_FORM, KNOWN = "no TOSA form of its kind is known here", "one of those in docs, Ethos-U limits"
 LEAVE = "leave it to the CPU"
+IN_64_BITS = "it counts in more bits than an NPU"
 _BORDERS = ("quantize", "dequantize")
 
 

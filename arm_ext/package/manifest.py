@@ -40,6 +40,7 @@ _MOST_BYTES = 1 << 40  # of a tensor; a terabyte is in no board that runs these 
 Precision = Literal["fp32", "fp16", "bf16"]
 Method = Literal["minmax", "percentile", "entropy", "mse"]
 Correction = Literal["equalize", "smooth", "bias"]
+Sparsity = Literal["2:4"]
 Numerics = Literal["qdq", "tosa"]
 
 

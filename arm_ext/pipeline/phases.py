@@ -33,6 +33,7 @@ from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.memory.plan_arena import UPPER_BOUND
+from relay_passes.memory.pointer_calls import call_by_pointers
 from relay_passes.programs.control_flow import Decision, Program, split
 from relay_passes.programs.merge_modules import MAIN
 from relay_passes.rewriter.record import Record
@@ -41,7 +42,7 @@ from schedules.composites.vocabulary import VOCABULARY
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Kernel
 from schedules.lowering.rewrite_costs import Costs
-from schedules.numerics.qdq import NUMERICS, Qdq, linear_dynamic_routine
+from schedules.numerics.qdq import NUMERICS, Qdq, conv_dynamic_routine, linear_dynamic_routine
 from schedules.select import Choose
 
 
@@ -95,6 +96,8 @@ class PhaseResult:
 
     Attributes:
         mod: The module.
+        removed: Of `canonicalize`: channels that are no longer computed.
+        kept_channels: Of `canonicalize`: constant channels that stay, and why.
         kept_layout: Of `layout`: calls that keep the model's layout, and why.
         left_float: Of `integerize`: calls of a quantised model that still compute in float, and why.
         offers: Of `partition`: by a function's name what is to compute it, where that can.
@@ -104,6 +107,8 @@ class PhaseResult:
     """
 
     mod: tvm.IRModule
+    removed: tuple[relay_passes.RemovedChannels, ...] = ()
+    kept_channels: tuple[Diagnostic, ...] = ()
     kept_layout: tuple[Diagnostic, ...] = ()
     left_float: tuple[Diagnostic, ...] = ()
     offers: Mapping[str, relay_passes.Offer] = field(default_factory=dict)
@@ -140,6 +145,8 @@ def gather(
             kernels[symbol] = kernel.model_copy(update={"symbol": symbol, "sources": sources})
     return PhaseResult(
         mod,
+        tuple(each for part in parts.values() for each in part.removed),
+        tuple(each for part in parts.values() for each in part.kept_channels),
         tuple(each for part in parts.values() for each in part.kept_layout),
         tuple(each for part in parts.values() for each in part.left_float),
         offers,
@@ -149,12 +156,15 @@ def gather(
 
 
 def canonicalize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
-    """Fold constants and BatchNorm, tidy; QDQ is kept."""
+    """Fold constants and BatchNorm, tidy, remove dead channels; QDQ is kept."""
     mod = relay_passes.canonicalize(result.mod, record=options.record)
     if options.more_rules:
         mod = relay_passes.apply_rules(mod, options.more_rules, record=options.record)
         mod = relay_passes.canonicalize(mod, record=options.record)
-    return replace(result, mod=mod)
+    mod, removed, kept = relay_passes.remove_channels(mod, options.numerics)
+    if removed:
+        mod = relay_passes.canonicalize(mod, record=options.record)
+    return replace(result, mod=mod, removed=removed, kept_channels=kept)
 
 
 def layout(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
@@ -167,7 +177,7 @@ def integerize(result: PhaseResult, options: PhaseOptions) -> PhaseResult:
     """Compute in integers what stands between dequantize and quantize."""
     mod, left = relay_passes.integerize(result.mod, options.numerics)
     # What is quantised at run time.
-    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, options.record)
+    mod = relay_passes.dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, options.record)
     return replace(result, mod=mod, left_float=tuple(left))
 
 
@@ -376,12 +386,16 @@ def build(
     """Generate machine code for a planned module; weights go inside.
 
     Args:
-        planned: As the last phase leaves it.
+        planned: As the last phase leaves it, with the attributes of `codegen`.
         profile: The target.
         initial: Of a model with states, those that its first step begins with.
         optimised: Whether LLVM optimises.
     """
+    by_pointers = [
+        gvar.name_hint for gvar, func in planned.functions_items() if codegen.POINTERS in func.attrs
+    ]
     planned = relay_passes.add_step(planned, initial)
+    planned = call_by_pointers(planned, by_pointers, (MAIN, relay_passes.STEP), codegen.SHORT)
     passes = [
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),

@@ -26,6 +26,7 @@ _VANISHED = 0.3
 _FAIR_DB = 30.0
 # Of a channel's weights: 8 bits give 35 dB and more, 4 bits 15.
 _WEIGHTS_DB = {8: 20.0, 4: 8.0}
+_PRUNED = 0.01
 _GAIN = 0.05
 _BIAS_STEPS = 0.5
 _WEIGHT_SHIFT_STEPS = 0.4
@@ -181,6 +182,11 @@ class LayerErrors:
 def _weights(constant: Constant) -> Iterator[str]:
     quantizer, source = constant.quantizer, constant.source
     bits = np.iinfo(quantizer.zero_point.dtype).bits
+    # What rounding makes 0 is half a step at most.
+    pruned = float(np.mean((constant.value == 0) & (np.abs(source) > float(np.max(quantizer.scale)))))
+    if pruned > _PRUNED:
+        yield f"{percent(pruned)} of its weights are 0 that are not small in the source: they were pruned"
+        return
     if (factor := error_of(constant.value, source).gain) and abs(factor - 1) > _GAIN:
         yield f"its weights come out {factor:.3g} times the source's: their scale is wrong"
         return

@@ -96,6 +96,7 @@ class Quantizer:
         steps: Steps = _NO_STEPS,
         keep_float: Sequence[str] = (),
         corrections: Sequence[Correction] = (),
+        pruned_from: "Quantizer | None" = None,
     ) -> None:
         """Read the model and the samples; ranges are found when they are first needed.
 
@@ -108,6 +109,7 @@ class Quantizer:
             steps: The model's states.
             keep_float: Nodes that stay in float.
             corrections: Changes of the float model that lose less in int8; for one set of shapes.
+            pruned_from: Of a model that was pruned here, that of the one with all weights, whose means biases keep.
 
         Raises:
             UsageError: There is no such node; the model is quantised already or has dynamic inputs without a shape;
@@ -116,6 +118,7 @@ class Quantizer:
         """
         self._model, self._steps, self._keep_float = model, steps, keep_float
         self._method, self._corrections = method, corrections
+        self._whole = pruned_from or self
         self._shapes, self._proto, self._feeds = self._fitting(samples, choices)
         self.samples = len(self._feeds)
 
@@ -133,7 +136,8 @@ class Quantizer:
         if "bias" not in self._corrections:
             return {}
         quantized = _insert_qdq(self._ready, self._ranges, self._keep_float)
-        return mean_shifts(self._ready, quantized, self._followed_all(self._ready))
+        source = self._whole._ready
+        return mean_shifts(source, quantized, self._followed_all(source))
 
     @cached_property
     def _ranges(self) -> Any:

@@ -59,6 +59,16 @@ class NpuBorder(_Record):
     reason: str = Field(description="Why they are outside.")
 
 
+class NpuSparsity(_Record):
+    """2:4 sparse weights of a region, which run at up to twice the rate."""
+
+    sources: tuple[str, ...] = Field(description="Source nodes whose weights are 2:4.")
+    commands: int = Field(description="Convolution commands that take weights in the sparse format.")
+    convolutions: int = Field(description="Convolution commands in all.")
+    dense_cycles: int = Field(description="What `cycles` would be if these weights were dense.")
+    dense_npu_cycles: int = Field(description="Likewise of `npu_cycles`.")
+
+
 class NpuRegion(_Record):
     """Source nodes that run on the NPU at one go."""
 
@@ -76,6 +86,9 @@ class NpuRegion(_Record):
     layers: tuple[NpuLayer, ...] = Field(description="Vela's operations in execution order.")
     borders: tuple[NpuBorder, ...] = Field(
         description="Tensors that cross the region's border, and why it ends there."
+    )
+    sparsity: NpuSparsity | None = Field(
+        default=None, description="Its 2:4 sparse weights, on Ethos-U85; null without."
     )
     refused_by_linux: str = Field(
         default="",

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from arm_ext.common.text import PAGE, clipped, wrapped
+from arm_ext.common.text import PAGE, clipped, counted, wrapped
 from arm_ext.package.manifest import Calibration
 from arm_ext.report.calls import CHECK, CallRow, KernelCall, SourceNodes
-from arm_ext.report.npu import DRIVEN, UNDRIVEN, NpuRegion, NpuReport
+from arm_ext.report.npu import DRIVEN, UNDRIVEN, NpuRegion, NpuReport, NpuSparsity
 from arm_ext.report.report import CompileReport
 from schedules.diagnostic import Diagnostic
 from schedules.generic.families import GENERIC
@@ -235,6 +235,8 @@ class _Page:
             _FLOAT: self._left_float,
             "On the CPU instead of the NPU": self._not_on_npu,
             "Where regions for the NPU end": self._borders,
+            "Share of MACs saved by channels that are constant or that nothing reads": self._removed,
+            "Constant channels that stay": self._kept_channels,
             _GENERIC: self._generic,
             _MOVED: self._moved,
             "Kernels that would take more layers, but for": self._nearly,
@@ -248,6 +250,8 @@ class _Page:
                 if refused := region.refused_by_linux:
                     said = f"Linux's driver does not take {refused}: there the CPU computes region {region.index}."
                     yield from wrapped("", said)
+                if region.sparsity is not None:
+                    yield from wrapped("", self._sparse(region, region.sparsity))
         found = {
             title: sorted(find(), key=lambda finding: -finding.share) for title, find in sections.items()
         }
@@ -258,6 +262,14 @@ class _Page:
                 count = sum(finding.count for finding in findings)
                 yield from ("", f"{title} ({count}):", *_findings(findings))
         yield from ("", *wrapped("", _FURTHER))
+
+    def _sparse(self, region: NpuRegion, own: NpuSparsity) -> str:
+        layers = ", ".join(source for source in own.sources if self.nodes.macs.get(source))
+        taken = f"{own.commands} of {counted(own.convolutions, 'convolution')}"
+        return (
+            f"2:4 sparse weights in region {region.index}: {layers}. {taken} of the NPU take them as such: it needs "
+            f"{region.cycles / 1e3:,.1f} K cycles, and {own.dense_cycles / 1e3:,.1f} K with dense weights, by Vela."
+        )
 
     def _may(self, title: str) -> bool:
         """Whether that a section is empty says something of this model."""
@@ -284,6 +296,22 @@ class _Page:
             said = f"{first.operator}: {first.why()}"
             layer = _with_more(self._anchor(first.nodes), len(kept) - 1)
             yield _Finding(sum(shares[reason].values()), layer, said, len(kept))
+
+    def _removed(self) -> Iterator[_Finding]:
+        whole = self.report.macs + sum(each.macs for each in self.report.removed_channels) or 1
+        for each in self.report.removed_channels:
+            lost = f"{len(each.channels)} of {each.of}"
+            if each.inputs:
+                lost += f", and {len(each.inputs)} of {each.of_inputs} that it reads"
+            said = f"{lost}: {each.macs / 1e3:,.1f} K MACs and {each.weight_bytes:,} bytes of weights less"
+            yield _Finding(each.macs / whole, self._anchor(each.nodes), said)
+
+    def _kept_channels(self) -> Iterator[_Finding]:
+        for kept in self.report.kept_channels:
+            calls = self._calls_of(kept.nodes)
+            yield _Finding(
+                sum(map(self._share, calls)), self._anchor(kept.nodes), f"{kept.operator}: {kept.why()}"
+            )
 
     def _generic(self) -> Iterator[_Finding]:
         for call in self.on_cpu:

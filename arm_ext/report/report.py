@@ -12,6 +12,7 @@ from arm_ext.package.manifest import Calibration, Memory, json_schema
 from arm_ext.report.call_rows import call_rows
 from arm_ext.report.calls import CHECK, CallRow, CallSite, KernelCall, SourceNodes
 from arm_ext.report.npu import NpuRegion, NpuReport, Where, fallback_name
+from relay_passes import RemovedChannels
 from schedules.diagnostic import Diagnostic
 from schedules.generic import families
 from schedules.generic.families import GENERIC
@@ -74,6 +75,14 @@ class CompileReport(BaseModel):
         default=(),
         description="Operators that keep the model's layout where others have channels last, and why.",
     )
+    removed_channels: tuple[RemovedChannels, ...] = Field(
+        default=(),
+        description="Channels of convolutions and matrix products that are not computed, as they are constant or "
+        "nothing reads them, and what that saves; `macs` above are without them.",
+    )
+    kept_channels: tuple[Diagnostic, ...] = Field(
+        default=(), description="Operators whose constant channels stay, and why."
+    )
     npu: NpuReport | None = Field(
         default=None, description="How the model was divided between NPU and CPU; null without an NPU."
     )
@@ -114,6 +123,8 @@ def build_report(
     warnings: Iterable[str] = (),
     sites: Iterable[CallSite] = (),
     package: PackageFacts | None = None,
+    removed_channels: Iterable[RemovedChannels] = (),
+    kept_channels: Iterable[Diagnostic] = (),
 ) -> CompileReport:
     """Join what the phases recorded into one row a source node.
 
@@ -130,6 +141,8 @@ def build_report(
         warnings: What a user must hear.
         sites: The calls of the kernels, in execution order.
         package: Sizes and memory.
+        removed_channels: What is not computed.
+        kept_channels: What is constant, and computed nevertheless.
     """
     calls = tuple(kernels)
     by_source: dict[str, list[KernelCall]] = {}
@@ -151,6 +164,8 @@ def build_report(
         package=package,
         left_float=tuple(left_float),
         kept_layout=tuple(kept_layout),
+        removed_channels=tuple(removed_channels),
+        kept_channels=tuple(kept_channels),
         npu=npu,
         calibration=calibration,
         warnings=tuple(warnings),

@@ -70,9 +70,12 @@ class Variant:
 
     @cached_property
     def macs(self) -> dict[str, int]:
-        """Source node → multiply-accumulates of one inference, of the self-test's samples."""
+        """Source node → multiply-accumulates of one inference, of the self-test's samples, less what was removed."""
         samples = SELFTEST_SAMPLES if self.bucket.batch else 1
-        return {node: samples * macs for node, macs in count_macs(self.model.mod).items()}
+        macs = count_macs(self.model.mod)
+        for each in self.result.removed:
+            macs[each.nodes[0]] -= each.macs
+        return {node: samples * count for node, count in macs.items()}
 
     @property
     def check(self) -> Check:

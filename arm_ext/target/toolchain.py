@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The linker of model.so, pinned ziglang or another by --cc; zig is the compiler of our C and C++ too."""
 
+import functools
 import importlib.metadata
-import importlib.util
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -108,10 +107,7 @@ def zig(
     Raises:
         EnvError: ziglang is not installed, or zig failed.
     """
-    if importlib.util.find_spec("ziglang") is None:
-        raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}")
-    # -P: the working folder's modules are not to come before the libraries'.
-    command = [sys.executable, "-P", "-m", "ziglang", *map(str, args)]
+    command = [_program(), *map(str, args)]
     cache = cache_folder() / "zig"
     try:
         with _environment(cache) as env:
@@ -130,6 +126,15 @@ def zig(
             cache.rename(Path(aside) / "damaged")
             fresh.rename(cache)
     return done
+
+
+@functools.cache
+def _program() -> str:
+    """The path of zig: a Python process to start it, as its wheel does, would take as long as a link."""
+    try:
+        return str(importlib.metadata.distribution("ziglang").locate_file("ziglang/zig"))
+    except importlib.metadata.PackageNotFoundError as error:
+        raise EnvError(f"the linker ziglang is not installed; run: pip install ziglang=={ZIGLANG}") from error
 
 
 @contextmanager
@@ -192,20 +197,19 @@ def ziglang_record() -> LinkerRecord:
     return LinkerRecord("ziglang", importlib.metadata.version("ziglang"))
 
 
-def link_plain(objects: Sequence[Path], output: Path, triple: str) -> None:
-    """Link objects into a shared library for this machine; undefined symbols are the loading process's.
+def link_plain(objects: Sequence[Path], output: Path) -> None:
+    """Link objects of this machine into a shared library; undefined symbols are the loading process's.
 
     Args:
         objects: By absolute paths.
         output: The library to write.
-        triple: LLVM triple.
 
     Raises:
         EnvError: ziglang is missing or failed.
     """
-    args = ["-shared", "-nostdlib", "-O2", "-fPIC", "-o", output.name, *map(str, objects)]
+    command = [_program(), "ld.lld", "-shared", "-o", output.name, *map(str, objects)]
     with child_section("linker"):
-        zig(["cc", "-target", zig_target(triple), *args], cwd=output.parent, outputs=[output.parent])
+        _run(command, cwd=output.parent, outputs=[output.parent])
 
 
 def _split_command(cc: str) -> list[str]:

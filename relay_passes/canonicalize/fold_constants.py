@@ -12,6 +12,10 @@ function holds them all and is compiled once, for the plain "llvm" target, so th
 CPU at hand.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy.typing as npt
 import tvm
 from tvm import IRModule, relax
 from tvm.ir import Call, GlobalVar, Op, Tuple, TupleType, Var
@@ -89,17 +93,31 @@ def _evaluate(
     main = relax.Function([], relax.SeqExpr([block], result), result.ty).with_attr("global_symbol", "main")
     alone = IRModule({gv: f for gv, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)})
     alone[GlobalVar("main")] = main
-    alone = relax.transform.DeadCodeElimination(["main"])(alone)
+    values = _run(alone)
+    return dict(zip(used, (relax.const(value) for value in values), strict=True))
+
+
+def compute(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> list[npt.NDArray[Any]]:
+    """Run `main` of a module, which returns a tuple, in the compiler, as constants are folded.
+
+    Raises:
+        OutOfBoundsError: Constants are indices that are out of bounds.
+    """
+    return [value.numpy() for value in _run(mod, inputs)]
+
+
+def _run(mod: IRModule, inputs: Sequence[npt.NDArray[Any]] = ()) -> Any:
+    mod = relax.transform.DeadCodeElimination(["main"])(mod)
     # What is computed here is the compiler's own memory.
-    alone, _ = check_indices(run_upstream(alone, relax.transform.LegalizeOps()))
-    for gv, kernel in alone.functions_items():
+    mod, _ = check_indices(run_upstream(mod, relax.transform.LegalizeOps()))
+    for gv, kernel in mod.functions_items():
         if isinstance(kernel, tvm.tirx.PrimFunc):
-            alone.update_func(gv, define_casts(kernel))
+            mod.update_func(gv, define_casts(kernel))
     try:
-        values = relax.VirtualMachine(tvm.compile(alone, tvm.target.Target("llvm")), tvm.cpu())["main"]()
+        main = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())["main"]
+        return main(*(tvm.runtime.tensor(each) for each in inputs))
     except IndexError as err:
         raise OutOfBoundsError.of(err) from err
-    return dict(zip(used, (relax.const(value) for value in values), strict=True))
 
 
 def _without(func: relax.Function, values: dict[Var, relax.Expr]) -> relax.Function:

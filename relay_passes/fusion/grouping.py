@@ -164,7 +164,7 @@ class _Finder:
 
     def _pad(self, spec: CompositeSpec, anchor: relax.VarBinding) -> tuple[relax.VarBinding, ...]:
         """The constant pad of operand 0 that nothing else needs, if the composite takes one."""
-        pad = self._bindings.get(anchor.value.args[0])
+        pad = self._bindings.get(tensors_of(anchor.value)[0])
         if not spec.pad or pad is None or operator_of(pad.value) != "relax.nn.pad":
             return ()
         if str(pad.value.attrs.pad_mode) != "constant" or self._end(pad.var) is not None:

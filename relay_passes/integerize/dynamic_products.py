@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of dynamically quantised data, as products of 8-bit integers.
 
-    matmul(astype(q) - z, W)               →    linear_dynamic(q, z, W)     q of 8 bits, z int32, W a constant of int8
-    matmul(astype(q) - z, W), W wider      →    linear_dynamic([q, q], z, [V; W - V])         both of int8
-    astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant
+    matmul(astype(q) - z, W)               →    linear_dynamic(q, z, W)     q of 8 bits, z int32, W a constant
     conv2d(astype(q) - z, W), 1 x 1        →    linear_dynamic(q, z, W)
-    astype(conv2d(astype(q) - z, W))       →    conv2d(f32(astype(q) - z), f32(W))
+    conv2d(astype(q) - z, W)               →    conv_dynamic(q, z, W)       padding stands for q = z
+    conv2d(astype(q) - z, W), depthwise    →    astype(conv2d(f32(astype(q) - z), f32(W)))
+    astype(linear_dynamic(...)) · (s · c)  →    (astype(linear_dynamic(...)) · s) · c         c a constant
 
-So ONNX's DynamicQuantizeLinear and MatMulInteger arrive, and TFLite's hybrid operators. z and s are of run time, one a
-row or one for all. Weights of uint8 that their zero point was taken off may have nine bits. The product is the same;
-scales in another order round otherwise, by a unit in the last place. Wider convolutions, of which there are float
-kernels only, add up exact products in binary32.
+So ONNX's DynamicQuantizeLinear, MatMulInteger and ConvInteger arrive, and TFLite's hybrid operators. z and s are of run
+time, one a row or one for all, or constants; without a z it is 0. Weights of uint8 that their zero point was taken off
+may have nine bits, and are int16. Scales in another order round otherwise, by a unit in the last place. Depthwise sums
+are of few products, which binary32 holds.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,25 +35,60 @@ from schedules.diagnostic import Diagnostic
 
 NAME = "dynamic_products"
 
-LinearDynamic = Callable[[Sequence[int], str, npt.NDArray[np.int8], Sequence[int]], Routine]
+LinearDynamic = Callable[[Sequence[int], str, npt.NDArray[np.integer[Any]], Sequence[int]], Routine]
 """From the data's shape and dtype, the weights and the zero point's shape to the product."""
+
+ConvDynamic = Callable[
+    [
+        Sequence[int],
+        str,
+        npt.NDArray[np.integer[Any]],
+        Sequence[int],
+        Mapping[str, Sequence[int]],
+        int,
+    ],
+    Routine,
+]
+"""The same of a convolution, of which the window's strides, padding and dilation follow, and the groups."""
 
 _MATRIX = 2
 _8_BIT = ("int8", "uint8")
 _FLOAT = "float32"
-# |q - z| of 8 bits times |w| of int8.
-_LARGEST_PRODUCT = 255 * 128
-# Of uint8 with a zero point of uint8.
-_LARGEST_WEIGHT = 255
+# |q - z| of 8 bits.
+_REACH = 255
 _LARGEST_SUM = 2**31 - 1
+_EXACT_IN_FLOAT = 2**24
+_LAYOUTS = {"relax.nn.conv1d": ("NWC", "OWI"), "relax.nn.conv2d": ("NHWC", "OHWI")}
 
 
-def dynamic_products(mod: IRModule, linear_dynamic: LinearDynamic, record: Record | None = None) -> IRModule:
+@dataclass(frozen=True)
+class _Data:
+    """What a product reads: q - zero_point.
+
+    Attributes:
+        q: Of 8 bits.
+        zero_point: int32.
+    """
+
+    q: Expr
+    zero_point: Expr
+
+    @property
+    def constant(self) -> int | None:
+        """The zero point if it is a constant of one element."""
+        value = self.zero_point.value.numpy() if isinstance(self.zero_point, GenericConst) else None
+        return None if value is None or value.size != 1 else int(value.item())
+
+
+def dynamic_products(
+    mod: IRModule, linear: LinearDynamic, convolution: ConvDynamic, record: Record | None = None
+) -> IRModule:
     """Rewrite every function of `mod`.
 
     Args:
         mod: Canonical: A-normal form, every call named, constants folded.
-        linear_dynamic: Makes the product.
+        linear: Makes a product of matrices.
+        convolution: Makes a convolution.
         record: Takes note of what was rewritten and what was not, if given.
 
     Returns:
@@ -62,7 +98,7 @@ def dynamic_products(mod: IRModule, linear_dynamic: LinearDynamic, record: Recor
     applied: list[Names] = []
     rejected: list[Diagnostic] = []
     for gv, func in relax_functions(mod):
-        walk = _Walk(builder, func, linear_dynamic)
+        walk = _Walk(builder, func, linear, convolution)
         new = walk.function(func)
         applied += walk.applied
         rejected += walk.rejected
@@ -77,11 +113,16 @@ class _Walk:
     """One function in program order."""
 
     def __init__(
-        self, builder: relax.BlockBuilder, func: relax.Function, linear_dynamic: LinearDynamic
+        self,
+        builder: relax.BlockBuilder,
+        func: relax.Function,
+        linear: LinearDynamic,
+        convolution: ConvDynamic,
     ) -> None:
-        self._builder, self._linear_dynamic = builder, linear_dynamic
+        self._builder, self._linear, self._convolution = builder, linear, convolution
         self._values = {b.var: b.value for b in bindings_of(func) if isinstance(b, relax.VarBinding)}
         self._products: set[Var] = set()
+        self._floats: dict[Var, Var] = {}
         self.applied: list[Names] = []
         self.rejected: list[Diagnostic] = []
 
@@ -96,12 +137,10 @@ class _Walk:
     def _rewritten(self, binding: relax.Binding) -> Iterator[relax.Binding]:
         call = binding.value
         match operator_of(call):
-            case "relax.matmul" | "relax.nn.conv2d" if (found := self._product(call)) is not None:
-                *repeated, product = found
-                self.applied.append(sources_of(call))
-                self._products.add(binding.var)
-                yield from repeated
-                yield relax.VarBinding(binding.var, product)
+            case "relax.matmul" | "relax.nn.conv1d" | "relax.nn.conv2d" if (
+                data := self._data(call)
+            ) is not None:
+                yield from self._product(binding, data)
             case "relax.multiply" if (scales := self._scales(call)) is not None:
                 value, scale, constant = scales
                 names = union((sources_of(call), sources_of(self._values[scale[0]])))
@@ -109,46 +148,87 @@ class _Walk:
                 yield by_row
                 last = relax.op.multiply(by_row.var, constant)
                 yield relax.VarBinding(binding.var, with_source(self._builder.normalize(last), names))
-            case "relax.astype" if (convolution := self._convolution(call)) is not None:
-                data = self._bound(relax.op.astype(convolution.args[0], _FLOAT), sources_of(convolution))
-                yield data
-                weight = relax.const(convolution.args[1].value.numpy().astype(np.float32))
-                value = with_attrs(convolution, [data.var, weight], out_dtype=_FLOAT)
-                names = union((sources_of(convolution), sources_of(call)))
-                self.applied.append(names)
-                yield relax.VarBinding(binding.var, with_source(self._builder.normalize(value), names))
+            case "relax.astype" if call.args[0] in self._floats and str(call.ty.dtype) == _FLOAT:
+                yield relax.VarBinding(binding.var, self._floats[call.args[0]])
             case _:
                 yield binding
 
-    def _product(self, call: Call) -> tuple[relax.VarBinding | Call, ...] | None:
-        """The product of bytes that a matmul is, after a binding for data that it needs several times; or None."""
+    def _data(self, call: Call) -> _Data | None:
+        """The data of a product of 8-bit integers by constants, or None if it is another."""
         data, weight = call.args
-        centred = self._call(data, "relax.subtract")
-        if centred is None or not isinstance(weight, GenericConst):
+        if not isinstance(weight, GenericConst) or "int" not in str(call.ty.dtype):
             return None
-        widened, zero_point = centred.args
+        centred = self._call(data, "relax.subtract")
+        widened = data if centred is None else centred.args[0]
         cast = self._call(widened, "relax.astype")
         if cast is None or str(cast.args[0].ty.dtype) not in _8_BIT:
             return None
-        q, values = cast.args[0], weight.value.numpy()
-        if operator_of(call) != "relax.matmul":
-            if not _is_pixelwise(call, values):
-                return None
-            values = np.ascontiguousarray(values.reshape(len(values), -1).T)
-        why = _misfit(q, zero_point, values)
+        zero = relax.const(np.array(0, np.int32)) if centred is None else centred.args[1]
+        return _Data(cast.args[0], zero)
+
+    def _product(self, binding: relax.VarBinding, data: _Data) -> Iterator[relax.Binding]:
+        """The bindings that take the place of a product's."""
+        call = binding.value
+        values, names = call.args[1].value.numpy(), sources_of(call)
+        is_convolution = operator_of(call) != "relax.matmul"
+        if is_convolution and _is_pixelwise(call, values):
+            is_convolution, values = False, np.ascontiguousarray(values.reshape(len(values), -1).T)
+        why = _misfit(data, values, call if is_convolution else None)
         if why is not None:
-            self.rejected.append(Diagnostic.of(why[0], *why[1:], nodes=sources_of(call)))
-            return None
-        parts, names = _bytes(values), sources_of(call)
-        repeated = [] if len(parts) == 1 else [self._bound(relax.op.concat([q] * len(parts), axis=-1), names)]
-        q = repeated[0].var if repeated else q
-        routine = self._linear_dynamic(
-            shape_of(q), str(q.ty.dtype), np.concatenate(parts), shape_of(zero_point)
-        )
-        gvar = self._builder.add_func(routine.func, "qdq_linear_dynamic")
+            self.rejected.append(Diagnostic.of(why[0], *why[1:], nodes=names))
+            yield binding
+            return
+        self.applied.append(names)
+        if is_convolution and _is_depthwise(call, values):
+            yield from self._in_float(binding)
+            return
+        values = values.astype(np.int8 if (values == values.astype(np.int8)).all() else np.int16)
+        if is_convolution:
+            q, routine = yield from self._window(call, data, values)
+        else:
+            q = data.q
+            shape = shape_of(q)
+            routine = self._linear(shape, str(q.ty.dtype), values, shape_of(data.zero_point))
+        gvar = self._builder.add_func(routine.func, "qdq_dynamic_product")
         constants = [relax.const(array, str(array.dtype)) for array in routine.constants]
-        product = relax.call_tir(gvar, [q, zero_point, *constants], call.ty)
-        return (*repeated, with_source(self._builder.normalize(product), names))
+        product = relax.call_tir(gvar, [q, data.zero_point, *constants], call.ty)
+        self._products.add(binding.var)
+        yield relax.VarBinding(binding.var, with_source(self._builder.normalize(product), names))
+
+    def _window(
+        self, call: Call, data: _Data, values: npt.NDArray[Any]
+    ) -> Generator[relax.Binding, None, tuple[Expr, Routine]]:
+        """A convolution's data, padded if their zero point is a constant, and its routine."""
+        q, zero = data.q, data.constant
+        window = {
+            name: [int(n) for n in getattr(call.attrs, name)] for name in ("strides", "padding", "dilation")
+        }
+        if zero and any(window["padding"]):
+            axes = len(window["padding"]) // 2
+            widths = [
+                (0, 0),
+                *zip(window["padding"][:axes], window["padding"][axes:], strict=True),
+                (0, 0),
+            ]
+            padded = relax.op.nn.pad(q, [n for pair in widths for n in pair], pad_value=zero)
+            border = self._bound(padded, sources_of(call))
+            yield border
+            q, window["padding"] = border.var, [0] * len(window["padding"])
+        shape, groups = shape_of(q), int(call.attrs.groups)
+        zero_shape = shape_of(data.zero_point)
+        return q, self._convolution(shape, str(q.ty.dtype), values, zero_shape, window, groups)
+
+    def _in_float(self, binding: relax.VarBinding) -> Iterator[relax.Binding]:
+        """A convolution of floats, and its integers; who casts these to float takes the floats."""
+        call, names = binding.value, sources_of(binding.value)
+        data = self._bound(relax.op.astype(call.args[0], _FLOAT), names)
+        yield data
+        weight = relax.const(call.args[1].value.numpy().astype(np.float32))
+        floats = self._bound(with_attrs(call, [data.var, weight], out_dtype=_FLOAT), names)
+        yield floats
+        self._floats[binding.var] = floats.var
+        whole = relax.op.astype(floats.var, str(call.ty.dtype))
+        yield relax.VarBinding(binding.var, with_source(self._builder.normalize(whole), names))
 
     def _scales(self, call: Call) -> tuple[Expr, tuple[Var, Expr], GenericConst] | None:
         """Of a product in float, times a scale of run time times a constant: the three, the second with its product."""
@@ -160,16 +240,6 @@ class _Walk:
                 if isinstance(constant, GenericConst) and _is_by_row(run_time, static_shape(value)):
                     return value, (scale, run_time), constant
         return None
-
-    def _convolution(self, cast: Call) -> Call | None:
-        """The convolution of 8-bit data with a zero point that is cast to float32, or None."""
-        call = self._call(cast.args[0], "relax.nn.conv2d")
-        if call is None or cast.args[0] in self._products or str(cast.ty.dtype) != _FLOAT:
-            return None
-        centred = self._call(call.args[0], "relax.subtract")
-        widened = None if centred is None else self._call(centred.args[0], "relax.astype")
-        is_8_bit = widened is not None and str(widened.args[0].ty.dtype) in _8_BIT
-        return call if is_8_bit and isinstance(call.args[1], GenericConst) else None
 
     def _call(self, value: Expr, operator: str) -> Call | None:
         """What a value is bound to, if that is a call of the operator."""
@@ -189,30 +259,40 @@ def _is_pixelwise(call: Call, weights: npt.NDArray[Any]) -> bool:
     return layouts == ("NHWC", "OHWI", "NHWC") and weights.shape[1:3] == (1, 1) and alone and groups == 1
 
 
-def _misfit(q: Expr, zero_point: Expr, weights: npt.NDArray[Any]) -> tuple[str, object, object] | None:
-    """Why a product of bytes is none of `linear_dynamic`, with limit and actual value."""
-    shape = static_shape(q)
-    if shape is None or static_shape(zero_point) is None:
+def _is_depthwise(call: Call, weights: npt.NDArray[Any]) -> bool:
+    """Whether each channel has filters of its own, and sums that binary32 holds."""
+    return weights.shape[-1] == 1 and int(call.attrs.groups) > 1 and _largest(weights, 1) < _EXACT_IN_FLOAT
+
+
+def _largest(weights: npt.NDArray[Any], columns: int) -> int:
+    """Bound of |sums| of differences of bytes by weights; the last axis has columns, or the first of a convolution."""
+    others = tuple(range(columns, weights.ndim)) if columns else (0,)
+    return _REACH * int(np.abs(weights.astype(np.int64)).sum(others).max(initial=0))
+
+
+def _misfit(data: _Data, weights: npt.NDArray[Any], window: Call | None) -> tuple[str, object, object] | None:
+    """Why a product of bytes has no routine, with limit and actual value; of a convolution its call is given."""
+    shape, zero = static_shape(data.q), static_shape(data.zero_point)
+    if shape is None or zero is None:
         return "shape is not static", None, None
-    if weights.ndim != _MATRIX or len(shape) < _MATRIX:
+    if window is None and (weights.ndim != _MATRIX or len(shape) < _MATRIX):
         return "weight is no matrix", _MATRIX, weights.ndim
-    if (most := int(np.abs(weights.astype(np.int64)).max(initial=0))) > _LARGEST_WEIGHT:
-        return "weight is wider than the difference of two bytes", _LARGEST_WEIGHT, most
-    if isinstance(zero_point, GenericConst) or not _is_by_row(zero_point, shape):
-        return "zero point is not one a row or one", (*shape[:-1], 1), static_shape(zero_point)
-    if shape[-1] > (most := _LARGEST_SUM // (_LARGEST_PRODUCT * len(_bytes(weights)))):
-        return "sums may leave 32 bits", most, shape[-1]
+    if window is not None and (layouts := _layouts(window)) != (known := _LAYOUTS[str(operator_of(window))]):
+        return "layout is not channels-last", known, layouts
+    one = math.prod(zero) == 1
+    if not one and (window is not None or not _is_by_row(data.zero_point, shape)):
+        return "zero point is not one a row or one", (*shape[:-1], 1), zero
+    summed = 0 if window is None else tuple(range(1, weights.ndim))
+    if (most := int(np.ptp(weights.astype(np.int64), axis=summed).max(initial=0))) > _REACH:
+        return "weights of a column differ by more than bytes do", _REACH, most
+    if (most := _largest(weights, int(window is not None))) > _LARGEST_SUM:
+        return "sums may leave 32 bits", _LARGEST_SUM, most
     return None
 
 
-def _bytes(weights: npt.NDArray[Any]) -> list[npt.NDArray[np.int8]]:
-    """Return as few arrays of int8 as have the weights as their sum."""
-    info, left = np.iinfo(np.int8), weights.astype(np.int32)
-    parts: list[npt.NDArray[np.int32]] = []
-    while left.any() or not parts:
-        parts.append(np.clip(left, info.min, info.max))
-        left = left - parts[-1]
-    return [part.astype(np.int8) for part in parts]
+def _layouts(call: Call) -> tuple[str, str]:
+    data, kernel, out = (str(getattr(call.attrs, f"{name}_layout")) for name in ("data", "kernel", "out"))
+    return (data, kernel) if out in ("", data) else (f"{data} to {out}", kernel)
 
 
 def _is_by_row(value: Expr, of: tuple[int, ...] | None) -> bool:

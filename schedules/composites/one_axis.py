@@ -28,10 +28,9 @@ def widened(composite: Composite) -> Composite:
         return composite
     layouts = dict(workload.attributes)
     at = layouts["data_layout"].index("W")
-    operands = tuple(
-        _operand(operand, layouts[layout].index("W"))
-        for operand, layout in zip(workload.operands, ("data_layout", "kernel_layout"), strict=True)
-    )
+    # Between data and weights there may be a zero point, one number.
+    data, *others, weights = workload.operands
+    operands = (_operand(data, at), *others, _operand(weights, layouts["kernel_layout"].index("W")))
     steps = tuple(_step(step, at) for step in workload.epilogue)
     used = (*operands, *(step.operand for step in steps if step.operand))
     shapes = {operand.index: operand.shape for operand in used if operand.kind == "constant"}

@@ -81,7 +81,8 @@ LINEAR_W8 = CompositeSpec(
     constant_dtype="int8",
 )
 
-# Data that were quantised at run time, each row or all of them; their zero point is the anchor's own.
+# Data that were quantised at run time, each row or all of them; their zero point is the anchor's own. Weights of int16
+# are those of uint8 whose zero point is taken off.
 _8_BIT = ("int8", "uint8")
 LINEAR_DYNAMIC = CompositeSpec(
     name="arm.linear_dynamic",
@@ -90,12 +91,16 @@ LINEAR_DYNAMIC = CompositeSpec(
     dtypes=_8_BIT,
     epilogue=(
         replace(_CAST, to=("float32",), required=True),
-        EpilogueStep("row_scale", "relax.multiply", operand="tensor", broadcast="per-row", required=True),
+        EpilogueStep("row_scale", "relax.multiply", operand="tensor", broadcast="per-row"),
         EpilogueStep("scale", "relax.multiply", operand="constant", broadcast="per-channel"),
         *_FLOAT_EPILOGUE,
     ),
     anchor_dtype="int32",
-    constant_dtype="int8",
+)
+CONV2D_DYNAMIC = replace(LINEAR_DYNAMIC, name="arm.conv2d_dynamic", anchor="qdq.conv2d_dynamic", pad=True)
+# Whoever reads their sums as integers.
+DYNAMIC_SUMS = tuple(
+    replace(spec, name=f"{spec.name}_sums", epilogue=()) for spec in (LINEAR_DYNAMIC, CONV2D_DYNAMIC)
 )
 
 # What is stored in float16 and computed in float32: in float16 throughout, or with casts around it.
@@ -228,15 +233,25 @@ ELEMENTWISE_S8 = tuple(
 
 # Along one axis, computed as along two; see `schedules.composites.one_axis`.
 CONV1D = tuple(
-    replace(spec, name=spec.name.replace("conv2d", "conv1d"), anchor="relax.nn.conv1d")
-    for spec in (*HALF_PRODUCTS, CONV2D, CONV2D_S8)
-    if spec.anchor == "relax.nn.conv2d"
+    replace(spec, name=spec.name.replace("conv2d", "conv1d"), anchor=spec.anchor.replace("conv2d", "conv1d"))
+    for spec in (*HALF_PRODUCTS, CONV2D, CONV2D_S8, CONV2D_DYNAMIC, *DYNAMIC_SUMS)
+    if spec.anchor in ("relax.nn.conv2d", CONV2D_DYNAMIC.anchor)
 )
 
 # Whole sequences; operand 1 is what the state is multiplied by.
 RECURRENT = tuple(
     CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
     for kind in ("lstm", "gru", "rnn")
+)
+# By integers, of which operand 2 are the scales.
+RECURRENT_DYNAMIC = tuple(
+    replace(
+        spec,
+        name=f"{spec.name}_dynamic",
+        anchor=spec.anchor.replace("float", "dynamic"),
+        constant_operands=(1, 2),
+    )
+    for spec in RECURRENT
 )
 
 # The numbers of all nodes, of leaves, and what the sums begin with.
@@ -249,6 +264,8 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *HALF_PRODUCTS,
     LINEAR_W8,
     LINEAR_DYNAMIC,
+    CONV2D_DYNAMIC,
+    *DYNAMIC_SUMS,
     LINEAR,
     *CONV1D,
     CONV2D,
@@ -263,5 +280,6 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *NORMS_S8,
     *ROWS_F32,
     *RECURRENT,
+    *RECURRENT_DYNAMIC,
     TREES,
 )

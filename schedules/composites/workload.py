@@ -92,12 +92,14 @@ class Magnitude:
         accumulator: Power of two that |acc| is below, the offset included.
         scaled: Power of two that |acc * multiplier| is below, in units of the output.
         weight: Greatest |w|; 128, as int8 has it, where nothing is known.
+        span: Most that two weights of a column differ by; 255, as int8 has it, where nothing is known.
         fused: Whether most columns have a fused requantisation: a kernel with code for it and for the others gains.
     """
 
     accumulator: int
     scaled: int
     weight: int = 128
+    span: int = 255
     fused: bool = False
 
 

@@ -15,8 +15,9 @@ import click
 
 import arm_ext
 from arm_ext import cli
-from arm_ext.ethosu.constraints import CONSTRAINTS, Constraint
-from arm_ext.ethosu.tosa import EMITTERS
+from arm_ext.ethosu.constraints import CONSTRAINTS, kinds_of
+from arm_ext.ethosu.ops.common.constraint import Constraint
+from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.target.npu import ACCELERATORS, DEFAULT_SYSTEM
 from arm_ext.target.profiles import PROFILES, Profile
 
@@ -118,7 +119,7 @@ def _profile(profile: Profile) -> str:
 
 def limits() -> str:
     """Return what an operator must meet for the NPU: its kind, and a table."""
-    kinds = ", ".join(f"`{kind}`" for kind in EMITTERS)
+    kinds = ", ".join(f"`{kind}`" for kind in BY_KIND)
     rows = [f"Kinds with a TOSA form: {kinds}.", ""]
     rows += [
         "| Operators | An operator stays on the CPU if | Allowed | On | Source |",
@@ -128,8 +129,8 @@ def limits() -> str:
     return "\n".join(rows) + "\n"
 
 
-def _limit(constraint: Constraint) -> str:
-    kinds = ", ".join(f"`{kind}`" for kind in constraint.kinds) or "all"
+def _limit(constraint: Constraint[Any]) -> str:
+    kinds = ", ".join(f"`{kind}`" for kind in kinds_of(constraint)) or "all"
     families = ", ".join(family.upper() for family in constraint.families)
     return f"| {kinds} | {constraint.reason} | {constraint.limit} | {families} | {constraint.source} |"
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each example runs, and shows what it is for."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -63,6 +64,23 @@ def test_a_layer_falls_back_and_the_regions_run_on_the_cpu(said: str) -> None:
 def test_a_rule_and_a_kernel_from_outside_are_taken(said: str) -> None:
     assert "score: dot_f32, dot products of 64" in said
     assert "square, root: elementwise" in said
+
+
+@pytest.mark.long
+@example("pruning.py", "--board", "local", "--target", "host")
+def test_pruning_pays_on_both(said: str) -> None:
+    """Half of the channels are a third of the MACs or less; both networks are trained to nine of ten digits."""
+    lines = said.splitlines()
+    shares = [float(line.split(", ")[-1].partition("%")[0]) for line in lines if "trained on" in line]
+    assert len(shares) == 2
+    assert min(shares) > 90
+    whole, half = (float(line.split(": ")[1].split()[0]) for line in lines if " MMAC, " in line)
+    assert half < whole / 3
+    assert "  conv2d_2: 16 of 32 channels are not computed" in lines
+    assert "scores are PyTorch's: True" in lines
+    cycles = re.findall(r": (\d+) cycles by Vela, (\d+) with dense weights", said)
+    assert cycles
+    assert all(int(sparse) < int(dense) for sparse, dense in cycles)
 
 
 @example("custom_operator.py")

@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from arm_ext.ethosu import facts
 from arm_ext.ethosu.operators import Operator
-from arm_ext.ethosu.reading import integers
-from tests.fuzz.groups import Array
+from arm_ext.ethosu.ops.binary import Binary
+from arm_ext.ethosu.ops.common.constraint import dtypes
+from arm_ext.ethosu.ops.common.sums import SumAttributes, Weighted
+from arm_ext.ethosu.ops.common.windows import Window
+from arm_ext.ethosu.ops.concat import Concat
+from arm_ext.ethosu.ops.permute_dims import Permutation
 
 _BRICK = 16  # channels of a brick
 _PALETTE = 32  # greatest number of values that a palette of weights has
@@ -26,7 +29,7 @@ def features(operator: Operator) -> Iterator[str]:
 
 
 def _dtype(operator: Operator) -> str:
-    return ",".join(facts.dtypes(operator))
+    return ",".join(dtypes(operator))
 
 
 def _batch(operator: Operator) -> str | None:
@@ -42,18 +45,25 @@ def _channels(operator: Operator) -> str | None:
     )
 
 
+def _window_of(operator: Operator) -> Window | None:
+    return operator.attributes.window if operator.kind in WINDOWS else None
+
+
 def _strides(operator: Operator) -> str | None:
-    return str(facts.strides(operator)) if operator.kind in WINDOWS else None
+    window = _window_of(operator)
+    return None if window is None else str(window.strides)
 
 
 def _dilation(operator: Operator) -> str | None:
-    return str(facts.dilation(operator)) if operator.kind in WINDOWS and "pool" not in operator.kind else None
+    window = _window_of(operator)
+    return None if window is None or "pool" in operator.kind else str(window.dilation)
 
 
 def _window(operator: Operator) -> str | None:
-    if operator.kind not in WINDOWS:
+    window = _window_of(operator)
+    if window is None:
         return None
-    rows, columns = facts.kernel(operator)
+    rows, columns = window.kernel
     return (
         "1x1"
         if rows == columns == 1
@@ -66,36 +76,35 @@ def _window(operator: Operator) -> str | None:
 
 
 def _padding(operator: Operator) -> str | None:
-    if operator.kind == "nn.max_pool2d":
-        found = integers(operator.call.attrs.padding)
-    elif "padding" in operator.attributes:
-        found = list(operator.attributes["padding"])
-    else:
+    window = getattr(operator.attributes, "window", None)
+    if window is None:
         return None
-    return "none" if not any(found) else "even" if found[:2] == found[2:] else "uneven"
+    before, after = zip(*window.sides, strict=True)
+    return "none" if not any(window.padding) else "even" if before == after else "uneven"
 
 
 def _groups(operator: Operator) -> str | None:
-    groups = operator.attributes.get("groups")
+    groups = getattr(operator.attributes, "groups", None)
     if groups is None:
         return None
     return "1" if groups == 1 else "channels" if groups == operator.inputs[0].shape[-1] else "some"
 
 
 def _scales(operator: Operator) -> str | None:
-    multiplier = operator.attributes.get("multiplier")
-    return None if multiplier is None else "one" if multiplier.size == 1 else "by channel"
+    if not isinstance(operator.attributes, SumAttributes):
+        return None
+    return "one" if operator.attributes.requantization.multiplier.size == 1 else "by channel"
 
 
 def _zero(operator: Operator) -> str | None:
-    zero = operator.attributes.get("input_zero_point")
+    zero = getattr(operator.attributes, "input_zero_point", None)
     return None if zero is None else "0" if zero == 0 else "other"
 
 
 def _weights(operator: Operator) -> str | None:
-    weight: Array | None = operator.attributes.get("weight")
-    if weight is None:
+    if not isinstance(operator.attributes, Weighted):
         return None
+    weight = operator.attributes.weight
     if not weight.any():
         return "all zero"
     zeros, values = float(np.mean(weight == 0)), len(np.unique(weight))
@@ -104,24 +113,17 @@ def _weights(operator: Operator) -> str | None:
 
 def _axes(operator: Operator) -> str | None:
     """Axes from the last, -1."""
-    rank = len(operator.inputs[0].shape)
-    if "axes" in operator.attributes:
-        axes = list(operator.attributes["axes"])
-    elif operator.kind == "softmax":
-        axes = [operator.attributes["axis"]]
-    elif operator.kind in ("max", "min", "concat", "split", "flip", "argmax"):
-        found = operator.call.attrs.axis
-        axes = integers(found) if operator.kind in ("max", "min") else [int(found)]
-    else:
+    given, rank = operator.attributes, len(operator.inputs[0].shape)
+    axes = [given.axis] if hasattr(given, "axis") else getattr(given, "axes", None)
+    if axes is None or isinstance(given, Permutation):
         return None
     return str(sorted(axis % rank - rank for axis in axes))
 
 
 def _moved(operator: Operator) -> str | None:
     """The order of a transpose's axes; which axes a pad or slice changes, from the last."""
-    if operator.kind == "permute_dims":
-        axes = operator.call.attrs.axes
-        return str(integers(axes) if axes is not None else "reversed")
+    if isinstance(operator.attributes, Permutation):
+        return str(list(operator.attributes.axes))
     if operator.kind not in ("nn.pad", "strided_slice", "broadcast_to", "image.resize2d"):
         return None
     shapes = operator.inputs[0].shape, operator.output.shape
@@ -132,15 +134,16 @@ def _moved(operator: Operator) -> str | None:
 
 
 def _parts(operator: Operator) -> str | None:
-    return str(len(operator.inputs)) if operator.kind == "concat" else None
+    return str(len(operator.inputs)) if isinstance(operator.attributes, Concat) else None
 
 
 def _broadcast(operator: Operator) -> str | None:
     """Of elementwise operators with two operands."""
-    if "a_shift" not in operator.attributes:
+    given = operator.attributes
+    if not isinstance(given, Binary):
         return None
-    if len(operator.inputs) == 1:
-        constant = next(operator.attributes[name] for name in "ab" if name in operator.attributes)
+    constant = given.a.constant if given.b.constant is None else given.b.constant
+    if constant is not None:
         return "constant, one" if constant.size == 1 else "constant"
     a, b = (tensor.shape for tensor in operator.inputs)
     return "none" if a == b else "rank" if len(a) != len(b) else "axes"

@@ -32,6 +32,7 @@ class Quant:
         bounds: Least and greatest output, where a clamp was absorbed.
         scale: Of the multipliers, whose parts of a power of two make ties.
         numerics: "qdq" or "tosa".
+        nine_bits: Whether the weights are those of uint8 less zero points.
     """
 
     x: str = "int8"
@@ -41,6 +42,7 @@ class Quant:
     bounds: tuple[int, int] | None = None
     scale: float = 1.0
     numerics: str = "qdq"
+    nine_bits: bool = False
 
 
 SIGNED = Quant()
@@ -77,10 +79,10 @@ def conv(
     """A convolution of [N, H, W, C] by [O, H, W, C / groups]; `pads` are top, left, bottom, right."""
     rng = np.random.default_rng(3)
     x = _data(rng, data, quant.x)
-    w = _weights(rng, (outputs, *kernel, data[3] // groups))
+    w = weights(rng, (outputs, *kernel, data[3] // groups), 0, nine_bits=quant.nine_bits)
     pad = Pad.spatial(pads, quant.border) if any(pads) else None
     wide = np.pad(x, pad.widths, constant_values=quant.border) if pad else x
-    acc = _convolution(wide.astype(np.int64), w.astype(np.int64), strides, dilation, groups)
+    acc = convolution_sums(wide.astype(np.int64), w.astype(np.int64), strides, dilation, groups)
     attributes = {
         "strides": str(list(strides)),
         "padding": "[0, 0, 0, 0]",
@@ -96,7 +98,8 @@ def conv(
 def linear(rows: Sequence[int], depth: int, columns: int, *, quant: Quant = SIGNED) -> Case:
     """A linear layer of [*rows, depth] by [depth, columns]."""
     rng = np.random.default_rng(3)
-    x, w = _data(rng, (*rows, depth), quant.x), _weights(rng, (depth, columns))
+    x = _data(rng, (*rows, depth), quant.x)
+    w = weights(rng, (depth, columns), 1, nine_bits=quant.nine_bits)
     acc = x.astype(np.int64) @ w.astype(np.int64)
     return _case("arm.linear_s8", (x, w), 1, acc, (columns,), quant, None, {})
 
@@ -131,15 +134,23 @@ def _data(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> Array:
     return x
 
 
-def _weights(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+def weights(
+    rng: np.random.Generator, shape: Sequence[int], column_axis: int, *, nine_bits: bool = False
+) -> Array:
+    """int8, or uint8 less a zero point a column, from one end of its range to the other."""
+    if nine_bits:
+        per_column = [-1 if axis == column_axis else 1 for axis in range(len(shape))]
+        zero_points = np.linspace(0, 255, shape[column_axis]).astype(np.int64).reshape(per_column)
+        return (rng.choice([0, 1, 77, 254, 255], shape) - zero_points).astype(np.int16)
     w = rng.integers(-127, 128, shape).astype(np.int8)
     w.flat[:: max(1, w.size // 5)] = -128
     return w
 
 
-def _convolution(
+def convolution_sums(
     x: Array, w: Array, strides: tuple[int, int], dilation: tuple[int, int], groups: int
 ) -> Array:
+    """The sums of [N, H, W, C] by [O, H, W, C / groups], int64."""
     outputs, height, width, depth = w.shape
     rows = (x.shape[1] - (height - 1) * dilation[0] - 1) // strides[0] + 1
     columns = (x.shape[2] - (width - 1) * dilation[1] - 1) // strides[1] + 1
@@ -174,7 +185,7 @@ def _case(
     steps = (Step("offset", Operand(offset.shape, "int32", "constant", 1)), step)
     workload = Workload(
         composite,
-        (Operand(x.shape, quant.x, "input", 0), Operand(w.shape, "int8", "constant", 0)),
+        (Operand(x.shape, quant.x, "input", 0), Operand(w.shape, str(w.dtype), "constant", 0)),
         tuple(sorted(attributes.items())),
         steps,
         expected.shape,

@@ -2,7 +2,7 @@
 """Helpers that emit TOSA operators."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,10 +62,9 @@ def widened(graph: TosaGraph, x: Value, zero_point: int) -> Value:
     return rescale(graph, x, ONE, "int32", input_zero_point=zero_point)
 
 
-def clamped(graph: TosaGraph, x: Value, attributes: Mapping[str, Any]) -> Value:
-    """Emit CLAMP from "low" to "high", unless these are the dtype's limits."""
+def clamped(graph: TosaGraph, x: Value, low: int, high: int) -> Value:
+    """Emit CLAMP from `low` to `high`, unless these are the dtype's limits."""
     info = np.iinfo(x.dtype)
-    low, high = int(attributes["low"]), int(attributes["high"])
     if (low, high) == (info.min, info.max):
         return x
     ends = [
@@ -169,18 +168,12 @@ def joined(graph: TosaGraph, parts: Sequence[Value], axis: int) -> Value:
     return graph.add(ts.Op.CONCAT, parts, shape, parts[0].dtype, axis)
 
 
-def over_images(
-    graph: TosaGraph, data: Value, padding: Sequence[int], windows: Callable[[Value], Value]
-) -> Value:
-    """Emit an operator over windows; with padding, for each image of a batch separately.
-
-    Of several images that are a slice of a tensor, Vela 5.2 forgets the padding in front.
-    """
-    if data.shape[0] == 1 or not any(padding):
-        return windows(data)
-    one = (1, *data.shape[1:])
-    starts = [(image, *[0] * (len(one) - 1)) for image in range(data.shape[0])]
-    return joined(graph, [windows(sliced(graph, data, start, one)) for start in starts], 0)
+def reversed_along(graph: TosaGraph, value: Value, axis: int) -> Value:
+    """Emit REVERSE along an axis as one along columns, which every Ethos-U supports."""
+    shape = value.shape
+    columns = (1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+    rows = reshaped(graph, value, columns)
+    return reshaped(graph, graph.add(ts.Op.REVERSE, [rows], columns, value.dtype, 2), shape)
 
 
 def of_rank(graph: TosaGraph, x: Value, rank: int) -> Value:

@@ -1,81 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emission of a region of operators as a TOSA graph."""
+"""Emission of a region of operators as a TOSA graph, around what Vela gets wrong of them beside each other."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Sequence
+from typing import Any
 
+import tosa_serializer as ts
 from tvm.ir import Var
 
-from arm_ext.ethosu.operators import Operator, Tensor
-from arm_ext.ethosu.tosa import elementwise, integers, moves, picks, pooling, products
-from arm_ext.ethosu.tosa.common import copied, unjoined, unsliced
+from arm_ext.ethosu.operators import Operator, Tensor, channels_last
+from arm_ext.ethosu.ops.registry import BY_KIND, quirks_of
+from arm_ext.ethosu.tosa.common import copied, reshaped, unjoined, unsliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
-from arm_ext.ethosu.tosa.layouts import emitted
-from arm_ext.ethosu.tosa.matmul import matmul
-from arm_ext.ethosu.tosa.resize import resize_bilinear
-from arm_ext.ethosu.tosa.run_time import run_time_conv2d
-from arm_ext.ethosu.tosa.scatter import SCATTERS, scatter
-from arm_ext.ethosu.tosa.softmax import softmax
-from arm_ext.ethosu.tosa.volumes import conv3d
 from arm_ext.target.npu import Family
-
-Emitter = Callable[..., Value]
-"""Adds one operator to a graph: of the graph, the `Operator` and the values of its inputs, the value of its output."""
-
-_RESHAPES = ("reshape", "squeeze", "expand_dims", "flatten", "nn.batch_flatten")
-
-EMITTERS: Mapping[str, Emitter] = {
-    "conv2d": products.conv2d,
-    "depthwise_conv2d": products.depthwise_conv2d,
-    "conv2d_transpose": products.conv2d_transpose,
-    "conv3d": conv3d,
-    "run_time_conv2d": run_time_conv2d,
-    "linear": products.linear,
-    "matmul": matmul,
-    "average_pool2d": pooling.average_pool2d,
-    "reduce_sum": products.reduce_sum,
-    **dict.fromkeys(("add", "subtract", "multiply", "maximum", "minimum"), elementwise.binary),
-    "table": elementwise.table,
-    "rescale": elementwise.restepped,
-    "softmax": softmax,
-    **dict.fromkeys(_RESHAPES, moves.reshape),
-    "permute_dims": moves.permute_dims,
-    "concat": moves.concat,
-    "split": moves.split,
-    "strided_slice": picks.strided_slice,
-    "nn.pad": moves.pad,
-    "nn.max_pool2d": pooling.max_pool2d,
-    "max": moves.reduce_extremum,
-    "min": moves.reduce_extremum,
-    **dict.fromkeys(("broadcast_to", "tile"), moves.tile),
-    "repeat": moves.repeat,
-    "flip": picks.flip,
-    "take": picks.take,
-    **dict.fromkeys(SCATTERS, scatter),
-    **dict.fromkeys(("argmax", "argmin"), picks.argmax),
-    "image.resize2d": moves.resize_nearest,
-    "resize": resize_bilinear,
-    "astype": integers.astype,
-    **dict.fromkeys(integers.EXTREMA, integers.extremum),
-    **dict.fromkeys((*integers.ARITHMETIC, *integers.COMPARISONS), integers.elementwise),
-    **dict.fromkeys((*integers.LOGICAL, *integers.BITWISE), integers.elementwise),
-    "where": integers.where,
-}
-"""By an operator's kind."""
-
-_READ_SLICES = (
-    *_RESHAPES,
-    *("add", "subtract", "multiply", "maximum", "minimum", "table", "concat", "split", "strided_slice"),
-    *("conv2d", "depthwise_conv2d", "linear", "average_pool2d", "nn.max_pool2d"),
-)
-"""Kinds that Vela 5.2 lets read a part of a tensor; of others it forgets that it is a part."""
-
-
-_WRITE_SLICES = ("concat", "nn.pad")
-_TO_INT32 = ("conv2d_transpose", "run_time_conv2d", "reduce_sum", "softmax", "maximum", "minimum")
 
 
 def emit(
-    operators: Sequence[Operator], inputs: Sequence[Tensor], outputs: Sequence[Tensor], family: Family
+    operators: Sequence[Operator[Any]], inputs: Sequence[Tensor], outputs: Sequence[Tensor], family: Family
 ) -> bytes:
     """Return the TOSA 1.0 flatbuffer of operators that meet the constraints.
 
@@ -93,18 +34,19 @@ def emit(
     for operator in operators:
         graph.scope = operator.output.name
         data = [values[tensor.var] for tensor in operator.inputs]
-        if _rescaled_apart(operator) or (operator.kind in _RESHAPES and operator.inputs[0].var in apart):
+        quirks = quirks_of(operator)
+        if quirks.rescales_apart(operator) or (quirks.is_view and operator.inputs[0].var in apart):
             apart.add(operator.output.var)
-        if operator.kind in _WRITE_SLICES:
+        if quirks.writes_slices:
             data = [
                 copied(graph, value) if tensor.var in apart else value
                 for tensor, value in zip(operator.inputs, data, strict=True)
             ]
-        if family != "u85" and _widens(operator):
+        if family != "u85" and quirks.widens(operator):
             data = [unjoined(graph, value) for value in data]
-        elif operator.kind not in _READ_SLICES:
+        elif not quirks.reads_slices:
             data = [unsliced(graph, value) for value in data]
-        values[operator.output.var] = emitted(EMITTERS[operator.kind], graph, operator, *data)
+        values[operator.output.var] = _emitted(graph, operator, data)
     forgotten = _forgotten(operators)
     for tensor in outputs:
         graph.scope, value = tensor.name, values[tensor.var]
@@ -114,28 +56,26 @@ def emit(
     return graph.serialize()
 
 
-def _rescaled_apart(operator: Operator) -> bool:
-    """Whether its last RESCALE may be a command of its own, which Vela 5.2 lets write no part of a tensor."""
-    return _with_constant(operator) or operator.kind in _TO_INT32
+def _forgotten(operators: Sequence[Operator[Any]]) -> set[Var]:
+    """Values that Vela may forget to keep as outputs, because it joins who computes them with who reads them."""
+    every = any(quirks_of(operator).joins_all for operator in operators)
+    return {tensor.var for op in operators if every or quirks_of(op).joined for tensor in op.inputs}
 
 
-def _widens(operator: Operator) -> bool:
-    """Whether it widens what it reads by a command of its own.
-
-    For Ethos-U55 and U65, Vela 5.2 has such a command read another part than it is given.
-    """
-    return _with_constant(operator) or operator.kind in (
-        *("maximum", "minimum", "reduce_sum", "softmax", "rescale", "astype"),
-        *integers.EXTREMA,
-    )
+def _emitted(graph: TosaGraph, operator: Operator[Any], data: Sequence[Value]) -> Value:
+    """Emit an operator, with its images transposed to NHWC and back if they are NCHW."""
+    last, operation = channels_last(operator), BY_KIND[operator.kind]
+    if last is operator:
+        return operation.emit(graph, operator, *data)
+    images = [_swapped(graph, image, (*image.shape[:1], *image.shape[2:], image.shape[1])) for image in data]
+    return _swapped(graph, operation.emit(graph, last, *images), operator.output.shape, to_front=True)
 
 
-def _with_constant(operator: Operator) -> bool:
-    return operator.kind in ("add", "subtract", "multiply") and len(operator.inputs) == 1
-
-
-def _forgotten(operators: Sequence[Operator]) -> set[Var]:
-    """Values that Vela 5.2 may forget to keep as outputs: it joins moves, and those of a product's operands."""
-    moving = (*_RESHAPES, "permute_dims")
-    product = any(operator.kind in ("matmul", "run_time_conv2d") for operator in operators)
-    return {tensor.var for op in operators if product or op.kind in moving for tensor in op.inputs}
+def _swapped(graph: TosaGraph, image: Value, shape: tuple[int, ...], *, to_front: bool = False) -> Value:
+    """An image [N, C, ...] as [N, ..., C], or the other way round: a transposition of three axes."""
+    batch, channels = image.shape[0], image.shape[-1] if to_front else image.shape[1]
+    pixels = math.prod(image.shape) // (batch * channels)
+    before = (batch, pixels, channels) if to_front else (batch, channels, pixels)
+    rows = reshaped(graph, image, before)
+    turned = (batch, before[2], before[1])
+    return reshaped(graph, graph.add(ts.Op.TRANSPOSE, [rows], turned, image.dtype, [0, 2, 1]), shape)

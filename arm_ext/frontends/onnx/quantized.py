@@ -5,7 +5,10 @@
         →  Quantize(Conv(Dequantize(x, xs, xz), Dequantize(w, ws, wz), Dequantize(b, xs * ws)), ys, yz)
 
 What yields a bare int32 sum has no output scale, and float would lose its bits beyond 2^24. It stays integer:
-MatMulInteger as it is, ConvInteger as an int32 convolution of what is left after the zero points are taken off.
+MatMulInteger as it is, ConvInteger as an int32 convolution of what is left after the zero points are taken off. A zero
+point of constant weights that is known at run time alone is taken off the sums, times those of the data:
+
+    matmul(x - xz, w - wz)    =    matmul(x - xz, w) - wz * matmul(x - xz, 1)
 """
 
 from functools import partial
@@ -181,13 +184,34 @@ def dynamic(e: Expansion, x: str, y: str = "", scale: str = "", zero_point: str 
 
 def _conv_integer(e: Expansion) -> None:
     x, w, xz, wz = e.inputs("x w x_zero_point? w_zero_point?")
-    weight = _int32(e, w)
-    if wz:
-        # One a filter, or one for all.
-        shape = e.constant(np.array([-1] + [1] * (e.rank(w) - 1), np.int64))
-        weight = e.emit("Sub", [weight, e.emit("Reshape", [_int32(e, wz), shape])])
+    weight, value = _int32(e, w), e.value(w)
     image = e.emit("Sub", [_int32(e, x), _int32(e, _scalar(e, xz))]) if xz else _int32(e, x)
-    e.emit("Conv", [image, weight], e.node.output[0], e.attributes())
+    output = e.node.output[0]
+    if wz and value is not None and e.value(wz) is None and int(e.attribute("group", 1)) == 1:
+        # One a filter, or one for all.
+        zero = _reshaped(e, _int32(e, wz), -1, *[1] * (e.rank(w) - 2))
+        ones = e.constant(np.ones((1, *value.shape[1:]), np.int32))
+        sums = e.emit("Conv", [image, ones], copied=e.attributes())
+        total = e.emit("Conv", [image, weight], copied=e.attributes())
+        e.emit("Sub", [total, e.emit("Mul", [sums, zero])], output)
+        return
+    if wz:
+        weight = e.emit("Sub", [weight, _reshaped(e, _int32(e, wz), -1, *[1] * (e.rank(w) - 1))])
+    e.emit("Conv", [image, weight], output, e.attributes())
+
+
+def _matmul_integer(e: Expansion) -> None:
+    a, b, az, bz = e.inputs("A B a_zero_point? b_zero_point?")
+    value = e.value(b)
+    if not bz or value is None or e.value(bz) is not None or value.ndim != 2:
+        return
+    ones = e.constant(np.ones((len(value), 1), value.dtype))
+    total, sums = (e.emit("MatMulInteger", [a, right, *[az] * bool(az)]) for right in (b, ones))
+    e.emit("Sub", [total, e.emit("Mul", [sums, _int32(e, bz)])], e.node.output[0])
+
+
+def _reshaped(e: Expansion, x: str, *shape: int) -> str:
+    return e.emit("Reshape", [x, e.constant(np.array(shape, np.int64))])
 
 
 def _int32(e: Expansion, x: str) -> str:
@@ -221,6 +245,7 @@ def matmul_integer(e: Expansion, a: Quantized, b: Quantized, output: str = "") -
 EXPANSIONS: dict[tuple[str, str], Expand] = {
     ("", "ConvInteger"): _conv_integer,
     ("", "DynamicQuantizeLinear"): _dynamic_quantize,
+    ("", "MatMulInteger"): _matmul_integer,
     ("", "QLinearConv"): _conv,
     ("", "QLinearMatMul"): _matmul,
     (CONTRIB, "DequantizeLinear"): standard,

@@ -67,7 +67,9 @@ class QdqConverter(Access):
         check_operator(self, op, code, name)
         outputs = self._tensors(op.OutputsAsNumpy())
         if (known := folded(self, op, code)) is not None:
-            self.values[outputs[0].tensor_idx] = constant(known)
+            self.values |= {
+                tensor.tensor_idx: constant(array) for tensor, array in zip(outputs, known, strict=True)
+            }
             return
         activations = [t for t in self._tensors(op.InputsAsNumpy()) if not self._is_constant(t)]
         self._computes_in_integers = any(t.qnn_params for t in (*activations, *outputs))

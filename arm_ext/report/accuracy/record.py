@@ -161,6 +161,10 @@ class AccuracyReport(_Record):
     mixed: MixedPrecision | None = Field(
         default=None, description="Which layers stay in float, where that was looked for."
     )
+    pruned: tuple[str, ...] = Field(
+        default=(),
+        description="Source nodes whose weights were pruned 2:4 before; their errors have that in them.",
+    )
     runtime: str = Field(description="What computed the source and the quantised model in float.")
 
     def worst(self) -> list[LayerAccuracy]:

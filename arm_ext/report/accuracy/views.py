@@ -37,6 +37,7 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
         [
             *_head(report),
             "",
+            *_pruned(report),
             *([] if report.mixed is None else [*mixed_precision(report.mixed), ""]),
             *blame(report, most=None if whole else _TOP),
             "",
@@ -47,6 +48,17 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
             *textwrap.wrap(_NOTE, _WIDTH),
         ]
     )
+
+
+def _pruned(report: AccuracyReport) -> list[str]:
+    """What pruning changed; that lies in the errors below."""
+    if not report.pruned:
+        return []
+    said = (
+        f"Half of the weights of {counted(len(report.pruned), 'layer')} are 0, the two smallest of each four (2:4): "
+        f"{', '.join(report.pruned)}. Errors below have that in them."
+    )
+    return [*textwrap.wrap(said, _WIDTH), ""]
 
 
 def blame(report: AccuracyReport, most: int | None = _TOP) -> list[str]:

@@ -33,14 +33,14 @@ def copy(source: tirx.Buffer, start: ir.Expr, target: tirx.Buffer, to: ir.Expr, 
     _run(target, to, count, lambda at, lanes: converted(load(source, start + at, lanes), dtype))
 
 
-def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float) -> None:
+def fill(target: tirx.Buffer, to: ir.Expr, count: int, value: float | ir.Expr) -> None:
     """Emit stores of `value` to `count` contiguous elements of a flat buffer."""
-    scalar = tirx.const(value, str(target.dtype))
+    scalar = value if isinstance(value, ir.Expr) else tirx.const(value, str(target.dtype))
     _run(target, to, count, lambda _, lanes: scalar if lanes == 1 else tirx.Broadcast(scalar, lanes))
 
 
 def padded(
-    source: tirx.Buffer, shape: Sequence[int], widths: Sequence[tuple[int, int]], value: float
+    source: tirx.Buffer, shape: Sequence[int], widths: Sequence[tuple[int, int]], value: float | ir.Expr
 ) -> tirx.Buffer:
     """Emit a padded copy of a tensor into the workspace.
 
@@ -48,7 +48,7 @@ def padded(
         source: Flat.
         shape: Of the tensor, [N, H, W, C].
         widths: Elements before and after of each axis; none for N and C.
-        value: What the borders hold.
+        value: What the borders hold; of run time in the dtype of the tensor.
 
     Returns:
         The copy, flat, [N, before + H + after, before + W + after, C].

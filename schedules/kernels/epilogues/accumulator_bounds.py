@@ -23,6 +23,9 @@ PANEL = 8
 MOST = 0.5
 """The branch costs an unproven panel about as many instructions as the fused form saves a proven one."""
 
+BYTE_SPAN = 255
+"""Most that two values of 8 bits differ by."""
+
 RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 """Least and greatest value of the data, by its dtype."""
 
@@ -59,7 +62,17 @@ def _magnitude(
     total = np.maximum(np.abs(low), np.abs(high)).astype(np.float64)
     scaled = total * np.abs(multiplier.astype(np.float64)).ravel()
     weight = max(int(np.abs(w.astype(np.int64)).max(initial=0)) for w in sums)
-    return Magnitude(_power_above(total.max(initial=0.0)), _power_above(scaled.max(initial=0.0)), weight)
+    span = max(_span(w, others) for w in sums)
+    return Magnitude(
+        _power_above(total.max(initial=0.0)), _power_above(scaled.max(initial=0.0)), weight, span
+    )
+
+
+def _span(weights: Array, summed: tuple[int, ...]) -> int:
+    """The most that two weights of a column differ by; of int8 what they can."""
+    if weights.dtype == np.int8 or not weights.size:
+        return BYTE_SPAN
+    return int(np.ptp(weights.astype(np.int64), axis=summed).max())
 
 
 def magnitude_of(
@@ -175,10 +188,11 @@ def magnitude_of_run_time(
 
 
 def magnitude_of_dynamic(weights: Array) -> Magnitude:
-    """Bound |sum (q - z) w| over all data and run-time zero points; weights are [K, N]."""
-    sums = np.abs(weights.astype(np.int64)).sum(0)
+    """Bound |sum (q - z) w| over all data and run-time zero points; weights are [K, N], or filters [O, ...]."""
+    summed = (0,) if weights.ndim == 2 else tuple(range(1, weights.ndim))
+    sums = np.abs(weights.astype(np.int64)).sum(summed)
     most = int(np.abs(weights.astype(np.int64)).max(initial=0))
-    return Magnitude(_power_above(float(REACH * sums.max(initial=0))), 0, most)
+    return Magnitude(_power_above(float(REACH * sums.max(initial=0))), 0, most, _span(weights, summed))
 
 
 def _power_above(bound: float) -> int:

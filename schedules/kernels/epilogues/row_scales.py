@@ -3,7 +3,8 @@
 
     y[m, n] = fma(float(acc[m, n] - z[m] * sum over k of w[k, n]) * s[m], scale[n], bias[n]), then the float epilogue
 
-The zero point is taken off here: q - z has nine bits. See `schedules.numerics.qdq.dynamic`.
+The zero point is taken off here: q - z has nine bits. Who reads sums alone gets them. See
+`schedules.numerics.qdq.dynamic`.
 """
 
 import math
@@ -17,13 +18,18 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.intrinsics.narrow import fma
 from schedules.intrinsics.vector import zip_halves
+from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.tiles.tile_stores import LANES, Accumulator
 from schedules.tir.emit import i64, load, store
 
-DYNAMIC = "arm.linear_dynamic"
+LINEAR = ("arm.linear_dynamic", "arm.linear_dynamic_sums")
+
+CONVOLUTION = ("arm.conv2d_dynamic", "arm.conv2d_dynamic_sums")
+
+DYNAMIC = (*LINEAR, *CONVOLUTION)
 
 CAST, ROW_SCALE, SCALE = "cast", "row_scale", "scale"
 """Its own steps; what follows them is the float epilogue."""
@@ -43,26 +49,26 @@ class RowScales:
     """The epilogue of a product of dynamically quantised data.
 
     Attributes:
-        zero_point: Of the data, int32, one a row or one.
-        scale: Of the data, float32, likewise.
+        zero_point: Of the data, int32, one a row or one; a constant is in the sums of the header.
+        scale: Of the data, float32, likewise; None if a constant is all that sums are multiplied by.
         flip: What the data are less as the products see them.
-        steps: The float epilogue.
+        steps: The float epilogue; None of sums that stay integers.
     """
 
     zero_point: Operand
-    scale: Operand
+    scale: Operand | None
     flip: int
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] | None
 
     @property
     def residual(self) -> Operand | None:
         """The tensor that is added; None if there is none."""
-        return next((step.operand for step in self.steps if step.name == "residual"), None)
+        return next((step.operand for step in self.steps or () if step.name == "residual"), None)
 
     def cost(self, rows: int, columns: int) -> Cost:
         """Return the cost of one tile's epilogue, its stores and loads of constants included."""
         vectors = rows * columns / LANES
-        work = INSTRUCTIONS + epilogue_f32.instructions(self.steps)
+        work = INSTRUCTIONS + epilogue_f32.instructions(self.steps or ())
         return arithmetic(vectors * work) + scalar(2 * rows + 3 * columns / LANES)
 
 
@@ -70,36 +76,46 @@ def misfit(workload: Workload) -> tuple[str, str, str] | None:
     """Return why a workload of `DYNAMIC` is not supported (reason, limit and actual value), or None."""
     x, zero_point, weight = workload.operands
     scale = workload.step(ROW_SCALE)
-    rows = math.prod(x.shape[:-1])
-    if scale is None or scale.operand is None or workload.output_dtype != "float32":
-        return "accumulators do not become float32", "float32", workload.output_dtype
-    if len(weight.shape) != 2:
+    rows = math.prod(workload.output_shape[:-1])
+    dtype = "int32" if workload.step(CAST) is None else "float32"
+    if workload.output_dtype != dtype:
+        return "accumulators become another dtype", dtype, workload.output_dtype
+    if workload.composite in LINEAR and len(weight.shape) != 2:
         return "weights are batched", "2 dimensions", str(weight.shape)
     if math.prod(x.shape) == 0 or math.prod(workload.output_shape) == 0:
         return "a dimension is 0", "1 or more", str(x.shape)
-    for operand, dtype in ((zero_point, "int32"), (scale.operand, "float32")):
+    by_row = rows if workload.composite in LINEAR and zero_point.kind == "input" else 1
+    zero_points = (zero_point, "int32", by_row)
+    scales = () if scale is None or scale.operand is None else ((scale.operand, "float32", rows),)
+    for operand, dtype, most in (zero_points, *scales):
         size = math.prod(operand.shape)
-        if operand.kind != "input" or operand.dtype != dtype or size not in (1, rows):
-            return "a row's scale or zero point", f"{dtype}, 1 or {rows}", f"{operand.dtype}, {size}"
+        if operand.dtype != dtype or size not in (1, most):
+            return "a row's scale or zero point", f"{dtype}, 1 or {most}", f"{operand.dtype}, {size}"
     return None
 
 
 def read(workload: Workload, flip: int) -> RowScales:
     """Return the epilogue of a workload that has no misfit."""
     scale = workload.step(ROW_SCALE)
-    assert scale is not None
-    assert scale.operand is not None
     steps = tuple(step for step in workload.epilogue if step.name not in (CAST, ROW_SCALE, SCALE))
-    return RowScales(workload.operands[1], scale.operand, flip, steps)
+    return RowScales(
+        workload.operands[1],
+        None if scale is None else scale.operand,
+        flip,
+        None if workload.step(CAST) is None else steps,
+    )
 
 
-def columns_of(workload: Workload, constants: Sequence[Array], weights: Array) -> tuple[Array, Array, Array]:
-    """Return each column's weight sum (int32), scale and bias (float32).
+def columns_of(
+    workload: Workload, constants: Sequence[Array], weights: Array, flip: int
+) -> tuple[Array, Array, Array]:
+    """Return each column's weight sum (int32), times the zero point if that is constant; scale and bias (float32).
 
     Args:
         workload: Of `DYNAMIC`.
         constants: Its.
-        weights: int8 [columns, depth].
+        weights: Integers, [columns, depth].
+        flip: See `RowScales`.
     """
 
     def values(name: str, default: float) -> Array:
@@ -107,7 +123,10 @@ def columns_of(workload: Workload, constants: Sequence[Array], weights: Array) -
         value = np.array(default) if step is None or step.operand is None else constants[step.operand.index]
         return np.array(np.broadcast_to(value.astype(np.float32).ravel(), len(weights)))
 
-    return weights.sum(1, dtype=np.int32), values(SCALE, 1.0), values("bias", 0.0)
+    sums, zero = weights.sum(1, dtype=np.int64), workload.operands[1]
+    if zero.kind == "constant":
+        sums = sums * (int(constants[zero.index].item()) - flip)
+    return sums.astype(np.int32), values(SCALE, 1.0), values("bias", 0.0)
 
 
 @dataclass(frozen=True)
@@ -141,21 +160,34 @@ class Finish:
             target: Where a row of the tile lies in the output.
             columns: How many of a row's are part of the result.
         """
-        acc = T.alloc_buffer((len(rows) * TOGETHER * LANES,), "float32", layout=None)
-        residual = self.scales.residual
+        acc = T.alloc_buffer((len(rows) * TOGETHER * LANES,), self.output.dtype, layout=None)
+        scales, residual = self.scales, self.scales.residual
         other = None if residual is None else self.inputs[residual.index]
         for first in range(0, columns, TOGETHER * LANES):
             header = [of_columns(first // LANES + v) for v in range(TOGETHER)]
             for r, (row, number) in enumerate(zip(rows, numbers, strict=True)):
-                zero = self._of_row(self.scales.zero_point, number) - self.scales.flip
-                scale = self._of_row(self.scales.scale, number)
-                at = r * TOGETHER * LANES
-                for v, (total, factor, bias) in enumerate(header):
-                    exact = row(first // LANES + v) - tirx.Broadcast(zero, LANES) * total
-                    by_row = tirx.Cast("float32x4", exact) * tirx.Broadcast(scale, LANES)
-                    store(acc, fma(by_row, factor, bias), i64(at + v * LANES), LANES)
-                real, place = min(columns - first, TOGETHER * LANES), target(r) + first
-                epilogue_f32.finish(self.scales.steps, acc, at, real, self.output, place, other)
+                at, real = r * TOGETHER * LANES, min(columns - first, TOGETHER * LANES)
+                place = target(r) + first
+                by_row = None if scales.scale is None else self._of_row(scales.scale, number)
+                exact = self._less_zero_point(number, [total for total, _, _ in header])
+                for v, (_, factor, bias) in enumerate(header):
+                    value = row(first // LANES + v) - exact[v]
+                    if scales.steps is not None:
+                        value = tirx.Cast("float32x4", value)
+                        value = value if by_row is None else value * tirx.Broadcast(by_row, LANES)
+                        value = fma(value, factor, bias)
+                    store(acc, value, i64(at + v * LANES), LANES)
+                if scales.steps is None:
+                    copies.copy(acc, i64(at), self.output, place, real)
+                else:
+                    epilogue_f32.finish(scales.steps, acc, at, real, self.output, place, other)
+
+    def _less_zero_point(self, number: ir.Expr, totals: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """What the zero point adds to a row's sums."""
+        if self.scales.zero_point.kind == "constant":
+            return list(totals)
+        zero = tirx.Broadcast(self._of_row(self.scales.zero_point, number) - self.scales.flip, LANES)
+        return [zero * total for total in totals]
 
     def _of_row(self, operand: Operand, number: ir.Expr) -> ir.Expr:
         at = number if math.prod(operand.shape) > 1 else i64(0)

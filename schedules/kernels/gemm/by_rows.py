@@ -57,8 +57,19 @@ class RowParams(Protocol):
 
 R = TypeVar("R", bound=RowParams)
 
-Ready = tuple[tirx.Buffer, Sequence[ir.Expr]]
-"""What rows of a tile are read from, and where each begins."""
+
+class Ready(NamedTuple):
+    """The rows of a tile, as the instruction reads them.
+
+    Attributes:
+        source: What they are read from.
+        starts: Where each begins.
+        sums: What each sums up to, where a kernel asks for it; int32x4 by row or pair of rows.
+    """
+
+    source: tirx.Buffer
+    starts: Sequence[ir.Expr]
+    sums: Sequence[ir.Expr] = ()
 
 
 class Place(NamedTuple):

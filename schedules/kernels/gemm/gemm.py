@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from tvm import ir, tirx
 
-from schedules.composites.workload import Workload
+from schedules.composites.workload import Pad, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
@@ -90,6 +90,10 @@ class Unit(ABC, Generic[P, Q]):
     def reads_past_the_data(self, product: Q) -> bool:
         """Whether vector loads may end up to a register behind the data, so that it has to be copied."""
         return False
+
+    def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
+        """Return what the border of the data holds; by default what the pad says."""
+        return pad.value
 
     def scope(self, params: P) -> AbstractContextManager[Any]:
         """Return the context in which all code of a product is emitted."""
@@ -200,7 +204,7 @@ class Gemm(ABC, Generic[P, Q]):
             buffers = [bfloat.bits(b) if str(b.dtype) == "bfloat16" else b for b in function.buffers]
             *inputs, output = buffers
             inputs, packed = inputs[: len(workload.inputs)], inputs[len(workload.inputs) :]
-            x = self._data(workload, products, inputs[workload.operands[0].index])
+            x = self._data(workload, products, inputs)
             for index, product in enumerate(products):
                 before = [sum(size) for size in zip([0] * len(sizes[0]), *sizes[:index], strict=True)]
                 with self.unit.scope(params):
@@ -211,11 +215,12 @@ class Gemm(ABC, Generic[P, Q]):
         """Return the products of a workload that the kernel takes."""
         return taken(self.unit.products(workload), workload)
 
-    def _data(self, workload: Workload, products: Sequence[Q], x: tirx.Buffer) -> tirx.Buffer:
+    def _data(self, workload: Workload, products: Sequence[Q], inputs: Sequence[tirx.Buffer]) -> tirx.Buffer:
         """Emits the data with its border, or a register behind it, that vectors may begin inside of it."""
-        shape, pad = workload.operands[0].shape, products[0].pad
+        data, pad = workload.operands[0], products[0].pad
+        x, shape = inputs[data.index], data.shape
         if pad is not None:
-            return copies.padded(x, shape, pad.widths, pad.value)
+            return copies.padded(x, shape, pad.widths, self.unit.border(workload, pad, inputs))
         if any(map(self.unit.reads_past_the_data, products)):
             return copies.padded(x, (1, 1, 1, math.prod(shape)), ((0, 0),) * 4, 0.0)
         return x

@@ -134,7 +134,7 @@ class _Bfmmla(RowUnit[Params, Product]):
         size = len(starts) // BLOCK * LANES * bfmmla_tile.steps_of(segments)
         panel = T.alloc_buffer((size,), "int16", layout=None)
         bfmmla_tile.pack_rows(segments, call.x, panel, starts)
-        return panel, starts
+        return Ready(panel, starts)
 
     def begin(self, call: Call[Params, Product]) -> EmitTile:
         (b, bias), columns = call.packed, call.params.column_pairs

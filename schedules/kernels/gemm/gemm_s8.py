@@ -14,7 +14,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Workload
+from schedules.composites.workload import Pad, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
@@ -31,6 +31,7 @@ from schedules.kernels.gemm.packed_columns_s8 import HEADER, LANES, Header, Pane
 from schedules.kernels.gemm.product import reordered, weights_by_column
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize, load_part, pieces
+from schedules.tir.emit import i64, load
 
 TILES_TIE = 0.05
 """Estimates of tiles closer than this rank nothing, as models of one loop differ by as much: tiles of two rows gain 3
@@ -59,6 +60,9 @@ class Cut(ABC):
 
 C = TypeVar("C", bound=Cut)
 
+OfRow = Callable[[int], ir.Expr]
+"""int32x4 of a row, by vector of columns."""
+
 Finish = Callable[[Accumulator, int, int, Requantize, Put], None]
 """One of `tile_stores`."""
 
@@ -86,8 +90,8 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         """Return the k index of each byte of a packed row; see `k_chunks_s8`."""
 
     @abstractmethod
-    def pack_columns(self, columns: Array, product: IntegerProduct, params: C) -> Array:
-        """Pack weights, int8 [columns, packed depth] in whole tiles of columns, into panels."""
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: C, vectors: int) -> Array:
+        """Pack weights, int8 [columns, packed depth] in whole tiles of columns, into panels of `vectors`."""
 
     @abstractmethod
     def loop_cost(self, product: IntegerProduct, params: C, rows: int, core: Core) -> Cost:
@@ -101,8 +105,31 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         a: Ready,
         b: tuple[tirx.Buffer, ir.Expr],
         header: Starts,
+        vectors: int,
     ) -> Accumulator:
-        """Emit one tile's sum over k: rows `a` by the panel of columns at an offset of `b`."""
+        """Emit one tile's sum over k: rows `a` by the panel of columns, of `vectors`, at an offset of `b`."""
+
+    @abstractmethod
+    def rows_cost(self, product: IntegerProduct, rows: int) -> Cost:
+        """Return the cost of packing or staging the rows of a tile."""
+
+    @abstractmethod
+    def rows(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
+        """Emit the packing or staging of a tile's rows; see `ready`."""
+
+    def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
+        """Return the cost of `ready`."""
+        sums = rows * len(self.order(product)) / LANES / self.lines if product.shifted else 0
+        return self.rows_cost(product, rows) + arithmetic(sums)
+
+    def ready(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
+        """Emit what a tile's rows need, and what they sum up to: their product with a column of ones."""
+        a = self.rows(call, starts, count)
+        if not call.product.shifted:
+            return a
+        ones = (call.packed[2], i64(call.before[2]))
+        acc = self.multiply(call.product, call.params, a, ones, Zeros(1), 1)
+        return a._replace(sums=[T.Bind(acc(row, 0)) for row in range(len(a.starts) // self.lines)])
 
     def in_lanes(self, values: Array) -> Array:
         """Reorder one value per column into the order of the accumulators' lanes."""
@@ -145,20 +172,33 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         return Panels(product, columns, headed, len(self.order(product)))
 
     def constants(self, workload: Workload, product: IntegerProduct, params: C) -> Sequence[tuple[int, str]]:
-        """Return the sizes of the weight panels and of their headers, int8."""
-        return [(size, "int8") for size in self.panels(product, params).sizes]
+        """Return the sizes of the weight panels, of their headers, and of the ones that sum up rows, int8."""
+        ones = (self.one_vector * len(self.order(product)),) * product.shifted
+        return [(size, "int8") for size in (*self.panels(product, params).sizes, *ones)]
 
     def pack(
         self, workload: Workload, constants: Sequence[Array], product: IntegerProduct, params: C
     ) -> tuple[Array, ...]:
-        """Pack the weight panels and their headers."""
-        return self.panels(product, params).pack(
+        """Pack the weight panels and their headers, and the ones that sum up rows."""
+        weights, order = weights_by_column(workload, constants, product), self.order(product)
+        if product.shifted:
+            weights = (weights - product_s8.shifts_of(weights)[..., None]).astype(np.int8)
+        panels = self.panels(product, params).pack(
             workload,
             constants,
-            reordered(weights_by_column(workload, constants, product), self.order(product)),
-            lambda columns: self.pack_columns(columns, product, params),
+            reordered(weights, order),
+            lambda columns: self.pack_columns(columns, product, params, params.tile.vectors),
             np.asarray if product.dynamic else self.in_lanes,
         )
+        if not product.shifted:
+            return panels
+        ones = reordered(np.ones((self.one_vector, product.rows.depth), np.int8), order)
+        return (*panels, self.pack_columns(ones, product, params, 1).ravel())
+
+    @property
+    def one_vector(self) -> int:
+        """Columns that a vector of accumulators has."""
+        return LANES // self.lines
 
     def more_constants(self, product: IntegerProduct) -> tuple[Array, ...]:
         """Return the constants of the residual addition, if there is one."""
@@ -169,6 +209,13 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
         """Open the scopes of the instruction and of SVE."""
         with self.registers(), sve.functions(params.sve):
             yield
+
+    def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
+        """Return what the border holds: where data have a zero point of run time, that."""
+        zero = workload.operands[1]
+        if workload.composite not in row_scales.CONVOLUTION or zero.kind == "constant":
+            return pad.value
+        return T.Bind(tirx.Cast(workload.operands[0].dtype, load(inputs[zero.index], i64(0), 1)))
 
     def padding_cost(self, product: IntegerProduct) -> Cost:
         """Return the cost of the padded copy of the data: a load and a store per vector."""
@@ -203,16 +250,22 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
             header = Header(panels, headers, index, call.before[1])
             panel = index * panels.weight_bytes + call.before[0]
             start: Starts = Zeros(params.tile.vectors) if product.dynamic else header
-            acc = self.multiply(product, params, a, (b, panel), start)
+            acc = self.multiply(product, params, a, (b, panel), start, params.tile.vectors)
             if product.dynamic:
+                rows = row_scales.in_rows(acc, place.rows, self.lines)
+                if product.shifted:
+                    sums = row_scales.in_rows(lambda row, _: a.sums[row], place.rows, self.lines)
+                    rows = [_shifted(*pair, header.shifts()) for pair in zip(rows, sums, strict=True)]
                 row_scales.Finish(product.dynamic, call.inputs, call.output).tile(
-                    row_scales.in_rows(acc, place.rows, self.lines),
+                    rows,
                     [place.row + row for row in range(place.rows)],
                     header.of_columns,
                     lambda row: call.target(place.row + row, place.column),
                     place.columns,
                 )
                 return
+            if product.shifted:
+                acc = _in_tile(acc, a.sums, header.shifts())
             put = _put(call, place)
 
             def finish(form: Form, m: Sequence[ir.Expr], addend: Sequence[ir.Expr]) -> None:
@@ -220,16 +273,26 @@ class IntegerUnit(RowUnit[C, IntegerProduct]):
                     factors, addends = ([each[v] for v in own] if each else [] for each in (m, addend))
                     return requantize16(form, block, factors, product.to, addends)
 
-                self.finish(acc, len(a[1]) // self.lines, params.tile.vectors, requantize, put)
+                self.finish(acc, len(a.starts) // self.lines, params.tile.vectors, requantize, put)
 
             header.requantized(finish)
 
         return tile
 
 
+def _shifted(row: OfRow, sums: OfRow, shifts: Sequence[ir.Expr]) -> OfRow:
+    """A row's accumulators with the shifts' share."""
+    return lambda v: row(v) + sums(v) * shifts[v]
+
+
+def _in_tile(acc: Accumulator, sums: Sequence[ir.Expr], shifts: Sequence[ir.Expr]) -> Accumulator:
+    """A tile's accumulators with the shifts' share."""
+    return lambda row, v: acc(row, v) + sums[row] * shifts[v]
+
+
 def _put(call: Call[C, IntegerProduct], place: Place) -> Put:
     """Stores requantised rows of a tile, with what the residual adds."""
-    residual, constants = call.product.residual, call.packed[2:]
+    residual, constants = call.product.residual, call.packed[2 + call.product.shifted :]
 
     def put(values: ir.Expr, at: int, lanes: int, rows: Sequence[int]) -> None:
         own = [call.target(place.row + row, place.column + at) for row in rows if row < place.rows]
@@ -264,11 +327,11 @@ class InPlace(IntegerUnit[C]):
         """Return the k index of each byte of a row, in the order in which it is loaded."""
         return self.reading(product).order()
 
-    def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
+    def rows_cost(self, product: IntegerProduct, rows: int) -> Cost:
         """Return the cost of staging rows and of computing their offsets."""
         staging = self.reading(product).staging()
         return (arithmetic(staging) + scalar(staging + ROW_OVERHEAD)) * rows
 
-    def ready(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
+    def rows(self, call: Call[C, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
         """Emit the staging of rows, if they need it."""
-        return self.reading(call.product).source(call.x, starts[:count])
+        return Ready(*self.reading(call.product).source(call.x, starts[:count]))

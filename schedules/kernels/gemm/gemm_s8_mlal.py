@@ -71,13 +71,13 @@ class _Smlal(InPlace[Params]):
     def register_tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile, chain_of(workload)) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params, vectors: int) -> Array:
         chunks = self.reading(product).chunks()
         if params.chain > 1 and not mlal_tile.pairs_fit(columns, chunks):
             raise ValueError(
                 f"{NAME}: two weights of -128 meet in a lane, whose products do not fit; take chain 1"
             )
-        return mlal_tile.pack_columns(columns, params.columns, chunks)
+        return mlal_tile.pack_columns(columns, LANES * vectors, chunks)
 
     def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         # Two rows are requantised together; an odd last one with itself.
@@ -94,9 +94,10 @@ class _Smlal(InPlace[Params]):
         a: Ready,
         b: tuple[tirx.Buffer, ir.Expr],
         header: Starts,
+        vectors: int,
     ) -> Accumulator:
-        chunks, columns = self.reading(product).chunks(), params.columns
-        acc = mlal_tile.multiply(*a, *b, columns, chunks, params.chain, product.flipped)
+        chunks, columns = self.reading(product).chunks(), LANES * vectors
+        acc = mlal_tile.multiply(a.source, a.starts, *b, columns, chunks, params.chain, product.flipped)
         # Loaded here: the sum over k has no register for them.
         offsets = header.offsets()
         return lambda row, v: T.Bind(mlal_tile.sums(acc, columns, row, LANES * v) + offsets[v])

@@ -94,10 +94,10 @@ class _Smmla(IntegerUnit[Params]):
     def register_tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
-        return mmla_tile.pack_columns(columns, params.column_pairs)
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params, vectors: int) -> Array:
+        return mmla_tile.pack_columns(columns, vectors)
 
-    def ready_cost(self, product: IntegerProduct, rows: int) -> Cost:
+    def rows_cost(self, product: IntegerProduct, rows: int) -> Cost:
         pairs = -(-rows // BLOCK)
         return (packed_rows_mmla.cost(product) + scalar(BLOCK * ROW_OVERHEAD)) * pairs
 
@@ -117,12 +117,12 @@ class _Smmla(IntegerUnit[Params]):
     def registers(self) -> AbstractContextManager[None]:
         return reloads()
 
-    def ready(self, call: Call[Params, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
+    def rows(self, call: Call[Params, IntegerProduct], starts: Sequence[ir.Expr], count: int) -> Ready:
         # An odd last row is multiplied twice, and stored once.
         size = len(starts) // BLOCK * VECTOR * packed_rows_mmla.steps_of(call.product)
         panel = T.alloc_buffer((size,), "int8", layout=None)
         packed_rows_mmla.pack_rows(call.product, call.x, panel, starts)
-        return panel, starts
+        return Ready(panel, starts)
 
     def multiply(
         self,
@@ -131,14 +131,14 @@ class _Smmla(IntegerUnit[Params]):
         a: Ready,
         b: tuple[tirx.Buffer, ir.Expr],
         header: Starts,
+        vectors: int,
     ) -> Accumulator:
-        panel, starts = a
-        steps, columns = packed_rows_mmla.steps_of(product), params.column_pairs
-        pairs = (len(starts) // BLOCK, columns)
+        steps = packed_rows_mmla.steps_of(product)
+        pairs = (len(a.starts) // BLOCK, vectors)
         acc = mmla_tile.multiply(
-            panel, i64(0), *b, pairs, steps, _unroll(steps, params.unroll), header.starts
+            a.source, i64(0), *b, pairs, steps, _unroll(steps, params.unroll), header.starts
         )
-        return lambda pair, column: acc.vload([i64((pair * columns + column) * LANES)], "int32x4")
+        return lambda pair, column: acc.vload([i64((pair * vectors + column) * LANES)], "int32x4")
 
 
 def space(workload: Workload, core: Core) -> tuple[Params, ...]:

@@ -65,8 +65,8 @@ class _Sdot(InPlace[Params]):
     def register_tiles(self, workload: Workload) -> Sequence[Params]:
         return [Params(*tile) for tile in TILES]
 
-    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params) -> Array:
-        return sdot_tile.pack_columns(columns, params.vectors)
+    def pack_columns(self, columns: Array, product: IntegerProduct, params: Params, vectors: int) -> Array:
+        return sdot_tile.pack_columns(columns, vectors)
 
     def loop_cost(self, product: IntegerProduct, params: Params, rows: int, core: Core) -> Cost:
         outputs = rows * params.tile.columns
@@ -86,9 +86,10 @@ class _Sdot(InPlace[Params]):
         a: Ready,
         b: tuple[tirx.Buffer, ir.Expr],
         header: Starts,
+        vectors: int,
     ) -> Accumulator:
-        chunks, vectors = self.reading(product).chunks(), params.vectors
-        acc = sdot_tile.multiply(*a, *b, chunks, header.offsets(), flipped=product.flipped)
+        chunks = self.reading(product).chunks()
+        acc = sdot_tile.multiply(a.source, a.starts, *b, chunks, header.offsets(), flipped=product.flipped)
         return lambda row, v: acc.vload([i64((row * vectors + v) * LANES)], "int32x4")
 
 

@@ -4,7 +4,8 @@
 A panel's header has an offset, a multiplier and an addend for each column. Where all columns of a panel have a fused
 form (see `requantize_fused`), it holds that one's constants, and otherwise those of the form "biased" and `NOT_FUSED`
 for addends. Only the weights say which, and equal workloads share one kernel: it has code for both. Of dynamic products
-it holds sums of weights, scales and biases (see `row_scales`), in the columns' own order.
+it holds sums of weights, scales and biases (see `row_scales`), in the columns' own order. Of weights of nine bits the
+shifts follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +30,9 @@ from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.tir.emit import load, take
 
 HEADER = 3
-"""Vectors of a header for each vector of columns."""
+"""Vectors of a header for each vector of columns, but for shifts."""
 
-OFFSETS, MULTIPLIERS, ADDENDS = range(HEADER)
+OFFSETS, MULTIPLIERS, ADDENDS, SHIFTS = range(HEADER + 1)
 
 LANES = 4
 """int32 of a vector."""
@@ -69,7 +70,7 @@ class Panels:
     @property
     def header_bytes(self) -> int:
         """Bytes of one panel's header."""
-        return self.vectors * VECTOR * HEADER
+        return self.vectors * VECTOR * (HEADER + self.product.shifted)
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -90,7 +91,7 @@ class Panels:
         Args:
             workload: The product's.
             constants: The workload's.
-            weights: int8 [groups, columns, packed depth].
+            weights: int8 [groups, columns, packed depth], less their shifts.
             in_panels: Puts [columns, packed depth] into panels.
             in_lanes: Puts one value a column into the order of the accumulators' lanes.
         """
@@ -105,17 +106,17 @@ class Panels:
             header, axis=1
         ).ravel()
 
-    def _columns(
-        self, workload: Workload, constants: Sequence[Array], width: int
-    ) -> tuple[Array, Array, Array]:
-        product = self.product
-        if product.dynamic:
-            (weights,) = weights_by_column(workload, constants, product)
-            sums, scales, biases = row_scales.columns_of(workload, constants, weights)
-            offset, m, addend = (tiling.by_group(each, product, width) for each in (sums, scales, biases))
-            return offset, m, addend
-        values = product_s8.offsets_and_multipliers(workload, constants, product)
-        return self._fused(workload, *(tiling.by_group(each, product, width) for each in values))
+    def _columns(self, workload: Workload, constants: Sequence[Array], width: int) -> tuple[Array, ...]:
+        product, dynamic = self.product, self.product.dynamic
+        weights = weights_by_column(workload, constants, product)
+        shifts = (tiling.by_group(product_s8.shifts_of(weights), product, width),) * product.shifted
+        if dynamic:
+            by_column = weights.reshape(-1, weights.shape[-1])
+            values = row_scales.columns_of(workload, constants, by_column, dynamic.flip)
+            return (*(tiling.by_group(each, product, width) for each in values), *shifts)
+        offset, m = product_s8.offsets_and_multipliers(workload, constants, product)
+        cut = (tiling.by_group(each, product, width) for each in (offset, m))
+        return (*self._fused(workload, *cut), *shifts)
 
     def _fused(self, workload: Workload, offset: Array, m: Array) -> tuple[Array, Array, Array]:
         """Offsets, multipliers and addends, by panel those of the fused form or of the product's."""
@@ -183,6 +184,10 @@ class Header:
             for number, dtype in ((OFFSETS, "int32x4"), (MULTIPLIERS, "float32x4"), (ADDENDS, "float32x4"))
         )
         return sums, scale, bias
+
+    def shifts(self) -> list[ir.Expr]:
+        """Return the shifts of weights of nine bits, int32x4."""
+        return self._vectors(SHIFTS, "int32x4")
 
     def requantized(self, emit: Callable[[Form, list[ir.Expr], list[ir.Expr]], None]) -> None:
         """Emit the end of a tile: `emit` gets the requantisation form, its multipliers and addends (float32x4)."""

@@ -72,7 +72,7 @@ def linear(workload: Workload) -> Product:
 
 def convolution(workload: Workload, pad: Pad | None) -> Product:
     """Return the products of a convolution of data with a border `pad`, one per group."""
-    x, w = workload.operands
+    x, w = workload.operands[0], workload.operands[-1]
     window = Convolution.of(workload)
     images, height, width, channels = pad.padded(x.shape) if pad else x.shape
     rows = implicit.convolution(

@@ -3,7 +3,9 @@
 
 A workload's integers are the graph's own: accumulators of int8 weights and 8-bit data, plus an offset a column (bias
 and zero points), requantised. uint8 data is read as int8 with its top bit flipped, data - 128, and the difference
-joins the offset.
+joins the offset. Weights of nine bits, uint8 less a zero point, are int8 and a number a column, their shift:
+
+    sum over k of x[k] * w[k, n]    =    sum over k of x[k] * (w[k, n] - shift[n])  +  shift[n] * sum over k of x[k]
 """
 
 import math
@@ -20,6 +22,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
+from schedules.kernels.epilogues.accumulator_bounds import BYTE_SPAN
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
 from schedules.kernels.epilogues.residual_s8 import Residual
 from schedules.kernels.epilogues.row_scales import DYNAMIC, RowScales
@@ -38,15 +41,21 @@ COMPOSITES = ("arm.conv2d_s8", LINEAR)
 TRANSPOSED = "arm.conv2d_transpose_s8"
 
 
-def misfit_of(workload: Workload) -> Misfit | None:
-    """Return why a workload is no supported integer product, or None."""
+def misfit_of(workload: Workload, *, nine_bits: bool = False) -> Misfit | None:
+    """Return why a workload is no supported integer product, or None.
+
+    Args:
+        workload: Any.
+        nine_bits: Whether weights may have nine bits.
+    """
     x, w = workload.operands
     requantize, offset = workload.step("requantize"), workload.step("offset")
     misfit = requantize_step.misfit(workload)
     if misfit is not None or requantize is None:
         return misfit
-    if x.dtype not in ("int8", "uint8") or w.dtype != "int8":
-        return "operands are not of 8 bits", "int8 or uint8 by int8", f"{x.dtype} by {w.dtype}"
+    misfit = _dtype_misfit(workload, nine_bits=nine_bits)
+    if misfit is not None:
+        return misfit
     if w.kind != "constant":
         return "weights are not constant", "constant", w.kind
     if x.axes or w.axes:
@@ -72,6 +81,19 @@ def misfit_of(workload: Workload) -> Misfit | None:
     return None
 
 
+def _dtype_misfit(workload: Workload, *, nine_bits: bool) -> Misfit | None:
+    x, w, wide = workload.operands[0], workload.operands[-1], nine_bits and NINE_BITS
+    if x.dtype not in ("int8", "uint8") or w.dtype not in ("int8", wide):
+        return "operands are not of 8 bits", "int8 or uint8 by int8", f"{x.dtype} by {w.dtype}"
+    if w.dtype == wide and (workload.magnitude is None or workload.magnitude.span > BYTE_SPAN):
+        actual = "unknown" if workload.magnitude is None else str(workload.magnitude.span)
+        return "weights of a column differ by more than bytes do", str(BYTE_SPAN), actual
+    return None
+
+
+NINE_BITS = "int16"
+"""The dtype of weights that bytes do not hold."""
+
 FLIP = 128
 """What flipping the top bit of uint8 subtracts, seen as int8."""
 
@@ -88,6 +110,7 @@ class IntegerProduct(Product):
         residual: What is added to the outputs.
         dynamic: How sums of data that were quantised at run time become float32, in place of a requantisation.
         fused: Whether panels whose columns are all proven are requantised in the fused form.
+        shifted: Whether weights have nine bits, and columns shifts.
     """
 
     data: tuple[int, ...]
@@ -97,6 +120,7 @@ class IntegerProduct(Product):
     fused: bool = False
     residual: Residual | None = None
     dynamic: RowScales | None = None
+    shifted: bool = False
 
 
 @lru_cache(1024)  # each tile's estimate reads its workload
@@ -111,9 +135,10 @@ def products_of(workload: Workload, kernel: str) -> tuple[IntegerProduct, ...] |
     if parts is not None:
         return _with_residual(workload, *parts, kernel)
     if workload.composite != TRANSPOSED:
-        product = product_of(workload, kernel)
+        find = _dynamic if workload.composite in DYNAMIC else product_of
+        product = find(workload, kernel, nine_bits=True)
         return product if isinstance(product, Diagnostic) else (product,)
-    misfit = misfit_of(workload)
+    misfit = misfit_of(workload, nine_bits=True)
     if misfit is not None:
         return declined(kernel, *misfit)
     # With the border that stands for 0, the zero point's share is the same for all outputs of a phase.
@@ -135,27 +160,30 @@ def _with_residual(
     return tuple(replace(product, residual=residual) for product in products)
 
 
-def product_of(workload: Workload, kernel: str) -> IntegerProduct | Diagnostic:
+def product_of(workload: Workload, kernel: str, *, nine_bits: bool = False) -> IntegerProduct | Diagnostic:
     """Parse a workload of `COMPOSITES`.
 
     Args:
         workload: Any.
         kernel: Who asks, for the rejection.
+        nine_bits: Whether weights may have nine bits.
     """
-    if workload.composite == DYNAMIC:
-        return _dynamic(workload, kernel)
     if workload.composite not in COMPOSITES:
         return declined(
             kernel, "composite is no integer product", " or ".join(COMPOSITES), workload.composite, unfit=True
         )
-    misfit = misfit_of(workload)
+    misfit = misfit_of(workload, nine_bits=nine_bits)
     if misfit is not None:
         return declined(kernel, *misfit)
     if workload.composite == LINEAR:
         return _requantized(workload, linear(workload))
+    return _requantized(workload, _convolution(workload))
+
+
+def _convolution(workload: Workload) -> Product:
     border = Convolution.of(workload).padding
     pad = workload.pad or (Pad.spatial(border, 0) if any(border) else None)
-    return _requantized(workload, convolution(workload, pad))
+    return convolution(workload, pad)
 
 
 def _requantized(workload: Workload, product: Product) -> IntegerProduct:
@@ -166,12 +194,13 @@ def _requantized(workload: Workload, product: Product) -> IntegerProduct:
     return _of_data(workload, product, to, form, fused=fused and not product.kernels)
 
 
-def _dynamic(workload: Workload, kernel: str) -> IntegerProduct | Diagnostic:
-    misfit = row_scales.misfit(workload)
+def _dynamic(workload: Workload, kernel: str, *, nine_bits: bool) -> IntegerProduct | Diagnostic:
+    misfit = row_scales.misfit(workload) or _dtype_misfit(workload, nine_bits=nine_bits)
     if misfit is not None:
         return declined(kernel, *misfit)
     scales = row_scales.read(workload, FLIP * (workload.operands[0].dtype == "uint8"))
-    return replace(_of_data(workload, linear(workload), NOT_REQUANTIZED, "none"), dynamic=scales)
+    product = linear(workload) if workload.composite in row_scales.LINEAR else _convolution(workload)
+    return replace(_of_data(workload, product, NOT_REQUANTIZED, "none"), dynamic=scales)
 
 
 def _of_data(
@@ -187,7 +216,15 @@ def _of_data(
         to=to,
         form=form,
         fused=fused,
+        shifted=w.dtype == NINE_BITS,
     )
+
+
+def shifts_of(weights: Array) -> Array:
+    """Return what to take off each column of weights, [..., depth], for int8 to hold the rest; int32, 0 if it does."""
+    info, low, high = np.iinfo(np.int8), weights.min(-1).astype(np.int32), weights.max(-1).astype(np.int32)
+    shifts: Array = np.maximum(high - info.max, 0) + np.minimum(low - info.min, 0)
+    return shifts
 
 
 def offsets_and_multipliers(

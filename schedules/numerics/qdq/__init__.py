@@ -5,8 +5,16 @@ fl() is one rounding to binary32 and rne() rounds half to even. The order is par
 divide, round, then add the integer zero point, then saturate. No multiply-add is fused.
 """
 
-from schedules.numerics.qdq.dynamic import linear_dynamic_routine
+from schedules.numerics.qdq.dynamic import conv_dynamic_routine, linear_dynamic_routine
 from schedules.numerics.qdq.numerics import NUMERICS, Qdq
 from schedules.numerics.qdq.requantize import multiplier, requantize, requantize_tir
 
-__all__ = ["NUMERICS", "Qdq", "linear_dynamic_routine", "multiplier", "requantize", "requantize_tir"]
+__all__ = [
+    "NUMERICS",
+    "Qdq",
+    "conv_dynamic_routine",
+    "linear_dynamic_routine",
+    "multiplier",
+    "requantize",
+    "requantize_tir",
+]

@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers of dynamically quantised data (one scale and zero point per row, or per tensor) by constant weights.
+"""Products of dynamically quantised data (one scale and zero point per row, or per tensor) by constant weights.
 
     acc[m, n] = sum over k of (q[m, k] - z[m]) * w[k, n]                int32, exact
+    acc       = conv(q - z, w), z one number, padded with 0             the same of a convolution
     y[m, n]   = fl(fl(fl(acc[m, n]) * s[m]) * scale[n] + bias[n])       the outer fl is one rounding, an FMA's
 
-s and z are of run time, one a row or one for all. XNNPACK's products of dynamically quantised data compute the same.
+s and z are of run time, one a row or one for all, or constants. Weights are of eight bits, or of nine: uint8 whose zero
+point is taken off. XNNPACK's products of dynamically quantised data compute the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from tvm import te, tirx
 
+from schedules.composites.attributes import encoded
 from schedules.numerics.qdq.values import Array, Floats
 from schedules.numerics.routine import PRODUCT, Routine, broadcast, routine
 
 NAME = "qdq.linear_dynamic"
+
+CONVOLUTIONS = {1: "qdq.conv1d_dynamic", 2: "qdq.conv2d_dynamic"}
+"""By the number of axes that the window moves along."""
+
+_LAYOUTS = {1: ("NWC", "OWI"), 2: ("NHWC", "OHWI")}
 
 REACH = 255
 """Most that 8-bit data and a zero point of their dtype differ by."""
@@ -50,19 +59,19 @@ def fused(a: Floats, b: Floats, c: Floats) -> Floats:
 
 
 def linear_dynamic_routine(
-    shape: Sequence[int], dtype: str, weights: npt.NDArray[np.int8], zero_point: Sequence[int]
+    shape: Sequence[int], dtype: str, weights: npt.NDArray[np.integer[Any]], zero_point: Sequence[int]
 ) -> Routine:
     """Return the routine of `accumulators`, in int32.
 
     Args:
         shape: Of the data, [..., M, K].
         dtype: Of the data.
-        weights: int8 [K, N].
+        weights: int8 [K, N], or int16.
         zero_point: Shape of the zero points, int32: broadcasts to [..., M, 1].
     """
     x = te.placeholder(shape, dtype, "x")
     zero = te.placeholder(zero_point, "int32", "zero_point")
-    w = te.placeholder(weights.shape, "int8", "w")
+    w = te.placeholder(weights.shape, str(weights.dtype), "w")
     k = te.reduce_axis((0, shape[-1]), "k")
 
     def value(*i: tirx.Var) -> tirx.Expr:
@@ -72,3 +81,65 @@ def linear_dynamic_routine(
 
     acc = te.compute((*shape[:-1], weights.shape[1]), value, "linear_dynamic")
     return routine(NAME, [x, zero, w, acc], [weights], pattern=PRODUCT)
+
+
+def conv_dynamic_routine(
+    shape: Sequence[int],
+    dtype: str,
+    weights: npt.NDArray[np.integer[Any]],
+    zero_point: Sequence[int],
+    window: Mapping[str, Sequence[int]],
+    groups: int,
+) -> Routine:
+    """Return the routine of a convolution's accumulators, in int32.
+
+    Args:
+        shape: Of the data, channels last.
+        dtype: Of the data.
+        weights: int8 or int16, [O, window, I / groups].
+        zero_point: Shape of the one zero point, int32.
+        window: "strides", "dilation", and "padding" (before all axes, then after all).
+        groups: Of channels.
+    """
+    axes = len(shape) - 2
+    strides, dilation, padding = (window[name] for name in ("strides", "dilation", "padding"))
+    before, after = padding[:axes], padding[axes:]
+    x = te.placeholder(shape, dtype, "x")
+    zero = te.placeholder(zero_point, "int32", "zero_point")
+    w = te.placeholder(weights.shape, str(weights.dtype), "w")
+    spatial = [size + low + high for size, low, high in zip(shape[1:-1], before, after, strict=True)]
+
+    def centred(n: tirx.Var, *i: tirx.Var) -> tirx.Expr:
+        *place, channel = i
+        inside = [at - low for at, low in zip(place, before, strict=True)]
+        bounds = [tirx.all(at >= 0, at < size) for at, size in zip(inside, shape[1:-1], strict=True)]
+        value = tirx.Cast("int32", x(n, *inside, channel)) - zero(*[0] * len(zero_point))
+        return tirx.if_then_else(tirx.all(*bounds), value, tirx.IntImm("int32", 0))
+
+    data = te.compute((shape[0], *spatial, shape[-1]), centred, "centred")
+    taps = [te.reduce_axis((0, size), "tap") for size in weights.shape[1:-1]]
+    depth = te.reduce_axis((0, weights.shape[-1]), "depth")
+    sizes = zip(spatial, weights.shape[1:-1], strides, dilation, strict=True)
+    outputs = [(size - (kernel - 1) * apart - 1) // stride + 1 for size, kernel, stride, apart in sizes]
+
+    def value(n: tirx.Var, *i: tirx.Var) -> tirx.Expr:
+        *place, column = i
+        at = [p * s + t * d for p, s, t, d in zip(place, strides, taps, dilation, strict=True)]
+        first = tirx.floordiv(column, weights.shape[0] // groups) * weights.shape[-1]
+        product = data(n, *at, first + depth) * tirx.Cast("int32", w(column, *taps, depth))
+        return te.sum(product, axis=[*taps, depth])
+
+    acc = te.compute((shape[0], *outputs, weights.shape[0]), value, "conv_dynamic")
+    data_layout, kernel_layout = _LAYOUTS[axes]
+    attributes = {name: encoded(tuple(numbers)) for name, numbers in window.items()}
+    return routine(
+        CONVOLUTIONS[axes],
+        [x, zero, w, acc],
+        [weights],
+        pattern=PRODUCT,
+        **attributes,
+        groups=groups,
+        data_layout=data_layout,
+        kernel_layout=kernel_layout,
+        out_layout=data_layout,
+    )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from arm_ext.ethosu.layers import cycles_by_operator, owned
 from arm_ext.ethosu.partition import grow
-from arm_ext.ethosu.tosa import emit
+from arm_ext.ethosu.tosa.emit import emit
 from arm_ext.ethosu.vela import LayerCost, compile_network
 from arm_ext.target.npu import resolve_npu
 from tests.arm_ext.ethosu.divided import named, prepared

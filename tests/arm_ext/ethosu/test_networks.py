@@ -14,7 +14,7 @@ from arm_ext.ethosu.operators import Graph
 from arm_ext.ethosu.partition import Part, claim, grow
 from arm_ext.ethosu.read import read
 from arm_ext.ethosu.reference import run_reference
-from arm_ext.ethosu.tosa import emit
+from arm_ext.ethosu.tosa.emit import emit
 from arm_ext.ethosu.vela import Io, compile_network
 from arm_ext.frontends.common.inputs import random_inputs
 from arm_ext.frontends.load import import_model

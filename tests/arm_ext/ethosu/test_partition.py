@@ -3,23 +3,19 @@
 
 from collections.abc import Sequence
 from graphlib import TopologicalSorter
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tvm import relax
-from tvm.ir import Call, Var
+from tvm.ir import Var
 
-from arm_ext.ethosu.operators import Graph, Operator, Tensor
+from arm_ext.ethosu.operators import Attributes, Graph, Operator, Tensor
 from arm_ext.ethosu.partition import Part, Wishes, claim, grow
 from arm_ext.target.npu import ACCELERATORS
 
 Dag = list[tuple[list[int], bool]]
 """For each operator the values that it reads, 0 the graph's input, and whether it is claimed."""
-
-NO_CALL = cast("Call", SimpleNamespace(attrs=None))
 
 
 @st.composite
@@ -32,7 +28,7 @@ def dags(draw: st.DrawFn) -> Dag:
 def graph_of(dag: Dag, kind: str = "table") -> Graph:
     tensors = [_tensor(f"v{at}") for at in range(len(dag) + 1)]
     operators = tuple(
-        Operator(kind, (f"node{at}",), tuple(tensors[i] for i in read), out, {}, (out.var,), NO_CALL)
+        Operator(kind, (f"node{at}",), tuple(tensors[i] for i in read), out, Attributes(), (out.var,))
         for at, ((read, _), out) in enumerate(zip(dag, tensors[1:], strict=True))
     )
     reads = {op.output.var: tuple(tensor.var for tensor in op.inputs) for op in operators}

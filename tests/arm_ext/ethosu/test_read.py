@@ -5,6 +5,8 @@ import numpy as np
 import onnx
 
 from arm_ext.ethosu.operators import Graph
+from arm_ext.ethosu.ops.common.windows import Window
+from arm_ext.ethosu.ops.convolution import Convolution
 from arm_ext.ethosu.read import read
 from tests.arm_ext.ethosu.one_operator import SCALE, ZERO, OneOperator, weights
 from tests.fuzz.npu import integer_graph
@@ -28,13 +30,16 @@ def convolution(**attributes: object) -> Graph:
 def test_a_convolution_takes_in_padding_bias_zero_point_and_clamp():
     conv = next(op for op in convolution(pads=[1, 0, 2, 1], strides=[2, 1]).operators if op.kind == "conv2d")
     given = conv.attributes
-    assert given["padding"] == (1, 0, 2, 1)
-    assert (given["strides"], given["groups"], given["input_zero_point"]) == ((2, 1), 1, ZERO)
-    assert (given["low"], given["high"]) == (ZERO, 127)
+    assert isinstance(given, Convolution)
+    requantization = given.requantization
+    assert given.window == Window((3, 3), strides=(2, 1), padding=(1, 0, 2, 1))
+    assert (given.groups, given.input_zero_point) == (1, ZERO)
+    assert (requantization.low, requantization.high) == (ZERO, 127)
     # What is added is the bias alone: the data's zero point is the operator's own.
-    np.testing.assert_array_equal(given["bias"], np.rint(np.arange(7) * 0.5 / (np.float32(SCALE) * 0.01)))
+    bias = np.rint(np.arange(7) * 0.5 / (np.float32(SCALE) * 0.01))
+    np.testing.assert_array_equal(requantization.bias, bias)
     w = np.abs(weights((7, 3, 3, 3)).astype(int)).sum((1, 2, 3)).max()
-    assert given["magnitude"] == w * (127 - ZERO) + np.abs(given["bias"]).max()
+    assert requantization.magnitude == w * (127 - ZERO) + np.abs(bias).max()
     assert conv.macs == 1 * 7 * 5 * 7 * 27
 
 
@@ -47,7 +52,7 @@ def test_a_pad_that_others_read_stays_an_operator():
     graph = graph_of(one.model(y, padded))
     assert "nn.pad" in kinds(graph)
     (conv,) = [op for op in graph.operators if op.kind == "conv2d"]
-    assert not any(conv.attributes["padding"])
+    assert not any(conv.attributes.window.padding)
 
 
 def test_an_average_that_keeps_its_scale_is_a_pool_and_any_other_a_convolution():
@@ -58,7 +63,7 @@ def test_an_average_that_keeps_its_scale_is_a_pool_and_any_other_a_convolution()
         return graph_of(one.model(one.quantized(y, scale)))
 
     same = next(op for op in pooled(SCALE).operators if op.kind == "average_pool2d")
-    assert (same.attributes["kernel"], same.attributes["input_zero_point"]) == ((3, 2), ZERO)
+    assert (same.attributes.window.kernel, same.attributes.input_zero_point) == ((3, 2), ZERO)
     assert "depthwise_conv2d" in kinds(pooled(2 * SCALE))
 
 
@@ -66,7 +71,7 @@ def test_a_mean_over_channels_is_a_sum():
     one = OneOperator()
     y = one.node("ReduceMean", one.data(2, 7, 9), axes=[2], keepdims=1)
     (total,) = graph_of(one.model(one.quantized(y))).operators
-    assert (total.kind, total.attributes["axes"]) == ("reduce_sum", (2,))
+    assert (total.kind, total.attributes.axes) == ("reduce_sum", (2,))
 
 
 def test_each_part_of_a_split_is_an_operator():
@@ -76,9 +81,9 @@ def test_each_part_of_a_split_is_an_operator():
         onnx.helper.make_node("Split", [one.data(1, 7, 9), sizes], ["a", "b"], axis=1, name="split")
     )
     parts = graph_of(one.model(one.quantized("a"), one.quantized("b"))).operators
-    assert [(op.kind, op.attributes["index"], op.output.shape) for op in parts] == [
+    assert [(op.kind, op.attributes.start, op.output.shape) for op in parts] == [
         ("split", 0, (1, 2, 9)),
-        ("split", 1, (1, 5, 9)),
+        ("split", 2, (1, 5, 9)),
     ]
 
 
@@ -87,8 +92,8 @@ def test_a_constant_operand_is_an_attribute():
     y = one.node("Mul", one.constant(np.linspace(-1, 1, 9)), one.data(1, 7, 9))
     (product,) = graph_of(one.model(one.quantized(y))).operators
     assert (product.kind, len(product.inputs)) == ("multiply", 1)
-    assert product.attributes["a"].shape == (9,)
-    assert "a_zero_point" not in product.attributes
+    assert product.attributes.a.constant.shape == (9,)
+    assert product.attributes.b.constant is None
 
 
 def test_what_is_no_operator_has_a_reason():

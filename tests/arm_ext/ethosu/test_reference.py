@@ -5,8 +5,8 @@ import pytest
 from arm_ext.errors import InternalError
 from arm_ext.ethosu.partition import grow
 from arm_ext.ethosu.reference import run_reference
-from arm_ext.ethosu.tosa import emit
 from arm_ext.ethosu.tosa.common import ONE, rescale
+from arm_ext.ethosu.tosa.emit import emit
 from arm_ext.ethosu.tosa.graph import TosaGraph
 from tests.arm_ext.ethosu.divided import prepared
 

@@ -14,6 +14,7 @@ from arm_ext.report.page import render
 from arm_ext.report.report import build_report, report_schema
 from schedules.diagnostic import Diagnostic
 from tests.arm_ext.models import mlp, model
+from tests.arm_ext.pruned_models import pruned_digits
 from tests.board.qdq_models import QdqModel
 
 
@@ -99,3 +100,30 @@ def test_a_comparison_names_limit_and_actual():
     assert call.why() == "it interpolates (limit nearest_neighbor, actual linear)"
     report = build_report("m", "arm", {"up": "Resize"}, {}, [], [call, call])
     assert "Stayed in float, though the model quantises (2):\n" in render(report)
+
+
+def test_dead_channels_stand_in_the_report(tmp_path: Path):
+    """Of conv2, a depthwise convolution's channels go with those before it, and of its own those after it."""
+    model, dead = pruned_digits("int8", 0.3)
+    whole = arm_ext.compile(digits.model_path("int8"), output=tmp_path / "whole").report
+    report = arm_ext.compile(model, output=tmp_path / "p").report
+    removed = {each.nodes[0]: each for each in report.removed_channels}
+    in_pair = tuple(sorted({*dead["conv1"], *dead["conv2/depthwise"]}))
+    assert removed["conv1"].channels == removed["conv2/depthwise"].channels == in_pair
+    assert removed["conv3"].channels == removed["logits"].inputs == dead["conv3"]
+    assert removed["logits"].channels == report.kept_channels == whole.removed_channels == ()
+    assert report.macs == whole.macs - sum(each.macs for each in removed.values())
+    assert sum(call.cycles for call in report.calls) < sum(call.cycles for call in whole.calls)
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    assert "Share of MACs saved by channels that are constant or that nothing reads (5):\n" in text
+    assert "19 of 64, and 9 of 32 that it reads: 145.9 K MACs and 9,117 bytes of weights less\n" in text
+
+
+def test_constants_that_stay_are_told_with_their_reason(tmp_path: Path):
+    model, _ = pruned_digits("fp32", 0.3, biases=False)
+    report = arm_ext.compile(model, output=tmp_path / "p").report
+    (kept,) = report.kept_channels
+    assert (kept.nodes, kept.operator) == (("conv3",), "nn.conv2d")
+    text = (tmp_path / "p" / REPORT_TEXT).read_text()
+    assert "Constant channels that stay (1):\n" in text
+    assert "nn.conv2d: 6 constant channels of its data stay: they are not 0, and it pads" in text

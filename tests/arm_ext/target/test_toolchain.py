@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-import importlib.util
+import importlib.metadata
 import re
 import shutil
 import sys
@@ -168,7 +168,11 @@ def test_failing_linker_says_why(tmp_path):
 
 
 def test_missing_ziglang_names_the_pinned_version(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    monkeypatch.setattr(toolchain, "_program", toolchain._program.__wrapped__)
     with pytest.raises(EnvError, match=f"pip install ziglang=={toolchain.ZIGLANG}"):
         zig(["version"])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from relay_passes.rewriter.record import Record
 from schedules.composites.vocabulary import VOCABULARY
 from schedules.composites.workload import Composite
 from schedules.lowering.lower import read
-from schedules.numerics.qdq import linear_dynamic_routine
+from schedules.numerics.qdq import conv_dynamic_routine, linear_dynamic_routine
 from tests.relay_passes.graphs import Net, tensor
 
 ROWS, DEPTH, COLUMNS = 5, 31, 9
@@ -62,6 +63,10 @@ def module(
     return net.module([q, zero, s], body)
 
 
+def rewritten(mod: tvm.IRModule, record: Record | None = None) -> tvm.IRModule:
+    return dynamic_products(mod, linear_dynamic_routine, conv_dynamic_routine, record)
+
+
 def composites(mod: tvm.IRModule) -> list[str]:
     """Return the composites, each with its steps."""
     fused = fuse(mod, VOCABULARY)
@@ -81,7 +86,7 @@ def test_becomes_one_composite_of_the_same_value(
     dtype: str, row: Sequence[int], scale: Sequence[int], apart: bool
 ):
     before = module(row=row, dtype=dtype, scale=scale, apart=apart)
-    after = dynamic_products(before, linear_dynamic_routine)
+    after = rewritten(before)
     assert composites(after) == ["arm.linear_dynamic cast row_scale scale bias relu"]
     rng, info = np.random.default_rng(4), np.iinfo(dtype)
     inputs = [
@@ -104,7 +109,7 @@ def test_weights_of_uint8_less_their_zero_point_are_products_of_int8(zero: int |
         [rng.integers(0, 256, (DEPTH - 2, COLUMNS)), np.full((1, COLUMNS), 255), np.zeros((1, COLUMNS))]
     )
     before = module(weights=weights - taken)
-    after = dynamic_products(before, linear_dynamic_routine)
+    after = rewritten(before)
     assert composites(after) == ["arm.linear_dynamic cast row_scale scale bias relu"]
     inputs = [
         rng.integers(0, 256, (ROWS, DEPTH)).astype(np.uint8),
@@ -118,7 +123,7 @@ def test_weights_of_uint8_less_their_zero_point_are_products_of_int8(zero: int |
 
 @pytest.mark.parametrize("weights", [None, np.full((3, 2), 255)], ids=["int8", "wider"])
 def test_every_call_keeps_its_source(weights: np.ndarray | None):
-    after = dynamic_products(module(weights=weights), linear_dynamic_routine)
+    after = rewritten(module(weights=weights))
     calls = [b.value for block in after["main"].body.blocks for b in block.bindings]
     assert all(sources_of(call) == ("node",) for call in calls if isinstance(call, relax.Call))
 
@@ -126,45 +131,87 @@ def test_every_call_keeps_its_source(weights: np.ndarray | None):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"weights": np.full((3, 2), 256)}, "weight is wider than the difference of two bytes"),
-        ({"weights": np.ones((70_000, 1))}, "sums may leave 32 bits"),
+        ({"weights": np.array([[0], [256]])}, "weights of a column differ by more than bytes do"),
+        ({"weights": np.full((70_000, 1), 127)}, "sums may leave 32 bits"),
         ({"zero_shape": (DEPTH,)}, "zero point is not one a row or one"),
     ],
 )
 def test_others_are_left_and_it_is_said_why(arguments: dict[str, object], reason: str):
     before = module(**arguments)  # type: ignore[arg-type]
     record = Record()
-    assert dynamic_products(before, linear_dynamic_routine, record) is before
+    assert rewritten(before, record) is before
     (rejected,) = record.explanation(NAME).rejected
     assert (rejected.reason, rejected.nodes) == (reason, ("node",))
 
 
-def convolution(kernel: int) -> tvm.IRModule:
+@dataclass(frozen=True)
+class Window:
+    """A convolution's, and how its data come.
+
+    Attributes:
+        kernel: Size along each axis.
+        groups: Of channels.
+        zero: "input", a constant, or None for none.
+        to_float: Whether the sums become floats.
+    """
+
+    kernel: tuple[int, ...]
+    groups: int = 1
+    zero: object = "input"
+    to_float: bool = True
+
+
+def convolution(window: Window) -> tvm.IRModule:
     """Return the form of ConvInteger, whose zero point is taken off before."""
-    net, weights = Net(3), np.random.default_rng(3).integers(-127, 128, (COLUMNS, kernel, kernel, DEPTH))
-    q, zero = tensor("q", 1, 5, 4, DEPTH, dtype="uint8"), tensor("z", dtype="uint8")
-    s = tensor("s")
+    channels = 10
+    shape = (COLUMNS + 1, *window.kernel, channels // window.groups)
+    net, weights = Net(3), np.random.default_rng(3).integers(-127, 128, shape)
+    sizes = (5, 4)[: len(window.kernel)]
+    q, s = tensor("q", 1, *sizes, channels, dtype="uint8"), tensor("s")
+    zero = tensor("z", dtype="uint8")
+    layouts, convolve = (
+        ({"data_layout": "NHWC", "kernel_layout": "OHWI"}, op.nn.conv2d),
+        ({"data_layout": "NWC", "kernel_layout": "OWI"}, op.nn.conv1d),
+    )[len(window.kernel) == 1]
 
     def body() -> relax.Expr:
-        parts = [net.emit("node", op.astype(each, "int32")) for each in (q, zero)]
-        data, w = net.emit("node", op.subtract(*parts)), relax.const(weights.astype(np.int32))
-        layouts = {"data_layout": "NHWC", "kernel_layout": "OHWI"}
-        y = net.emit("node", op.nn.conv2d(data, w, padding=kernel // 2, **layouts, out_dtype="int32"))
-        return net.emit("node", op.multiply(net.emit("node", op.astype(y, "float32")), s))
+        data = net.emit("node", op.astype(q, "int32"))
+        if window.zero == "input":
+            data = net.emit("node", op.subtract(data, net.emit("node", op.astype(zero, "int32"))))
+        elif window.zero is not None:
+            data = net.emit("node", op.subtract(data, relax.const(window.zero, "int32")))
+        padding = [size // 2 for size in window.kernel] * 2
+        w = relax.const(weights.astype(np.int32))
+        y = convolve(data, w, padding=padding, groups=window.groups, **layouts, out_dtype="int32")
+        y = net.emit("node", y)
+        return (
+            net.emit("node", op.multiply(net.emit("node", op.astype(y, "float32")), s))
+            if window.to_float
+            else y
+        )
 
     return net.module([q, zero, s], body)
 
 
 @pytest.mark.parametrize(
-    ("kernel", "expected"), [(1, "arm.linear_dynamic cast row_scale"), (3, "arm.conv2d")], ids=["1", "3"]
+    ("window", "expected"),
+    [
+        (Window((1, 1)), "arm.linear_dynamic cast row_scale"),
+        (Window((3, 3)), "arm.conv2d_dynamic cast row_scale"),
+        (Window((3, 2), groups=2, zero=77), "arm.conv2d_dynamic cast row_scale"),
+        (Window((3, 3), zero=None, to_float=False), "arm.conv2d_dynamic_sums"),
+        (Window((3,)), "arm.conv1d_dynamic cast row_scale"),
+        (Window((3, 3), groups=10), "arm.conv2d"),
+        (Window((3, 3), groups=10, to_float=False), "arm.conv2d"),
+    ],
+    ids=str,
 )
-def test_convolution_has_a_kernel(kernel: int, expected: str):
-    before = convolution(kernel)
-    after = dynamic_products(before, linear_dynamic_routine)
+def test_convolution_has_a_kernel(window: Window, expected: str):
+    before = convolution(window)
+    after = rewritten(before)
     assert composites(after) == [expected]
     rng = np.random.default_rng(4)
-    q = rng.integers(0, 256, (1, 5, 4, DEPTH)).astype(np.uint8)
+    q = rng.integers(0, 256, [int(n) for n in before["main"].params[0].ty.shape]).astype(np.uint8)
     inputs = [q, np.array(131, np.uint8), np.array(0.01, np.float32)]
     (wanted,), (actual,) = run_on_host(before, inputs), run_on_host(after, inputs)
-    # Sums below 2^24: 279 products of at most 131 * 127.
     np.testing.assert_array_equal(actual, wanted)

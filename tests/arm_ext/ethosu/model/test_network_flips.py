@@ -10,7 +10,7 @@ from arm_ext.ethosu.operators import Graph
 from arm_ext.ethosu.partition import claim, grow
 from arm_ext.ethosu.payload import Payload
 from arm_ext.ethosu.read import read
-from arm_ext.ethosu.tosa import emit
+from arm_ext.ethosu.tosa.emit import emit
 from arm_ext.ethosu.vela import Io, compile_network
 from arm_ext.target.npu import ACCELERATORS
 from tests.arm_ext.ethosu.model.flips import bits_of, inputs_for, judge

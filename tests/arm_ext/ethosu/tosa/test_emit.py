@@ -8,7 +8,7 @@ import pytest
 
 from arm_ext.ethosu.partition import Part, claim, grow
 from arm_ext.ethosu.read import read
-from arm_ext.ethosu.tosa import emit
+from arm_ext.ethosu.tosa.emit import emit
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from arm_ext.target.npu import ACCELERATORS, Family
 from tests.arm_ext.ethosu.one_operator import OneOperator, random_inputs

@@ -14,7 +14,7 @@ from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import gemm_s8_mlal, gemm_s8_mmla, gemm_s8_sdot
 from schedules.select import Choice, select
-from tests.schedules.dynamic_cases import STEPS, Case
+from tests.schedules.dynamic_cases import STEPS, Case, Window
 from tests.schedules.products import I8MM
 from tests.schedules.programs import model_so
 
@@ -27,6 +27,13 @@ CASES = (
     Case((1,), 129, 35, dtype="uint8", scaled=False),
     Case((13,), 64, 16, dtype="uint8", steps=("bias", "residual")),
     Case((31,), 8, 8, by_row=False, scaled=False, steps=("bias",)),
+    Case((9,), 31, 9, nine_bits=True, dtype="uint8", steps=("bias",)),
+    Case((3,), 70, 40, nine_bits=True, sums=True),
+    Case((8,), 31, 9, constant_zero=True, dtype="uint8", sums=True),
+    Case((1,), 9, 31, constant_zero=True, nine_bits=True, steps=("bias", "relu")),
+    Case((1, 7, 9), 8, 9, dtype="uint8", window=Window((3, 3), pads=(1, 1, 1, 1)), steps=("bias",)),
+    Case((2, 8, 7), 5, 7, nine_bits=True, window=Window((3, 2), (2, 1), (1, 2), (1, 0, 2, 1))),
+    Case((1, 9, 9), 6, 8, nine_bits=True, sums=True, window=Window((3, 3), pads=(1, 1, 1, 1), groups=2)),
 )
 
 

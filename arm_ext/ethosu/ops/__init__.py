@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The operators of an Ethos-U, one a file: patterns that find it, attributes, limits, TOSA form and Vela's quirks.
+
+`registry` lists them; `common.contract` says what a file provides.
+"""

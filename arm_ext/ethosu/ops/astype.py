@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Casts between integers and truths: CAST."""
+
+from arm_ext.ethosu.operators import Operator
+from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, TOSA, Constraint, change, dtypes
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_relax
+from arm_ext.ethosu.ops.common.integers import Integers, attributes, cast
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+_WIDENING = (("int8", "int16"), ("int8", "int32"), ("int16", "int32"))
+
+_CONSTRAINTS: tuple[Constraint[Integers], ...] = (
+    Constraint(
+        "TOSA has no cast between these types", "bool, int8, int16 or int32", dtypes,
+        lambda found: set(found) <= {"bool", "int8", "int16", "int32"}, "another type", TOSA,
+    ),
+    Constraint(
+        "it narrows integers, or makes truths of them", "int8 to int16 or int32, int16 to int32", change,
+        lambda pair: pair in _WIDENING, "requantise by a scale of 1", MEASURED, EARLIER,
+    ),
+)  # fmt: skip
+
+
+def emit(graph: TosaGraph, operator: Operator[Integers], data: Value) -> Value:
+    """Emit CAST."""
+    return cast(graph, data, operator.output.dtype)
+
+
+OPERATION: Operation[Integers] = Operation(
+    kinds=("astype",),
+    patterns={"astype": of_relax("astype", attributes)},
+    constraints=_CONSTRAINTS,
+    emit=emit,
+    quirks=Quirks(widens=always),
+)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elementwise operators on the model's own integers and truths, without a scale: attributes, types and operands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tosa_serializer as ts
+from tvm.ir import Call
+
+from arm_ext.ethosu.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint, dtypes
+from arm_ext.ethosu.reading import Array, Reader, constants
+from arm_ext.ethosu.tosa.common import of_rank
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+WIDE = "int32"
+
+
+@dataclass(frozen=True)
+class Form:
+    """The TOSA operator for an operator of Relax.
+
+    Attributes:
+        operator: TOSA's.
+        attributes: The serialiser's.
+        reversed: Whether TOSA takes the operands in the other order.
+        negated: Whether it gives the opposite truth.
+    """
+
+    operator: Any
+    attributes: tuple[Any, ...] = ()
+    reversed: bool = False
+    negated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Integers(Attributes):
+    """Attributes of an elementwise operator on the model's own integers.
+
+    Attributes:
+        operands: Of each operand its value if it is a constant, else None.
+    """
+
+    operands: tuple[Array | None, ...] = ()
+
+    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+        """Nothing in it is quantised."""
+        return ()
+
+
+def attributes(call: Call, _: Reader) -> Integers:
+    """Return the attributes of a call."""
+    return Integers(operands=constants(list(call.args)))
+
+
+def integer_dtypes(operator: Operator[Integers]) -> tuple[str, ...]:
+    """Return the dtypes of an operator's tensors and constants."""
+    held = {str(operand.dtype) for operand in operator.attributes.operands if operand is not None}
+    return tuple(sorted({*dtypes(operator), *held}))
+
+
+OF_ANY_WIDTH: Constraint[Integers] = Constraint(
+    "TOSA has it for integers of other widths", "int8, int16 or int32", integer_dtypes,
+    lambda found: set(found) <= {"int8", "int16", "int32"}, "another type", TOSA,
+)  # fmt: skip
+OF_ANY_TYPE: Constraint[Integers] = Constraint(
+    "TOSA has it for other types", "bool, int8, int16 or int32", integer_dtypes,
+    lambda found: set(found) <= {"bool", "int8", "int16", "int32"}, "another type", TOSA, ("u85",),
+)  # fmt: skip
+
+
+def emit_form(
+    graph: TosaGraph,
+    form: Form,
+    operator: Operator[Integers],
+    operands: Sequence[Value],
+    further: Sequence[Value] = (),
+) -> Value:
+    """Emit an operator of TOSA on operands of the output's rank, with what it wants beside them."""
+    out, given = operator.output, operands[::-1] if form.reversed else operands
+    value = graph.add(form.operator, [*given, *further], out.shape, out.dtype, *form.attributes)
+    return graph.add(ts.Op.LOGICAL_NOT, [value], out.shape, out.dtype) if form.negated else value
+
+
+def operands_of(graph: TosaGraph, operator: Operator[Integers], data: Sequence[Value]) -> list[Value]:
+    """Return all operands, of the output's rank."""
+    runtime, rank = list(data), len(operator.output.shape)
+    values = [
+        runtime.pop(0) if held is None else graph.constant(held) for held in operator.attributes.operands
+    ]
+    return [of_rank(graph, value, rank) for value in values]
+
+
+def cast(graph: TosaGraph, x: Value, dtype: str) -> Value:
+    """CAST, to another dtype."""
+    return x if x.dtype == dtype else graph.add(ts.Op.CAST, [x], x.shape, dtype)

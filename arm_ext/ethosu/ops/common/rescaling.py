@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators share whose definition has a RESCALE of its own, which Vela may join with another."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from schedules.numerics.tosa import Scale
+
+JOINED = "joined with what it reads, it would not saturate in between"
+"""Of two RESCALEs in a row, the first by 1, Vela 5.2 makes one, which no longer saturates in between."""
+
+
+def scale_named(attrs: Mapping[str, Any], name: str) -> Scale:
+    """Return the scale that attributes of a routine hold as "name_multiplier" and "name_shift"."""
+    return Scale(int(attrs[f"{name}_multiplier"]), int(attrs[f"{name}_shift"]))

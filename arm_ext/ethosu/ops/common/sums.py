@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of products, and sums over axes, with their requantisation: attributes, limits, and RESCALE with CLAMP.
+
+requantize(add(anchor, offset))    →    one operator of the anchor's kind, with bias and RESCALE
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from tvm.ir import Call, Expr, Var
+
+from arm_ext.ethosu.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.constraint import SUPPORTED_OPS, TOSA, Constraint, at_most
+from arm_ext.ethosu.ops.common.windows import Window
+from arm_ext.ethosu.reading import Array
+from arm_ext.ethosu.tosa.common import clamped, rescale
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from schedules.numerics.tosa import fits
+from schedules.numerics.tosa import rescale as rescaled
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requantization:
+    """What becomes of accumulators: a bias, RESCALE and CLAMP.
+
+    Attributes:
+        bias: Of int64, broadcasts to the output; it holds whatever the zero points add, but for the data's own where
+            the operator has an `input_zero_point`.
+        magnitude: A bound of the accumulators.
+        multiplier: Of int32, broadcasts to the output.
+        shift: Of all multipliers.
+        zero_point: Of the output.
+        low: Least value of the output.
+        high: Greatest value of the output.
+    """
+
+    bias: Array
+    magnitude: int
+    multiplier: Array
+    shift: int
+    zero_point: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SumAttributes(Attributes):
+    """Attributes of a sum.
+
+    Attributes:
+        requantization: What becomes of its accumulators.
+    """
+
+    requantization: Requantization
+    wide: ClassVar[bool] = True
+    """Whether TOSA's accumulators have 48 bits where the data have 16."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted(SumAttributes):
+    """Attributes of a sum of products with constant weights.
+
+    Attributes:
+        weight: Its outputs are axis 0, its input channels the last one.
+    """
+
+    weight: Array
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A parsed anchor, to which its requantisation is missing.
+
+    Attributes:
+        kind: Of the operator.
+        inputs: Tensors of run time.
+        attributes: Makes the attributes of the operator.
+        offset: What its bias holds beyond the graph's: broadcasts to the output.
+        reach: Bound of the accumulators without bias.
+        macs: Multiply-accumulates.
+        covered: Variables that are part of it before the anchor's, and their calls.
+        channels_first: Whether it is over images [N, C, ...].
+        window: Of a sum over rows and columns of images: over which, and with what padding.
+    """
+
+    kind: str
+    inputs: tuple[Expr, ...]
+    attributes: Callable[[Requantization], SumAttributes]
+    offset: Array
+    reach: int
+    macs: int
+    covered: tuple[tuple[Var, Call], ...] = ()
+    channels_first: bool = False
+    window: Window | None = None
+
+
+def accumulators(data: Value) -> str:
+    """Return the dtype of TOSA's accumulators for data of this dtype."""
+    return "int48" if data.dtype == "int16" else "int32"
+
+
+def biases(graph: TosaGraph, bias: Array, dtype: str) -> Value:
+    """Add a constant of the accumulators' dtype."""
+    return graph.constant(bias.astype(np.int64 if dtype == "int48" else np.int32), dtype)
+
+
+def requantized(graph: TosaGraph, acc: Value, given: Requantization, dtype: str, multiplier: Array) -> Value:
+    """Emit RESCALE of accumulators, and CLAMP."""
+    value = rescale(graph, acc, (multiplier, given.shift), dtype, zero_point=given.zero_point)
+    return clamped(graph, value, given.low, given.high)
+
+
+def of_channels(values: Array, channels: int) -> Array:
+    """Broadcast one number, or one per channel, to [channels]."""
+    flat = values.reshape(-1)
+    return np.broadcast_to(flat, (channels,)) if flat.size == 1 else flat
+
+
+def _accumulators_fit(operator: Operator[SumAttributes]) -> bool:
+    """Whether RESCALE is defined for every accumulator that the weights allow."""
+    given = operator.attributes.requantization
+    if not operator.attributes.wide or operator.inputs[0].dtype != "int16":
+        return fits(given.magnitude, given.shift)
+    # Of 48 bits it takes any, but what it gives has 32.
+    return int(rescaled(given.magnitude, given.multiplier, given.shift).max()) < 1 << 31
+
+
+def _bias_by_channel(operator: Operator[SumAttributes]) -> bool:
+    """Whether the bias varies along the channel axis alone."""
+    bias = operator.attributes.requantization.bias
+    return bias.ndim == 1 and bias.size in (1, operator.output.shape[-1])
+
+
+def _bias_bits(operator: Operator[SumAttributes]) -> int:
+    """The bits of the greatest |bias|, sign included."""
+    return int(np.abs(operator.attributes.requantization.bias).max(initial=0)).bit_length() + 1
+
+
+def _weight_dtype(operator: Operator[Weighted]) -> str:
+    return str(operator.attributes.weight.dtype)
+
+
+def _weight_sum(operator: Operator[Weighted]) -> int:
+    """The greatest sum of |weights| over the products of one output."""
+    weight = operator.attributes.weight
+    products = np.abs(weight.astype(np.int64)).reshape(len(weight), math.prod(weight.shape[1:]))
+    return int(products.sum(1).max(initial=0))
+
+
+OF_SUMS: tuple[Constraint[SumAttributes], ...] = (
+    Constraint(
+        "its bias varies along another axis than the channels", "by channel", _bias_by_channel, bool,
+        "add it after the operator", TOSA,
+    ),
+    Constraint(
+        "RESCALE leaves its greatest accumulators undefined", "at most as many bits as the shift", _accumulators_fit,
+        bool, "a greater output scale", TOSA,
+    ),
+)  # fmt: skip
+"""What every sum has to meet."""
+
+OF_WEIGHTED: tuple[Constraint[Weighted], ...] = (
+    Constraint(
+        "its weights, less their zero point, do not fit in 8 bits", "int8", _weight_dtype,
+        lambda found: found == "int8", "quantise weights symmetrically", SUPPORTED_OPS,
+    ),
+    Constraint(
+        "the weights of an output add up to too much", "at most 127 * 65536", _weight_sum, at_most(127 << 16),
+        "split its input channels", SUPPORTED_OPS,
+    ),
+    *OF_SUMS,
+    Constraint(
+        "its bias has too many bits", "at most 40", _bias_bits, at_most(40), "a smaller bias", SUPPORTED_OPS,
+    ),
+)  # fmt: skip
+"""What every sum of products with constant weights has to meet."""

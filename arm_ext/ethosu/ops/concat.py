@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concatenations, some of whose parts may be constants: CONCAT."""
+
+from dataclasses import dataclass
+
+from tvm.ir import Call
+
+from arm_ext.ethosu.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
+from arm_ext.ethosu.reading import Array, Reader, constants
+from arm_ext.ethosu.tosa.common import joined
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concat(Attributes):
+    """Attributes of a concatenation.
+
+    Attributes:
+        axis: From the first.
+        parts: Of each part its value if it is a constant, else None.
+    """
+
+    axis: int
+    parts: tuple[Array | None, ...]
+
+
+def _attributes(call: Call, _: Reader) -> Concat:
+    axis = 0 if call.attrs.axis is None else int(call.attrs.axis)
+    return Concat(axis=axis % len(call.ty.shape), parts=constants(list(call.args[0].fields)))
+
+
+def emit(graph: TosaGraph, operator: Operator[Concat], *data: Value) -> Value:
+    """Emit CONCAT."""
+    given, runtime = operator.attributes, list(data)
+    parts = [runtime.pop(0) if part is None else graph.constant(part) for part in given.parts]
+    return joined(graph, parts, given.axis)
+
+
+OPERATION: Operation[Concat] = Operation(
+    kinds=("concat",),
+    patterns={"concat": of_relax("concat", _attributes)},
+    emit=emit,
+    quirks=Quirks(reads_slices=True, writes_slices=True),
+)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maximum and minimum of the model's own integers: CLAMP with a constant number, else MAXIMUM or MINIMUM in 32 bits."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tosa_serializer as ts
+
+from arm_ext.ethosu.operators import Operator
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_relax
+from arm_ext.ethosu.ops.common.integers import (
+    OF_ANY_WIDTH,
+    WIDE,
+    Form,
+    Integers,
+    attributes,
+    cast,
+    operands_of,
+)
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+_FORMS: Mapping[str, Form] = {
+    "integer_maximum": Form(ts.Op.MAXIMUM, (IGNORE_NAN,)),
+    "integer_minimum": Form(ts.Op.MINIMUM, (IGNORE_NAN,)),
+}
+
+
+def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+    """Emit CLAMP for a maximum or minimum with a constant of narrow integers; any other one in int32."""
+    out, limit = operator.output, _limit(operator)
+    if limit is not None and out.dtype != WIDE:
+        info = np.iinfo(out.dtype)
+        greatest = operator.kind == "integer_minimum"
+        low, high = (info.min, limit) if greatest else (limit, info.max)
+        return clamped(graph, data[0], low, high)
+    form = _FORMS[operator.kind]
+    operands = [cast(graph, operand, WIDE) for operand in operands_of(graph, operator, data)]
+    value = graph.add(form.operator, operands, out.shape, WIDE, *form.attributes)
+    return cast(graph, value, out.dtype)
+
+
+def _limit(operator: Operator[Integers]) -> int | None:
+    """The constant operand, if it is one number."""
+    found = [held for held in operator.attributes.operands if held is not None]
+    return int(found[0].item()) if found and found[0].size == 1 else None
+
+
+OPERATION: Operation[Integers] = Operation(
+    kinds=tuple(_FORMS),
+    patterns={kind.removeprefix("integer_"): of_relax(kind, attributes) for kind in _FORMS},
+    constraints=(OF_ANY_WIDTH,),
+    emit=emit,
+    quirks=Quirks(widens=always),
+)

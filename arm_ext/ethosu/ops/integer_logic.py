@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons, logical and bitwise operators, and selections of the model's own integers and truths."""
+
+from collections.abc import Mapping
+
+import tosa_serializer as ts
+
+from arm_ext.ethosu.operators import Operator
+from arm_ext.ethosu.ops.common.constraint import OF_U85
+from arm_ext.ethosu.ops.common.contract import Operation, of_relax
+from arm_ext.ethosu.ops.common.integers import (
+    OF_ANY_TYPE,
+    OF_ANY_WIDTH,
+    WIDE,
+    Form,
+    Integers,
+    attributes,
+    cast,
+    emit_form,
+    operands_of,
+)
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+_COMPARISONS: Mapping[str, Form] = {
+    "equal": Form(ts.Op.EQUAL),
+    "not_equal": Form(ts.Op.EQUAL, negated=True),
+    "greater": Form(ts.Op.GREATER),
+    "greater_equal": Form(ts.Op.GREATER_EQUAL),
+    "less": Form(ts.Op.GREATER, reversed=True),
+    "less_equal": Form(ts.Op.GREATER_EQUAL, reversed=True),
+}
+_LOGICAL: Mapping[str, Form] = {
+    "logical_and": Form(ts.Op.LOGICAL_AND),
+    "logical_or": Form(ts.Op.LOGICAL_OR),
+    "logical_xor": Form(ts.Op.LOGICAL_XOR),
+    "logical_not": Form(ts.Op.LOGICAL_NOT),
+}
+_BITWISE: Mapping[str, Form] = {
+    "bitwise_and": Form(ts.Op.BITWISE_AND),
+    "bitwise_or": Form(ts.Op.BITWISE_OR),
+    "bitwise_xor": Form(ts.Op.BITWISE_XOR),
+    "bitwise_not": Form(ts.Op.BITWISE_NOT),
+}
+_FORMS = {**_COMPARISONS, **_LOGICAL, **_BITWISE}
+
+
+def emit(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+    """Emit the operator of `_FORMS`."""
+    return emit_form(graph, _FORMS[operator.kind], operator, operands_of(graph, operator, data))
+
+
+def emit_comparison(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+    """Emit a comparison in 32 bits."""
+    operands = [cast(graph, operand, WIDE) for operand in operands_of(graph, operator, data)]
+    return emit_form(graph, _FORMS[operator.kind], operator, operands)
+
+
+def emit_where(graph: TosaGraph, operator: Operator[Integers], *data: Value) -> Value:
+    """Emit SELECT."""
+    out = operator.output
+    return graph.add(ts.Op.SELECT, operands_of(graph, operator, data), out.shape, out.dtype)
+
+
+COMPARISONS: Operation[Integers] = Operation(
+    kinds=tuple(_COMPARISONS),
+    patterns={kind: of_relax(kind, attributes) for kind in _COMPARISONS},
+    constraints=(OF_U85, OF_ANY_TYPE),
+    emit=emit_comparison,
+)
+LOGICAL: Operation[Integers] = Operation(
+    kinds=tuple(_LOGICAL),
+    patterns={kind: of_relax(kind, attributes) for kind in _LOGICAL},
+    constraints=(OF_U85, OF_ANY_TYPE),
+    emit=emit,
+)
+BITWISE: Operation[Integers] = Operation(
+    kinds=tuple(_BITWISE),
+    patterns={kind: of_relax(kind, attributes) for kind in _BITWISE},
+    constraints=(OF_U85, OF_ANY_WIDTH),
+    emit=emit,
+)
+WHERE: Operation[Integers] = Operation(
+    kinds=("where",),
+    patterns={"where": of_relax("where", attributes)},
+    constraints=(OF_U85, OF_ANY_TYPE),
+    emit=emit_where,
+)

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools over windows of rows and columns: AVG_POOL2D and MAX_POOL2D.
+
+An average that keeps its scale is a pool; it divides by the number of elements inside the data, so that padding counts
+for nothing. Any other average is a convolution by ones, or a sum over axes. It is found by `average_of` among sums.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tosa_serializer as ts
+from tvm.ir import Call
+
+from arm_ext.ethosu.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.constraint import (
+    EARLIER,
+    MEASURED,
+    SUPPORTED_OPS,
+    TOSA,
+    Constraint,
+    at_most,
+    change,
+)
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
+from arm_ext.ethosu.ops.common.sums import Requantization, Sum, SumAttributes
+from arm_ext.ethosu.ops.common.windows import MAX_STRIDE, Window, Windowed, of_windows, over_images
+from arm_ext.ethosu.reading import Array, Reader, integers
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, reshaped, sliced, unsliced
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from schedules.numerics.tosa.requantize import divisors
+
+MAX_ROWS, MAX_AREA = 256, 1 << 16
+"""Of a pool's window on every Ethos-U (Vela 5.2, SUPPORTED_OPS.md)."""
+
+MAX_PADDED = 8
+"""Rows or columns of the window of an average with padding (Vela 5.2, SUPPORTED_OPS.md)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool(Windowed):
+    """Attributes of a pool.
+
+    Attributes:
+        ceil_mode: Whether a last window may begin in the data and end beyond their padding.
+    """
+
+    ceil_mode: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AveragePool(Pool, SumAttributes):
+    """Attributes of an average, whose result has its data's scale.
+
+    Attributes:
+        input_zero_point: Of the data.
+    """
+
+    input_zero_point: int
+
+    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+        """See `Attributes`."""
+        return (inputs[0], self.input_zero_point), (output, self.requantization.zero_point)
+
+
+def average_of(total: Sum, bias: Array, multiplier: Array) -> Sum:
+    """Return a sum that a requantisation makes an average: as a pool, if it is one.
+
+    Args:
+        total: A convolution by ones, or a sum over rows and columns; any other sum is returned.
+        bias: What the graph adds to it: all that the zero point adds to a window.
+        multiplier: By which the requantisation divides.
+    """
+    window = total.window
+    if window is None or _counts_padding(window, multiplier):
+        return total
+    zero, first = -int(bias.flat[0]) // math.prod(window.kernel), total.channels_first
+
+    def attributes(requantization: Requantization) -> AveragePool:
+        return AveragePool(
+            window=window, input_zero_point=zero, channels_first=first, requantization=requantization
+        )
+
+    return replace(total, kind="average_pool2d", attributes=attributes)
+
+
+def _counts_padding(window: Window, multiplier: Array) -> bool:
+    """Whether an average divides by the whole window where part of the window is padding."""
+    if not any(window.padding):
+        return False
+    whole, _ = divisors(np.array([math.prod(window.kernel)], np.float32))
+    return bool((multiplier == whole).all())
+
+
+def _max_pool(call: Call, _: Reader) -> Pool:
+    kernel, strides, dilation, padding = (
+        tuple(integers(each))
+        for each in (call.attrs.pool_size, call.attrs.strides, call.attrs.dilation, call.attrs.padding)
+    )
+    return Pool(
+        window=Window(kernel, strides, dilation, padding),
+        ceil_mode=bool(call.attrs.ceil_mode),
+        channels_first=str(call.attrs.layout) == "NCHW",
+    )
+
+
+def _stride(operator: Operator[Pool]) -> int:
+    """The greatest stride along axes on which there are several windows; 1 if there is none."""
+    sizes, window = operator.inputs[0].shape[1:3], operator.attributes.window
+    steps = zip(sizes, window.kernel, window.strides, strict=True)
+    return max((stride for size, taps, stride in steps if taps < size), default=1)
+
+
+def _padded_stride(operator: Operator[Pool]) -> int:
+    """The greatest stride of a pool with padding or ceil mode; 1 for other pools."""
+    given = operator.attributes
+    return _stride(operator) if any(given.window.padding) or given.ceil_mode else 1
+
+
+def _padded_kernel(operator: Operator[AveragePool]) -> int:
+    """The longer side of a padded window; 0 if there is no padding."""
+    window = operator.attributes.window
+    return max(window.kernel) if any(window.padding) else 0
+
+
+_OF_POOLS: tuple[Constraint[Pool], ...] = (
+    *of_windows(MAX_ROWS, MAX_AREA),
+    Constraint(
+        "its stride is too great", f"at most {MAX_STRIDE}, but for a window as large as the data", _stride,
+        at_most(MAX_STRIDE), "a smaller stride", SUPPORTED_OPS, EARLIER,
+    ),
+    Constraint(
+        "its stride is too great for windows that are padded", f"at most {MAX_STRIDE}", _padded_stride,
+        at_most(MAX_STRIDE), "no padding, or a smaller stride", MEASURED, ("u85",),
+    ),
+)  # fmt: skip
+_KEEPS_TYPE: Constraint[AveragePool] = Constraint(
+    "its result has another type than its data", "one type", change, lambda pair: pair[0] == pair[1],
+    "quantise both alike", TOSA,
+)  # fmt: skip
+_PADDED: Constraint[AveragePool] = Constraint(
+    "its padded window is too large", f"at most {MAX_PADDED} by {MAX_PADDED}", _padded_kernel, at_most(MAX_PADDED),
+    "no padding, or a smaller window", SUPPORTED_OPS, EARLIER,
+)  # fmt: skip
+_UNDILATED: Constraint[Pool] = Constraint(
+    "TOSA's pool is not dilated", "(1, 1)", lambda op: op.attributes.window.dilation,
+    lambda dilation: dilation == (1, 1), "no dilation", TOSA,
+)  # fmt: skip
+
+
+def emit_maximum(graph: TosaGraph, operator: Operator[Pool], data: Value) -> Value:
+    """Emit MAX_POOL2D."""
+    window = operator.attributes.window
+
+    def pooled(images: Value) -> Value:
+        out = (images.shape[0], *operator.output.shape[1:])
+        kept, padding = _windows(graph, images, out[1:3], window)
+        kernel, strides = list(window.kernel), list(window.strides)
+        return graph.add(ts.Op.MAX_POOL2D, [kept], out, kept.dtype, kernel, strides, padding, IGNORE_NAN)
+
+    return over_images(graph, data, window.padding, pooled)
+
+
+def emit_average(graph: TosaGraph, operator: Operator[AveragePool], data: Value) -> Value:
+    """Emit AVG_POOL2D."""
+    padding = operator.attributes.window.padding
+    return over_images(graph, data, padding, lambda images: _average(graph, operator, images))
+
+
+def _average(graph: TosaGraph, operator: Operator[AveragePool], data: Value) -> Value:
+    given, own = operator.attributes, operator.attributes.requantization
+    window = given.window
+    out = tuple(
+        (size + before + after - taps) // stride + 1
+        for size, (before, after), taps, stride in zip(
+            data.shape[1:3], window.sides, window.kernel, window.strides, strict=True
+        )
+    )
+    data, padding = _windows(graph, data, out, window)
+    zeros = [graph.scalar(given.input_zero_point, data.dtype), graph.scalar(own.zero_point, data.dtype)]
+    shape, steps = (data.shape[0], *out, data.shape[3]), (list(window.kernel), list(window.strides))
+    pooled = graph.add(ts.Op.AVG_POOL2D, [data, *zeros], shape, data.dtype, *steps, padding, ts.DType.INT32)
+    clipped = clamped(graph, pooled, own.low, own.high)
+    return reshaped(graph, clipped, (data.shape[0], *operator.output.shape[1:]))
+
+
+def _windows(graph: TosaGraph, data: Value, out: Sequence[int], window: Window) -> tuple[Value, list[int]]:
+    """The data without what no window reaches, and TOSA's padding: what windows read beyond."""
+    size, padding = list(data.shape), []
+    for axis in (0, 1):
+        before, _ = window.sides[axis]
+        reach = (out[axis] - 1) * window.strides[axis] + window.kernel[axis] - before
+        after = reach - data.shape[1 + axis]
+        size[1 + axis] += min(after, 0)
+        padding += [before, max(after, 0)]
+    kept = sliced(graph, data, [0] * len(size), size)
+    # Of a pool with greater strides Vela 5.2 makes several, which forget that what they read is a part of a tensor.
+    return unsliced(graph, kept) if max(window.strides) > MAX_STRIDE else kept, padding
+
+
+AVERAGE: Operation[AveragePool] = Operation(
+    kinds=("average_pool2d",),
+    constraints=(_KEEPS_TYPE, _PADDED, *_OF_POOLS),
+    emit=emit_average,
+    quirks=Quirks(reads_slices=True),
+)
+MAXIMUM: Operation[Pool] = Operation(
+    kinds=("nn.max_pool2d",),
+    patterns={"nn.max_pool2d": of_relax("nn.max_pool2d", _max_pool)},
+    constraints=(*_OF_POOLS, _UNDILATED),
+    emit=emit_maximum,
+    quirks=Quirks(reads_slices=True),
+)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bilinear resize, as the numerics `tosa` defines it: RESIZE, or convolutions, which is all that U55 and U65 have.
+
+RESIZE of U85 scales its sums by a power of two in passing; by any other scale they are written out in 32 bits, which
+takes two to four times as long as the convolutions.
+
+By a whole factor, output f * i + k is a sum of pixels i + start and i + start + 1 with the same two weights for all i.
+Each phase k is then a depthwise convolution by 2 x 2 weights, which has RESIZE's sums. The phases of the columns are
+channels beside each other, those of the rows rows behind each other, and a reshape puts them in their places:
+
+    [H, W, C]  →  edges repeated  →  [H + 2, W + 1, fx * C]  →  fy times [H, W, fx * C]  →  [H, fy * W, fx * C]
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import tosa_serializer as ts
+from tvm.ir import Expr
+
+from arm_ext.ethosu.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.constraint import EARLIER, TOSA, Constraint, at_most
+from arm_ext.ethosu.ops.common.contract import Operation, of_routine
+from arm_ext.ethosu.ops.common.convolutions import operands
+from arm_ext.ethosu.tosa.common import joined, rescale, reshaped, sliced
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from schedules.numerics.tosa import Scale, scale_of
+
+MAX_WEIGHT = 127
+"""Of a convolution."""
+
+MAX_EXTENT = (1 << 14) - 1
+"""Rows or columns of RESIZE."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """RESIZE along rows or columns.
+
+    Attributes:
+        n: Units from one pixel to the next.
+        d: Units from one output to the next.
+        offset: Of the first output from the first pixel, in units.
+        border: Distance of the last output from the last pixel, in units.
+    """
+
+    n: int
+    d: int
+    offset: int
+    border: int
+
+    @property
+    def factor(self) -> Fraction:
+        """Outputs for a pixel."""
+        return Fraction(self.n, self.d)
+
+    @property
+    def phases(self) -> "list[Phase]":
+        """The interpolation of each output of a pixel; the factor must be whole."""
+        found = (divmod(self.d * k + self.offset, self.n) for k in range(self.n // self.d))
+        return [Phase(start, (self.n - part, part)) for start, part in found]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """The interpolation of the k-th output of every pixel.
+
+    Attributes:
+        start: The first of the two pixels that it lies between, counted from its own: 0 or -1.
+        weights: What the two count.
+    """
+
+    start: int
+    weights: tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize(Attributes):
+    """Attributes of a bilinear resize.
+
+    Attributes:
+        rows: Along rows.
+        columns: Along columns.
+    """
+
+    rows: Axis
+    columns: Axis
+
+    @property
+    def factors(self) -> tuple[Fraction, Fraction]:
+        """The upscaling factors of rows and columns."""
+        return self.rows.factor, self.columns.factor
+
+    @property
+    def greatest_weight(self) -> int:
+        """The greatest weight of a pixel in a sum, for whole factors."""
+        return math.prod(
+            max(max(phase.weights) for phase in axis.phases) for axis in (self.rows, self.columns)
+        )
+
+    @property
+    def convolves(self) -> bool:
+        """Whether it can be computed by convolutions."""
+        return _are_whole(self.factors) and self.greatest_weight <= MAX_WEIGHT
+
+
+def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> Resize:
+    rows, columns = (
+        Axis(*(int(attrs[f"{axis}_{name}"]) for name in ("n", "d", "offset", "border"))) for axis in "yx"
+    )
+    return Resize(rows=rows, columns=columns, channels_first=str(attrs["layout"]) == "NCHW")
+
+
+def _extent(operator: Operator[Resize]) -> int:
+    """The greatest height or width of the image or the result."""
+    return max(dim for tensor in operator.tensors for dim in tensor.shape[1:3])
+
+
+def _are_whole(factors: Sequence[Fraction]) -> bool:
+    return all(factor.denominator == 1 for factor in factors)
+
+
+_CONVOLVED = "the convolutions that stand for RESIZE there"
+
+_CONSTRAINTS: tuple[Constraint[Resize], ...] = (
+    Constraint(
+        "its image or result has too many rows or columns", f"at most {MAX_EXTENT}", _extent, at_most(MAX_EXTENT),
+        "split it", TOSA,
+    ),
+    Constraint(
+        "it shrinks too much", "less than 16 pixels to one", lambda op: min(op.attributes.factors),
+        lambda factor: factor > Fraction(1, 16), "resize in two steps", TOSA, ("u85",),
+    ),
+    Constraint(
+        "it grows too much", "at most 256 pixels from one", lambda op: max(op.attributes.factors),
+        lambda factor: factor <= Fraction(256), "resize in two steps", TOSA, ("u85",),
+    ),
+    Constraint(
+        "it interpolates by factors that are not whole", "whole factors", lambda op: op.attributes.factors,
+        _are_whole, "resize by whole factors", _CONVOLVED, EARLIER,
+    ),
+    Constraint(
+        "a pixel counts more in it than a weight of 8 bits holds", f"at most {MAX_WEIGHT}",
+        lambda op: op.attributes.greatest_weight, at_most(MAX_WEIGHT), "smaller factors, or other coordinates",
+        _CONVOLVED, EARLIER,
+    ),
+)  # fmt: skip
+
+
+def emit(graph: TosaGraph, operator: Operator[Resize], data: Value) -> Value:
+    """Emit RESIZE and RESCALE, or convolutions if the accelerator has no RESIZE or they are faster."""
+    given, rows, columns = operator.attributes, operator.attributes.rows, operator.attributes.columns
+    units = rows.n * columns.n
+    scale, is_power = scale_of(1 / units), units & (units - 1) == 0
+    if graph.family != "u85" or (not is_power and given.convolves):
+        return _by_phases(graph, operator, data, scale)
+    inputs = [
+        data,
+        graph.sizes([rows.n, rows.d, columns.n, columns.d]),
+        graph.sizes([rows.offset, columns.offset]),
+        graph.sizes([rows.border, columns.border]),
+    ]
+    total = graph.add(ts.Op.RESIZE, inputs, operator.output.shape, "int32", ts.ResizeMode.BILINEAR)
+    return rescale(graph, total, scale, data.dtype)
+
+
+def _by_phases(graph: TosaGraph, operator: Operator[Resize], data: Value, scale: Scale) -> Value:
+    rows, columns = operator.attributes.rows.phases, operator.attributes.columns.phases
+    images, height, width, channels = data.shape
+    edged = _edged(graph, _edged(graph, data, 1, rows), 2, columns)
+    beside = joined(graph, [_shifted(graph, edged, 2, columns, phase) for phase in columns], 3)
+    results = []
+    for phase in rows:
+        own = _shifted(graph, beside, 1, rows, phase)
+        total = _convolved(graph, own, phase, columns, channels)
+        results.append(rescale(graph, total, scale, data.dtype))
+    whole = (images, height * len(rows), width * len(columns), channels)
+    grown = reshaped(graph, joined(graph, results, 2), whole)
+    # Of aligned corners nothing lies behind the last pixel.
+    return sliced(graph, grown, (0, 0, 0, 0), operator.output.shape)
+
+
+def _edged(graph: TosaGraph, image: Value, axis: int, phases: Sequence[Phase]) -> Value:
+    """With the first row or column repeated in front, if phases start there, and the last one behind."""
+    last = [0] * len(image.shape)
+    last[axis] = image.shape[axis] - 1
+    edge = list(image.shape)
+    edge[axis] = 1
+    front = [sliced(graph, image, [0] * len(edge), edge)] * _front(phases)
+    behind = sliced(graph, image, last, edge)
+    return joined(graph, [*front, image, behind], axis)
+
+
+def _front(phases: Sequence[Phase]) -> int:
+    return -min(phase.start for phase in phases)
+
+
+def _shifted(graph: TosaGraph, edged: Value, axis: int, phases: Sequence[Phase], phase: Phase) -> Value:
+    """What a phase's windows see of an image with edges."""
+    start, size = [0] * len(edged.shape), list(edged.shape)
+    start[axis] = phase.start + _front(phases)
+    size[axis] -= _front(phases)
+    return sliced(graph, edged, start, size)
+
+
+def _convolved(graph: TosaGraph, image: Value, row: Phase, columns: Sequence[Phase], channels: int) -> Value:
+    """Sums of one phase of the rows and every phase of the columns, which are channels."""
+    weights = np.stack([np.outer(row.weights, column.weights) for column in columns], 2)
+    weights = np.repeat(weights, channels, 2)[..., None].astype(np.int8)
+    images, height, width, depth = image.shape
+    inputs = operands(graph, image, weights, np.zeros(1), 0)
+    shape, padding, ones = (images, height - 1, width - 1, depth), [0] * 4, [1] * 2
+    kind, dtype = ts.Op.DEPTHWISE_CONV2D, ts.DType.INT32
+    return graph.add(kind, inputs, shape, "int32", padding, ones, ones, False, dtype)
+
+
+OPERATION: Operation[Resize] = Operation(
+    kinds=("resize",),
+    patterns={"tosa.resize": of_routine("resize", _attributes)},
+    constraints=_CONSTRAINTS,
+    emit=emit,
+)

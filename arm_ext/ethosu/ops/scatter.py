@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes of rows or single elements at constant indices: SCATTER, of the tensor as rows of what one index writes."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tosa_serializer as ts
+from tvm.ir import Call
+
+from arm_ext.ethosu.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.constraint import OF_U85, TOSA, Constraint
+from arm_ext.ethosu.ops.common.contract import Operation, of_relax
+from arm_ext.ethosu.reading import Array, Reader, constant, shape_of
+from arm_ext.ethosu.tosa.common import reshaped
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scatter(Attributes):
+    """Attributes of a write.
+
+    Attributes:
+        reduction: How an update is combined with what is there; "update" replaces it.
+        rows: That are written, in the order of the updates; None for run-time indices.
+        values: What is written to, if that is a constant.
+        updates: What is written, if that is a constant.
+    """
+
+    reduction: str
+    rows: Array | None
+    values: Array | None
+    updates: Array | None
+
+    def data(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[Tensor]:
+        """Return the result, and not the indices."""
+        return (output,)
+
+
+def _elements(call: Call, _: Reader) -> Scatter:
+    """The attributes of a write of single elements, each at its own place but along one axis."""
+    given, axis = shape_of(call.args[0]), int(call.attrs.axis)
+
+    def places(indices: Array) -> list[Array]:
+        own = axis % len(given)
+        return [indices if at == own else along for at, along in enumerate(np.indices(indices.shape))]
+
+    found = constant(call.args[1])
+    return _written(call, given, None if found is None else places(found.astype(np.int64)))
+
+
+def _rows(call: Call, _: Reader) -> Scatter:
+    """The attributes of a write of all that the last axis of the indices, a place, leads to."""
+    found = constant(call.args[1])
+    if found is None:
+        return _written(call, (), None)
+    depth = found.shape[-1]
+    places = found.astype(np.int64).reshape(-1, depth).T
+    return _written(call, shape_of(call.args[0])[:depth], list(places))
+
+
+def _written(call: Call, sizes: tuple[int, ...], places: list[Array] | None) -> Scatter:
+    rows = None
+    if places is not None:
+        flat = [at.reshape(-1) for at in places]
+        inside = [np.where(at < 0, at + size, at) for at, size in zip(flat, sizes, strict=True)]
+        rows = np.asarray(np.ravel_multi_index(tuple(inside), sizes, mode="clip"))
+    given, _, updates = call.args
+    reduction = str(call.attrs.reduction)
+    return Scatter(reduction=reduction, rows=rows, values=constant(given), updates=constant(updates))
+
+
+def _distinct(operator: Operator[Scatter]) -> str:
+    rows = operator.attributes.rows
+    if rows is None:
+        return "indices of run time"
+    return "distinct constants" if len(set(rows.tolist())) == rows.size else "an index that is there twice"
+
+
+_CONSTRAINTS: tuple[Constraint[Scatter], ...] = (
+    OF_U85,
+    Constraint(
+        "it combines what it writes with what is there", "update", lambda op: op.attributes.reduction,
+        lambda reduction: reduction == "update", "leave it to the CPU", TOSA, ("u85",),
+    ),
+    Constraint(
+        "it may write an element twice", "distinct constants", _distinct, lambda found: found == "distinct constants",
+        "make its indices constants, each there once", TOSA, ("u85",),
+    ),
+)  # fmt: skip
+
+
+def emit(graph: TosaGraph, operator: Operator[Scatter], *data: Value) -> Value:
+    """Emit SCATTER."""
+    given, runtime = operator.attributes, list(data)
+    values, written = (
+        runtime.pop(0) if held is None else graph.constant(held) for held in (given.values, given.updates)
+    )
+    rows = given.rows
+    assert rows is not None, operator.nodes
+    width = math.prod(written.shape) // rows.size
+    table = reshaped(graph, values, (1, math.prod(values.shape) // width, width))
+    pieces = reshaped(graph, written, (1, rows.size, width))
+    index = graph.constant(rows.astype(np.int32).reshape(1, -1))
+    done = graph.add(ts.Op.SCATTER, [table, index, pieces], table.shape, values.dtype)
+    return reshaped(graph, done, operator.output.shape)
+
+
+OPERATION: Operation[Scatter] = Operation(
+    kinds=("scatter_elements", "scatter_nd"),
+    patterns={
+        "scatter_elements": of_relax("scatter_elements", _elements),
+        "scatter_nd": of_relax("scatter_nd", _rows),
+    },
+    constraints=_CONSTRAINTS,
+    emit=emit,
+)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax, as the numerics `tosa` defines it, in operators on 32 bits around two tables of exponentials."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tosa_serializer as ts
+from tvm.ir import Expr
+
+from arm_ext.ethosu.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
+from arm_ext.ethosu.ops.common.rescaling import scale_named
+from arm_ext.ethosu.reading import Array
+from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, rescale, reshaped, widened
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from schedules.numerics.tosa import Scale, scale_of
+
+_LEAST, _MOST = -128, 127
+_LOW_BITS = 7
+"""Of an exponential of 15 bits that the second table holds."""
+
+_MAX_RANK = 4
+"""Of tensors of 32 bits beyond which Vela 5.2 loses its way on Ethos-U55 and U65."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Softmax(Attributes):
+    """Attributes of a softmax.
+
+    Attributes:
+        axis: Along which shares add up to 1.
+        exponentials: By the distance from the greatest value.
+        reciprocals: By the upper bits of a sum.
+        scale: Of the result.
+        zero_point: Of the result.
+    """
+
+    axis: int
+    exponentials: Array
+    reciprocals: Array
+    scale: Scale
+    zero_point: int
+
+    def zero_points(self, inputs: Sequence[Tensor], output: Tensor) -> Sequence[tuple[Tensor, int]]:
+        """See `Attributes`."""
+        return ((output, self.zero_point),)
+
+
+def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Softmax:
+    _, exponentials, reciprocals = given
+    return Softmax(
+        axis=int(attrs["axis"]),
+        exponentials=exponentials.value.numpy(),
+        reciprocals=reciprocals.value.numpy(),
+        scale=scale_named(attrs, "y"),
+        zero_point=int(attrs["y_zero_point"]),
+    )
+
+
+def emit(graph: TosaGraph, operator: Operator[Softmax], data: Value) -> Value:
+    """Emit the operators of the definition one by one, with the names of `schedules.numerics.tosa.softmax`."""
+    given, axis = operator.attributes, operator.attributes.axis % len(data.shape)
+    if len(data.shape) > _MAX_RANK:
+        inner = math.prod(data.shape[axis + 1 :])
+        flat = (math.prod(data.shape[:axis]), data.shape[axis], *((inner,) if inner > 1 else ()))
+        data, axis = reshaped(graph, data, flat), 1
+    one = tuple(1 if at == axis else size for at, size in enumerate(data.shape))
+    e = _exponentials(graph, data, axis, given.exponentials)
+    total = graph.add(ts.Op.REDUCE_SUM, [e], one, "int32", axis)
+    zeros = graph.add(ts.Op.CLZ, [total], one, "int32")
+    inverse = _inverse(graph, total, zeros, given.reciprocals)
+    product = graph.add(ts.Op.MUL, [e, inverse, graph.scalar(0, "int8")], data.shape, "int32")
+    down = graph.add(ts.Op.SUB, [_number(graph, 30, one), zeros], one, "int32")
+    share = graph.add(ts.Op.ARITHMETIC_RIGHT_SHIFT, [product, down], data.shape, "int32", False)
+    value = rescale(graph, share, given.scale, operator.output.dtype, zero_point=given.zero_point)
+    return reshaped(graph, value, operator.output.shape)
+
+
+def _exponentials(graph: TosaGraph, data: Value, axis: int, entries: Array) -> Value:
+    """The table e of max - q, its upper and lower bits looked up apart."""
+    one = tuple(1 if at == axis else size for at, size in enumerate(data.shape))
+    top = graph.add(ts.Op.REDUCE_MAX, [data], one, data.dtype, axis, IGNORE_NAN)
+    away = graph.add(ts.Op.SUB, [widened(graph, data, 0), widened(graph, top, 0)], data.shape, "int32")
+    index = rescale(graph, away, ONE, "int8", zero_point=_MOST)
+    # Index 127 is distance 0.
+    by_index = entries[::-1]
+    upper = _looked_up(graph, index, (by_index >> _LOW_BITS) + _LEAST, scale_of(1 << _LOW_BITS), _LEAST)
+    lower = _looked_up(graph, index, by_index & ((1 << _LOW_BITS) - 1), ONE, 0)
+    return graph.add(ts.Op.ADD, [upper, lower], data.shape, "int32")
+
+
+def _inverse(graph: TosaGraph, total: Value, zeros: Value, entries: Array) -> Value:
+    """R of the definition."""
+    one = total.shape
+
+    def combined(kind: Any, a: Value, b: Value, *attributes: Any) -> Value:
+        shift = [graph.scalar(0, "int8")] if kind == ts.Op.MUL else []
+        return graph.add(kind, [a, b, *shift], one, "int32", *attributes)
+
+    def down(value: Value, bits: int) -> Value:
+        return combined(ts.Op.ARITHMETIC_RIGHT_SHIFT, value, _number(graph, bits, one), False)
+
+    up = combined(ts.Op.SUB, zeros, _number(graph, 1, one))
+    n = combined(ts.Op.LOGICAL_LEFT_SHIFT, total, up)
+    # From -2**29 on: what 8 bits hold after the shift.
+    centred = combined(ts.Op.SUB, n, _number(graph, (1 << 30) + (1 << 29), one))
+    index = rescale(graph, centred, scale_of(2.0**-22), "int8")
+    r = _looked_up(graph, index, entries + _LEAST, ONE, _LEAST)
+    product = combined(ts.Op.MUL, down(n, 15), r)
+    missing = combined(ts.Op.SUB, _number(graph, 1 << 24, one), product)
+    return down(combined(ts.Op.MUL, r, down(missing, 2)), 14)
+
+
+def _looked_up(graph: TosaGraph, index: Value, entries: Array, scale: Scale, zero_point: int) -> Value:
+    """TABLE of 8 bits, less a zero point, times a scale, as int32."""
+    found = graph.add(ts.Op.TABLE, [index, graph.constant(entries.astype(np.int8))], index.shape, "int8")
+    return rescale(graph, found, scale, "int32", input_zero_point=zero_point)
+
+
+def _number(graph: TosaGraph, value: int, shape: Sequence[int]) -> Value:
+    """A constant that broadcasts to a shape."""
+    return graph.constant(np.full((1,) * len(shape), value, np.int32))
+
+
+OPERATION: Operation[Softmax] = Operation(
+    kinds=("softmax",),
+    patterns={"tosa.softmax": of_routine("softmax", _attributes)},
+    emit=emit,
+    quirks=Quirks(rescales_apart=always, widens=always),
+)

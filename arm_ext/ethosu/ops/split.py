@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One part of a split, each part an operator of its own: SLICE."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tvm.ir import Call, Expr, TupleGetItem, Var
+
+from arm_ext.ethosu.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.contract import ITEM, Operation, Quirks, operator_of
+from arm_ext.ethosu.reading import Reader, integers, name_of, shape_of
+from arm_ext.ethosu.tosa.common import sliced
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split(Attributes):
+    """Attributes of a part of a split.
+
+    Attributes:
+        axis: From the first.
+        start: Of the part, along the axis.
+    """
+
+    axis: int
+    start: int
+
+
+def parse(var: Var, value: Expr, reader: Reader) -> Operator[Split] | None:
+    """Parse an item of a split; the split itself belongs to each of its items."""
+    assert isinstance(value, TupleGetItem), value
+    split = reader.value(value.tuple_value)
+    if not isinstance(split, Call) or name_of(split) != "split":
+        return None
+    given = Split(axis=int(split.attrs.axis) % len(shape_of(split.args[0])), start=_start(split, value.index))
+    found = operator_of("split", var, split, given, [split.args[0]])
+    return replace(found, bindings=(value.tuple_value, var))
+
+
+def _start(split: Call, index: int) -> int:
+    sections, shape = split.attrs.indices_or_sections, shape_of(split.args[0])
+    if isinstance(sections, Sequence) or hasattr(sections, "__len__"):
+        return [0, *integers(sections)][index]
+    return int(index) * math.ceil(shape[int(split.attrs.axis)] / int(sections))
+
+
+def emit(graph: TosaGraph, operator: Operator[Split], data: Value) -> Value:
+    """Emit SLICE."""
+    start = [0] * len(data.shape)
+    start[operator.attributes.axis] = operator.attributes.start
+    return sliced(graph, data, start, operator.output.shape)
+
+
+OPERATION: Operation[Split] = Operation(
+    kinds=("split",), patterns={ITEM: parse}, emit=emit, quirks=Quirks(reads_slices=True)
+)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repetitions: TILE."""
+
+import math
+from dataclasses import dataclass
+
+from tvm.ir import Call
+
+from arm_ext.ethosu.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.contract import Operation, no_attributes, of_relax
+from arm_ext.ethosu.reading import Reader, shape_of
+from arm_ext.ethosu.tosa.common import of_rank, reshaped, tiled
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+
+_KINDS = ("broadcast_to", "tile")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat(Attributes):
+    """Attributes of a repetition of each element.
+
+    Attributes:
+        before: Elements of the axes up to the repeated one.
+    """
+
+    before: int
+
+
+def _repeat(call: Call, _: Reader) -> Repeat:
+    shape, axis = shape_of(call.args[0]), call.attrs.axis
+    return Repeat(before=math.prod(shape if axis is None else shape[: int(axis) % len(shape) + 1]))
+
+
+def emit(graph: TosaGraph, operator: Operator[Attributes], data: Value) -> Value:
+    """Emit TILE of all of a tensor."""
+    out = operator.output.shape
+    return tiled(graph, of_rank(graph, data, len(out)), out)
+
+
+def emit_repeat(graph: TosaGraph, operator: Operator[Repeat], data: Value) -> Value:
+    """Emit TILE of a new axis behind the repeated one; of all elements where no axis is named."""
+    before, out = operator.attributes.before, operator.output.shape
+    rows = reshaped(graph, data, (before, 1, math.prod(data.shape) // before))
+    times = math.prod(out) // math.prod(data.shape)
+    return reshaped(graph, tiled(graph, rows, (before, times, rows.shape[2])), out)
+
+
+WHOLE: Operation[Attributes] = Operation(
+    kinds=_KINDS, patterns={kind: of_relax(kind, no_attributes) for kind in _KINDS}, emit=emit
+)
+REPEAT: Operation[Repeat] = Operation(
+    kinds=("repeat",), patterns={"repeat": of_relax("repeat", _repeat)}, emit=emit_repeat
+)

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Removal of dead channels: those that are constant and those that nothing reads, with the weights that made them.
+
+    conv2d(relu(conv2d(x, V) + b), W)    →    conv2d(relu(conv2d(x, V') + b'), W') + c
+        V', b', W' without the channels whose filters V[c] are 0
+        c = Σ W[:, c] · relu(b[c]), of each window whole; nothing if that is 0
+
+A channel goes only with all that it is bound to: through residuals, concatenations, depthwise convolutions and pools,
+up to products that take it in whole. It stays where one of these reads it as what it is: the model's output, a call
+that takes it with others, or a convolution that pads with 0 what is constant and not 0. Of each value a channel stays.
+
+Exact: with all channels the same numbers would be added up, and more zeros. In float, a constant that is not 0 is added
+after the sum and not in it, which moves last bits as another order of summing does. Data are taken to be finite, since
+0 · inf is NaN. Quantised: the constants are whole units of the accumulators, and the integers are those of the model
+with all channels, to the bit.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import IRModule, relax
+from tvm.ir import Attrs, Call, Expr, TupleGetItem, Var
+from tvm_ffi import structural_map
+
+from relay_passes.channels.constant_channels import constant_channels, foldable
+from relay_passes.channels.flow import (
+    Array,
+    Flow,
+    Flows,
+    Index,
+    Mask,
+    Product,
+    has_candidates,
+    quantized_data,
+    read_flows,
+)
+from relay_passes.integerize.numerics import Numerics
+from relay_passes.ir.calls import SHAPE_ONLY, with_attrs
+from relay_passes.ir.shapes import shape_of
+from relay_passes.ir.sources import Names, relax_functions, sources_of, with_source
+from relay_passes.layout.constants import Static, static_of
+from relay_passes.rules.common.linear_calls import is_transposed
+from schedules.diagnostic import Diagnostic
+
+_INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class RemovedChannels:
+    """What a convolution or a matrix product lost.
+
+    Attributes:
+        nodes: Its source nodes.
+        channels: Output channels that are no longer computed.
+        of: How many there were.
+        inputs: Input channels that are no longer read.
+        of_inputs: How many there were.
+        macs: Multiply-accumulates that this saves.
+        weight_bytes: Bytes of weights that this saves.
+    """
+
+    nodes: Names
+    channels: tuple[int, ...]
+    of: int
+    inputs: tuple[int, ...]
+    of_inputs: int
+    macs: int
+    weight_bytes: int
+
+
+def remove_channels(
+    mod: IRModule, numerics: Numerics
+) -> tuple[IRModule, tuple[RemovedChannels, ...], tuple[Diagnostic, ...]]:
+    """Remove dead channels.
+
+    Args:
+        mod: Canonical.
+        numerics: What quantised operators compute.
+
+    Returns:
+        The module, the same object if nothing went; what went; and where constant channels stay, with the reason.
+    """
+    out, removed, kept = mod.clone(), [], []
+    for gv, func in relax_functions(mod):
+        if not all(isinstance(block, relax.DataflowBlock) for block in func.body.blocks):
+            continue
+        flows = read_flows(func)
+        if not has_candidates(flows):
+            continue
+        plan = _Plan.of(flows, numerics)
+        kept += plan.diagnostics()
+        if found := plan.removed():
+            removed += found
+            out.update_func(gv, _Writer(func, plan).run())
+    return (out if removed else mod), tuple(removed), tuple(kept)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which channels stay.
+
+    Attributes:
+        flows: Of the function.
+        keeps: Of each value, the channels that stay.
+        folded: By result of a product, which channels of its data are constant, and become part of its bias.
+        numbers: Of values, the constants.
+        constant: Of values, which channels are constant.
+    """
+
+    flows: Flows
+    keeps: dict[Var, Mask]
+    folded: dict[Var, Mask]
+    numbers: dict[Var, Array]
+    constant: dict[Var, Mask]
+
+    @classmethod
+    def of(cls, flows: Flows, numerics: Numerics) -> "_Plan":
+        constant, numbers = constant_channels(flows, numerics)
+        folded = {
+            flow.var: foldable(flow.product, constant, numbers) & _has_units(flow.product, flows, numbers)
+            for flow in flows.found
+            if flow.product is not None and flow.product.tracked and flow.product.at.groups == 1
+        }
+        return cls(flows, _kept(flows, folded), folded, numbers, constant)
+
+    def kept(self, var: Var) -> Index:
+        """Return the numbers of the channels of a value that stay."""
+        return np.flatnonzero(self.keeps[var])
+
+    def removed(self) -> list[RemovedChannels]:
+        """Return what each product loses."""
+        products = ((flow, flow.product) for flow in self.flows.found if flow.product is not None)
+        found = (self._removed(flow, product) for flow, product in products)
+        return [each for each in found if each.channels or each.inputs]
+
+    def _removed(self, flow: Flow, product: Product) -> RemovedChannels:
+        at, data = product.at, product.data
+        outs = self.keeps[flow.var]
+        ins = self.keeps[data] if product.tracked else np.ones(at.inputs, bool)
+        # In groups, input channels go with their group.
+        left = outs.mean() * (ins.mean() if at.groups == 1 else 1.0)
+        counted = shape_of(data if is_transposed(flow.node.call) else flow.var)
+        per_channel = product.weight.data.size // (at.inputs if is_transposed(flow.node.call) else at.outputs)
+        return RemovedChannels(
+            sources_of(flow.node.call),
+            tuple(map(int, np.flatnonzero(~outs))),
+            outs.size,
+            tuple(map(int, np.flatnonzero(~ins))),
+            ins.size,
+            round(math.prod(counted) * per_channel * (1 - left)),
+            round(product.weight.data.nbytes * (1 - left)),
+        )
+
+    def diagnostics(self) -> list[Diagnostic]:
+        """Return where constant channels stay because a convolution pads them."""
+        found: list[Diagnostic] = []
+        for flow in self.flows.found:
+            if flow.var not in self.folded or flow.product is None:
+                continue
+            data = flow.product.data
+            padded = self.keeps[data] & self.constant.get(data, False) & ~self.folded[flow.var]
+            if padded.any():
+                found.append(
+                    Diagnostic(
+                        f"{int(padded.sum())} constant channels of its data stay: they are not 0, and it pads with 0",
+                        nodes=sources_of(flow.node.call),
+                        asked="remove_channels",
+                        operator=flow.node.name.removeprefix("relax."),
+                        hint="prune their biases, too (BatchNorm's beta), so that they are 0",
+                    )
+                )
+        return found
+
+
+def _has_units(product: Product, flows: Flows, numbers: dict[Var, Array]) -> Mask:
+    """Which channels of the data are 0, or can be told in units of the accumulators."""
+    everywhere = np.ones(product.at.inputs, bool)
+    if product.weight.scale is None or quantized_data(product.data, flows)[1]:
+        return everywhere
+    own = numbers.get(product.data)
+    return everywhere if own is None else np.asarray(own == 0)
+
+
+def _kept(flows: Flows, folded: dict[Var, Mask]) -> dict[Var, Mask]:
+    """The least channels that can stay."""
+    keeps = {var: np.full(shape_of(var)[axis], var in flows.whole) for var, axis in flows.axes.items()}
+    while True:
+        _spread(flows, folded, keeps)
+        empty = next((mask for mask in keeps.values() if not mask.any()), None)
+        if empty is None:
+            return keeps
+        empty[0] = True
+
+
+def _spread(flows: Flows, folded: dict[Var, Mask], keeps: dict[Var, Mask]) -> None:
+    """Keep what kept channels are bound to, and what they are products of."""
+    count = -1
+    while count != (count := sum(int(mask.sum()) for mask in keeps.values())):
+        for flow in (*reversed(flows.found), *flows.found):
+            own = keeps[flow.var]
+            for link in flow.links:
+                other = keeps[link.operand]
+                np.logical_or.at(other, link.inside, own[link.outside])
+                np.logical_or.at(own, link.outside, other[link.inside])
+            if flow.var in folded and flow.product is not None:
+                keeps[flow.product.data] |= flow.product.used[own].any(0) & ~folded[flow.var]
+
+
+class _Writer:
+    """Writes a function without the channels that go."""
+
+    def __init__(self, func: relax.Function, plan: _Plan) -> None:
+        self._func, self._plan = func, plan
+        self._builder = relax.BlockBuilder()
+        self._bindings: list[relax.Binding] = []
+        self._new: dict[Var, Var] = {}
+        self._flows = {flow.var: flow for flow in plan.flows.found}
+        for flow in plan.flows.found:
+            self._flows.setdefault(flow.node.var, flow)
+
+    def run(self) -> relax.Function:
+        func = self._func
+        blocks = []
+        for block in func.body.blocks:
+            self._bindings = []
+            for binding in block.bindings:
+                self._binding(binding)
+            blocks.append(relax.DataflowBlock(self._bindings))
+        body = self._renamed(func.body.body)
+        new = relax.Function(func.params, relax.SeqExpr(blocks, body), func.ret_ty, func.is_pure)
+        new = relax.analysis.remove_all_unused(self._builder.normalize(new))
+        return new.with_attrs(func.attrs) if func.attrs else new
+
+    def _binding(self, binding: relax.Binding) -> None:
+        var, value = binding.var, binding.value
+        flow = self._flows.get(var) if isinstance(value, Call) else None
+        if isinstance(binding, relax.MatchCast):
+            self._bindings.append(relax.MatchCast(var, self._renamed(value), binding.ty))
+            return
+        names = sources_of(value)
+        if isinstance(value, TupleGetItem):
+            new = TupleGetItem(self._renamed(value.tuple_value), value.index)
+        elif flow is None:
+            new = self._renamed(value)
+        elif flow.product is not None:
+            new = self._product(flow, flow.product, names)
+        else:
+            new = self._call(flow, names)
+        new = self._builder.normalize(new)
+        self._new[var] = type(var)(var.name, new.ty)
+        value = with_source(new, names) if isinstance(new, Call) else new
+        self._bindings.append(relax.VarBinding(self._new[var], value))
+
+    def _renamed(self, expr: Expr) -> Expr:
+        return structural_map(expr, [(Var, lambda var: self._new.get(var, var))])
+
+    def _emit(self, expr: Expr, names: Names) -> Var:
+        expr = self._builder.normalize(expr)
+        var = relax.DataflowVar("lv", expr.ty)
+        self._bindings.append(relax.VarBinding(var, with_source(expr, names)))
+        return var
+
+    def _constant(self, static: Static, names: Names) -> Expr:
+        expr = static.expr()
+        return self._emit(expr, static.nodes or names) if isinstance(expr, Call) else expr
+
+    def _call(self, flow: Flow, names: Names) -> Call:
+        """A call that keeps channels apart, on those that stay."""
+        stay = self._plan.kept(flow.var)
+        sliced = flow.sliced or (None,) * len(flow.node.operands)
+        operands: list[Expr] = []
+        for operand, axis in zip(flow.node.operands, sliced, strict=True):
+            static = static_of(operand, self._plan.flows.statics)
+            if axis is not None and static is not None:
+                operands.append(self._constant(_taken(static, axis, stay), names))
+            else:
+                operands.append(self._renamed(operand))
+        if flow.node.name in SHAPE_ONLY:
+            shape = list(shape_of(flow.var))
+            shape[flow.axis] = stay.size
+            return relax.op.reshape(operands[0], shape)
+        if (
+            flow.node.name == "relax.split"
+            and int(flow.node.call.attrs.axis) % len(shape_of(flow.var)) == flow.axis
+        ):
+            return relax.op.split(operands[0], self._ends(flow), flow.axis)
+        return flow.node.put(operands)
+
+    def _ends(self, flow: Flow) -> list[int]:
+        """The places between the parts of a split."""
+        parts = [var for _, var in sorted(flow.node.outputs, key=lambda output: output[0] or 0)]
+        return [int(end) for end in np.cumsum([self._plan.kept(var).size for var in parts])[:-1]]
+
+    def _product(self, flow: Flow, product: Product, names: Names) -> Call:
+        plan, at = self._plan, product.at
+        outs = plan.kept(flow.var)
+        ins = plan.kept(product.data) if product.tracked else np.arange(at.inputs)
+        weight = _taken(product.weight, at.weight_out, outs)
+        changes: dict[str, object] = {}
+        if at.groups == 1:
+            weight = _taken(weight, at.weight_in, ins)
+        elif outs.size != at.outputs:
+            changes["groups"] = outs.size // (at.outputs // at.groups)
+        call = with_attrs(
+            flow.node.call, [self._renamed(product.data), self._constant(weight, names)], **changes
+        )
+        shift = self._shift(flow, product, outs)
+        return call if shift is None else relax.op.add(self._emit(call, names), self._constant(shift, names))
+
+    def _shift(self, flow: Flow, product: Product, outs: Index) -> Static | None:
+        """What the constant channels that go add to each output; None if that is 0."""
+        plan = self._plan
+        if flow.var not in plan.folded:
+            return None
+        gone = np.flatnonzero(plan.folded[flow.var] & ~plan.keeps[product.data])
+        if not gone.size or product.data not in plan.numbers:
+            return None
+        numbers = plan.numbers[product.data][gone].astype(np.float64)
+        taps = product.sums[outs][:, gone]
+        shape = [-1 if axis == product.at.output_axis else 1 for axis in range(product.at.ndim)]
+        weight = product.weight
+        if weight.scale is None:
+            total = (taps @ numbers).astype(weight.data.dtype)
+            return Static(total.reshape(shape)) if total.any() else None
+        unit, _ = quantized_data(product.data, plan.flows)
+        units = taps @ np.rint(numbers / unit).astype(np.int64)
+        if not units.any():
+            return None
+        scale = np.float32(unit) * weight.scale.astype(np.float32).reshape(-1)
+        scale = scale[outs] if scale.size > 1 else scale.reshape(())
+        if np.abs(units).max() > _INT32_MAX:
+            return Static((units * scale.astype(np.float64)).astype(np.float32).reshape(shape))
+        zero = np.zeros(scale.shape, np.int32)
+        data = units.astype(np.int32).reshape(shape)
+        return Static(data, scale, zero, product.at.output_axis, _DEQUANTIZE, sources_of(flow.node.call))
+
+
+_DEQUANTIZE: Attrs = relax.op.dequantize(
+    relax.const(0, "int32"), relax.const(1.0, "float32"), relax.const(0, "int32"), axis=0, out_dtype="float32"
+).attrs
+
+
+def _taken(static: Static, axis: int, stay: Index) -> Static:
+    """A constant without the channels along `axis` that go."""
+    if static.data.shape[axis] == stay.size:
+        return static
+    new = replace(static, data=np.ascontiguousarray(static.data.take(stay, axis)))
+    if not static.is_per_axis or static.axis != axis:
+        return new
+    scale, zero = (
+        part if part is None or part.size == 1 else part.take(stay)
+        for part in (static.scale, static.zero_point)
+    )
+    return replace(new, scale=scale, zero_point=zero)
