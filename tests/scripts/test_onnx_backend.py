@@ -6,6 +6,7 @@ from functools import cache
 import onnx_backend
 import pytest
 
+from arm_ext.frontends.onnx.classical import DOMAIN as ML
 from arm_ext.frontends.onnx.expansion import CONTRIB
 from arm_ext.frontends.onnx.operators import EXPANSIONS
 
@@ -20,7 +21,7 @@ SAMPLE = {
 
 # Operators that are newer than the installed onnx have no case.
 NEWER = {"CausalConvWithState", "FlexAttention", "LinearAttention", "SwiGLU"}
-STANDARD = {name for domain, name in EXPANSIONS if domain != CONTRIB}
+STANDARD = {name for domain, name in EXPANSIONS if domain not in (CONTRIB, ML)}
 
 
 @cache
@@ -33,6 +34,22 @@ def first_cases() -> dict[str, str]:
 def test_case_of(operator: str):
     outcome = onnx_backend.run_case((first_cases() | SAMPLE)[operator])
     assert outcome.stage == "passed", outcome
+
+
+# Of ai.onnx.ml, four more have strings.
+TABULAR = ("array_feature_extractor", "binarizer", "tree_ensemble_single_tree")
+
+
+@pytest.mark.parametrize("name", TABULAR)
+def test_case_of_tabular_models(name: str):
+    outcome = onnx_backend.run_case(f"test_ai_onnx_ml_{name}")
+    assert outcome.stage == "passed", outcome
+
+
+def test_sets_of_values_are_refused_by_their_node():
+    outcome = onnx_backend.run_case("test_ai_onnx_ml_tree_ensemble_set_membership")
+    assert outcome.stage == "import"
+    assert "node 1 asks for one of 4 values (BRANCH_MEMBER)" in outcome.why
 
 
 def test_all_other_operators_have_a_case():

@@ -101,8 +101,8 @@ def _check_type(what: str, number: int) -> None:
     if number in _UNCOMPUTED:
         if number == onnx.TensorProto.STRING:
             raise ModelError(
-                f"{what} is a string, and a package has tensors of numbers: export classifiers with numbers for their "
-                "classes, or remove the output; encode features before the package"
+                f"{what} is of string, which is not supported: export classifiers with numbers for their classes, or "
+                "remove the output; encode features before the package"
             )
         kind = onnx.TensorProto.DataType.Name(number).lower()
         raise ModelError(f"{what} is of {kind}, which is not supported; make it float32, float16 or int8")

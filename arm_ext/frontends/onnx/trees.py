@@ -88,6 +88,10 @@ def _regress(
                 f"no tree has a weight of result {target} in each leaf, and nothing has no {kind}"
             )
         scores = scores if base is None else e.emit("Add", [scores, _row(e, base, scores)])
+    if (
+        e.node.op_type == TREES and e.dtype(e.node.input[0]) != np.float32
+    ):  # of the data's type, the others' float32
+        scores = e.emit("Cast", [scores], to=onnx.TensorProto.DOUBLE)
     # onnxruntime knows no transform of a single result but this.
     known = transform if targets > 1 or transform == "PROBIT" else "NONE"
     transformed(e, scores, known, e.node.output[0])

@@ -14,6 +14,7 @@ from ai_edge_litert import schema_py_generated as schema
 from onnx import TensorProto, helper
 
 import arm_ext
+from arm_ext import cli
 from arm_ext.api.plugins import _using, load_plugins
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import ImportedModel
@@ -263,3 +264,25 @@ def test_explain_takes_the_example(tmp_path: Path):
         arm_ext.explain(model, target="host", plugins=[EXAMPLE])
     del model.graph.node[0].attribute[:]
     assert arm_ext.explain(model, target="host", plugins=[EXAMPLE]).kernel_calls == 1
+
+
+def test_the_command_line_tells_whose_fault_it_is(
+    plugin: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    model, package = tmp_path / "model.onnx", tmp_path / "p"
+    onnx.save(onnx_model(), model)
+    options = ["compile", str(model), "--target", "host", "-o", str(package)]
+    assert (
+        cli.invoke([*options, "--plugin", str(plugin(f"{SWIRL}\nCONVERTERS = {{'com.example.Swirl': 1}}"))])
+        == 2
+    )
+    text = SWIRL.replace("x = ", "x = missing, ")
+    path = plugin(f"{text}\nCONVERTERS = {{'com.example.Swirl': swirl}}")
+    assert cli.invoke([*options, "--plugin", str(path)]) == 2
+    assert "NameError: name 'missing' is not defined" in capsys.readouterr().err
+    assert not package.exists()
+    config = tmp_path / "options.yaml"
+    config.write_text(
+        f"plugin: {plugin(SWIRL + chr(10) + 'CONVERTERS = {' + repr('com.example.Swirl') + ': swirl}')}"
+    )
+    assert cli.invoke([*options, "--config", str(config)]) == 0

@@ -155,7 +155,7 @@ def test_scores_are_read_without_the_labels_that_are_strings():
     del node.attribute[:]
     node.attribute.extend([*kept, helper.make_attribute("classlabels_strings", ["a", "b", "c"])])
     proto.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
-    with pytest.raises(ModelError, match=r"'label' is a string, .*: export classifiers with numbers"):
+    with pytest.raises(ModelError, match=r"'label' is of string, .*: export classifiers with numbers"):
         import_onnx(proto)
     del proto.graph.output[0]
     (ours,) = run_on_host(import_onnx(proto).mod, [data(ROWS, COLUMNS)])
