@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, RNN and GRU whose product with the state is one of bytes, as one loop over the steps: SDOT, then the gates.
+"""LSTM, RNN and GRU whose product with the state is one of bytes, as one loop over the steps: sums, then the gates.
 
     y[t] = cell(x[t] + float(sum over k of (q[k] - z) R[k, n]) * (s scale[n]), states)      q, s, z of h, each step
 
-See `steps`, and `schedules.numerics.recurrent_dynamic`. A step quantises all rows first, into bytes that are read by
-lane; zero points are in what the accumulators begin with. Weights of nine bits are int8 and a shift a column, which
-goes with the sum of the row. A GRU whose reset gate comes before its product, and so quantises twice, is not taken.
+See `steps`, and `schedules.numerics.recurrent_dynamic`. A step quantises all rows first, into bytes that SDOT reads by
+lane, or SMULL where there is none; zero points are added to the sums. Weights of nine bits are int8 and a shift a
+column, which goes with the sum of the row. A GRU whose reset gate comes before its product, and so quantises twice, is
+not taken.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +22,8 @@ from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fcvtas, fcvtns, narrow8, sqxtn16
 from schedules.intrinsics.pin import pins
 from schedules.intrinsics.sdot import FEATURE, sdot
-from schedules.intrinsics.vector import combine
+from schedules.intrinsics.smull import sadalp, smull
+from schedules.intrinsics.vector import combine, high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined, taken
@@ -33,8 +35,9 @@ from schedules.kernels.gemm.product import reordered
 from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
 from schedules.kernels.recurrent.steps import Emitter, Layer, columns_of, layer_of, packed, width_of
 from schedules.kernels.rowwise import row_vectors
-from schedules.kernels.tiles import sdot_tile
-from schedules.kernels.tiles.sdot_tile import K_STEP, LANES
+from schedules.kernels.tiles import mlal_tile, sdot_tile
+from schedules.kernels.tiles.sdot_tile import K_STEP
+from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator
 from schedules.numerics.recurrent import GATES
 from schedules.numerics.recurrent_dynamic import MOST, STEPS
 from schedules.tir.emit import i64, kernel_function, load, store, take
@@ -45,6 +48,12 @@ COMPOSITES = tuple(f"arm.{kind}_dynamic" for kind in GATES)
 
 TILES = ((1, 16), (1, 12), (1, 8), (1, 4), (2, 12), (2, 8), (3, 8), (4, 4), (5, 4), (6, 4))
 """(rows, vectors) of the register tiles worth considering."""
+
+WIDENED_TILES = ((1, 4), (1, 2))
+"""Those without SDOT: an accumulator is of one column."""
+
+CHAIN = 1
+"""Products that are summed in 16 bits: weights may be -128."""
 
 AROUND = 9.0
 """Instructions of a vector of one gate beside its activation: loads, the conversion of its sum, products, a store."""
@@ -60,13 +69,18 @@ class Params:
     Attributes:
         rows: Of the batch in a register tile.
         vectors: Of four columns in a register tile at most: gates times vectors of units.
+        dot: Whether by SDOT, and not by SMULL.
     """
 
     rows: int
     vectors: int
+    dot: bool = True
 
     def __post_init__(self) -> None:
-        sdot_tile.check_registers(self.rows, self.vectors)
+        if self.dot:
+            sdot_tile.check_registers(self.rows, self.vectors)
+        else:
+            mlal_tile.check_registers(self.rows, self.vectors * LANES)
 
 
 @dataclass(frozen=True)
@@ -88,20 +102,20 @@ class _Integers:
         """Bytes from one quantised row to the next: whole vectors."""
         return -(-self.layer.hidden // VECTOR) * VECTOR
 
-    @property
-    def reading(self) -> Reading:
-        """How rows are loaded."""
-        depth = -(-self.layer.hidden // K_STEP) * K_STEP
-        return Reading.in_vectors(implicit_rows.linear(self.layer.batch, depth), K_STEP)
+    def reading(self, params: Params) -> Reading:
+        """Return how rows are loaded."""
+        unit = K_STEP if params.dot else HALF
+        depth = -(-self.layer.hidden // unit) * unit
+        return Reading.in_vectors(implicit_rows.linear(self.layer.batch, depth), unit)
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes layers with constant weights, on cores with SDOT."""
+    """Takes layers with constant weights."""
     integers = _read(workload)
     if isinstance(integers, Diagnostic):
         return integers
-    if FEATURE not in core.features:
-        return declined(NAME, "the core lacks a feature", FEATURE, core.name)
+    if not core.neon:
+        return declined(NAME, "the core lacks a feature", "neon", core.name)
     layer = integers.layer
     return Match(f"int8 {layer.cell.kind.upper()} of {layer.steps} steps, {layer.batch} x {layer.hidden}")
 
@@ -114,9 +128,10 @@ def default(workload: Workload, core: Core) -> Params:
 def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
     """Return every tile that fits."""
     layer = _integers(workload).layer
+    dot = FEATURE in core.features
     return tuple(
-        Params(rows, vectors)
-        for rows, vectors in TILES
+        Params(rows, vectors, dot)
+        for rows, vectors in (TILES if dot else WIDENED_TILES)
         if rows <= layer.batch and vectors >= layer.cell.gates
     )
 
@@ -126,7 +141,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
     integers = _integers(workload)
     layer = integers.layer
     full, rest = divmod(layer.batch, params.rows)
-    weights = len(integers.reading.order()) * width_of(layer, params.vectors)
+    weights = len(integers.reading(params).order()) * width_of(layer, params.vectors)
     total = arithmetic(QUANTIZED * layer.batch * layer.hidden / LANES).cycles(core)
     for rows, tiles in ((params.rows, full), (rest, 1)):
         if rows and tiles:
@@ -136,13 +151,17 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 
 def _step_cycles(integers: _Integers, rows: int, params: Params, core: Core) -> float:
     """Cycles of a step of a tile of rows."""
-    layer, chunks, total = integers.layer, integers.reading.chunks(), 0.0
+    layer, chunks, total = integers.layer, integers.reading(params).chunks(), 0.0
     activations = sum(activation_f32.INSTRUCTIONS.get(a.name, 4.0) for a in layer.cell.activations)
     activations *= layer.cell.gates / len(layer.cell.activations)
     for gates, block, _ in columns_of(layer, params.vectors):
         after = rows * block.vectors * (activations + AROUND * len(gates))
-        cost = sdot_tile.cost(rows, block.vectors * len(gates), chunks, core) + arithmetic(after)
-        total += cost.cycles(core)
+        vectors = block.vectors * len(gates)
+        if params.dot:
+            sums = sdot_tile.cost(rows, vectors, chunks, core)
+        else:
+            sums = mlal_tile.cost(rows, vectors * LANES, chunks, CHAIN)
+        total += (sums + arithmetic(after)).cycles(core)
     return total
 
 
@@ -154,11 +173,16 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
     r = r.astype(np.int32)
     shifts = shifts_of(r.T)
     columns = packed(layer, most, (r - shifts).astype(np.int8)).T
-    columns = reordered(_to_depth(columns, integers.reading.rows.depth), integers.reading.order())
+    reading = integers.reading(params)
+    columns = reordered(_to_depth(columns, reading.rows.depth), reading.order())
     panels, column = [], 0
     for gates, block, _ in columns_of(layer, most):
         vectors = len(gates) * block.vectors
-        panels.append(sdot_tile.pack_columns(columns[column : column + vectors * LANES], vectors).ravel())
+        own = columns[column : column + vectors * LANES]
+        if params.dot:
+            panels.append(sdot_tile.pack_columns(own, vectors).ravel())
+        else:
+            panels.append(mlal_tile.pack_columns(own, len(own), reading.chunks()).ravel())
         column += vectors * LANES
     by_column = [r.sum(0, dtype=np.int32), scale.astype(np.float32), *[shifts] * integers.shifted]
     others = (constants[operand.index] for operand in _others(workload))
@@ -176,7 +200,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     width = width_of(integers.layer, params.vectors)
     arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
     arguments += [
-        ((len(integers.reading.order()) * width,), "int8"),
+        ((len(integers.reading(params).order()) * width,), "int8"),
         ((width,), "int32"),
         ((width,), "float32"),
     ]
@@ -216,7 +240,7 @@ class _Emitter(Emitter):
             output: Flat.
         """
         super().__init__(integers.layer, params.vectors, buffers, output)
-        self.integers, self.tile_rows = integers, params.rows
+        self.integers, self.params = integers, params
         self.panels, self.sums, self.scales, *self.shifts = by_column
         layer = integers.layer
         # Of one row more, so that vectors may be read behind the last.
@@ -227,7 +251,7 @@ class _Emitter(Emitter):
 
     def emit(self) -> None:
         """Emit the whole."""
-        batch, rows = self.layer.batch, self.tile_rows
+        batch, rows = self.layer.batch, self.params.rows
         full, rest = divmod(batch, rows)
         self.begin_states(i64(0), batch)
         with self.steps():
@@ -326,30 +350,27 @@ class _Emitter(Emitter):
         ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)
         with T.serial(i64(0), i64(self.integers.pitch // VECTOR)) as index:
             value = load(self.q, row * self.integers.pitch + index * VECTOR, VECTOR)
-            store(acc, sdot(acc.vload([i64(0)], "int32x4"), value, ones), i64(0), LANES)
+            total = acc.vload([i64(0)], "int32x4")
+            if self.params.dot:
+                total = sdot(total, value, ones)
+            else:
+                for half in (low, high):
+                    total = sadalp(total, smull(half(value), half(ones)))
+            store(acc, total, i64(0), LANES)
         found = load(acc, i64(0), LANES)
         lanes = [tirx.Shuffle([found], [lane]) for lane in range(LANES)]
         store(self.sums_of, (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]), row, 1)
 
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums, which begin with what the zero point takes off, and the gates."""
+        """Emit the sums and the gates."""
         vectors = -(-units // LANES)
-        count = len(gates) * vectors
-        nothing = tirx.Broadcast(tirx.IntImm("int32", 0), LANES)
-        start: list[ir.Expr] = [nothing] * count
-        if self.zero is not None:
-            zero = tirx.Broadcast(-self.zero, LANES)
-            start = [T.Bind(load(self.sums, column + LANES * v, LANES) * zero) for v in range(count)]
-        reading = self.integers.reading
-        starts = [T.Bind((self.row + r) * self.integers.pitch) for r in range(self.rows)]
-        panel = T.Bind(column * len(reading.order()))
-        acc = sdot_tile.multiply(self.q, starts, self.panels, panel, reading.chunks(), start)
+        sums = self.multiply(len(gates) * vectors, column)
         steps = [load(self.steps_of, self.row + r, 1) for r in range(self.rows)]
 
         def total(r: int, g: int, at: int, lanes: int, begin: tuple[int, ir.Expr]) -> ir.Expr:
             v, inside = divmod(at, LANES)
             here = g * vectors + v
-            value = acc.vload([i64((r * count + here) * LANES)], "int32x4")
+            value = sums(r, here)
             if self.shifts:
                 row_sum = load(self.sums_of, self.row + r, 1)
                 value += tirx.Broadcast(row_sum, LANES) * load(self.shifts[0], column + here * LANES, LANES)
@@ -362,6 +383,28 @@ class _Emitter(Emitter):
             return Vector(lanes).fma(factors[0], factors[1], self.begin(r, *begin, lanes))
 
         self.finish(gates, unit, units, total)
+
+    def multiply(self, count: int, column: ir.Expr) -> Accumulator:
+        """Emit the sums of `count` vectors of columns from `column`, less what the zero point adds."""
+        reading = self.integers.reading(self.params)
+        starts = [T.Bind((self.row + r) * self.integers.pitch) for r in range(self.rows)]
+        panel = T.Bind(column * len(reading.order()))
+        if self.params.dot:
+            begin = [self.less_zero(column + LANES * v) for v in range(count)]
+            acc = sdot_tile.multiply(self.q, starts, self.panels, panel, reading.chunks(), begin)
+            return lambda r, v: acc.vload([i64((r * count + v) * LANES)], "int32x4")
+        width = count * LANES
+        acc = mlal_tile.multiply(
+            self.q, starts, self.panels, panel, width, reading.chunks(), CHAIN, flipped=False
+        )
+        # Loaded here: the sums over k have no register for them.
+        return lambda r, v: mlal_tile.sums(acc, width, r, LANES * v) + self.less_zero(column + LANES * v)
+
+    def less_zero(self, column: ir.Expr) -> ir.Expr:
+        """What the zero point takes off four columns."""
+        if self.zero is None:
+            return tirx.Broadcast(tirx.IntImm("int32", 0), LANES)
+        return T.Bind(load(self.sums, column, LANES) * tirx.Broadcast(-self.zero, LANES))
 
 
 def _others(workload: Workload) -> list[Operand]:

@@ -197,6 +197,14 @@ HOT = (
         ("neoverse-n2", "cortex-a76"),
         variant="batch",
     ),
+    Hot(
+        "recurrent_s8",
+        lambda: recurrent_s8.Case(recurrent.LSTM, 3, 1, 256).workload,
+        0.7,
+        OLD,
+        MAC + "|sadalp",
+        variant="smull",
+    ),
     Hot("softmax_f32", lambda: softmax_f32.Case((512, 768)).workload, 0.68, work=VECTOR),
     Hot(
         "softmax_f32",
