@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from arm_ext.board import Board, open_board
     from arm_ext.errors import ArmExtError, EnvError, InternalError, ModelError, UsageError
     from arm_ext.ethosu.options import NpuOptions
+    from arm_ext.frontends.common.custom import CustomOp
     from arm_ext.frontends.preprocess.options import Preprocess
     from arm_ext.measure.profile import CountReport
     from arm_ext.measure.threads import ThreadReport
@@ -55,6 +56,7 @@ __all__ = [
     "Comparison",
     "CompileResult",
     "CountReport",
+    "CustomOp",
     "Diagnosis",
     "EnvError",
     "ExplainReport",
@@ -104,6 +106,7 @@ _HOMES = {
     "arm_ext.report.accuracy.record": ("AccuracyReport",),
     "arm_ext.api.cache": ("CacheContents", "cache_contents", "clear_cache"),
     "arm_ext.api.compile": ("CompileResult", "compile"),
+    "arm_ext.frontends.common.custom": ("CustomOp",),
     "arm_ext.api.doctor": ("Diagnosis", "diagnose"),
     "arm_ext.errors": ("ArmExtError", "EnvError", "InternalError", "ModelError", "UsageError"),
     "arm_ext.ethosu.options": ("NpuOptions",),

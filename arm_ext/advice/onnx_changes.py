@@ -2,7 +2,7 @@
 """Changes of an ONNX model whose gain is measured by building the changed model.
 
 hard_swish: x * Sigmoid(x) → x * HardSigmoid(x), which is other numbers, so that the model is trained again.
-padded_channels: Conv → … → Conv with zeros for channels that fill the kernel's tile, which keeps the numbers.
+padded_channels: Conv → … → Conv with channels of almost zero that fill the kernel's tile, which keeps the numbers.
 """
 
 import math
@@ -22,6 +22,9 @@ TILES = (16, 8, 4)
 
 # More channels than this share on top cost more than full tiles save.
 _MOST_MORE = 0.25
+
+_ALMOST_ZERO = 2.0**-60
+"""What the product of two such numbers is added to, but for another as small, does not change in float32."""
 
 # Operators between two convolutions that turn zeros into zeros, and know nothing of the number of channels.
 _KEEP_ZEROS = ("Relu", "LeakyRelu", "HardSwish", "Tanh", "MaxPool", "AveragePool", "GlobalAveragePool")
@@ -61,7 +64,9 @@ def hard_swish(model: onnx.ModelProto) -> Changed | None:
 
 
 def padded_channels(model: onnx.ModelProto, convolutions: Sequence[str]) -> Changed | None:
-    """Return the model with zeros for channels, so that those of the convolutions named fill a tile.
+    """Return the model with more channels, so that those of the convolutions named fill a tile.
+
+    Weights of the new ones are almost zero: those of zeros would be removed when the model is compiled.
 
     Args:
         model: With a name for each node.
@@ -168,18 +173,18 @@ class _Graph:
         return all(self.constant(name) is not None for name in node.input[1:])
 
     def pad(self, convolution: onnx.NodeProto, chain: Sequence[onnx.NodeProto], more: int) -> None:
-        """Give a convolution more results, all zeros, that the last of the chain multiplies by zeros."""
+        """Give a convolution more results, almost zero, that the last of the chain multiplies by almost zero."""
         for node in (convolution, *chain[:-1]):
             if node.op_type == "Conv":
-                for place in range(1, len(node.input)):
-                    self._replace(node, place, 0, more)
+                for place, value in zip(range(1, len(node.input)), (_ALMOST_ZERO, 0), strict=False):
+                    self._replace(node, place, 0, more, value)
                 for attribute in node.attribute:
                     if attribute.name == "group" and attribute.i != 1:
                         attribute.i += more
             elif node.op_type == "BatchNormalization":
-                for place, value in enumerate((0, 0, 0, 1), 1):  # scale, bias, mean, variance
+                for place, value in enumerate((1, 0, 0, 1), 1):  # scale, bias, mean, variance
                     self._replace(node, place, 0, more, value)
-        self._replace(chain[-1], 1, 1, more)
+        self._replace(chain[-1], 1, 1, more, _ALMOST_ZERO)
 
     def _replace(self, node: onnx.NodeProto, place: int, axis: int, more: int, value: float = 0) -> None:
         """Put a longer constant of its own in the place of a node's."""

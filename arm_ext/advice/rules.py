@@ -90,7 +90,7 @@ def full_tiles(subject: Subject) -> Iterator[Finding]:
         changed.sources,
         f"{changed.what}: a part of the kernel's tile is empty in {_cost(calls)}",
         _share(calls),
-        "give these convolutions as many channels, by training or by channels of zeros, which keep the numbers",
+        "train the model with as many channels in these convolutions; channels of zeros would be removed",
         changed.model,
     )
 

@@ -18,6 +18,7 @@ from arm_ext.advice.record import Advice, AdviceReport, Alternative, CostlyCall,
 from arm_ext.advice.rules import LEAST_GAIN, Finding, Subject, findings
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
+from arm_ext.api.plugins import with_plugins
 from arm_ext.api.profile import profile
 from arm_ext.api.run import run
 from arm_ext.common.distance import distance
@@ -114,6 +115,7 @@ class _Bench:
             "mattr": self.options["mattr"],
             "shape": [f"{name}={dims_text(dims)}" for name, dims in shapes.items()],
             "trust": self.options["trust"],
+            "plugin": [str(path) for path in self.options["plugins"]],
             "preprocess": self.options["preprocess"] and str(self.options["preprocess"]),
         }
         return {"target": self.target} | {name: value for name, value in found.items() if value}
@@ -124,12 +126,14 @@ class _Bench:
         return monotonic() >= self.until
 
 
+@with_plugins
 def advise(
     model: str | Path,
     target: str = "arm",
     board: str = "virtual",
     *,
     trust: bool = False,
+    plugins: Sequence[str | Path] = (),
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: str | Path | None = None,
@@ -149,6 +153,7 @@ def advise(
         target: Name of a profile.
         board: Where to measure, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         trust: As for `compile`.
+        plugins: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
         preprocess: A YAML file, as for `compile`.
@@ -174,7 +179,13 @@ def advise(
         Path(model),
         target,
         board,
-        {"trust": trust, "mattr": mattr, "shapes": shapes, "preprocess": preprocess},
+        {
+            "trust": trust,
+            "plugins": tuple(plugins),
+            "mattr": mattr,
+            "shapes": shapes,
+            "preprocess": preprocess,
+        },
         samples if preprocess is None else None,
         math.inf if budget is None else monotonic() + budget * _MINUTE,
     )

@@ -12,6 +12,7 @@ import tvm
 from arm_ext.advice.failure import told
 from arm_ext.advice.npu.record import NpuAdvice, NpuPrice, Price, Stopped
 from arm_ext.api.model_source import Source
+from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import HANDOVER_US, NpuOptions, require_packages
@@ -64,12 +65,14 @@ def configurations(npus: Sequence[str] = ()) -> tuple[Configuration, ...]:
 
 
 @serial
+@with_plugins
 def advise_npu(
     model: str | Path,
     target: str = "arm",
     npus: Sequence[str] = (),
     *,
     trust: bool = False,
+    plugins: Sequence[str | Path] = (),
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: str | Path | None = None,
@@ -89,6 +92,7 @@ def advise_npu(
         target: Name of the CPU's profile.
         npus: Names of accelerators; all by default.
         trust: As for `compile`.
+        plugins: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
         preprocess: As for `compile`.

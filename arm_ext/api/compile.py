@@ -13,6 +13,7 @@ import onnx
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Packing
+from arm_ext.api.plugins import brought, with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.board.foreign import remember
 from arm_ext.clibrary.library import Weights
@@ -24,7 +25,7 @@ from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.load import export_module, trusted
+from arm_ext.frontends.load import export_module, trusted, with_values
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
@@ -82,6 +83,7 @@ class CompileResult:
 
 
 @serial
+@with_plugins
 def compile(
     model: "str | Path | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
     target: str = "arm",
@@ -93,8 +95,10 @@ def compile(
     memory: str | None = None,
     example_inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     trust: bool = False,
+    plugins: Sequence[str | Path] = (),
     mattr: str | None = None,
     shapes: Given | None = None,
+    values: Mapping[str, npt.ArrayLike] | None = None,
     preprocess: Preprocess | str | Path | None = None,
     state: Mapping[str, str] | None = None,
     state_init: Mapping[str, npt.NDArray[Any]] | str | Path | None = None,
@@ -131,10 +135,13 @@ def compile(
         example_inputs: Of a module: the arguments of its forward, by which it is exported, a tuple of positional ones
             or a dict of named ones.
         trust: Whether a .pt2 file may run code of its own when it is opened; without it, one that would is refused.
+        plugins: Python files of yours with converters of custom operators, rules and kernels; they run here, with
+            your rights. The self-test is computed with their converters, without their rules and kernels.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → shape, for inputs with dynamic dimensions. A list in the place of a size is of sizes
             to choose from at run time; lists go together position by position. A name in the place of the first size
             is any number of samples, computed one by one; "n<=512" in the place of any size is each up to 512.
+        values: Input name → its numbers, of an ONNX model: the package is for these alone, and has no such input.
         preprocess: Steps before and after the model that the package computes too, or a YAML file of them.
         state: Input name → name of the output that is its value in the next `step`; buffers that a PyTorch program
             changes are such states too.
@@ -168,6 +175,7 @@ def compile(
         InternalError: The result fails the compiler's own checks.
     """
     check_type("target", target, str)
+    check_type("values", {} if values is None else values, Mapping)
     check_type("state", {} if state is None else state, Mapping)
     check_type("memory", "" if memory is None else memory, str)
     check_choice("emit", emit, Emit)
@@ -176,6 +184,7 @@ def compile(
     check_choice("calibration", calibration, Method)
     if example_inputs is not None:
         model = export_module(model, example_inputs)
+    rules, kernels = (*rules, *brought().rules), (*kernels, *brought().kernels)
     _refuse_names_of_ours(kernels)
     _refuse_unknown_kernels(without)
     profile = resolve(target, mattr)
@@ -196,14 +205,14 @@ def compile(
         _refuse_for_library(buckets, cc, **{"--npu": npu})
     vela_config = npu.vela_config if isinstance(npu, NpuOptions) else None
     files = (model, preprocess, state_init, quantize, tuned, vela_config)
-    read = [Path(each) for each in files if isinstance(each, str | Path)]
+    read = [Path(each) for each in (*files, *plugins) if isinstance(each, str | Path)]
     dump = None if dump_phases is None else _dump(dump_phases, Path(output), read, buckets, force)
     uses = nullcontext() if cache else without_entries()
     with uses, writing(Path(output), read, force=force) as folder:
         progress("import")
         unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
         known = None if tuned is None else Tuned(tuned, profile, unused)
-        given = trusted(model) if trust else model
+        given = with_values(trusted(model) if trust else model, values or {})
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
@@ -213,8 +222,8 @@ def compile(
             unused,
             _NUMERICS[numerics],
             known,
-            tuple(rules),
-            tuple(kernels),
+            rules,
+            kernels,
             serial=emit == "c-library" and threads == 1,
         )
         with section("import"):

@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, tirx
 
 import relay_passes
+from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.names import near
 from arm_ext.errors import UsageError
@@ -80,6 +81,7 @@ _NOT_TRIED = "changes last bits of float results, which could move an integer, a
 
 
 @serial
+@with_plugins
 def explain(
     model: "str | Path | onnx.ModelProto | ExportedProgram | Exported",
     rule: str | None = None,
@@ -87,6 +89,7 @@ def explain(
     *,
     target: str = "arm",
     trust: bool = False,
+    plugins: Sequence[str | Path] = (),
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -105,6 +108,7 @@ def explain(
         node: A source node to tell all about: what it became phase by phase, which kernel computes it, who declined.
         target: Name of a profile, whose core estimates are for.
         trust: As for `compile`.
+        plugins: As for `compile`.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → static shape, for inputs with dynamic dimensions.
         preprocess: As for `compile`.

@@ -10,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from arm_ext.api.model_source import Source
+from arm_ext.api.plugins import with_plugins
 from arm_ext.common.outputs import checked_folder
 from arm_ext.errors import EnvError, UsageError
 from arm_ext.frontends.load import trusted
@@ -35,12 +36,14 @@ _LOG = logging.getLogger(__name__)
 _MINUTE = 60
 
 
+@with_plugins
 def tune_model(
     model: str | Path,
     target: str = "arm",
     db: str | Path = "tuning",
     *,
     trust: bool = False,
+    plugins: Sequence[str | Path] = (),
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -68,6 +71,7 @@ def tune_model(
         target: Name of a profile.
         db: Folder of the database; made if there is none.
         trust: As for `compile`.
+        plugins: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`.
         preprocess: As for `compile`.

@@ -12,7 +12,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 # By option the argument, where the name is another one than with underscores.
-_ARGUMENTS = {"shape": "shapes", "input": "inputs", "without-kernel": "without"}
+_ARGUMENTS = {"shape": "shapes", "input": "inputs", "plugin": "plugins", "without-kernel": "without"}
 
 _SAME = (
     *(

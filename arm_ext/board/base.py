@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one interface of all boards."""
 
+import platform
 import tempfile
 from collections.abc import Iterable
 from functools import cached_property
@@ -146,9 +147,8 @@ class Board:
     def _require_machine(self, so: Path, info: BoardInfo) -> None:
         machine = _machine_of(so)
         if machine != info.machine:
-            raise EnvError(
-                f"{so} is for {machine}, but board {self.name} is {info.machine}; take another board"
-            )
+            advice = "--board local runs it here" if machine == platform.machine() else "take another board"
+            raise EnvError(f"{so} is for {machine}, but board {self.name} is {info.machine}; {advice}")
 
     def _unload(self) -> None:
         if self._model is not None:

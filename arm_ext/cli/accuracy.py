@@ -2,19 +2,15 @@
 """`arm-ext accuracy`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from arm_ext.cli.console import Shape, Share, check_outputs, given_shapes, progress
+from arm_ext.cli.console import Share, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.options import all_layers_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.common.outputs import write_file
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.shapes.given import Dim
-
-if TYPE_CHECKING:
-    from arm_ext.report.accuracy.record import AccuracyReport
 
 WRITTEN = (".html", ".json", ".csv")
 """Endings of --output, which say what is written."""
@@ -81,20 +77,12 @@ class _Bound(click.ParamType[tuple[str, float]]):
     is_flag=True,
     help="Find the fewest layers that, in float, make the model hold --min or --max-drop, and what that costs.",
 )
-@click.option(
-    "--shape", "shapes", type=Shape(), multiple=True, metavar="NAME=1,64", help="Shape of a dynamic input."
+@shape_option("Shape of a dynamic input.")
+@views_option(
+    "Write the report, too, by the file's ending: .html, .json or .csv.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    type=PATH,
-    multiple=True,
-    metavar="FILE",
-    help="Write the report, too, by the file's ending: .html, .json or .csv. May be given several times.",
-)
-@click.option("--all", "whole", is_flag=True, help="List all layers in execution order, not the ten worst.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@all_layers_option
+@json_option()
 def accuracy(
     model: Path,
     against: Path,
@@ -128,7 +116,7 @@ def accuracy(
     from arm_ext.api.accuracy import STEPS
     from arm_ext.api.accuracy import accuracy as measure
     from arm_ext.report.accuracy.gate import Gate
-    from arm_ext.report.accuracy.views import blame, text
+    from arm_ext.report.accuracy.views import blame, comma_separated, html, text
 
     gate = Gate(min_sqnr, least, max_drop)
     with progress("comparing", STEPS) as step:
@@ -143,16 +131,13 @@ def accuracy(
             shapes=given_shapes(shapes),
             progress=step,
         )
-    for output in outputs:
-        write_file(output, _content(report, output.suffix).encode(), "--output")
-    click.echo(report.model_dump_json(indent=2) if as_json else text(report, whole=whole))
+    document = report.model_dump_json(indent=2)
+    views = {
+        ".html": lambda: html(report),
+        ".csv": lambda: comma_separated(report),
+        ".json": lambda: f"{document}\n",
+    }
+    write_views(outputs, views)
+    click.echo(document if as_json else text(report, whole=whole))
     if found := gate.missed(report):
         raise ModelError("\n".join(["; ".join(found), *blame(report)]))
-
-
-def _content(report: "AccuracyReport", suffix: str) -> str:
-    from arm_ext.report.accuracy.views import comma_separated, html
-
-    if suffix == ".html":
-        return html(report)
-    return comma_separated(report) if suffix == ".csv" else report.model_dump_json(indent=2) + "\n"

@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm-ext advise`."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from arm_ext.cli.console import check_outputs, given_shapes, progress
+from arm_ext.cli.console import NAMES, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
 from arm_ext.cli.model_options import model_options
-from arm_ext.cli.npu_options import NAMES
+from arm_ext.cli.npu_options import CPU_MHZ
+from arm_ext.cli.options import board_option, json_option, target_options, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
-from arm_ext.cli.target_options import board_option, target_options
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.errors import EnvError, InternalError, UsageError
-from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US
-from arm_ext.package.manifest import Method
+from arm_ext.ethosu.options import HANDOVER_US
 from arm_ext.shapes.given import Dim
 
 if TYPE_CHECKING:
     from arm_ext.advice.failure import Failure
     from arm_ext.advice.npu.record import NpuAdvice
+    from arm_ext.advice.record import AdviceReport
 
 WRITTEN = (".html", ".json", ".csv")
 """Endings of --output, which say what is written."""
 
 _ALL = "all"
-_CPU_MHZ = ", ".join(f"{mhz:g} beside a {family.upper()}" for family, mhz in DEFAULT_CPU_MHZ.items())
 # Options for builds that are measured, which no NPU is; and those for NPUs.
 _MEASURED = {"board": "--board", "tuned": "--tuned", "max_error": "--max-error", "applied": "--apply"}
 _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "--output"}
@@ -69,7 +69,7 @@ _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "-
     "--cpu-mhz",
     type=click.FloatRange(min=0, min_open=True),
     metavar="MHZ",
-    help=f"With --npu: clock of the CPU beside it.  [default: {_CPU_MHZ}]",
+    help=f"With --npu: clock of the CPU beside it.  [default: {CPU_MHZ}]",
 )
 @click.option(
     "--handover-us",
@@ -79,36 +79,21 @@ _PRICED = {"cpu_mhz": "--cpu-mhz", "handover_us": "--handover-us", "outputs": "-
     metavar="US",
     help="With --npu: microseconds of handing a region over, an assumption.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    type=PATH,
-    multiple=True,
-    metavar="FILE",
-    help="With --npu: write it, too, by the file's ending: .html (a plot and the table), .json or .csv. May be given "
-    "several times.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@views_option("With --npu: write it, too, by the file's ending: .html (a plot and the table), .json or .csv.")
+@json_option()
 def advise(
     model: Path,
-    target: str,
-    mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     board: str,
-    trust: bool,
-    preprocess: Path | None,
-    quantize: Path | None,
-    calibration: Method,
     tuned: Path | None,
     max_error: float,
-    budget: float | None,
     applied: Path | None,
     npus: tuple[str, ...] | None,
     cpu_mhz: float | None,
     handover_us: float,
     outputs: tuple[Path, ...],
     as_json: bool,
+    **both: Any,
 ) -> None:
     """Find what makes MODEL faster: build and measure other options of compile, and changes of the model.
 
@@ -118,61 +103,17 @@ def advise(
     --npu all estimates what each Ethos-U would make of it instead; Ctrl-C ends that and keeps what was found.
     """
     _refuse_options_of_other(npus is not None)
-    read = [path for path in (model, preprocess, quantize, tuned) if path is not None]
+    read = [path for path in (model, both["preprocess"], both["quantize"], tuned) if path is not None]
+    both["shapes"] = given_shapes(shapes)
     if npus is not None:
         check_outputs(outputs, WRITTEN, read)
-        names = () if npus == (_ALL,) else npus
-        load_tvm()
-        from arm_ext.api.advise_npu import advise_npu, configurations
-
-        steps = ("import", *(each.name for each in configurations(names)))
-        interrupt_on_signals()
-        with progress("estimating", steps) as step:
-            prices = advise_npu(
-                model,
-                target,
-                names,
-                trust=trust,
-                mattr=mattr,
-                shapes=given_shapes(shapes),
-                preprocess=preprocess,
-                quantize=quantize,
-                calibration=calibration,
-                cpu_mhz=cpu_mhz,
-                handover_us=handover_us,
-                budget=budget,
-                progress=step,
-            )
-        _show(prices, outputs, as_json=as_json)
+        prices = _price(model, () if npus == (_ALL,) else npus, cpu_mhz, handover_us, both)
+        _show_prices(prices, outputs, as_json=as_json)
         return
     if applied is not None:
         refuse_inputs(checked_file(applied, "--apply"), "--apply", read)
-    load_tvm()
-    # Not above: they load TVM, for which --help need not wait.
-    from arm_ext.advice.text import config, text
-    from arm_ext.api.advise import STEPS
-    from arm_ext.api.advise import advise as find
-
-    with progress("advising", STEPS) as step:
-        report = find(
-            model,
-            target,
-            board,
-            trust=trust,
-            mattr=mattr,
-            shapes=given_shapes(shapes),
-            preprocess=preprocess,
-            quantize=quantize,
-            calibration=calibration,
-            tuned=tuned,
-            max_error=max_error,
-            budget=budget,
-            progress=step,
-        )
-    if applied is not None:
-        write_file(applied, config(report).encode(), "--apply")
-    click.echo(report.model_dump_json(indent=2) if as_json else text(report))
-    _raise_for(report.failures())
+    report = _measure(model, board, tuned, max_error, both)
+    _show(report, applied, as_json=as_json)
 
 
 def _refuse_options_of_other(priced: bool) -> None:
@@ -187,15 +128,53 @@ def _refuse_options_of_other(priced: bool) -> None:
             )
 
 
-def _show(prices: "NpuAdvice", outputs: tuple[Path, ...], *, as_json: bool) -> None:
+def _measure(
+    model: Path, board: str, tuned: Path | None, max_error: float, both: Mapping[str, Any]
+) -> "AdviceReport":
+    """Build and measure alternatives; `both` are arguments that estimates have, too."""
+    load_tvm()
+    # Not above: it loads TVM, for which --help need not wait.
+    from arm_ext.api.advise import STEPS
+    from arm_ext.api.advise import advise as find
+
+    with progress("advising", STEPS) as step:
+        return find(model, board=board, tuned=tuned, max_error=max_error, progress=step, **both)
+
+
+def _show(report: "AdviceReport", applied: Path | None, *, as_json: bool) -> None:
+    from arm_ext.advice.text import config, text
+
+    if applied is not None:
+        write_file(applied, config(report).encode(), "--apply")
+    click.echo(report.model_dump_json(indent=2) if as_json else text(report))
+    _raise_for(report.failures())
+
+
+def _price(
+    model: Path, names: Sequence[str], cpu_mhz: float | None, handover_us: float, both: Mapping[str, Any]
+) -> "NpuAdvice":
+    """Estimate what NPUs would take; `both` are arguments that measurements have, too."""
+    load_tvm()
+    # Not above: it loads TVM, for which --help need not wait.
+    from arm_ext.api.advise_npu import advise_npu, configurations
+
+    steps = ("import", *(each.name for each in configurations(names)))
+    interrupt_on_signals()
+    with progress("estimating", steps) as step:
+        return advise_npu(model, npus=names, cpu_mhz=cpu_mhz, handover_us=handover_us, progress=step, **both)
+
+
+def _show_prices(prices: "NpuAdvice", outputs: Sequence[Path], *, as_json: bool) -> None:
     from arm_ext.advice.npu.views import csv, html, text
 
-    as_document = prices.model_dump_json(indent=2)
-    for output in outputs:
-        views = {".html": html, ".csv": csv}
-        content = views[output.suffix](prices) if output.suffix in views else f"{as_document}\n"
-        write_file(output, content.encode(), "--output")
-    click.echo(as_document if as_json else text(prices))
+    document = prices.model_dump_json(indent=2)
+    views = {
+        ".html": lambda: html(prices),
+        ".csv": lambda: csv(prices),
+        ".json": lambda: f"{document}\n",
+    }
+    write_views(outputs, views)
+    click.echo(document if as_json else text(prices))
     _raise_for(prices.failures())
 
 

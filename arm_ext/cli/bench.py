@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arm_ext.cli.console import Shape, columns, given_shapes, progress, prose
+from arm_ext.cli.console import columns, given_shapes, progress, prose
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.options import board_option, json_option, shape_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.cli.target_options import board_option
 from arm_ext.errors import UsageError
 from arm_ext.measure.classify import MAC_CLASSES, InsnClass
 from arm_ext.measure.threads import ThreadReport
@@ -57,16 +57,11 @@ MAX_THREADS = 64
     metavar="N",
     help="Threads of the runtime, on a virtual board. With several, the share of each thread is counted.",
 )
-@click.option(
-    "--shape",
-    "shapes",
-    type=Shape(),
-    multiple=True,
-    metavar="NAME=1,64",
-    help="Which shape of a package with several to measure.  [default: each]  With --against: the shape of an "
+@shape_option(
+    "Which shape of a package with several to measure.  [default: each]  With --against: the shape of an "
     "input of a model file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def bench(
     package: Path,
     board: str,

@@ -8,6 +8,7 @@ import click
 
 from arm_ext.api.cache import CacheContents, cache_contents, clear_cache
 from arm_ext.cli.console import columns
+from arm_ext.cli.options import json_option
 
 SCHEMA_VERSION = 1
 
@@ -18,14 +19,14 @@ def cache() -> None:
 
 
 @cache.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def show(as_json: bool) -> None:
     """Show where the cache is, and how much it holds."""
     _tell(cache_contents(), as_json)
 
 
 @cache.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def clear(as_json: bool) -> None:
     """Remove all compiled kernels and self-tests, and print what was removed; compiling makes them again."""
     _tell(clear_cache(), as_json)

@@ -14,8 +14,8 @@ from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
+from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
-from arm_ext.cli.target_options import target_options
 from arm_ext.common.timings import Section, whole_process
 from arm_ext.errors import UsageError
 from arm_ext.package.manifest import Library, Method, Precision
@@ -64,6 +64,15 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     "compiler decides what lies where.  [default: one arena]",
 )
 @model_options
+@click.option(
+    "--value",
+    "values",
+    type=Pair("NAME=NUMBER,…"),
+    multiple=True,
+    metavar="NAME=NUMBER,…",
+    help="Make this input of an ONNX model a constant, such as sr=16000: what it decides is decided when the model is "
+    "compiled, and the package has no such input.",
+)
 @click.option(
     "--state",
     "states",
@@ -133,7 +142,7 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
 )
 @config_option
 @click.option("--timings", is_flag=True, help="Print where the time went: CPU seconds of each step.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def compile(
     model: Path | None,
     target: str,
@@ -145,10 +154,12 @@ def compile(
     mattr: str | None,
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     preprocess: Path | None,
+    values: tuple[tuple[str, str], ...],
     states: tuple[tuple[str, str], ...],
     state_init: Path | None,
     quantize: Path | None,
     trust: bool,
+    plugins: tuple[Path, ...],
     calibration: Method,
     precision: Precision,
     winograd: bool,
@@ -190,11 +201,13 @@ def compile(
             memory=memory,
             mattr=mattr,
             shapes=given_shapes(shapes),
+            values=_values(values),
             preprocess=preprocess,
             state=_states(states),
             state_init=state_init,
             quantize=quantize,
             trust=trust,
+            plugins=plugins,
             calibration=calibration,
             precision=precision,
             winograd=winograd,
@@ -237,6 +250,17 @@ def _build_hint(folder: Path, *, here: bool) -> str:
         f"\nBuild and run its self-test{' on the board' if not here else ''}:\n"
         f"  cmake -S {example} -B build{cross} && cmake --build build && ./build/selftest"
     )
+
+
+def _values(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[int | float | bool]]:
+    """Numbers by the name of an input."""
+    values = {}
+    for name, text in pairs:
+        try:
+            values[name] = json.loads(f"[{text}]")
+        except ValueError:
+            raise UsageError(f"--value {name}: {text!r} is no number, and no list such as 1,2,3") from None
+    return values
 
 
 def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from arm_ext.cli.npu_options import NAMES
+from arm_ext.cli.console import NAMES
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.names import near
 from arm_ext.errors import UsageError

@@ -6,15 +6,16 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from arm_ext.common.outputs import checked_file, refuse_inputs
+from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.errors import UsageError
 from arm_ext.shapes.given import Dim, parse_dims
 
@@ -86,6 +87,22 @@ def _width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+class _Names(click.ParamType[tuple[str, ...]]):
+    """a,b → ("a", "b")."""
+
+    name = "names"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Parse one occurrence of the option."""
+        return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
+
+
+NAMES = _Names()
+"""a,b: several names as one value."""
+
+
 class Share(click.ParamType[float]):
     """1% or 0.01 → 0.01."""
 
@@ -150,6 +167,12 @@ def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Seque
         if output.suffix not in endings:
             raise UsageError(f"{output}: --output writes files that end with {', '.join(endings)}")
         refuse_inputs(checked_file(output, "--output"), "--output", inputs)
+
+
+def write_views(outputs: Sequence[Path], views: Mapping[str, Callable[[], str]]) -> None:
+    """Write to each file that -o names what its ending says."""
+    for output in outputs:
+        write_file(output, views[output.suffix]().encode(), "--output")
 
 
 class Pair(click.ParamType[tuple[str, str]]):

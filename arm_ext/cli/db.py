@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from arm_ext.cli.options import json_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.tune_view import aligned, amount, percent
 
@@ -27,7 +28,7 @@ def db() -> None:
 
 @db.command(short_help="Show what is best for each task, and where it was measured.")
 @click.argument("folder", type=PATH)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def show(folder: Path, as_json: bool) -> None:
     """Show the tasks in FOLDER: trials, the best against the default, when and where they were measured."""
     from arm_ext.tune.database import Database
@@ -50,7 +51,7 @@ def show(folder: Path, as_json: bool) -> None:
 @db.command()
 @click.argument("folders", nargs=-1, required=True, type=PATH)
 @click.option("-o", "--output", required=True, type=PATH, help="Where to add them.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     """Put the records of FOLDERS into one database; each record once."""
     from arm_ext.tune.database import Database
@@ -69,7 +70,7 @@ def merge(folders: tuple[Path, ...], output: Path, as_json: bool) -> None:
     show_default=True,
     help="How many records to keep of each task, unit and board.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def prune(folder: Path, keep: int, as_json: bool) -> None:
     """Remove all but the fastest records of each task in FOLDER, and those of the defaults."""
     from arm_ext.tune.database import Database

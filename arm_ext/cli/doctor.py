@@ -7,6 +7,7 @@ import click
 from rich.text import Text
 
 from arm_ext.cli.console import stdout
+from arm_ext.cli.options import json_option
 from arm_ext.errors import EnvError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
     "--board",
     help="Check that this board answers, too: virtual[:cpu], local, host:port, tracker-host:port/key.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def doctor(board: str | None, as_json: bool) -> None:
     """Check this machine, and a board, and say what mends each fault.
 

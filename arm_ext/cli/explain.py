@@ -11,8 +11,8 @@ import click
 from arm_ext.cli.console import command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import model_options
+from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
-from arm_ext.cli.target_options import target_options
 from arm_ext.common.text import wrapped
 from arm_ext.package.manifest import Method
 from arm_ext.report.explanation import ExplainReport, NearMiss, NodeReport, Rejected, RuleReport
@@ -44,7 +44,7 @@ _NEAR_MISSES = 20  # of one rule, those with the fewest misses and the most node
     metavar="NAME",
     help="Divide a quantised model for this Ethos-U as compile would; --node then tells where it runs, and why.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document, with every place.")
+@json_option("one JSON document, with every place")
 def explain(
     model: Path,
     rule: str | None,
@@ -56,6 +56,7 @@ def explain(
     preprocess: Path | None,
     quantize: Path | None,
     trust: bool,
+    plugins: tuple[Path, ...],
     calibration: Method,
     npu: str | None,
     as_json: bool,
@@ -88,6 +89,7 @@ def explain(
             preprocess=preprocess,
             quantize=quantize,
             trust=trust,
+            plugins=plugins,
             calibration=calibration,
             npu=npu,
             progress=step,

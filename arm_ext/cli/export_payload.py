@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from arm_ext.api.export_payload import export_payload as export
+from arm_ext.cli.options import json_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import columns
 
@@ -14,7 +15,7 @@ from arm_ext.common.text import columns
 @click.argument("package", type=PATH)
 @click.option("-o", "--output", type=PATH, required=True, help="Folder to write to.")
 @click.option("--force", is_flag=True, help="Replace files of an earlier export even if they were changed.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def export_payload(package: Path, output: Path, force: bool, as_json: bool) -> None:
     """Write the payloads of PACKAGE for an Ethos-U without Linux: raw files, and C that runs them.
 

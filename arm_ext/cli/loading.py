@@ -4,15 +4,22 @@
 import gc
 import importlib
 import sys
+from types import ModuleType
 
 from arm_ext.common.faults import require_addresses
 
+_DISTRIBUTED = "tvm.runtime.disco"
+_ALLOCATIONS = 50_000
+"""How many more objects than were freed begin a garbage collection: a command allocates much and is soon over."""
+
 
 def load_tvm() -> None:
-    """Import TVM without PyTorch, and keep what was loaded from the garbage collector.
+    """Import TVM without what no command uses, and keep what was loaded from the garbage collector.
 
-    TVM imports PyTorch wherever it is installed, which takes two seconds, for conversions of tensors that no command
-    uses. What reads a program of PyTorch imports it later. No garbage is collected meanwhile, as there is none.
+    TVM imports PyTorch wherever it is installed, which takes two seconds, for conversions of tensors. What reads a
+    program of PyTorch imports it later. TVM's runtime for several machines asks for a type that its wheel lacks, and
+    the error of that reads all debug information for a trace of calls, which takes a third of the rest. No garbage is
+    collected meanwhile, as there is none, and later seldom.
 
     Raises:
         EnvError: The limit on this process's addresses is too low.
@@ -22,10 +29,12 @@ def load_tvm() -> None:
     try:
         if not {"tvm_ffi", "torch"} & sys.modules.keys():
             sys.modules["torch"] = None  # type: ignore[assignment] # how the import system marks what is not there
+            sys.modules[_DISTRIBUTED] = ModuleType(_DISTRIBUTED)
             try:
                 importlib.import_module("tvm")
             finally:
-                del sys.modules["torch"]
+                del sys.modules["torch"], sys.modules[_DISTRIBUTED]
         gc.freeze()
+        gc.set_threshold(_ALLOCATIONS)
     finally:
         gc.enable()

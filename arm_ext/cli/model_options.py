@@ -1,21 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of what a verb does to a model before anything else."""
 
-from collections.abc import Callable
 from typing import Any, get_args
 
 import click
 
+from arm_ext.cli.options import Option, option_group
 from arm_ext.cli.path_type import PATH
 from arm_ext.package.manifest import Method
 
-Command = Callable[..., Any]
 
-_OPTIONS = (
+def calibration_option(purpose: str) -> Option[Any]:
+    """Return the decorator that adds --calibration.
+
+    Args:
+        purpose: What it decides, as the help says it.
+    """
+    return click.option(
+        "--calibration",
+        type=click.Choice(get_args(Method)),
+        default="minmax",
+        show_default=True,
+        help=purpose,
+    )
+
+
+model_options = option_group(
     click.option(
         "--trust",
         is_flag=True,
         help="Let a .pt2 file run code of its own when it is opened; without it, a file that would is refused.",
+    ),
+    click.option(
+        "--plugin",
+        "plugins",
+        type=PATH,
+        multiple=True,
+        metavar="FILE.py",
+        help="Python file of yours with converters of custom operators, rules and kernels, which runs with your "
+        "rights. May be given several times.",
     ),
     click.option(
         "--preprocess",
@@ -30,18 +53,6 @@ _OPTIONS = (
         help="Quantise a float ONNX model to int8 by the calibration samples in this .npz: one array for each input, "
         "samples along its first axis.",
     ),
-    click.option(
-        "--calibration",
-        type=click.Choice(get_args(Method)),
-        default="minmax",
-        show_default=True,
-        help="How --quantize finds the range of an activation.",
-    ),
+    calibration_option("How --quantize finds the range of an activation."),
 )
-
-
-def model_options(function: Command) -> Command:
-    """Add --trust, --preprocess, --quantize and --calibration."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+"""Adds --trust, --plugin, --preprocess, --quantize and --calibration: what is done to a model before anything else."""

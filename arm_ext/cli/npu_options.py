@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of `arm-ext compile` that are for an NPU."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, get_args
 
 import click
 
+from arm_ext.cli.console import NAMES
+from arm_ext.cli.options import option_group
 from arm_ext.cli.path_type import PATH
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import DEFAULT_CPU_MHZ, HANDOVER_US, NpuOptions, OnNpuError
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-_CPU_MHZ = ", ".join(f"{mhz:g} beside a {family.upper()}" for family, mhz in DEFAULT_CPU_MHZ.items())
+CPU_MHZ = ", ".join(f"{mhz:g} beside a {family.upper()}" for family, mhz in DEFAULT_CPU_MHZ.items())
 
 _FAIL = "--fail-on-fallback"
 
@@ -25,22 +25,7 @@ class NpuCommand(click.Command):
         return super().parse_args(ctx, [f"{arg}=" if arg == _FAIL else arg for arg in args])
 
 
-class _NamesType(click.ParamType[tuple[str, ...]]):
-    """a,b → ("a", "b")."""
-
-    name = "names"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Parse one occurrence of the option."""
-        return value if isinstance(value, tuple) else tuple(filter(None, value.split(",")))
-
-
-NAMES = _NamesType()
-"""a,b: several names as one value."""
-
-_OPTIONS = (
+npu_options = option_group(
     click.option(
         "--npu",
         "accelerator",
@@ -97,7 +82,7 @@ _OPTIONS = (
         type=click.FloatRange(min=0, min_open=True),
         metavar="MHZ",
         help="Clock of the CPU, for estimating what the NPU gains. The default is that of one chip of each kind."
-        f"  [default: {_CPU_MHZ}]",
+        f"  [default: {CPU_MHZ}]",
     ),
     click.option(
         "--npu-mhz",
@@ -118,13 +103,7 @@ _OPTIONS = (
         help="Where an NPU is there and fails, compute on the CPU (fallback) or fail.  [default: fallback]",
     ),
 )
-
-
-def npu_options(command: _Command) -> _Command:
-    """Add the options to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Adds the options to a command."""
 
 
 def read_npu_options(given: Mapping[str, Any]) -> NpuOptions | None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import click
 from pydantic import ValidationError
 
-from arm_ext.cli.console import Shape, check_outputs, given_shapes, progress
+from arm_ext.cli.console import check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.options import board_option, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.cli.target_options import board_option
 from arm_ext.common.cores import parse_cores
 from arm_ext.common.faults import why
-from arm_ext.common.outputs import write_file
 from arm_ext.errors import UsageError
 from arm_ext.shapes.given import Dim
 
@@ -28,13 +27,8 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
 @click.argument("model", type=PATH)
 @board_option("measure")
 @click.option("--target", help="Profile to compile a model file for.  [default: the board's, or arm]")
-@click.option(
-    "--shape",
-    "shapes",
-    type=Shape(),
-    multiple=True,
-    metavar="NAME=1,64",
-    help="Which shape of a package with several to measure, or the shape of an input of a model file.",
+@shape_option(
+    "Which shape of a package with several to measure, or the shape of an input of a model file.",
 )
 @click.option(
     "--cores",
@@ -42,15 +36,9 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
     help="With --board local: run on these cores alone, with as many threads, such as the big ones of a big.LITTLE "
     "system.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "outputs",
-    type=PATH,
-    multiple=True,
-    metavar="FILE",
-    help="Write the profile, too, by the file's ending: .html (one page with all views), .json, .csv, or .trace (for "
-    "Perfetto). May be given several times.",
+@views_option(
+    "Write the profile, too, by the file's ending: .html (one page with all views), .json, .csv, or .trace (for "
+    "Perfetto).",
 )
 @click.option(
     "--compare",
@@ -61,7 +49,7 @@ WRITTEN = (".html", ".json", ".csv", ".trace")
 @click.option(
     "--all", "whole", is_flag=True, help="List all kernel calls in execution order, not the ten costliest."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def profile(
     model: Path,
     board: str,
@@ -86,7 +74,8 @@ def profile(
     # Not above: they load TVM, for which --help need not wait.
     from arm_ext.api.profile import STEPS
     from arm_ext.api.profile import profile as measure
-    from arm_ext.report.profile.views import text
+    from arm_ext.report.profile.html import html
+    from arm_ext.report.profile.views import comma_separated, text, trace
 
     before = None if compare is None else _read(compare)
     with progress("profiling", STEPS) as step:
@@ -97,20 +86,15 @@ def profile(
         raise UsageError(
             f"{compare} holds {before.kind} and this board gives {report.kind}: they do not compare"
         )
-    for output in outputs:
-        write_file(output, _content(report, before, output.suffix).encode(), "--output")
-    click.echo(report.model_dump_json(indent=2) if as_json else text(report, whole=whole))
-
-
-def _content(report: "ProfileReport", before: "ProfileReport | None", suffix: str) -> str:
-    from arm_ext.report.profile.html import html
-    from arm_ext.report.profile.views import comma_separated, trace
-
-    if suffix == ".html":
-        return html(report, before)
-    if suffix == ".csv":
-        return comma_separated(report)
-    return trace(report) if suffix == ".trace" else report.model_dump_json(indent=2) + "\n"
+    document = report.model_dump_json(indent=2)
+    views = {
+        ".html": lambda: html(report, before),
+        ".csv": lambda: comma_separated(report),
+        ".trace": lambda: trace(report),
+        ".json": lambda: f"{document}\n",
+    }
+    write_views(outputs, views)
+    click.echo(document if as_json else text(report, whole=whole))
 
 
 def _read(file: Path) -> "ProfileReport":

@@ -2,26 +2,17 @@
 """`arm-ext quantize`."""
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 
-from arm_ext.cli.console import Shape, Share, given_shapes, progress
+from arm_ext.cli.console import NAMES, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.model_options import calibration_option
+from arm_ext.cli.options import all_layers_option, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.package.manifest import Correction, Method, Sparsity
 from arm_ext.shapes.given import Dim
-
-
-class _Names(click.ParamType[tuple[str, ...]]):
-    """Names separated by commas: A,B → (A, B)."""
-
-    name = "names"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        return tuple(name for name in value.split(",") if name)
 
 
 @click.command()
@@ -34,17 +25,11 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="Calibration samples: one array for each input, samples along its first axis; 'labels' for top1.",
 )
 @click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
-@click.option(
-    "--calibration",
-    type=click.Choice(get_args(Method)),
-    default="minmax",
-    show_default=True,
-    help="How the range of an activation follows from the samples.",
-)
+@calibration_option("How the range of an activation follows from the samples.")
 @click.option(
     "--correct",
     "corrections",
-    type=_Names(),
+    type=NAMES,
     multiple=True,
     metavar="equalize|smooth|bias,…",
     help="Change the float model so that int8 loses less: bring channels to like ranges, before a product or behind a "
@@ -52,7 +37,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
 )
 @click.option(
     "--keep-float",
-    type=_Names(),
+    type=NAMES,
     multiple=True,
     metavar="NODE,…",
     help="Nodes that stay in float. May be given several times.",
@@ -74,17 +59,10 @@ class _Names(click.ParamType[tuple[str, ...]]):
     help="Keep layers in float so that the metric drops by no more, such as 1% or 0.01, in the way that is the fastest "
     "for --target.",
 )
-@click.option(
-    "--target",
-    default="arm",
-    show_default=True,
-    help="Profile that --max-drop estimates cycles for; see `arm-ext targets`.",
-)
-@click.option(
-    "--shape", "shapes", type=Shape(), multiple=True, metavar="NAME=1,64", help="Shape of a dynamic input."
-)
-@click.option("--all", "whole", is_flag=True, help="List all layers in execution order, not the ten worst.")
-@click.option("--json", "as_json", is_flag=True, help="Print the accuracy report as one JSON document.")
+@target_option("that --max-drop estimates cycles")
+@shape_option("Shape of a dynamic input.")
+@all_layers_option
+@json_option("the accuracy report as one JSON document")
 def quantize(
     model: Path,
     data: Path,

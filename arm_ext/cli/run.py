@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from arm_ext.cli.console import columns
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.options import board_option, json_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.cli.target_options import board_option
 from arm_ext.common.distance import Distance
 from arm_ext.common.npz import read_npy
 from arm_ext.common.output_folder import OutputFolder
@@ -86,7 +86,7 @@ class _Array(click.ParamType[_Input]):
     help="Run N steps of a package with states; an --input may have one more axis in front, with a value for each "
     "step.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def run(
     package: Path,
     board: str,

@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from arm_ext.cli.options import json_option
 from arm_ext.target.profiles import PROFILES, Profile, resolve
 
 SCHEMA_VERSION = 1
@@ -21,7 +22,7 @@ LLVM emits SVE code for a target that has it; --mattr=-sve,-sve2 keeps to NEON."
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def targets(as_json: bool) -> None:
     """List the profiles that --target takes."""
     if as_json:

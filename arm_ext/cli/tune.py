@@ -11,9 +11,9 @@ from arm_ext.cli.console import command, given_shapes
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.minutes import Minutes
 from arm_ext.cli.model_options import model_options
+from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
 from arm_ext.cli.process import interrupt_on_signals
-from arm_ext.cli.target_options import target_options
 from arm_ext.cli.tune_view import BOUND, amount, percent, table_of_tasks, view
 from arm_ext.package.manifest import Method, Precision
 from arm_ext.shapes.given import Dim, dims_text
@@ -71,7 +71,7 @@ _DB = "tuning"
     metavar="K",
     help="With --rerank: how many candidates of each task.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def tune(
     model: Path,
     target: str,
@@ -80,6 +80,7 @@ def tune(
     preprocess: Path | None,
     quantize: Path | None,
     trust: bool,
+    plugins: tuple[Path, ...],
     calibration: Method,
     precision: Precision,
     db: Path,
@@ -112,6 +113,7 @@ def tune(
             preprocess=preprocess,
             quantize=quantize,
             trust=trust,
+            plugins=plugins,
             calibration=calibration,
             precision=precision,
             board=board,

@@ -9,6 +9,7 @@ import click
 
 from arm_ext.api.verify import VerifyReport
 from arm_ext.api.verify import verify as verify_package
+from arm_ext.cli.options import json_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.common.text import columns
 from arm_ext.errors import InternalError, UsageError
@@ -19,7 +20,7 @@ _WIDTH = 110  # columns of prose
 @click.command()
 @click.argument("package", type=PATH)
 @click.option("--npu", is_flag=True, help="Verify the payloads for an NPU, by a functional model of it.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option()
 def verify(package: Path, npu: bool, as_json: bool) -> None:
     """Verify what is in PACKAGE.
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy.typing as npt
 import onnx
 
 from arm_ext.common.cache import cache_folder
@@ -17,6 +18,7 @@ from arm_ext.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.common.block_scopes import ending_blocks_on_error
 from arm_ext.frontends.common.imported import ImportedModel
 from arm_ext.frontends.common.refuse import Shapes, reason_of
+from arm_ext.frontends.onnx.fixed_inputs import fix_inputs
 from arm_ext.frontends.onnx.state import import_onnx_states
 from arm_ext.frontends.stablehlo.file import enclosed_bytecode, is_stablehlo
 from arm_ext.frontends.tflite.importer import IDENTIFIER, import_tflite
@@ -53,6 +55,25 @@ def trusted(model: _T) -> _T | TrustedFile:
     if isinstance(model, str | Path) and Path(model).is_file() and _is_exported_program(Path(model)):
         return TrustedFile(Path(model))
     return model
+
+
+def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.ModelProto:
+    """Return a model some of whose inputs are constants.
+
+    Args:
+        model: As for `import_model`.
+        values: Input name → its numbers. Only ONNX models can have any.
+
+    Raises:
+        UsageError, ModelError: As `fix_inputs`; it is another model.
+    """
+    if not values:
+        return model
+    if isinstance(model, onnx.ModelProto):
+        return fix_inputs(model, values)
+    if isinstance(model, str | Path) and (not Path(model).exists() or is_onnx(Path(model))):
+        return fix_inputs(model, values)
+    raise UsageError("--value makes inputs of ONNX models constants, and this is another model")
 
 
 @ending_blocks_on_error()

@@ -19,7 +19,9 @@ from tvm_ffi import structural_map, structural_walk
 from arm_ext.common.timings import section
 from arm_ext.frontends.common.loops import close_loops
 from relay_passes.canonicalize.define_casts import define_casts
-from relay_passes.programs.add_step import KEEP
+from relay_passes.memory.plan_arena import ALIGNMENT
+from relay_passes.memory.pointer_calls import STACK
+from relay_passes.programs.add_step import KEEP, SWAP
 from schedules.tir.emit import EXACT
 
 _PIPELINE = "arm_ext"
@@ -30,6 +32,8 @@ APART = "arm_ext.apart"
 """Attribute of a function whose machine code is made by itself, and linked to that of its callers."""
 TASKS = "arm_ext.tasks"
 """Attribute of a function that computes one iteration of a parallel loop: the number of iterations."""
+POINTERS = "arm_ext.pointers"
+"""Attribute of such a function whose arguments are addresses of its buffers, not tensors (`call_by_pointers`)."""
 
 # How functions are named that are linked into model.so beside its kernels, and what their symbols begin with
 # (tvm::ffi::symbol::tvm_ffi_symbol_prefix).
@@ -37,6 +41,19 @@ _LINKED, _PREFIX = "arm_ext_", "__tvm_ffi_"
 _FOR_NOTHING = tvm.ir.Op.get("tirx.tvm_call_packed")
 _FOR_NOTHING_BY_SYMBOL = tvm.ir.Op.get("tirx.tvm_call_cpacked")
 _CPU = 1  # kDLCPU
+# Fields of structures (TVMStructFieldKind of tvm/tirx/builtin.h).
+_DATA, _BYTE_OFFSET, _TYPE_INDEX, _VALUE = 1, 8, 13, 15
+# Of the runtime's values: the type of a tensor, and what stands before its DLTensor (TVMFFITypeIndex and TVMFFIObject
+# of tvm/ffi/c_api.h).
+_TENSOR, _OBJECT_BYTES = 70, 24
+_STATUS = tvm.ir.PrimType("int32")
+_HANDLE = tvm.ir.PointerType(tvm.ir.PrimType("void"))
+_C_PACKED = int(tvm.ir.CallingConv.C_PACKED_FUNC)
+_ITEM, _BEHIND = (tvm.ir.Op.get(f"tirx.{name}") for name in ("anylist_getitem", "handle_add_byte_offset"))
+# Of an allocation that is to be on the stack, however large (kDisableLowerTVMBuiltin).
+_STAYS = "disable_lower_builtin"
+# What LLVM aligns as an arena has to be, whatever is asked for: it bounds what it is told by 16 bytes.
+_LINE = f"uint8x{ALIGNMENT}"
 # Of the runtime, what returns its argument.
 _SAME = "vm.builtin.copy"
 # What TVM calls the machine code of a Relax function (VMTIRCodeGen).
@@ -44,6 +61,8 @@ _COMPILED = "__vmtir__"
 # Statements in a row that are one function of machine code; a kernel has three. LLVM takes more than twice as long for
 # twice as many: of a model with 1,600 kernels 20 s as one function, and 3 s in such parts.
 _STATEMENTS = 512
+SHORT = _STATEMENTS // 2
+"""Bindings that a Relax function has at most that is one function of machine code; one becomes two statements."""
 _BY_NAME, _BY_SYMBOL = (tvm.ir.Op.get(f"tirx.anylist_setitem_call_{kind}") for kind in ("packed", "cpacked"))
 
 # In TVM's order (tvm/s_tir/pipeline.py). Left out is what is for GPUs and their memories, 8-bit floats, and options;
@@ -133,11 +152,18 @@ def _lower(mod: tvm.IRModule, _context: PassContext) -> tvm.IRModule:
         if PART not in (mod.attrs or {}) and len(mod.functions) == 1:
             mod = tirx.transform.AnnotateEntryFunc()(mod)
         apart = {gvar.name_hint for gvar, func in mod.functions_items() if APART in func.attrs}
+        by_pointers = {
+            gvar.name_hint
+            for gvar, func in mod.functions_items()
+            if {APART, POINTERS} <= set(func.attrs.keys())
+        }
         mod = tvm.IRModule(
             {gvar: f for gvar, f in mod.functions_items() if APART not in f.attrs}, attrs=mod.attrs
         )
-        mod = _call_outside(_in_parts(_keep_states(_each_compiled(mod, close_loops))), apart)
-        return _TO_PACKED(_TO_CODE(allocations(mod)))
+        mod = _pair_arguments(_keep_states(_each_compiled(mod, close_loops)), by_pointers)
+        mod = _TO_CODE(allocations(_call_outside(_in_parts(mod), apart)))
+        mod = _swap_states(_TO_PACKED(_taking_pointers(mod)))
+        return _each_compiled(mod, _with_addresses)
 
 
 def build_c_function(func: tirx.PrimFunc, target: tvm.target.Target) -> tvm.runtime.Module:
@@ -241,6 +267,9 @@ def _in_parts(mod: tvm.IRModule) -> tvm.IRModule:
         statements = list(func.body.seq)
         runs = [statements[i : i + _STATEMENTS] for i in range(0, len(statements), _STATEMENTS)]
         parts = [func.with_body(tirx.SeqStmt(run) if len(run) > 1 else run[0]) for run in runs]
+        # An arena on the stack is of one function.
+        if any(_is_marker(stmt, STACK) for stmt in statements if isinstance(stmt, tirx.Evaluate)):
+            continue
         if len(parts) == 1 or any(undefined_vars(part.body, part.params) for part in parts):
             continue
         calls = []
@@ -295,6 +324,123 @@ def _keep_states(mod: tvm.IRModule) -> tvm.IRModule:
         return Call(_BY_NAME, args, None, call.ty_args, call.span, ret_ty=call.ty)
 
     return _changed(mod, kept)
+
+
+def _swap_states(mod: tvm.IRModule) -> tvm.IRModule:
+    """Swap the tensors of two entries of the constants: k(entry, other) by the name SWAP."""
+
+    def swapped(stmt: tirx.Evaluate) -> tirx.Stmt:
+        if not _is_marker(stmt, SWAP):
+            return stmt
+        entries = [entry.args for entry in stmt.value.args[1:]]
+        tensors = [tirx.Var(name, _HANDLE) for name in ("first", "second")]
+        loads = (
+            tirx.Bind(tensor, tirx.tvm_struct_get(values, index, _VALUE, _HANDLE))
+            for tensor, (values, index) in zip(tensors, entries, strict=True)
+        )
+        stores = (
+            tirx.Evaluate(tirx.tvm_struct_set(values, index, _VALUE, tensor))
+            for tensor, (values, index) in zip(reversed(tensors), entries, strict=True)
+        )
+        return tirx.SeqStmt([*loads, *stores])
+
+    return _each_compiled(
+        mod, lambda func: func.with_body(structural_map(func.body, [(tirx.Evaluate, swapped)]))
+    )
+
+
+def _is_marker(stmt: tirx.Evaluate, name: str) -> bool:
+    call = stmt.value
+    return isinstance(call, Call) and call.op.same_as(_FOR_NOTHING) and call.args[0].value == name
+
+
+def _pair_arguments(mod: tvm.IRModule, by_pointers: Set[str]) -> tvm.IRModule:
+    """Make one argument of each two in calls by addresses: k(x, 0, y, 64) → k(x + 0, y + 64)."""
+
+    def paired(call: Call) -> Call:
+        if not (call.op.same_as(_FOR_NOTHING_BY_SYMBOL) and call.args[0].value in by_pointers):
+            return call
+        name, *args = call.args
+        pairs = zip(args[::2], args[1::2], strict=True)
+        addresses = (tirx.handle_add_byte_offset(value, offset) for value, offset in pairs)
+        return Call(call.op, [name, *addresses], call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+    return _changed(mod, paired)
+
+
+def _with_addresses(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Compute the addresses that `_pair_arguments` left, in tensors and in an arena on the stack.
+
+    Only now: passes before would move loads of what calls change.
+    """
+    arenas: dict[tuple[str, int], tirx.Buffer] = {}
+
+    def allocated(stmt: tirx.Evaluate) -> tirx.Stmt:
+        if not _is_marker(stmt, STACK):
+            return stmt
+        _, text, size = stmt.value.args
+        arena = tirx.decl_buffer((-(-int(size) // ALIGNMENT),), _LINE, "arena")
+        arenas[_entry(text)] = arena
+        return tirx.AllocBuffer(arena, {_STAYS: tirx.IntImm("bool", 1)})
+
+    def address(call: Call) -> Call:
+        within, offset = call.args if call.op.same_as(_BEHIND) else (None, None)
+        if not (isinstance(within, Call) and within.op.same_as(_ITEM)):
+            return call
+        arena = arenas.get(_entry(within))
+        data = _data(*within.args) if arena is None else tirx.address_of(arena[0])
+        # Of an int64 nobody asks whether it is null.
+        return tirx.reinterpret("int64", tirx.handle_add_byte_offset(data, offset))
+
+    body = structural_map(func.body, [(tirx.Evaluate, allocated)])
+    return func.with_body(structural_map(body, [(Call, address)]))
+
+
+def _entry(item: Call) -> tuple[str, int]:
+    """Which item of which list: its name, and a number."""
+    return str(item.args[0].name), int(item.args[1])
+
+
+def _data(values: Expr, index: Expr) -> Expr:
+    """The address of the first element of a tensor, an item of a list of the runtime's."""
+    is_object = tirx.tvm_struct_get(values, index, _TYPE_INDEX, "int32") == _TENSOR
+    header = tirx.Select(is_object, tirx.IntImm("int64", _OBJECT_BYTES), tirx.IntImm("int64", 0))
+    value = tirx.tvm_struct_get(values, index, _VALUE, _HANDLE)
+    tensor = tirx.handle_add_byte_offset(value, header)
+    data = tirx.tvm_struct_get(tensor, 0, _DATA, _HANDLE)
+    return tirx.handle_add_byte_offset(data, tirx.tvm_struct_get(tensor, 0, _BYTE_OFFSET, "uint64"))
+
+
+def _taking_pointers(mod: tvm.IRModule) -> tvm.IRModule:
+    """Give functions that take addresses their calling convention, which MakePackedAPI then leaves as it is."""
+    out = mod.clone()
+    for gvar, func in mod.functions_items():
+        if POINTERS in func.attrs:
+            out.update_func(gvar, _unchecked(func))
+    return out
+
+
+def _unchecked(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Do what MakePackedAPI does, for arguments that are addresses: there is nothing to check.
+
+    A buffer begins at its address; of its alignment nothing is known but that of its elements.
+    """
+    symbol, target = func.attrs["global_symbol"], func.attrs["target"]
+    self_handle, args, result = (tirx.Var(name, _HANDLE) for name in ("self_handle", "args", "result"))
+    compute = tirx.AttrStmt(0, "compute_scope", StringImm(f"{symbol}_compute_"), _on_cpu(func).body)
+    body: list[tirx.Stmt] = []
+    for index, param in enumerate(func.params):
+        if isinstance(offset := param.ty.elem_offset, tvm.ir.Var):
+            body.append(tirx.Bind(offset, tirx.IntImm(str(offset.ty.dtype), 0)))
+        pointer = tirx.tvm_struct_get(args, index, _VALUE, _HANDLE)
+        pointer = tirx.reinterpret(tirx.buffer_data_pointer_type(param), pointer)
+        body.append(tirx.DeclBuffer(param, data=pointer))
+    body += [compute, tirx.Return(tirx.IntImm("int32", 0))]
+    params = [self_handle, args, tirx.Var("num_args", "int32"), result]
+    packed = tirx.PrimFunc(params, tirx.SeqStmt(body), _STATUS, attrs=func.attrs)
+    return packed.with_attrs(
+        {"calling_conv": _C_PACKED, "global_symbol": _PREFIX + symbol, "target": target.host or target}
+    )
 
 
 def _changed(mod: tvm.IRModule, change: Callable[[Call], Call]) -> tvm.IRModule:

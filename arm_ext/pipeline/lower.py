@@ -16,6 +16,7 @@ from arm_ext.target.profiles import Profile
 from relay_passes import fold_constants
 from relay_passes.bounds import IndexCheck, check_indices
 from relay_passes.fusion.split_concat import WIDEST
+from relay_passes.ir.calls import tensor_const
 from relay_passes.ir.sources import function_sources, map_calls, relax_functions, sources_of, with_source
 from relay_passes.ir.upstream import run_upstream
 from schedules import generic
@@ -254,7 +255,7 @@ def _place(
         name = str(lowered.func.attrs["global_symbol"])
         func = lowered.func.with_attr("op_pattern", _OPAQUE).without_attr("global_symbol")
         added[lowered.func] = builder.add_func(func, name)
-    return _Placed(added[lowered.func], tuple(relax.const(array) for array in lowered.constants))
+    return _Placed(added[lowered.func], tuple(map(tensor_const, lowered.constants)))
 
 
 def _redirect(call: relax.Call, placed: Mapping[str, _Placed]) -> relax.Call:

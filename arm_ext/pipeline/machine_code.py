@@ -29,6 +29,7 @@ from arm_ext.pipeline.phases import build
 from arm_ext.target.profiles import Profile
 from arm_ext.target.toolchain import Linker, LinkerRecord, link_plain
 from relay_passes.canonicalize import define_casts
+from relay_passes.memory.pointer_calls import takes_pointers
 
 # As export_library names what it has LLVM write: the functions that call kernels, and the weights.
 _OBJECTS = ("lib0.o", "devc.o")
@@ -66,17 +67,29 @@ class Program:
         return record
 
     def machine(self) -> relax.VirtualMachine:
-        """Return a virtual machine that runs the program in this process.
+        """Return a virtual machine that runs the program in this process."""
+        with section("machine code"):
+            return relax.VirtualMachine(linked(self.executable, self.kernels), tvm.cpu())
 
-        Linked: TVM's just-in-time compiler takes four times as long.
-        """
-        (main,) = self.executable.mod.imports
-        with section("machine code"), temporary() as folder:
-            library = folder / "program.so"
-            link_plain(_written((_compiled(main), *self.kernels), folder), library)
-            self.executable.mod.clear_imports()
-            self.executable.mod.import_module(tvm.runtime.load_module(str(library)))
-            return relax.VirtualMachine(self.executable, tvm.cpu())
+
+def linked(executable: relax.VMExecutable, objects: Sequence[bytes] = ()) -> relax.VMExecutable:
+    """Make the code of an executable a library, to run in this process.
+
+    TVM's just-in-time compiler takes four times as long as a linker.
+
+    Args:
+        executable: Of code for this machine. It is changed.
+        objects: To link, too.
+    """
+    imports = executable.mod.imports
+    if any(each.kind != "llvm" for each in imports):  # TVM's stand-in where there is no code
+        return executable
+    with temporary() as folder:
+        library = folder / "program.so"
+        link_plain(_written((*map(_compiled, imports), *objects), folder), library)
+        executable.mod.clear_imports()
+        executable.mod.import_module(tvm.runtime.load_module(str(library)))
+    return executable
 
 
 def make_program(
@@ -94,16 +107,18 @@ def make_program(
         initial: Of a model with states, those that its first step begins with.
         runs_here: Whether it is run in this process, instead of exported.
     """
-    symbols = [g.name_hint for g, func in planned.functions_items() if isinstance(func, tirx.PrimFunc)]
+    kernels = {g.name_hint: f for g, f in planned.functions_items() if isinstance(f, tirx.PrimFunc)}
+    by_pointers = [symbol for symbol, func in kernels.items() if takes_pointers(func)]
+    kernels |= {symbol: kernels[symbol].with_attr(codegen.POINTERS, True) for symbol in by_pointers}
     marked = planned.clone()
-    for symbol in symbols:
-        marked.update_func(marked.get_global_var(symbol), planned[symbol].with_attr(codegen.APART, True))
+    for symbol, func in kernels.items():
+        marked.update_func(marked.get_global_var(symbol), func.with_attr(codegen.APART, True))
     with section("code generation"):
         # Runs here are few: they do not pay for optimising what they run.
         executable = build(marked, profile, initial, optimised=not runs_here)
     target = profile.tvm_target(optimised=not runs_here)
-    kernels = _objects({symbol: planned[symbol] for symbol in symbols}, target, _packed)
-    return Program(executable, tuple(kernels), profile.triple)
+    objects = _objects(kernels, target, _packed)
+    return Program(executable, tuple(objects), profile.triple)
 
 
 def c_objects(functions: Mapping[str, tirx.PrimFunc], profile: Profile) -> list[bytes]:

@@ -33,6 +33,7 @@ from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.lengths.bounded_main import at_length, copy_ends
 from relay_passes.memory.plan_arena import UPPER_BOUND
+from relay_passes.memory.pointer_calls import call_by_pointers
 from relay_passes.programs.control_flow import Decision, Program, split
 from relay_passes.programs.merge_modules import MAIN
 from relay_passes.rewriter.record import Record
@@ -385,12 +386,16 @@ def build(
     """Generate machine code for a planned module; weights go inside.
 
     Args:
-        planned: As the last phase leaves it.
+        planned: As the last phase leaves it, with the attributes of `codegen`.
         profile: The target.
         initial: Of a model with states, those that its first step begins with.
         optimised: Whether LLVM optimises.
     """
+    by_pointers = [
+        gvar.name_hint for gvar, func in planned.functions_items() if codegen.POINTERS in func.attrs
+    ]
     planned = relay_passes.add_step(planned, initial)
+    planned = call_by_pointers(planned, by_pointers, (MAIN, relay_passes.STEP), codegen.SHORT)
     passes = [
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),

@@ -13,6 +13,9 @@ inside, and data in other layouts than that one's is centred before.
 
     conv2d_transpose(dequantize(x), dequantize(W))      →    the numerics' conv2d_transpose(x, W - zw)
 
+Weights of nine bits, uint8 less a zero point, are int16. Depthwise kernels take none of them: their sums, of few
+products, are exact in binary32.
+
 A constant that is added becomes part of the offset.
 """
 
@@ -70,6 +73,8 @@ def wide_dtype(*tensors: Quantized) -> str:
     return "int16" if max(x.magnitude for x in tensors) < math.ldexp(1, 8) else "int32"
 
 
+_EXACT_IN_FLOAT = 2**24
+
 _CONVOLUTIONS: dict[str, Callable[..., Call]] = {
     "relax.nn.conv1d": R.nn.conv1d,
     "relax.nn.conv2d": R.nn.conv2d,
@@ -117,7 +122,11 @@ def convolution(context: Context, call: Call) -> Sum | Diagnostic:
         offset = per_channel(-xq.zero_point * weights.astype(np.int64).sum(others))
         magnitude = int(taps.max(initial=0)) * x.magnitude
         dtype = accumulator_dtype(magnitude)
-        acc = context.emit(convolved(context, call, x.value, xq.zero_point, weights, dtype, names), names)
+        exact = _in_float(call, weights, magnitude)
+        factors, of = (weights.astype(np.float32), "float32") if exact else (weights, dtype)
+        data = context.emit(R.astype(x.value, "float32"), names) if exact else x.value
+        acc = context.emit(convolved(context, call, data, xq.zero_point, factors, of, names), names)
+        acc = context.emit(R.astype(acc, dtype), names) if exact else acc
     return Sum(
         value=acc,
         offset=offset,
@@ -129,6 +138,12 @@ def convolution(context: Context, call: Call) -> Sum | Diagnostic:
         names=names,
         data_dtype=x.dtype,
     )
+
+
+def _in_float(call: Call, weights: Array, magnitude: int) -> bool:
+    """Whether a convolution is depthwise, of weights of nine bits, with sums that binary32 holds."""
+    depth = weights.shape[str(call.attrs.kernel_layout).index("I")]
+    return weights.dtype == np.int16 and depth == 1 < int(call.attrs.groups) and magnitude < _EXACT_IN_FLOAT
 
 
 def _of_run_time(

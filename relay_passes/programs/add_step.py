@@ -3,12 +3,19 @@
 
     main(x, *state) → (y, *state)    +    step(x) → y, reset() → ()
 
-A state lies in an entry of the machine's own pool of constants: `step` passes what is there to `main`, and then puts
-there the tensor that `main` has made, which copies nothing. No machine sees another's pool. An entry begins as a text
-that no other constant is, since equal constants share one; a further entry tells whether there is a state yet.
+A state lies in an entry of the machine's own pool of constants, and no machine sees another's pool. An entry begins as
+a text that no other constant is, since equal constants share one; a further entry tells whether there is a state yet.
+Where `main` allocates its next states, each has a second entry. `step` then is what `main` is, with the tensor in the
+first as the state and that in the second as the next one, and swaps them at its end:
+
+    main(x, s) { n = alloc(…); k(x, s, n); …; return y, n }    →    step(x) { k(x, first, second); …; swap; return y }
+
+Elsewhere, such as where a branch gives a state, `step` passes to `main` what is in the entries, and then puts there the
+tensors that `main` returned.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +24,18 @@ from tvm import IRModule, relax, te, tirx
 from tvm.ir import Call, Expr, GenericConst, GlobalVar, PrimType, TupleGetItem, Var
 from tvm.relax import op as R  # noqa: N812 (the name that TVMScript has)
 from tvm.runtime import tensor
+from tvm_ffi import structural_equal, structural_map
 
+from relay_passes.ir.sources import bindings_of
 from relay_passes.memory.alias_analysis import copy_of, origins_of
 
 STEP, RESET = "step", "reset"
 
 KEEP = "keep_state"
 """What calls that name as (entry, value) the code generator makes the entry's new value."""
+
+SWAP = "swap_states"
+"""What calls that name as (entry, entry) the code generator makes a swap of the tensors in the two."""
 
 _IS_SET = "vm.builtin.read_if_cond"  # of the runtime: whether the first byte of a tensor is not 0
 _ALLOC_TENSOR = "relax.builtin.alloc_tensor"
@@ -42,17 +54,110 @@ def add_step(mod: IRModule, initial: Sequence[npt.NDArray[Any]]) -> IRModule:
         return mod
     is_set = [_entry(f"{flag}{_TEXT}") for flag in ("\0", "\1")]
     entries = [_entry(f"{_TEXT}{k}") for k in range(len(initial))]
+    swaps = _swaps(mod["main"], len(initial))
     builder = relax.BlockBuilder(mod)
     zeros = [None if array.tobytes().strip(b"\0") else _zeros(builder, array) for array in initial]
     with builder.function(RESET, [], pure=False):
         for entry, array, fill in zip(entries, initial, zeros, strict=True):
-            _keep(
-                builder, entry, relax.const(tensor(array)) if fill is None else _filled(builder, fill, array)
-            )
+            if fill is not None:
+                _keep(builder, entry, _filled(builder, fill, array))
+            else:
+                constant = relax.const(tensor(array))
+                _keep(builder, entry, constant if swaps is None else _copied(builder, constant))
+        for swap in swaps or ():
+            _keep(builder, swap.entry, builder.emit(swap.allocation))
         _keep(builder, *is_set)
         builder.emit_func_output(relax.Tuple([]))
     mod = builder.get()
-    return _with_step(mod, entries, is_set[0])
+    if swaps is None:
+        return _with_step(mod, entries, is_set[0])
+    return _with_own_step(mod, entries, is_set[0], swaps)
+
+
+@dataclass(frozen=True)
+class _Swap:
+    """A state that changes.
+
+    Attributes:
+        index: Its place among the states.
+        entry: The second one.
+        made: The variable of `main` that its next tensor is bound to.
+        allocation: Of that tensor.
+    """
+
+    index: int
+    entry: Expr
+    made: Var
+    allocation: Call
+
+
+def _swaps(main: relax.Function, count: int) -> list[_Swap] | None:
+    """Return the states that change; None where `main` does not allocate each next one, and for nothing else."""
+    origins = origins_of(main)
+    outputs, following = origins[:-count], origins[-count:]
+    taken, states = main.params[:-count], main.params[-count:]
+    safe = all(_is_new(output) or _is_among(output, taken) for output in outputs)
+    if not (outputs and safe and isinstance(_result(main), relax.Tuple)):
+        return None
+    found = []
+    for index, (state, origin) in enumerate(zip(states, following, strict=True)):
+        if origin.same_as(state):
+            continue
+        alone = sum(origin.same_as(other) for other in origins) == 1
+        if not (_is_new(origin) and alone and structural_equal(origin.ty, state.ty) and _is_static(state)):
+            return None
+        made = next(binding.var for binding in bindings_of(main) if binding.value.same_as(origin))
+        found.append(_Swap(index, _entry(f"{_TEXT}{index}, the next"), made, origin))
+    return found
+
+
+def _is_static(state: Var) -> bool:
+    return all(isinstance(size, tirx.IntImm) for size in state.ty.shape.values)
+
+
+def _result(main: relax.Function) -> Expr:
+    result = main.body.body
+    return next((b.value for b in bindings_of(main) if b.var.same_as(result)), result)
+
+
+def _with_own_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr, swaps: Sequence[_Swap]) -> IRModule:
+    main, builder = mod["main"], relax.BlockBuilder(mod)
+    count, result = len(entries), main.body.body
+    params = main.params[:-count]
+    left_out = {result, *(swap.made for swap in swaps)}
+    new: dict[Expr, Expr] = {
+        var: Var(str(var.name), var.ty)
+        for var in (*params, *(binding.var for binding in bindings_of(main)))
+        if var not in left_out
+    }
+    new |= dict(zip(main.params[-count:], entries, strict=True)) | {swap.made: swap.entry for swap in swaps}
+
+    def kept(block: relax.BindingBlock) -> relax.BindingBlock:
+        return relax.BindingBlock([binding for binding in block.bindings if binding.var not in left_out])
+
+    outputs = list(_result(main).fields)[:-count]
+    types = [output.ty for output in outputs]
+    output = outputs[0] if len(outputs) == 1 else relax.Tuple(outputs)
+    returned = Var("returned", types[0] if len(outputs) == 1 else relax.TupleType(types))
+    results = relax.BindingBlock([relax.VarBinding(returned, output)])
+    body = relax.SeqExpr([*main.body.blocks, results], returned)
+    body = structural_map(body, [(relax.BindingBlock, kept)])
+    body = structural_map(body, [(Var, lambda var: new.get(var, var))])
+    known = Var("known", PrimType("bool"))
+    reset = Call(mod.get_global_var(RESET), [], ret_ty=relax.TupleType([]))
+    choice = builder.normalize(relax.If(known, _branch([], known), _branch([reset], known)))
+    first = [
+        relax.VarBinding(known, _extern(_IS_SET, [is_set], known.ty)),
+        relax.VarBinding(Var("begun", choice.ty), choice),
+    ]
+    last = [_extern(SWAP, [entries[swap.index], swap.entry], relax.TupleType([])) for swap in swaps]
+    swapped = [relax.VarBinding(Var("swapped", call.ty), call) for call in last]
+    blocks = [relax.BindingBlock(first), *body.blocks, relax.BindingBlock(swapped)]
+    step = relax.Function(
+        [new[p] for p in params], relax.SeqExpr(blocks, returned), returned.ty, is_pure=False
+    )
+    builder.add_func(step, STEP)
+    return builder.get()
 
 
 def _with_step(mod: IRModule, entries: Sequence[Expr], is_set: Expr) -> IRModule:

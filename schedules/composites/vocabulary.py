@@ -243,6 +243,21 @@ RECURRENT = tuple(
     CompositeSpec(f"arm.{kind}", f"float.{kind}", constant_operands=(1,), dtypes=("float32",), epilogue=())
     for kind in ("lstm", "gru", "rnn")
 )
+# By integers, of which operand 2 are the scales.
+RECURRENT_DYNAMIC = tuple(
+    replace(
+        spec,
+        name=f"{spec.name}_dynamic",
+        anchor=spec.anchor.replace("float", "dynamic"),
+        constant_operands=(1, 2),
+    )
+    for spec in RECURRENT
+)
+
+# The numbers of all nodes, of leaves, and what the sums begin with.
+TREES = CompositeSpec(
+    "arm.tree_ensemble", "float.tree_ensemble", tuple(range(1, 8)), ("float32", "float64"), ()
+)
 
 VOCABULARY: tuple[CompositeSpec, ...] = (
     *ELEMENTWISE_S8,
@@ -265,4 +280,6 @@ VOCABULARY: tuple[CompositeSpec, ...] = (
     *NORMS_S8,
     *ROWS_F32,
     *RECURRENT,
+    *RECURRENT_DYNAMIC,
+    TREES,
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounding to integers and saturating to narrower ones: FCVTNS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD; FMULX, FMLA.
+"""Rounding to integers and saturating to narrower ones: FCVTNS, FCVTAS, SQXTN, SQXTUN, SQSHRN, SQSHRUN, SQADD.
 
-ADDP. Of products of 32-bit integers the upper half: SQDMULH, SQRDMULH; rounding shifts: SRSHR, SQRSHRN.
+FMULX, FMLA, ADDP. Of products of 32-bit integers the upper half: SQDMULH, SQRDMULH; rounding shifts: SRSHR, SQRSHRN.
 """
 
 from tvm import ir, tirx
@@ -13,6 +13,12 @@ def fcvtns(x: ir.Expr) -> ir.Expr:
     """float32x4 to int32x4: rounds half to even and saturates."""
     check("fcvtns", (x, "float32x4"))
     return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.fcvtns.v4i32.v4f32", x)
+
+
+def fcvtas(x: ir.Expr) -> ir.Expr:
+    """float32x4 to int32x4: rounds half away from zero and saturates."""
+    check("fcvtas", (x, "float32x4"))
+    return tirx.call_llvm_pure_intrin("int32x4", "llvm.aarch64.neon.fcvtas.v4i32.v4f32", x)
 
 
 def fmulx(a: ir.Expr, b: ir.Expr) -> ir.Expr:

@@ -12,7 +12,7 @@ of an LSTM the last c. Steps past a sequence's length leave its states as they a
 Source: ONNX operator definitions LSTM-14, GRU-14, RNN-14.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,14 +28,17 @@ from schedules.tir.emit import i64
 
 Array = npt.NDArray[Any]
 
+Product = Callable[[Array, int], Array]
+"""From a state, [batch, hidden], to its product with the columns of a gate."""
+
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 """Gates by kind; of an LSTM input, output, forget, cell, and of a GRU update, reset, new."""
 
 ACTIVATIONS = {"lstm": 3, "gru": 2, "rnn": 1}
 """The number of activations of a layer, by its kind."""
 
-NAMES = tuple(f"float.{kind}" for kind in GATES)
-"""What a routine's attribute "numerics" says."""
+NAMES = tuple(f"{numerics}.{kind}" for numerics in ("float", "dynamic") for kind in GATES)
+"""What a routine's attribute "numerics" says; see `recurrent_dynamic` for the latter."""
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -138,6 +141,7 @@ def sequence(
     states: tuple[Array, ...],
     bias: Array | None = None,
     lengths: Array | None = None,
+    product: Product | None = None,
 ) -> Array:
     """Compute the definition in the type of the data.
 
@@ -148,23 +152,27 @@ def sequence(
         states: The first h, and of an LSTM c, [batch, hidden].
         bias: Of the last gate's recurrent product, [hidden], if it is linear before the reset.
         lengths: Of the sequences, [batch]; none if all steps count.
+        product: With the state; none for that with r.
     """
+    by_gate = np.split(r, cell.gates, -1)
+    of_state: Product = (lambda h, k: h @ by_gate[k]) if product is None else product
     first, *more = (_given(cell, activation) for activation in cell.activations)
     hidden, outputs = len(r), np.zeros((len(x), *states[0].shape), x.dtype)
     for t in reversed(range(len(x))) if cell.reverse else range(len(x)):
         h, cut = states[0], (len(r) * k for k in range(1, cell.gates))
-        xs, rs = np.split(x[t], list(cut), -1), np.split(r, cell.gates, -1)
+        xs = np.split(x[t], list(cut), -1)
         if cell.kind == "lstm":
-            i, o, f = (first(xs[k] + h @ rs[k]) for k in range(3))
-            c = f * states[1] + i * more[0](xs[3] + h @ rs[3])
+            i, o, f = (first(xs[k] + of_state(h, k)) for k in range(3))
+            c = f * states[1] + i * more[0](xs[3] + of_state(h, 3))
             after: tuple[Array, ...] = (o * more[1](c), c)
         elif cell.kind == "gru":
-            z, reset = (first(xs[k] + h @ rs[k]) for k in range(2))
-            inner = reset * (h @ rs[2] + bias) if cell.linear_before_reset else (reset * h) @ rs[2]
+            z, reset = (first(xs[k] + of_state(h, k)) for k in range(2))
+            late = cell.linear_before_reset
+            inner = reset * (of_state(h, 2) + bias) if late else of_state(reset * h, 2)
             new = more[0](xs[2] + inner)
             after = (new + z * (h - new),)
         else:
-            after = (first(xs[0] + h @ rs[0]),)
+            after = (first(xs[0] + of_state(h, 0)),)
         goes_on = np.ones((len(h), 1), bool) if lengths is None else (t < lengths).reshape(-1, 1)
         outputs[t] = np.where(goes_on, after[0], 0)
         states = tuple(np.where(goes_on, *pair) for pair in zip(after, states, strict=True))
@@ -189,22 +197,42 @@ def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, length
     shapes += [(rows, "float32")] * cell.states
     shapes += [((hidden,), "float32")] * cell.linear_before_reset + [((batch,), "int32")] * lengths
     shapes.append(((steps + cell.states, *rows), "float32"))
+    return routine_of(
+        shapes,
+        lambda buffers: Emitter(cell, (steps, batch, hidden), buffers).emit(lengths=lengths),
+        {"numerics": f"float.{cell.kind}", **cell.attributes},
+    )
+
+
+def routine_of(
+    arguments: Sequence[tuple[tuple[int, ...], str]],
+    emit: Callable[[list[tirx.Buffer]], None],
+    attributes: Mapping[str, int | float | str],
+) -> Routine:
+    """Return a routine that FuseOps leaves alone, from what emits its loops.
+
+    Args:
+        arguments: Shapes and dtypes, the output's last.
+        emit: Gets their buffers.
+        attributes: Of the function.
+    """
     with IRBuilder() as builder:
         with T.prim_func(s_tir=True):
             T.func_attr({"tirx.noalias": True})
             T.func_name("recurrent")
-            handles = [T.arg(f"arg{index}", T.handle()) for index in range(len(shapes))]
-            buffers = [
-                T.match_buffer(handle, shape, dtype)
-                for handle, (shape, dtype) in zip(handles, shapes, strict=True)
-            ]
-            _Emitter(cell, (steps, batch, hidden), buffers).emit(lengths=lengths)
+            handles = [T.arg(f"arg{index}", T.handle()) for index in range(len(arguments))]
+            emit(
+                [
+                    T.match_buffer(handle, shape, dtype)
+                    for handle, (shape, dtype) in zip(handles, arguments, strict=True)
+                ]
+            )
         func = builder.get()
     func = func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
-    return Routine(func.with_attrs({"numerics": f"float.{cell.kind}", **cell.attributes}))
+    return Routine(func.with_attrs(dict(attributes)))
 
 
-class _Emitter:
+class Emitter:
     """Emits `sequence` step by step; the states are in the output's last rows."""
 
     def __init__(self, cell: Cell, sizes: tuple[int, int, int], buffers: list[tirx.Buffer]) -> None:

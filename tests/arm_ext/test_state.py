@@ -66,6 +66,28 @@ def test_steps_are_main_with_the_states_that_it_returned(lstm: Package):
         np.testing.assert_array_equal(call(vm["step"], x), [y])
 
 
+def test_swapped_states_are_those_of_main(tmp_path: Path):
+    """Step by step, of two machines in turn, with a reset, a refused input and outputs that the caller writes to."""
+    package = compiled(state_models.convolution(), tmp_path, {"buffer": "buffer_out"})
+    module = tvm.runtime.load_module(str(package.so))
+    rng = np.random.default_rng(3)
+    machines = {vm: np.zeros((1, 3, 4), np.float32) for vm in (machine(package), machine(package))}
+    machines[relax.VirtualMachine(module, tvm.cpu())] = np.zeros((1, 3, 4), np.float32)
+    for step in range(6):
+        for vm, state in list(machines.items()):
+            x = rng.standard_normal((1, 3, 1), np.float32)
+            wanted, machines[vm] = call(vm["main"], x, state)
+            with pytest.raises(Exception, match="shape"):
+                call(vm["step"], x[:, :2])
+            y = vm["step"](tvm.runtime.tensor(x))
+            np.testing.assert_array_equal(y.numpy(), wanted)
+            y.copyfrom(np.full(y.shape, 9, np.float32))
+        if step == 2:
+            for vm in machines:
+                vm["reset"]()
+            machines = {vm: np.zeros_like(state) for vm, state in machines.items()}
+
+
 def test_the_self_test_has_these_steps(lstm: Package):
     selftest, vm = lstm.selftest(), machine(lstm)
     assert len(selftest.steps) == 4

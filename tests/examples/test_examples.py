@@ -83,6 +83,13 @@ def test_pruning_pays_on_both(said: str) -> None:
     assert all(int(sparse) < int(dense) for sparse, dense in cycles)
 
 
+@example("custom_operator.py")
+def test_operators_of_a_plugin_are_compiled(said: str) -> None:
+    assert "shrink: elementwise" in said
+    assert "running: " in said
+    assert "equal to the self-test: True" in said
+
+
 def test_each_example_is_in_the_list() -> None:
     listed = (EXAMPLES / "README.md").read_text()
     assert [path.name for path in EXAMPLES.glob("*.py") if f"| `{path.name}` |" not in listed] == []

@@ -4,7 +4,6 @@
 import functools
 import importlib.resources
 import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,6 +16,7 @@ from hypothesis import reject
 from tvm import relax
 
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline.machine_code import linked
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.target.profiles import Profile, baseline_host
 from relay_passes.rewriter.record import Record
@@ -80,24 +80,6 @@ def run(
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [output.numpy() for output in outputs]
-
-
-def linked(executable: relax.VMExecutable, beside: Sequence[Path] = ()) -> relax.VMExecutable:
-    """The executable with its code as a library: TVM's just-in-time compiler takes four times as long as a linker."""
-    with tempfile.TemporaryDirectory() as folder:
-        imports = enumerate(executable.mod.imports)
-        linked = [_library(code, Path(folder) / f"{i}", beside) for i, code in imports]
-    executable.mod.clear_imports()
-    for library in linked:
-        executable.mod.import_module(library)
-    return executable
-
-
-def _library(code: tvm.runtime.Module, path: Path, beside: Sequence[Path]) -> tvm.runtime.Module:
-    compiled, library = path.with_suffix(".o"), path.with_suffix(".so")
-    code.write_to_file(str(compiled))
-    lld(library, [compiled, *beside])
-    return tvm.runtime.load_module(str(library))
 
 
 def lld(library: str | Path, objects: Sequence[str | Path], **_: object) -> None:

@@ -28,7 +28,7 @@ def outcome_of(case: Case) -> Outcome:
     named = {f"fallback_{i}": region for i, region in enumerate(regions)}
     offers = {name: offer_of(i, "fail", region) for i, (name, region) in enumerate(named.items())}
     divided = outline(mod, [part_of(name, region) for name, region in named.items()])
-    runtime = [npu_runtime(options.profile.triple)]
+    runtime = [npu_runtime(options.profile.triple).read_bytes()]
     found = run_integers(PhaseResult(divided, offers=offers), options, case.inputs, runtime)
     expected = run_integers(PhaseResult(mod), options, case.inputs)
     for number, (one, other) in enumerate(zip(found, expected, strict=True)):

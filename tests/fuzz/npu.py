@@ -6,7 +6,6 @@ TOSA's reference model    =    the functional model of Vela's stream    =    the
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,11 @@ from arm_ext.ethosu.reference import run_reference
 from arm_ext.ethosu.region_values import returning
 from arm_ext.ethosu.vela import VelaOptions
 from arm_ext.frontends.onnx.importer import import_onnx
+from arm_ext.pipeline.machine_code import linked
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
 from arm_ext.target.npu import ACCELERATORS, Accelerator
 from schedules.numerics import tosa
-from tests.fuzz.compiled import Outcome, host_profile, linked
+from tests.fuzz.compiled import Outcome, host_profile
 from tests.fuzz.graphs import Case
 from tests.fuzz.npu_features import features
 
@@ -99,7 +99,7 @@ def values_of(
 
 
 def run_integers(
-    integer: PhaseResult, options: PhaseOptions, inputs: Sequence[Array], beside: Sequence[Path] = ()
+    integer: PhaseResult, options: PhaseOptions, inputs: Sequence[Array], beside: Sequence[bytes] = ()
 ) -> list[Array]:
     """The outputs of an integer graph on this machine; objects `beside` are linked with it."""
     planned = last(run_phases(integer, options, after="integerize")).mod

@@ -8,6 +8,7 @@ import tvm
 from tvm import relax
 from tvm.relax import op
 
+from arm_ext.pipeline.machine_code import linked
 from relay_passes.ir.sources import bindings_of, name_bindings
 from schedules.generic import LEGALIZE
 
@@ -124,7 +125,7 @@ def run(mod: tvm.IRModule, *inputs: np.ndarray) -> np.ndarray:
     """Run `main` on this machine."""
     target = tvm.target.Target({"kind": "llvm", "opt-level": 0})  # of the values the same, and sooner
     mod = relax.transform.LegalizeOps(LEGALIZE)(mod)  # with what TVM lacks
-    vm = relax.VirtualMachine(tvm.compile(mod, target), tvm.cpu())
+    vm = relax.VirtualMachine(linked(tvm.compile(mod, target)), tvm.cpu())
     return vm["main"](*(tvm.runtime.tensor(x) for x in inputs)).numpy()
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 import tosa_serializer as ts
-from tvm.ir import Expr, Var
+from tvm.ir import Expr, GenericConst
 
 from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint
-from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, operator_of
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
 from arm_ext.ethosu.ops.common.rescaling import JOINED, scale_named
-from arm_ext.ethosu.reading import Array, Reader
+from arm_ext.ethosu.reading import Array
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, of_rank, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale, fits
@@ -79,20 +79,15 @@ _FORMS: Mapping[str, _Form] = {
 }
 
 
-def parse(var: Var, value: Expr, reader: Reader) -> Operator[Binary] | None:
-    """Parse the routine of a function of two tensors; its constant operands are its last."""
-    attrs = reader.routine(value)
-    assert attrs is not None, value
-    fields = list(value.args[1].fields)
-    inputs = fields[: sum(f"{name}_zero_point" in attrs for name in "ab")]
-    held = fields[len(inputs) :]
+def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Binary:
+    """The attributes; constants are the last of what the routine is given."""
+    held = [field.value.numpy() for field in given if isinstance(field, GenericConst)]
 
     def term(name: str) -> Term:
         scale, zero = scale_named(attrs, name), attrs.get(f"{name}_zero_point")
-        constant = held.pop(0).value.numpy() if zero is None else None
-        return Term(int(zero or 0), scale, constant)
+        return Term(0, scale, held.pop(0)) if zero is None else Term(int(zero), scale)
 
-    given = Binary(
+    return Binary(
         a=term("a"),
         b=term("b"),
         y=scale_named(attrs, "y"),
@@ -100,7 +95,6 @@ def parse(var: Var, value: Expr, reader: Reader) -> Operator[Binary] | None:
         low=int(attrs["low"]),
         high=int(attrs["high"]),
     )
-    return operator_of(str(attrs["numerics"]).removeprefix("tosa."), var, value, given, inputs)
 
 
 def _terms_fit(operator: Operator[Binary]) -> bool:
@@ -148,14 +142,14 @@ def _with_constant(operator: Operator[Any]) -> bool:
 
 ARITHMETIC: Operation[Binary] = Operation(
     kinds=("add", "subtract", "multiply"),
-    patterns=dict.fromkeys(("tosa.add", "tosa.subtract", "tosa.multiply"), parse),
+    patterns={f"tosa.{kind}": of_routine(kind, _attributes) for kind in ("add", "subtract", "multiply")},
     constraints=(_TERMS,),
     emit=emit,
     quirks=Quirks(reads_slices=True, rescales_apart=_with_constant, widens=_with_constant),
 )
 EXTREMA: Operation[Binary] = Operation(
     kinds=("maximum", "minimum"),
-    patterns=dict.fromkeys(("tosa.maximum", "tosa.minimum"), parse),
+    patterns={f"tosa.{kind}": of_routine(kind, _attributes) for kind in ("maximum", "minimum")},
     constraints=(_TERMS,),
     emit=emit,
     quirks=Quirks(reads_slices=True, rescales_apart=always, widens=always, barrier=lambda *_: JOINED),

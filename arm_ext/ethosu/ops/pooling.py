@@ -2,7 +2,7 @@
 """Pools over windows of rows and columns: AVG_POOL2D and MAX_POOL2D.
 
 An average that keeps its scale is a pool; it divides by the number of elements inside the data, so that padding counts
-for nothing. Any other average is a convolution by ones, or a sum over axes.
+for nothing. Any other average is a convolution by ones, or a sum over axes. It is found by `average_of` among sums.
 """
 
 import math

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requantisation of values to another scale: RESCALE and CLAMP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tvm.ir import Expr, Var
+from tvm.ir import Expr
 
 from arm_ext.ethosu.operators import Attributes, Operator, Tensor
-from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, operator_of
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
 from arm_ext.ethosu.ops.common.rescaling import JOINED, scale_named
-from arm_ext.ethosu.reading import Reader
 from arm_ext.ethosu.tosa.common import clamped, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale
@@ -38,18 +38,14 @@ class Rescale(Attributes):
         return (inputs[0], self.input_zero_point), (output, self.zero_point)
 
 
-def parse(var: Var, value: Expr, reader: Reader) -> Operator[Rescale] | None:
-    """Parse the routine of a requantisation."""
-    attrs = reader.routine(value)
-    assert attrs is not None, value
-    given = Rescale(
+def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> Rescale:
+    return Rescale(
         input_zero_point=int(attrs["x_zero_point"]),
         scale=scale_named(attrs, "y"),
         zero_point=int(attrs["y_zero_point"]),
         low=int(attrs["low"]),
         high=int(attrs["high"]),
     )
-    return operator_of("rescale", var, value, given, [value.args[1].fields[0]])
 
 
 def emit(graph: TosaGraph, operator: Operator[Rescale], data: Value) -> Value:
@@ -62,7 +58,7 @@ def emit(graph: TosaGraph, operator: Operator[Rescale], data: Value) -> Value:
 
 OPERATION: Operation[Rescale] = Operation(
     kinds=("rescale",),
-    patterns={"tosa.rescale": parse},
+    patterns={"tosa.rescale": of_routine("rescale", _attributes)},
     emit=emit,
     quirks=Quirks(widens=always, barrier=lambda *_: JOINED),
 )

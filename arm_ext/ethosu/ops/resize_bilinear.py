@@ -12,19 +12,19 @@ channels beside each other, those of the rows rows behind each other, and a resh
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import tosa_serializer as ts
-from tvm.ir import Expr, Var
+from tvm.ir import Expr
 
 from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, TOSA, Constraint, at_most
-from arm_ext.ethosu.ops.common.contract import Operation, operator_of
+from arm_ext.ethosu.ops.common.contract import Operation, of_routine
 from arm_ext.ethosu.ops.common.convolutions import operands
-from arm_ext.ethosu.reading import Reader
 from arm_ext.ethosu.tosa.common import joined, rescale, reshaped, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale, scale_of
@@ -107,15 +107,11 @@ class Resize(Attributes):
         return _are_whole(self.factors) and self.greatest_weight <= MAX_WEIGHT
 
 
-def parse(var: Var, value: Expr, reader: Reader) -> Operator[Resize] | None:
-    """Parse the routine of a bilinear resize."""
-    attrs = reader.routine(value)
-    assert attrs is not None, value
+def _attributes(_: Sequence[Expr], attrs: Mapping[str, Any]) -> Resize:
     rows, columns = (
         Axis(*(int(attrs[f"{axis}_{name}"]) for name in ("n", "d", "offset", "border"))) for axis in "yx"
     )
-    given = Resize(rows=rows, columns=columns, channels_first=str(attrs["layout"]) == "NCHW")
-    return operator_of("resize", var, value, given, list(value.args[1].fields))
+    return Resize(rows=rows, columns=columns, channels_first=str(attrs["layout"]) == "NCHW")
 
 
 def _extent(operator: Operator[Resize]) -> int:
@@ -222,5 +218,8 @@ def _convolved(graph: TosaGraph, image: Value, row: Phase, columns: Sequence[Pha
 
 
 OPERATION: Operation[Resize] = Operation(
-    kinds=("resize",), patterns={"tosa.resize": parse}, constraints=_CONSTRAINTS, emit=emit
+    kinds=("resize",),
+    patterns={"tosa.resize": of_routine("resize", _attributes)},
+    constraints=_CONSTRAINTS,
+    emit=emit,
 )

@@ -2,18 +2,18 @@
 """Softmax, as the numerics `tosa` defines it, in operators on 32 bits around two tables of exponentials."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tosa_serializer as ts
-from tvm.ir import Expr, Var
+from tvm.ir import Expr
 
 from arm_ext.ethosu.operators import Attributes, Operator, Tensor
-from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, operator_of
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
 from arm_ext.ethosu.ops.common.rescaling import scale_named
-from arm_ext.ethosu.reading import Array, Reader
+from arm_ext.ethosu.reading import Array
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, rescale, reshaped, widened
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale, scale_of
@@ -49,19 +49,15 @@ class Softmax(Attributes):
         return ((output, self.zero_point),)
 
 
-def parse(var: Var, value: Expr, reader: Reader) -> Operator[Softmax] | None:
-    """Parse the routine of a softmax."""
-    attrs = reader.routine(value)
-    assert attrs is not None, value
-    data, exponentials, reciprocals = value.args[1].fields
-    given = Softmax(
+def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Softmax:
+    _, exponentials, reciprocals = given
+    return Softmax(
         axis=int(attrs["axis"]),
         exponentials=exponentials.value.numpy(),
         reciprocals=reciprocals.value.numpy(),
         scale=scale_named(attrs, "y"),
         zero_point=int(attrs["y_zero_point"]),
     )
-    return operator_of("softmax", var, value, given, [data])
 
 
 def emit(graph: TosaGraph, operator: Operator[Softmax], data: Value) -> Value:
@@ -131,7 +127,7 @@ def _number(graph: TosaGraph, value: int, shape: Sequence[int]) -> Value:
 
 OPERATION: Operation[Softmax] = Operation(
     kinds=("softmax",),
-    patterns={"tosa.softmax": parse},
+    patterns={"tosa.softmax": of_routine("softmax", _attributes)},
     emit=emit,
     quirks=Quirks(rescales_apart=always, widens=always),
 )

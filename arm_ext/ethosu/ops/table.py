@@ -5,16 +5,16 @@ On Ethos-U85 Vela 5.2 hands what a table of 16 bits gives on to the next operato
 has another such table, both lie in the one place that the table memory has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm.ir import Expr, Var
+from tvm.ir import Expr
 
 from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint, change
-from arm_ext.ethosu.ops.common.contract import Operation, Quirks, operator_of
-from arm_ext.ethosu.reading import Array, Reader
+from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_routine
+from arm_ext.ethosu.reading import Array
 from arm_ext.ethosu.tosa.common import looked_up, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from arm_ext.target.npu import Family
@@ -40,14 +40,13 @@ class Table(Attributes):
         return ((output, self.zero_point),)
 
 
-def parse(var: Var, value: Expr, reader: Reader) -> Operator[Table] | None:
-    """Parse the routine of a table."""
-    attrs = reader.routine(value)
-    assert attrs is not None, value
-    data, table = value.args[1].fields
-    entries, shift, zero = table.value.numpy(), attrs.get("shift", 0), attrs.get("y_zero_point", 0)
-    given = Table(entries=entries, shift=int(shift), zero_point=int(zero))
-    return operator_of("table", var, value, given, [data])
+def _attributes(given: Sequence[Expr], attrs: Mapping[str, Any]) -> Table:
+    _, entries = given
+    return Table(
+        entries=entries.value.numpy(),
+        shift=int(attrs.get("shift", 0)),
+        zero_point=int(attrs.get("y_zero_point", 0)),
+    )
 
 
 _ENTRIES: Constraint[Table] = Constraint(
@@ -73,7 +72,7 @@ def _barrier(operator: Operator[Any], family: Family) -> str | None:
 
 OPERATION: Operation[Table] = Operation(
     kinds=("table",),
-    patterns={"qdq.table": parse, "tosa.table": parse},
+    patterns=dict.fromkeys(("qdq.table", "tosa.table"), of_routine("table", _attributes)),
     constraints=(_ENTRIES,),
     emit=emit,
     quirks=Quirks(reads_slices=True, barrier=_barrier, barrier_behind=_barrier),

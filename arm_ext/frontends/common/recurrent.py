@@ -3,7 +3,8 @@
 
     x [steps, batch, input]    →    call_tir(cell, x W + b, R, states)    [steps + states, batch, hidden]
 
-`schedules.numerics.recurrent` defines the call. Its code does not grow with the steps.
+`schedules.numerics.recurrent` defines the call, and `recurrent_dynamic` that of integers. Its code does not grow with
+the steps.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ import numpy.typing as npt
 from tvm import relax
 
 from schedules.numerics.recurrent import Cell, recurrent_routine
+from schedules.numerics.recurrent_dynamic import Rounding, recurrent_dynamic_routine
+from schedules.numerics.routine import Routine
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +44,21 @@ class Weights:
     def hidden(self) -> int:
         """Units."""
         return len(self.state)
+
+
+@dataclass(frozen=True)
+class Integers:
+    """What the state, quantised anew before each step, is multiplied by.
+
+    Attributes:
+        weights: Less their zero points, [hidden, gates * hidden], gates in the order of `schedules.numerics.recurrent`.
+        scale: Of their columns, float32 [gates * hidden].
+        rounding: Of the state.
+    """
+
+    weights: npt.NDArray[np.integer[Any]]
+    scale: Array
+    rounding: Rounding
 
 
 @dataclass(frozen=True)
@@ -82,10 +100,54 @@ def run_sequence(
     product = builder.emit(_R.matmul(x, relax.const(weights.data)))
     if bias.any():
         product = builder.emit(_R.add(product, relax.const(bias)))
+    routine = recurrent_routine(cell, steps, batch, hidden, lengths=lengths is not None)
+    held = [product, relax.const(weights.state)]
+    return _walked(builder, cell, routine, held, states, [*late, *([] if lengths is None else [lengths])])
+
+
+def run_sequence_of_integers(
+    builder: relax.BlockBuilder,
+    cell: Cell,
+    product: relax.Expr,
+    integers: Integers,
+    states: Sequence[relax.Expr | None],
+    lengths: relax.Expr | None = None,
+) -> Walked:
+    """Emit one direction of a recurrent layer whose product with the data is known.
+
+    Args:
+        builder: Of the function.
+        cell: What each step computes; no GRU that is linear before the reset.
+        product: With the data, biases included, [steps, batch, gates * hidden], float32.
+        integers: Constants.
+        states: See `run_sequence`.
+        lengths: See `run_sequence`.
+    """
+    steps, batch = (int(dim) for dim in list(product.ty.shape)[:2])
+    sizes, wide = (steps, batch, len(integers.weights)), integers.weights
+    # uint8 less a zero point may have nine bits.
+    narrow = wide.astype(np.int8 if (wide == wide.astype(np.int8)).all() else np.int16)
+    routine = recurrent_dynamic_routine(
+        cell, sizes, str(narrow.dtype), integers.rounding, lengths=lengths is not None
+    )
+    held = [product, relax.const(narrow, str(narrow.dtype)), relax.const(integers.scale)]
+    return _walked(builder, cell, routine, held, states, [] if lengths is None else [lengths])
+
+
+def _walked(
+    builder: relax.BlockBuilder,
+    cell: Cell,
+    routine: Routine,
+    held: Sequence[relax.Expr],
+    states: Sequence[relax.Expr | None],
+    others: Sequence[relax.Expr],
+) -> Walked:
+    """Emit the call of a routine: products and weights, states, and what follows them."""
+    steps, batch, width = (int(dim) for dim in held[0].ty.shape)
+    hidden = width // cell.gates
     zeros = np.zeros((batch, hidden), np.float32)
     first = [relax.const(zeros) if state is None else state for state in states]
-    operands = [product, relax.const(weights.state), *first, *late, *([] if lengths is None else [lengths])]
-    routine = recurrent_routine(cell, steps, batch, hidden, lengths=lengths is not None)
+    operands = [*held, *first, *others]
     symbol = builder.add_func(routine.func, f"recurrent_{cell.kind}")
     out_type = relax.TensorType((steps + cell.states, batch, hidden), "float32")
     out = builder.emit(relax.call_tir(symbol, operands, out_type))

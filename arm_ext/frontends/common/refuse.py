@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages for models that cannot be imported, and for shapes that do not fit a model."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from arm_ext.errors import ModelError, UsageError
@@ -40,7 +40,8 @@ def refuse_operators(
     raise ModelError(
         f"{len(missing)} operator(s) cannot be compiled:\n"
         + "\n".join(lines)
-        + f"\nReplace them in the model, or split the model around them. {hint}".rstrip()
+        + "\nReplace them in the model, split the model around them, or bring converters of your own by --plugin. "
+        f"{hint}".rstrip()
     )
 
 
@@ -64,14 +65,21 @@ def reason_of(err: Exception, line: int = -1) -> str:
     return lines[line] if lines else type(err).__name__
 
 
-def refuse_unknown_inputs(shapes: Mapping[str, tuple[int, ...]], inputs: Collection[str]) -> None:
-    """Raise UsageError for shapes whose names are no inputs.
+def refuse_unknown_inputs(names: Iterable[str], inputs: Collection[str], option: str = "--shape") -> None:
+    """Refuse names that are no inputs.
+
+    Args:
+        names: What an option names.
+        inputs: Of the model.
+        option: Which it is, for the message.
 
     Raises:
         UsageError: Lists them, and the inputs.
     """
-    if unknown := sorted(set(shapes) - set(inputs)):
-        raise UsageError(f"--shape names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}")
+    if unknown := sorted(set(names) - set(inputs)):
+        raise UsageError(
+            f"{option} names no input: {', '.join(unknown)}. The inputs are: {', '.join(inputs)}"
+        )
 
 
 def refuse_dynamic_inputs(

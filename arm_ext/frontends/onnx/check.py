@@ -19,7 +19,8 @@ from arm_ext.frontends.common.refuse import (
     refuse_unknown_inputs,
 )
 from arm_ext.frontends.onnx.advice import advice
-from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of
+from arm_ext.frontends.onnx.converters import converter_of, is_custom
+from arm_ext.frontends.onnx.expansion import CONTRIB, UNKNOWN, domain_of, opset_of, qualified
 from arm_ext.frontends.onnx.fused import NORMS
 from arm_ext.frontends.onnx.limits import check_attributes, check_data
 from arm_ext.frontends.onnx.nested import name_of, nodes_within
@@ -59,7 +60,8 @@ def check_valid(proto: onnx.ModelProto, name: str) -> None:
     try:
         onnx.checker.check_model(light)
     except onnx.checker.ValidationError as err:
-        if not _unsupported(light.graph.node):
+        # What a plugin brings may stand in a domain of which the checker knows all operators.
+        if not _unsupported(light.graph.node) and not any(map(is_custom, light.graph.node)):
             first, *rest = str(err).strip().splitlines()
             # The checker says below which node it was at.
             where = [line.removeprefix("==> Context: ") for line in rest if "Name: " in line]
@@ -97,6 +99,11 @@ def _is_untyped(value: onnx.ValueInfoProto) -> bool:
 
 def _check_type(what: str, number: int) -> None:
     if number in _UNCOMPUTED:
+        if number == onnx.TensorProto.STRING:
+            raise ModelError(
+                f"{what} is a string, and a package has tensors of numbers: export classifiers with numbers for their "
+                "classes, or remove the output; encode features before the package"
+            )
         kind = onnx.TensorProto.DataType.Name(number).lower()
         raise ModelError(f"{what} is of {kind}, which is not supported; make it float32, float16 or int8")
 
@@ -233,6 +240,7 @@ def _unsupported(nodes: Iterable[onnx.NodeProto]) -> list[onnx.NodeProto]:
         for node in nodes
         if (domain_of(node) or node.op_type not in known)
         and (domain_of(node), node.op_type) not in EXPANSIONS
+        and converter_of(node) is None
     ]
 
 
@@ -257,19 +265,19 @@ def check_supported(
     if unsupported and not refused:
         refused = _refused_besides(proto)
     if unsupported:
-        told = {_qualified(node) for node in whole}
-        unsupported = [*whole, *(node for node in unsupported if _qualified(node) not in told)]
+        told = {qualified(node) for node in whole}
+        unsupported = [*whole, *(node for node in unsupported if qualified(node) not in told)]
     missing: dict[str, list[str]] = {}
     advices: dict[str, str] = {}
     for node in unsupported:
-        name = _qualified(node)
+        name = qualified(node)
         source = sources.get(node.name, node.name)
         missing.setdefault(name, []).append(source if source == node.name else f"{source} (is defined by it)")
         advices[name] = advice(domain_of(node), node.op_type)
     for node in proto.graph.node:
         if node.name in refused:
             source = sources.get(node.name, node.name)
-            missing.setdefault(_qualified(node), []).append(f"{source} ({refused[node.name]})")
+            missing.setdefault(qualified(node), []).append(f"{source} ({refused[node.name]})")
     refuse_operators(
         missing, advices, "`arm-ext compile MODEL --save-node NAME` writes one for a bug report."
     )
@@ -285,7 +293,3 @@ def _refused_besides(proto: onnx.ModelProto) -> dict[str, str]:
         return {}
     # What follows an unsupported node is not known, and no fault of the nodes there.
     return {name: why for name, why in refused.items() if name not in sources and UNKNOWN not in why}
-
-
-def _qualified(node: onnx.NodeProto) -> str:
-    return ".".join(part for part in (domain_of(node), node.op_type) if part)

@@ -16,8 +16,8 @@ from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import at, ints, stack
 from arm_ext.frontends.onnx.subgraphs import adopt_graph
 
-_MOST_STEPS = 1024
-"""Unrolled at most: each step's operators are calls of their own. What has more stays a loop."""
+_MOST_STEPS, _MOST_NODES = 1024, 2048
+"""Steps that are unrolled at most, and nodes in all of them: each is a call of its own. What has more stays a loop."""
 
 _BATCHED_SCAN = 8
 """In this opset Scan has a batch axis, and lengths."""
@@ -53,7 +53,7 @@ def loop(e: Expansion) -> None:
             )
         return
     steps = int(count.reshape(-1)[0])
-    if steps > _MOST_STEPS:
+    if _is_long(steps, body):
         return
     rows: list[list[str]] = []
     true = e.constant(np.array(True))
@@ -66,6 +66,10 @@ def loop(e: Expansion) -> None:
     _name(e, states)
     for output, column in zip(scanned, zip(*rows, strict=True), strict=True):
         stack(e, column, output=output)
+
+
+def _is_long(steps: int, body: GraphProto) -> bool:
+    return steps > _MOST_STEPS or steps * len(body.node) > _MOST_NODES
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,7 @@ def scan(e: Expansion) -> None:
     )
     steps = e.dims(sequences[0])[axes[0]]
     found = _Scan(body, steps, states, sequences, axes, backward, out_axes, out_backward)
-    if steps > _MOST_STEPS:
+    if _is_long(steps, body):
         _scan_as_loop(e, found)
     else:
         _unrolled_scan(e, found)

@@ -12,10 +12,11 @@ import tvm
 from tvm import relax
 from tvm.relax.frontend.onnx import onnx_frontend
 
+from arm_ext.errors import UsageError
 from arm_ext.frontends.common.naming import name_calls
 from arm_ext.frontends.common.refuse import not_imported
+from arm_ext.frontends.onnx.converters import converter_of
 from arm_ext.frontends.onnx.expansion import opset_of
-from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
 
 
 class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
@@ -24,15 +25,17 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
     def __init__(self, sources: Mapping[str, str], graph: onnx.GraphProto) -> None:
         super().__init__(shape_dict={}, dtype_dict="float32")
         self.sources = sources
-        self.recurrent = {node.name: node for node in graph.node if node.op_type in DEFAULTS}
+        found = ((node, converter_of(node)) for node in graph.node)
+        self.own = {node.name: (node, convert) for node, convert in found if convert is not None}
         self.last_binding: dict[relax.Var, str] = {}
         self.node = ""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: dict[str, Any], opset: int) -> relax.Expr:
         name = attrs["tvm_custom"]["name"]
         self.node = self.sources.get(name, name)
-        if name in self.recurrent:
-            result = sequences(self.bb, self.recurrent[name], list(inputs))
+        if name in self.own:
+            node, convert = self.own[name]
+            result = convert(self.bb, node, list(inputs))
         else:
             result = super()._convert_operator(op_name, inputs, attrs, opset)
         # A converter may return an unbound call, which would be bound among the bindings of its consumer.
@@ -49,7 +52,7 @@ class _NamingImporter(onnx_frontend.ONNXGraphImporter):  # type: ignore[misc]
 
 
 def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mapping[str, str]) -> tvm.IRModule:
-    """Import a model, of which upstream or `sequences` has a converter for each operator.
+    """Import a model, of which upstream or `converter_of` has a converter for each operator.
 
     Args:
         proto: Its nodes have names.
@@ -65,6 +68,8 @@ def convert(proto: onnx.ModelProto, sources: Mapping[str, str], operators: Mappi
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mod = importer.from_onnx(proto.graph, opset_of(proto))
+    except UsageError:  # of a plugin
+        raise
     except Exception as err:
         raise not_imported(importer.node, operators, err) from err
     return name_calls(mod, importer.last_binding)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacement of ONNX nodes by several others, which keep the name of the original node."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,6 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.custom import converter_for
 from arm_ext.frontends.common.refuse import reason_of
 from arm_ext.frontends.onnx.weights import without_weights
 
@@ -23,15 +24,24 @@ UNKNOWN = "is not known"
 CONTRIB = "com.microsoft"
 """The domain of onnxruntime's own operators."""
 
+OWN = "arm_ext"
+"""The domain of operators that exist between expansion and conversion alone."""
+
 
 def domain_of(node: onnx.NodeProto) -> str:
     """Return the node's operator set; "" is the standard one."""
     return "" if node.domain == "ai.onnx" else str(node.domain)
 
 
-def opset_of(model: onnx.ModelProto) -> int:
-    """Return the version of the standard operators."""
-    return next((int(o.version) for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+def qualified(node: onnx.NodeProto) -> str:
+    """Return an operator with its domain, as in "com.example.Swirl"."""
+    return ".".join(part for part in (domain_of(node), node.op_type) if part)
+
+
+def opset_of(model: onnx.ModelProto, domain: str = "") -> int:
+    """Return the version of the standard operators, or of those of another domain."""
+    names = (domain,) if domain else ("", "ai.onnx")
+    return next((int(o.version) for o in model.opset_import if o.domain in names), 1)
 
 
 class Expansion:
@@ -64,7 +74,9 @@ class Expansion:
         for node in self._model.graph.node:
             if node.op_type == "Constant":
                 self._constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
-            self._done += self._replacement(node, table.get((domain_of(node), node.op_type)))
+            brought = converter_for(qualified(node)) is not None
+            expand = None if brought else table.get((domain_of(node), node.op_type))
+            self._done += self._replacement(node, expand)
         done = onnx.GraphProto(node=self._done)
         self._model.graph.ClearField("node")
         self._model.graph.node.extend(done.node)
@@ -173,9 +185,9 @@ class Expansion:
             raise ModelError(f"its input '{name}' is not constant")
         return value
 
-    def opset(self) -> int:
-        """Return the version of the standard operators."""
-        return opset_of(self._model)
+    def opset(self, domain: str = "") -> int:
+        """Return the version of the standard operators, or of those of another domain."""
+        return opset_of(self._model, domain)
 
     def dtype(self, name: str) -> np.dtype[Any]:
         """Return the element type of a value.
@@ -229,6 +241,29 @@ class Expansion:
             ModelError: It cannot be inferred.
         """
         return onnx.ValueInfoProto(name=name, type=onnx.TypeProto(tensor_type=self._type(name)))
+
+    def emit_own(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        dtype: np.dtype[Any],
+        dims: Sequence[int],
+        **attributes: object,
+    ) -> str:
+        """Add a node of `OWN`, of which onnx cannot infer the type of its output, and return that."""
+        output = self.fresh(op)
+        self.adopt(helper.make_node(op, list(inputs), [output], domain=OWN, **attributes))
+        info = helper.make_tensor_value_info(output, helper.np_dtype_to_tensor_dtype(dtype), dims)
+        self._model.graph.value_info.append(info)
+        self._types[output] = info.type.tensor_type
+        if all(entry.domain != OWN for entry in self._model.opset_import):
+            self._model.opset_import.append(helper.make_opsetid(OWN, 1))
+        return output
+
+    def is_read(self, name: str) -> bool:
+        """Whether a node reads a value, or it is an output of the model."""
+        graph = self._model.graph
+        return any(value.name == name for value in graph.output) or any(name in n.input for n in graph.node)
 
     def fresh(self, step: str) -> str:
         """Return an unused name, made from the node's name and an operator."""

@@ -7,7 +7,17 @@ A node is replaced when the shapes around it are known, and what replaces it may
 import onnx
 from onnx import ModelProto
 
-from arm_ext.frontends.onnx import contrib, control, elementwise, fourier, older, quantized, rearrange
+from arm_ext.frontends.onnx import (
+    classical,
+    contrib,
+    control,
+    elementwise,
+    fourier,
+    older,
+    quantized,
+    rearrange,
+)
+from arm_ext.frontends.onnx.converters import declare_custom
 from arm_ext.frontends.onnx.expansion import Expand, Expansion
 from arm_ext.frontends.onnx.functions import inline
 from arm_ext.frontends.onnx.many_inputs import grouped
@@ -87,6 +97,7 @@ _STANDARD: dict[str, Expand] = {
 EXPANSIONS: dict[tuple[str, str], Expand] = {
     **{("", name): expand for name, expand in _STANDARD.items()},
     ("ai.onnx.preview", "FlexAttention"): inline,
+    **classical.EXPANSIONS,
     **contrib.EXPANSIONS,
     **quantized.EXPANSIONS,
 }
@@ -112,6 +123,8 @@ def expand_operators(model: ModelProto, name: str) -> tuple[dict[str, str], dict
         del model.graph.output[:]
         model.graph.output.extend(outputs)
         fold_shapes(model, name)
+        while declare_custom(model):
+            fold_shapes(model, name)
         before = {node.name for node in model.graph.node}
         expansion = Expansion(model)
         expansion.run(EXPANSIONS)

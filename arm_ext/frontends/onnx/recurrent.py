@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN that are no loop (see `sequences`), unrolled into the equations of each step.
+"""LSTM, GRU and RNN that are no call which walks the steps (see `sequences`), as the equations of each step.
+
+Of many steps these are the body of a Scan, of few they are unrolled.
+
+A DynamicQuantizeLSTM becomes an LSTM of integers, with its product with the data before it, if that is a loop.
 
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
@@ -9,14 +13,22 @@ Source: ONNX operator definitions LSTM-14, GRU-14, RNN-14.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from onnx import TensorProto, helper
 
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, at, like, part, reshape, stack, up_to
 from arm_ext.frontends.onnx.gates import Gate, activations
 from arm_ext.frontends.onnx.quantized import dynamic, matmul_integer
-from arm_ext.frontends.onnx.sequences import BACKWARD, DEFAULTS, is_loop
+from arm_ext.frontends.onnx.sequences import BACKWARD, DEFAULTS, OF_INTEGERS, is_loop, is_loop_of_integers
+
+_MOST_STEPS = 64
+"""Steps that are unrolled at most."""
+
+_IN_BODIES = 10
+"""From this opset on cells can be bodies: before, Slice needs the rank of what it cuts."""
 
 State = tuple[str, ...]
 
@@ -117,7 +129,7 @@ def recurrent(e: Expansion) -> None:
     directions, _, hidden = e.dims(r)
 
     def products(d: int) -> tuple[Product, list[Product]]:
-        first, matrix = (e.emit("Transpose", [at(e, value, d)], perm=[1, 0]) for value in (w, r))
+        first, matrix = (_transposed(e, _at(e, value, d)) for value in (w, r))
         return _by(e, first), [
             _by(e, m) for m in (_equal(e, matrix, 3, hidden) if kind.by_gate else [matrix])
         ]
@@ -133,10 +145,21 @@ def quantized_lstm(e: Expansion) -> None:
         "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
     )
     directions, hidden, _ = e.dims(r)
+    if is_loop_of_integers(e):
+        lengths = _lengths(e, x, lengths) if lengths and e.value(lengths) is not None else lengths
+        product = _of_all_directions(e, x, w, b, scales[:2])
+        zero, scale = (np.atleast_2d(e.known(name).reshape(directions, -1)) for name in reversed(scales[2:]))
+        weights = e.known(r).astype(np.int32) - zero[:, None].astype(np.int32)
+        by_column = np.broadcast_to(scale, (directions, 4 * hidden)).astype(np.float32)
+        inputs = [product, e.constant(by_column.copy()), e.constant(weights), "", lengths, h, c]
+        node = helper.make_node("LSTM", inputs, list(e.node.output), hidden_size=hidden, **{OF_INTEGERS: 1})
+        node.attribute.extend(e.attributes("hidden_size"))
+        e.adopt(node)
+        return
 
     def products(d: int) -> tuple[Product, list[Product]]:
         first, second = (
-            _by_integers(e, *(at(e, value, d) for value in triple))
+            _by_integers(e, *(_at(e, value, d) for value in triple))
             for triple in ((w, *scales[:2]), (r, *scales[2:]))
         )
         return first, [second]
@@ -147,6 +170,22 @@ def quantized_lstm(e: Expansion) -> None:
         _Inputs(x, b, _lengths(e, x, lengths), (h, c), peepholes, directions, hidden),
         products,
     )
+
+
+def _of_all_directions(e: Expansion, x: str, w: str, b: str, scales: Sequence[str]) -> str:
+    """The product of the data, quantised once, with the weights of all directions side by side, and the biases."""
+    weights = e.known(w)
+    directions, _, width = weights.shape
+    sides = np.concatenate(list(weights), axis=-1)
+    scale, zero = (
+        np.broadcast_to(e.known(name).reshape(directions, -1), (directions, width)).ravel() for name in scales
+    )
+    held = (e.constant(sides), e.constant(scale.astype(np.float32)), e.constant(zero.copy()))
+    product = matmul_integer(e, dynamic(e, x), held)
+    if not b:
+        return product
+    first, second = np.split(e.known(b), 2, axis=-1)
+    return e.emit("Add", [product, e.constant((first + second).ravel())])
 
 
 def _by(e: Expansion, matrix: str) -> Product:
@@ -169,30 +208,87 @@ def _unroll(
     defaults = DEFAULTS["LSTM" if kind.states > 1 else e.node.op_type]
     gates = activations(e, defaults, inputs.directions)
     zero = e.constant(np.zeros((batch, inputs.hidden), e.dtype(x)))
-    ends, sequences = [], []
+    ends: list[State] = []
+    whole: list[str] = []
+    sequences: list[list[str]] = []
     for d, backward in enumerate(BACKWARD[e.text("direction", "forward")]):
         first, recurrent = products(d)
         first_bias, bias = _biases(e, kind, inputs, d)
-        peepholes = _equal(e, at(e, inputs.peepholes, d), 3, inputs.hidden) if inputs.peepholes else []
+        peepholes = _equal(e, _at(e, inputs.peepholes, d), 3, inputs.hidden) if inputs.peepholes else []
         weights = _Weights(recurrent, bias, peepholes, gates[d], inputs.hidden)
         product = add(e, first(x), first_bias)
         state: State = tuple(at(e, value, d) if value else zero for value in initial)
-        outputs = [""] * steps
-        for t in reversed(range(steps)) if backward else range(steps):
-            after = kind.cell(e, at(e, product, t), state, weights)
-            state, outputs[t] = (
-                _ended(e, t, inputs.lengths, after, state, zero) if inputs.lengths else (after, after[0])
-            )
+
+        def step(t: str, row: str, state: State, weights: _Weights = weights) -> tuple[State, str]:
+            after = kind.cell(e, row, state, weights)
+            if not inputs.lengths:
+                return after, after[0]
+            return _ended(e, t, inputs.lengths, after, state, zero)
+
+        if steps > _MOST_STEPS and e.opset() >= _IN_BODIES:
+            shapes = (e.dtype(x), (batch, inputs.hidden), (batch, kind.gates * inputs.hidden))
+            state, outputs = _scan(e, step, product, state, steps, *shapes, backward=backward)
+            whole.append(outputs)
+        else:
+            rows = [""] * steps
+            for t in reversed(range(steps)) if backward else range(steps):
+                state, rows[t] = step(e.constant(np.array(t, np.int32)), at(e, product, t), state)
+            sequences.append(rows)
         ends.append(state)
-        sequences.append(outputs)
-    _write(e, sequences, ends, batch_first)
+
+    def all_steps(output: str) -> str:
+        if whole:
+            return stack(e, whole, 1, output)
+        return stack(e, [stack(e, rows) for rows in zip(*sequences, strict=True)], output=output)
+
+    _write(e, all_steps, ends, batch_first)
+
+
+def _scan(
+    e: Expansion,
+    step: Callable[[str, str, State], tuple[State, str]],
+    product: str,
+    state: State,
+    steps: int,
+    dtype: np.dtype[Any],
+    of_state: tuple[int, ...],
+    of_product: tuple[int, ...],
+    *,
+    backward: bool,
+) -> tuple[State, str]:
+    """Emit a Scan of a step; returns the last states, and the output of all steps."""
+    before, e.nodes = e.nodes, []
+    number, row, *held = (e.fresh(name) for name in ("number", "row", *["state"] * len(state)))
+    after, output = step(number, row, tuple(held))
+    results = [e.emit("Identity", [value]) for value in (*after, output)]
+    nodes, e.nodes = e.nodes, before
+    elem = helper.np_dtype_to_tensor_dtype(dtype)
+    takes = [helper.make_tensor_value_info(name, elem, of_state) for name in held]
+    takes.append(helper.make_tensor_value_info(number, TensorProto.INT32, ()))
+    takes.append(helper.make_tensor_value_info(row, elem, of_product))
+    gives = [helper.make_tensor_value_info(name, elem, of_state) for name in results]
+    body = helper.make_graph(nodes, "step", takes, gives)
+    last = [e.fresh("last") for _ in state]
+    whole = e.fresh("rows")
+    numbers = e.constant(np.arange(steps, dtype=np.int32))
+    node = helper.make_node(
+        "Scan",
+        [*state, numbers, product],
+        [*last, whole],
+        body=body,
+        num_scan_inputs=2,
+        scan_input_directions=[int(backward)] * 2,
+        scan_output_directions=[int(backward)],
+    )
+    e.adopt(node)
+    return tuple(last), whole
 
 
 def _biases(e: Expansion, kind: _Kind, inputs: _Inputs, d: int) -> tuple[str, list[str]]:
     """A direction's bias of the data's product, and of the state's, whole or a gate each."""
     if not inputs.bias:
         return "", []
-    first, second = _equal(e, at(e, inputs.bias, d), 2, kind.gates * inputs.hidden)
+    first, second = _equal(e, _at(e, inputs.bias, d), 2, kind.gates * inputs.hidden)
     return first, _equal(e, second, kind.gates, inputs.hidden) if kind.by_gate else [second]
 
 
@@ -202,24 +298,23 @@ def _lengths(e: Expansion, x: str, lengths: str) -> str:
     return up_to(e, lengths, steps) if lengths else ""
 
 
-def _ended(e: Expansion, t: int, lengths: str, new: State, old: State, zero: str) -> tuple[State, str]:
-    """State and output of a step: beyond a sequence's end the state stays, and the output is zero."""
-    goes_on = e.emit("Less", [e.constant(np.array(t, np.int32)), reshape(e, lengths, -1, 1)])
+def _ended(e: Expansion, t: str, lengths: str, new: State, old: State, zero: str) -> tuple[State, str]:
+    """State and output of step `t`: beyond a sequence's end the state stays, and the output is zero."""
+    goes_on = e.emit("Less", [t, reshape(e, lengths, -1, 1)])
     kept = tuple(e.emit("Where", [goes_on, *pair]) for pair in zip(new, old, strict=True))
     return kept, e.emit("Where", [goes_on, new[0], zero])
 
 
 def _write(
     e: Expansion,
-    sequences: Sequence[Sequence[str]],
+    sequences: Callable[[str], str],
     ends: Sequence[State],
     batch_first: bool,
 ) -> None:
-    """Write Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden]."""
+    """Write Y [steps, directions, batch, hidden], which `sequences` emits, and the last states of each direction."""
     whole, *lasts = [*e.node.output, "", "", ""][: 1 + len(ends[0])]
     if whole:
-        rows = [stack(e, outputs) for outputs in zip(*sequences, strict=True)]
-        y = stack(e, rows, output="" if batch_first else whole)
+        y = sequences("" if batch_first else whole)
         if batch_first:
             e.emit("Transpose", [y], whole, perm=[2, 0, 1, 3])
     for index, name in enumerate(lasts):
@@ -229,6 +324,20 @@ def _write(
                 e.emit("Transpose", [last], name, perm=[1, 0, 2])
 
 
+def _at(e: Expansion, value: str, index: int) -> str:
+    """One element along the first axis; of a constant a constant, which the body of a Scan knows."""
+    known = e.value(value)
+    return at(e, value, index) if known is None else e.constant(np.array(known[index]))
+
+
+def _transposed(e: Expansion, matrix: str) -> str:
+    known = e.value(matrix)
+    return e.emit("Transpose", [matrix], perm=[1, 0]) if known is None else e.constant(known.T.copy())
+
+
 def _equal(e: Expansion, value: str, count: int, size: int) -> list[str]:
-    """Parts of a size along the last axis."""
+    """Parts of a size along the last axis; of a constant constants."""
+    known = e.value(value)
+    if known is not None:
+        return [e.constant(known[..., k * size : (k + 1) * size].copy()) for k in range(count)]
     return [part(e, value, k * size, (k + 1) * size) for k in range(count)]

@@ -3,6 +3,10 @@
 
 Weights and biases are constants in float32, and activations such as the loop has; there are no peepholes, and forget
 gates are gates of their own. `recurrent` unrolls every other node.
+
+An LSTM with the attribute `OF_INTEGERS`, which `recurrent` writes for a DynamicQuantizeLSTM, has for X the product with
+the data, biases included, of all directions, [steps, batch, directions * 4 * hidden]; for R integers, [directions,
+hidden, 4 * hidden], and for W the scales of their columns.
 """
 
 from collections.abc import Sequence
@@ -14,7 +18,14 @@ from onnx import helper
 from tvm import relax
 from tvm.ir import GenericConst
 
-from arm_ext.frontends.common.recurrent import Array, Walked, Weights, run_sequence
+from arm_ext.frontends.common.recurrent import (
+    Array,
+    Integers,
+    Walked,
+    Weights,
+    run_sequence,
+    run_sequence_of_integers,
+)
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import up_to
 from arm_ext.frontends.onnx.gates import activations_of
@@ -28,6 +39,8 @@ DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RN
 
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Tanh": "tanh", "Relu": "relu", "HardSigmoid": "hard_sigmoid"}
 
+OF_INTEGERS = "of_integers"
+
 _R = relax.op
 
 
@@ -38,6 +51,8 @@ def is_loop(e: Expansion) -> bool:
         ModelError: It has an activation that ONNX does not have, or sequences longer than there are steps, or a type
             or shape of it is not known.
     """
+    if e.attribute(OF_INTEGERS, 0):
+        return True
     x, w, r, b, lengths, _, *others = e.inputs("X W R B? lengths? h? c? P?")
     if others[1] or e.attribute("input_forget", 0) or cells_of(e.node) is None:
         return False
@@ -49,6 +64,17 @@ def is_loop(e: Expansion) -> bool:
     return 0 not in (*e.dims(x), *e.dims(r)) and e.dtype(x) == np.float32
 
 
+def is_loop_of_integers(e: Expansion) -> bool:
+    """Whether the DynamicQuantizeLSTM that an expansion is at can become an LSTM of integers."""
+    x, w, r, b, _, _, _, peepholes, *scales = e.inputs(
+        "X W R B? lengths? h? c? P? W_scale W_zero_point R_scale R_zero_point"
+    )
+    if peepholes or e.attribute("input_forget", 0) or cells_of(e.node) is None:
+        return False
+    constants = [e.value(value) for value in (w, r, b, *scales) if value]
+    return all(value is not None for value in constants) and 0 not in (*e.dims(x), *e.dims(r))
+
+
 def _steps_axis(node: onnx.NodeProto) -> int:
     return int(any(a.name == "layout" and a.i for a in node.attribute))
 
@@ -57,13 +83,14 @@ def cells_of(node: onnx.NodeProto) -> tuple[Cell, ...] | None:
     """Return what each direction computes in a step, or None if that is no loop."""
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     ways = BACKWARD[given.get("direction", b"forward").decode()]
+    kind = node.op_type.removeprefix("DynamicQuantize")
     cells = []
-    for backward, chosen in zip(ways, activations_of(node, DEFAULTS[node.op_type], len(ways)), strict=True):
+    for backward, chosen in zip(ways, activations_of(node, DEFAULTS[kind], len(ways)), strict=True):
         if any(each.name not in _ACTIVATIONS for each in chosen):
             return None
         functions = (Activation(_ACTIVATIONS[each.name], tuple(each.numbers.values())) for each in chosen)
         linear, clip = bool(given.get("linear_before_reset", 0)), float(given.get("clip", 0.0))
-        cells.append(Cell(node.op_type.lower(), tuple(functions), backward, linear, clip))
+        cells.append(Cell(kind.lower(), tuple(functions), backward, linear, clip))
     return tuple(cells)
 
 
@@ -90,7 +117,11 @@ def sequences(
     ways = []
     for d, cell in enumerate(cells):
         states = [None if state is None else _direction(builder, state, d, len(cells)) for state in initial]
-        ways.append(run_sequence(builder, cell, x, _weights(cell, d, w, r, b), states, lengths))
+        if any(a.name == OF_INTEGERS for a in node.attribute):
+            product, integers = _integers(builder, x, d, w, r)
+            ways.append(run_sequence_of_integers(builder, cell, product, integers, states, lengths))
+        else:
+            ways.append(run_sequence(builder, cell, x, _weights(cell, d, w, r, b), states, lengths))
     return relax.Tuple(_outputs(builder, ways, batch_first=batch_first))
 
 
@@ -106,6 +137,18 @@ def _weights(cell: Cell, d: int, w: relax.Expr, r: relax.Expr, b: relax.Expr | N
     data, state = (_array(value)[d].T for value in (w, r))
     both = np.zeros((2, data.shape[1]), np.float32) if b is None else _array(b)[d].reshape(2, -1)
     return Weights(np.ascontiguousarray(data), np.ascontiguousarray(state), both[0], both[1])
+
+
+def _integers(
+    builder: relax.BlockBuilder, x: relax.Expr, d: int, scale: relax.Expr, r: relax.Expr
+) -> tuple[relax.Expr, Integers]:
+    """A direction's product with the data, and what its state is multiplied by; gates are in the order of ONNX."""
+    weights, scales = _array(r), _array(scale)
+    product = x
+    if len(weights) > 1:
+        width = scales.shape[-1]
+        product = builder.emit(_R.strided_slice(x, [2], [d * width], [(d + 1) * width]))
+    return product, Integers(weights[d], scales[d], "uint8")
 
 
 def _array(value: relax.Expr) -> Array:

@@ -224,7 +224,8 @@ def _contradiction(fault: Exception, name: str) -> ModelError:
     inside = f" inside '{named[-1]}'" if named and not found[-1]["node"] else ""
     return ModelError(
         f"{name}: the shapes of its nodes contradict each other, at {node}{inside}: {reason}; if onnxruntime runs the "
-        "model, give the sizes of its inputs that it was made for by --shape"
+        "model, give the sizes of its inputs that it was made for by --shape, and the value of one that decides on a "
+        "branch by --value NAME=NUMBER"
     )
 
 

@@ -7,14 +7,16 @@
     "" : 7, ai.onnx : 12               →    "" : 12
     com.microsoft : 1                  →    com.microsoft : 1, "" : 17
     x: float[-1, 3]                    →    x: float[?, 3]
+    y = ZipMap(scores), an output      →    y = Identity(scores)
 
-Files like these come from tools that change graphs, and from old exporters.
+Files like these come from tools that change graphs, and from old exporters. A list of maps from classes to scores, with
+which converters of scikit-learn end a classifier, is no tensor: its scores are, in the order of the classes.
 """
 
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from arm_ext.frontends.onnx.cut import reads, subgraphs
 
@@ -35,7 +37,18 @@ def make_valid(model: ModelProto) -> None:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_value < 0:
                 dim.ClearField("dim_value")
+    _read_scores(graph)
     sort_nodes(graph)
+
+
+def _read_scores(graph: GraphProto) -> None:
+    outputs = {value.name: value for value in graph.output}
+    for node in graph.node:
+        if (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap") and set(node.output) <= outputs.keys():
+            node.domain, node.op_type = "", "Identity"
+            node.ClearField("attribute")
+            outputs[node.output[0]].type.Clear()
+            outputs[node.output[0]].type.tensor_type.elem_type = TensorProto.FLOAT
 
 
 def _name_standard_domain(model: ModelProto) -> None:

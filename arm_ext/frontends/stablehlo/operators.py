@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from tvm import relax
 from tvm.ir import TupleGetItem
 
+from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.common.limits import Site, check_tensor
 from arm_ext.frontends.common.refuse import refuse_operators
 from arm_ext.frontends.stablehlo import (
@@ -40,6 +41,14 @@ def _batch_norm(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
 
 def _nothing(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
     return []
+
+
+def _custom(t: Translator, op: Any, operands: list[Held]) -> list[Held]:
+    """By a plugin; the attributes are texts, as MLIR writes them."""
+    attributes = {str(name): str(op.attributes[name]) for name in op.attributes}
+    name = name_of(op.location) or str(op.operation.name)
+    custom = CustomOp(operator_name(op), name, [t.full(held) for held in operands], attributes, t.builder)
+    return [t.hold(value) for value in convert_custom(custom, len(op.results))]
 
 
 # Operator → what converts it, where all is real.
@@ -77,6 +86,8 @@ _NAME = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
 def converter_of(op: Any) -> Convert | None:
     """Return the converter of an operator, or None."""
     name = str(op.operation.name)
+    if converter_for(operator_name(op)) is not None:
+        return _custom
     if name == "stablehlo.composite":
         return next((f for key, f in CONVERTERS.items() if key == word(op, "name")), control.composite)
     if name == "stablehlo.custom_call":

@@ -16,6 +16,7 @@ from tvm import relax
 from tvm.ir import Constant, StringImm
 
 from arm_ext.errors import ModelError
+from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.tflite.access import BIASED, Access, Whole
 from arm_ext.frontends.tflite.folding import folded
 from arm_ext.frontends.tflite.forms import shape_of
@@ -66,14 +67,16 @@ class QdqConverter(Access):
         check_operator(self, op, code, name)
         outputs = self._tensors(op.OutputsAsNumpy())
         if (known := folded(self, op, code)) is not None:
-            self.values[outputs[0].tensor_idx] = constant(known)
+            self.values |= {
+                tensor.tensor_idx: constant(array) for tensor, array in zip(outputs, known, strict=True)
+            }
             return
         activations = [t for t in self._tensors(op.InputsAsNumpy()) if not self._is_constant(t)]
         self._computes_in_integers = any(t.qnn_params for t in (*activations, *outputs))
         self._shown = {}
         if code in BIASED and self._computes_in_integers:
             self._scale_bias(op, *BIASED[code])
-        result = self._hybrid(op, code)
+        result = self._custom(op, code, name) if converter_for(code) else self._hybrid(op, code)
         if self.whole.own_integers and code in SIXTEEN_BITS and is_of_16_bits(self, op):
             result = SIXTEEN_BITS[code](self, op)
         if result is None:
@@ -83,6 +86,16 @@ class QdqConverter(Access):
             return
         for number, tensor in enumerate(outputs):
             self._bind(tensor, result if len(outputs) == 1 else result[number])
+
+    def _custom(self, op: Any, code: str, name: str) -> Any:
+        """What a plugin makes of an operator, of values that are shown as float where they are quantised."""
+        options = op.CustomOptionsAsNumpy()
+        attributes = {"custom_options": b"" if isinstance(options, int) else options.tobytes()}
+        inputs = [
+            self.get_expr(int(k)) if k >= 0 else None for k in self._indices_or_empty(op.InputsAsNumpy())
+        ]
+        values = convert_custom(CustomOp(code, name, inputs, attributes, self.bb), op.OutputsLength())
+        return values[0] if len(values) == 1 else values
 
     def _scale_bias(self, op: Any, data: int, weight: int, bias: int) -> None:
         """Give a bias the scale that it is meant to have, fl(xs * ws): the file's may be a bit off, or missing."""

@@ -30,35 +30,42 @@ _ACTIVATED = {
 }
 
 
-def folded(c: Any, op: Any, code: str) -> _Array | None:
-    """Return the result of an operator with known inputs, if it is one that computes sizes; else None.
+def folded(c: Any, op: Any, code: str) -> list[_Array] | None:
+    """Return the results of an operator with known inputs, if it is one that computes sizes; else None.
 
     Args:
         c: A `QdqConverter`.
-        op: The operator, of one output.
+        op: The operator.
         code: Its name.
 
     Returns:
-        An array of the output's type; None where it is to be computed at run time.
+        Arrays of the outputs' types; None where they are to be computed at run time.
     """
-    if op.OutputsLength() != 1 or (output := c.tensor(op.Outputs(0))).qnn_params:
+    outputs = [c.tensor(int(number)) for number in op.OutputsAsNumpy()]
+    if any(output.qnn_params for output in outputs):
         return None
+    found: Sequence[Any] | None
     if code in ("SHAPE", "RANK"):
         size = c.shape(op.Inputs(0))
-        return _typed(c, output, size if code == "SHAPE" else len(size))
-    if code not in _FOLDS or not op.InputsLength():
+        found = [size if code == "SHAPE" else len(size)]
+    else:
+        found = _computed(c, op, code)
+    arrays = [np.asarray(value) for value in found or ()]
+    if not arrays or any(array.size > _MOST for array in arrays):
+        return None
+    types = (c.get_tensor_type_str(output.tensor.Type()) for output in outputs)
+    return [cast(array, dtype) for array, dtype in zip(arrays, types, strict=True)]
+
+
+def _computed(c: Any, op: Any, code: str) -> Sequence[Any] | None:
+    if not {code} & (_FOLDS.keys() | _SPLITS.keys()) or not op.InputsLength():
         return None
     values = [c.known(int(number)) for number in op.InputsAsNumpy()]
     if any(value is None for value in values) or sum(value.size for value in values) > _MOST:
         return None
     if code in _ACTIVATED and c._get_builtin_options(op, _ACTIVATED[code]).FusedActivationFunction():
         return None
-    return _typed(c, output, _FOLDS[code](c, op, values))
-
-
-def _typed(c: Any, output: Any, value: Any) -> _Array | None:
-    found = np.asarray(value)
-    return cast(found, c.get_tensor_type_str(output.tensor.Type())) if found.size <= _MOST else None
+    return _SPLITS[code](c, op, values) if code in _SPLITS else [_FOLDS[code](c, op, values)]
 
 
 def _plain(function: Callable[..., Any]) -> _Fold:
@@ -137,6 +144,29 @@ def _squeezed(c: Any, op: Any, values: Sequence[_Array]) -> _Array:
     axes = options.SqueezeDimsAsNumpy() if options.SqueezeDimsLength() else None
     return np.squeeze(values[0], None if axes is None else tuple(map(int, axes)))
 
+
+def _unpack(c: Any, op: Any, values: Sequence[_Array]) -> list[_Array]:
+    return list(np.moveaxis(values[0], c._get_builtin_options(op, tflite.UnpackOptions).Axis(), 0))
+
+
+def _split(c: Any, op: Any, values: Sequence[_Array]) -> list[_Array]:
+    axis, x = values
+    return np.split(x, c._get_builtin_options(op, tflite.SplitOptions).NumSplits(), int(axis.reshape(())))
+
+
+def _split_v(_: Any, __: Any, values: Sequence[_Array]) -> list[_Array]:
+    x, sizes, axis = values[0], values[1].tolist(), int(values[2].reshape(()))
+    if -1 in sizes:  # what the others leave
+        sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
+    return np.split(x, np.cumsum(sizes[:-1]), axis)
+
+
+_SPLITS: dict[str, Callable[[Any, Any, Sequence[_Array]], list[_Array]]] = {
+    "SPLIT": _split,
+    "SPLIT_V": _split_v,
+    "UNPACK": _unpack,
+}
+"""Operators of several outputs."""
 
 _FOLDS: dict[str, _Fold] = {
     "ABS": _plain(np.abs),

@@ -177,6 +177,8 @@ def _convert(
                     results += [whole.variables[resource.name] for resource in resources]
                     result = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
                 builder.emit_func_output(result)
+    except UsageError:  # of a plugin
+        raise
     except Exception as err:
         raise not_imported(whole.node, nodes, err) from err
     return name_calls(builder.get(), whole.last_binding)

@@ -75,7 +75,10 @@ def _reshape(c: Any, op: Any) -> relax.Expr:
     elif op.InputsLength() > 1 and (given := c.known(op.Inputs(1))) is not None:
         wanted = given.tolist()
     elif c.get_op_code_str(op) == "SQUEEZE":
-        wanted = [size for size in shape if size != 1]
+        options = c._get_builtin_options(op, tflite.SqueezeOptions)
+        listed = options.SqueezeDimsAsNumpy() if options.SqueezeDimsLength() else range(len(shape))
+        axes = {int(axis) % len(shape) for axis in listed}
+        wanted = [size for axis, size in enumerate(shape) if size != 1 or axis not in axes]
     pair = (2,) if is_complex(own) else ()
     return relax.op.reshape(_identity(c, op), (*resolved(own, math.prod(shape), wanted), *pair))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TFLite's float LSTM and RNN over sequences: one call that walks the steps where weights are float32.
+"""TFLite's float LSTM and RNN over sequences: one call that walks the steps.
 
 An LSTM with peepholes, a projection, coupled or normalised gates, or a clipped cell is unrolled into the equations of
-each step, as weights of 8 bits are:
+each step:
 
     all steps at once    X W + b                          one matrix product
     step t               gates of (X W + b)[t] + h R      a matrix product and elementwise operators
@@ -32,6 +32,7 @@ from arm_ext.frontends.tflite.sequences import (
     run_steps,
     steps_first,
     walk_steps,
+    walk_steps_of_bytes,
 )
 from schedules.numerics.recurrent import Activation, Cell
 
@@ -55,6 +56,10 @@ def _rnn_direction(
         weights = Weights(data, state, bias, np.zeros_like(bias))
         cell = Cell("rnn", (WALKED[activation],), backward)
         return walk_steps(o, cell, x, weights, (first + 3,), time_major=time_major)
+    if activation in WALKED and o.in_bytes((first, first + 1)) and o.in_float((first + 2,)):
+        cell, bias = Cell("rnn", (WALKED[activation],), backward), o.array([first + 2])
+        weights_of_bytes = ((first,), (first + 1,))
+        return walk_steps_of_bytes(o, cell, x, weights_of_bytes, bias, (first + 3,), time_major=time_major)
     function = activation_of(activation)
     x = c.bb.emit(_R.add(o.product(x, [first]), o.joined([first + 2])))
 
@@ -124,27 +129,30 @@ def _lstm_direction(
 
 
 def _is_plain(o: Operands, at: _Lstm, options: Any) -> bool:
-    """Whether an LSTM is one that `walk_steps` takes."""
-    weights = [first + gate for first in (at.weights, at.recurrent, at.bias) for gate in range(4)]
+    """Whether an LSTM is one that `walk_steps` takes, or `walk_steps_of_bytes`."""
+    weights = [first + gate for first in (at.weights, at.recurrent) for gate in range(4)]
     others = [*range(at.peephole, at.peephole + 3), at.projection, *range(at.norm, at.norm + 4)]
     activation = options.FusedActivationFunction()
     return (
         activation in WALKED
         and options.CellClip() == 0
-        and o.in_float(weights)
+        and (o.in_float(weights) or o.in_bytes(weights))
+        and o.in_float(range(at.bias, at.bias + 4))
         and not any(map(o.has, others))
     )
 
 
 def _walked(c: Any, o: Operands, at: _Lstm, options: Any, *, time_major: bool, backward: bool) -> relax.Expr:
-    data, state, bias = (
-        o.array([first + gate for gate in _CELL_ORDER]) for first in (at.weights, at.recurrent, at.bias)
+    of_data, of_state, of_bias = (
+        [first + gate for gate in _CELL_ORDER] for first in (at.weights, at.recurrent, at.bias)
     )
-    weights = Weights(data.T.copy(), state.T.copy(), bias, np.zeros_like(bias))
-    activation = WALKED[options.FusedActivationFunction()]
+    activation, bias = WALKED[options.FusedActivationFunction()], o.array(of_bias)
     cell = Cell("lstm", (Activation("sigmoid"), activation, activation), backward)
-    x = steps_first(c, o.value(0), time_major=time_major)
-    return walk_steps(o, cell, x, weights, (at.state, at.state + 1), time_major=time_major)
+    x, states = steps_first(c, o.value(0), time_major=time_major), (at.state, at.state + 1)
+    if not o.in_float(of_data):
+        return walk_steps_of_bytes(o, cell, x, (of_data, of_state), bias, states, time_major=time_major)
+    weights = Weights(o.array(of_data).T.copy(), o.array(of_state).T.copy(), bias, np.zeros_like(bias))
+    return walk_steps(o, cell, x, weights, states, time_major=time_major)
 
 
 def _normed(x: relax.Expr, scale: relax.Expr, bias: relax.Expr) -> relax.Expr:

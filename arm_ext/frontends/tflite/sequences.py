@@ -11,7 +11,13 @@ import tflite
 from tvm import relax
 
 from arm_ext.errors import ModelError
-from arm_ext.frontends.common.recurrent import Weights, run_sequence
+from arm_ext.frontends.common.recurrent import (
+    Integers,
+    Walked,
+    Weights,
+    run_sequence,
+    run_sequence_of_integers,
+)
 from arm_ext.frontends.tflite.forms import shape_of
 from schedules.numerics.recurrent import Activation, Cell
 
@@ -100,6 +106,24 @@ class Operands:
             for at in places
         )
 
+    def in_bytes(self, places: Sequence[int]) -> bool:
+        """Whether inputs are constants of int8, each of one scale and no zero point."""
+        return all(
+            self.has(at)
+            and self.tensor(at).buffer.DataLength() > 0
+            and self.tensor(at).tensor.Type() == tflite.TensorType.INT8
+            and self.tensor(at).qnn_params
+            and self.tensor(at).qnn_params["scale"].value.numpy().size == 1
+            and not self.tensor(at).qnn_params["zero_point"].value.numpy().any()
+            for at in places
+        )
+
+    def bytes_of(self, places: Sequence[int]) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
+        """Return constants that are `in_bytes` side by side as columns, [inputs, units], and the columns' scales."""
+        values = [self.integers(at) for at in places]
+        scales = [np.full(len(v), self.quantization(at)[0]) for v, at in zip(values, places, strict=True)]
+        return np.concatenate(values).T.copy(), np.concatenate(scales).astype(np.float32)
+
     def product(self, x: relax.Expr, places: Sequence[int]) -> relax.Expr:
         """Return x times the transposed weights; x is quantised first if these have 8 bits."""
         weights = np.concatenate([self.c.get_tensor_value(self.tensor(at)) for at in places])
@@ -133,12 +157,18 @@ def operands_of(c: Any, op: Any) -> Operands:
 
 def rounded(x: relax.Expr) -> relax.Expr:
     """Round each row to 255 symmetric steps of its largest |x|, half away from 0."""
+    whole, step = symmetric(x)
+    return _R.multiply(whole, step)
+
+
+def symmetric(x: relax.Expr) -> tuple[relax.Expr, relax.Expr]:
+    """Return the integers that `rounded` makes of rows, as float32, and their steps."""
     most = _R.max(_R.abs(x), [-1], keepdims=True)
     one, steps, half = (relax.const(v, "float32") for v in (1.0, _ROUNDED_TO, 0.5))
     most = _R.where(_R.equal(most, relax.const(0.0, "float32")), one, most)
     scaled = _R.multiply(x, _R.divide(steps, most))
     whole = _R.multiply(_R.sign(scaled), _R.floor(_R.add(_R.abs(scaled), half)))
-    return _R.multiply(whole, _R.divide(most, steps))
+    return whole, _R.divide(most, steps)
 
 
 def activation_of(number: int) -> Callable[[relax.Expr], relax.Expr]:
@@ -191,6 +221,44 @@ def walk_steps(
         time_major: Whether the result has the steps first, too.
     """
     walked = run_sequence(o.c.bb, cell, x, weights, [o.state(at) for at in states])
+    return _kept(o, walked, states, time_major=time_major)
+
+
+def walk_steps_of_bytes(
+    o: Operands,
+    cell: Cell,
+    x: relax.Expr,
+    weights: Sequence[Sequence[int]],
+    bias: npt.NDArray[Any],
+    states: Sequence[int],
+    *,
+    time_major: bool,
+) -> relax.Expr:
+    """Emit all steps of a cell with weights of 8 bits as one call, and update the states.
+
+    Args:
+        o: Of the operator.
+        cell: What each step computes.
+        x: [steps, batch, inputs].
+        weights: Which inputs are those of the data, and of the state; gates in the order of the cell.
+        bias: Gates in the same order.
+        states: Which inputs the states are.
+        time_major: Whether the result has the steps first, too.
+    """
+    bb = o.c.bb
+    (of_data, scale), (of_state, scales) = map(o.bytes_of, weights)
+    whole, step = (bb.emit(each) for each in symmetric(x))
+    q = bb.emit(_R.astype(bb.emit(_R.astype(whole, "int8")), "int32"))
+    total = bb.emit(_R.matmul(q, relax.const(of_data.astype(np.int32)), out_dtype="int32"))
+    real = bb.emit(_R.multiply(bb.emit(_R.astype(total, "float32")), step))
+    product = bb.emit(_R.add(bb.emit(_R.multiply(real, relax.const(scale))), relax.const(bias)))
+    integers = Integers(of_state, scales, "symmetric")
+    walked = run_sequence_of_integers(bb, cell, product, integers, [o.state(at) for at in states])
+    return _kept(o, walked, states, time_major=time_major)
+
+
+def _kept(o: Operands, walked: Walked, states: Sequence[int], *, time_major: bool) -> relax.Expr:
+    """Update the states, and return the result."""
     for at, value in zip(states, walked.states, strict=True):
         o.keep(at, value)
     return steps_first(o.c, walked.y, time_major=time_major)

@@ -14,6 +14,7 @@ from tvm import relax
 
 from arm_ext.errors import ModelError
 from arm_ext.frontends.tflite.forms import Convert, data_of
+from arm_ext.frontends.tflite.tensors import is_complex
 
 _R = relax.op
 
@@ -46,5 +47,15 @@ def _waves(size: int, bins: int) -> tuple[relax.Expr, relax.Expr]:
     return relax.const(np.cos(angles), "float32"), relax.const(np.sin(angles), "float32")
 
 
-SPECTRAL: dict[str, Convert] = {"RFFT2D": _rfft2d}
+def _cast(c: Any, op: Any) -> relax.Expr:
+    """Of a complex number to a real one, its real part."""
+    x = c.tensor(op.Inputs(0))
+    if not is_complex(x) or is_complex(output := c.tensor(op.Outputs(0))):
+        return c.convert_cast(op)
+    value = data_of(c, x)
+    real = _R.squeeze(_R.strided_slice(value, [len(value.ty.shape) - 1], [0], [1]), [-1])
+    return _R.astype(real, c.get_tensor_type_str(output.tensor.Type()))
+
+
+SPECTRAL: dict[str, Convert] = {"CAST": _cast, "RFFT2D": _rfft2d}
 """TFLite's operator name → what converts it."""

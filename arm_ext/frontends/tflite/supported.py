@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
+from arm_ext.frontends.common.custom import converter_for
 from arm_ext.frontends.common.refuse import refuse_operators
 from arm_ext.frontends.tflite.codes import CUSTOM, operator_name
 from arm_ext.frontends.tflite.graphs import graphs_of
@@ -71,6 +72,8 @@ def check_supported(nodes: dict[str, str], known: Collection[str]) -> None:
     """
     missing: dict[str, list[str]] = {}
     for name, operator in nodes.items():
+        if converter_for(operator) is not None:
+            continue
         if operator in _NOT_TAKEN or not (operator in OWN or operator in known):
             missing.setdefault(operator, []).append(name)
     advice = {

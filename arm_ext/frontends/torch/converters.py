@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Convert = Callable[["ExportedProgramImporter", torch.fx.Node], relax.Expr]
 
 
-def _arguments(importer: "ExportedProgramImporter", node: torch.fx.Node) -> dict[str, Any]:
+def arguments_of(importer: "ExportedProgramImporter", node: torch.fx.Node) -> dict[str, Any]:
     """The node's arguments by the names that its operator has for them; values are those of the graph."""
     assert isinstance(node.target, torch._ops.OpOverload)  # CONVERTERS has no others
     schema = node.target._schema
@@ -33,7 +33,7 @@ def _arguments(importer: "ExportedProgramImporter", node: torch.fx.Node) -> dict
 
 def _attention(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
     """softmax(q k^T scale + mask) v over [..., length, width]."""
-    a = _arguments(importer, node)
+    a = arguments_of(importer, node)
     emit = importer.block_builder.emit
     q, k, v, mask = a["query"], a["key"], a["value"], a["attn_mask"]
     if a["enable_gqa"]:
@@ -57,7 +57,7 @@ def _attention(importer: "ExportedProgramImporter", node: torch.fx.Node) -> rela
 
 
 def _quantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    a = _arguments(importer, node)
+    a = arguments_of(importer, node)
     dtype = _dtype(a["dtype"])
     scale, zero = _parameters(importer, a, dtype)
     return importer.block_builder.emit(
@@ -66,7 +66,7 @@ def _quantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax
 
 
 def _dequantize(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    a = _arguments(importer, node)
+    a = arguments_of(importer, node)
     scale, zero = _parameters(importer, a, str(a["input"].ty.dtype))
     return importer.block_builder.emit(
         relax.op.dequantize(a["input"], scale, zero, axis=a.get("axis", -1), out_dtype="float32")
@@ -83,7 +83,7 @@ def _parameters(
 
 
 def _index_put(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Expr:
-    a = _arguments(importer, node)
+    a = arguments_of(importer, node)
     return index_put(importer.block_builder.emit, a["self"], a["indices"], a["values"], a["accumulate"])
 
 
@@ -136,7 +136,7 @@ def _range(importer: "ExportedProgramImporter", node: torch.fx.Node) -> relax.Ex
 
 
 def _with_arguments(convert: Callable[..., relax.Expr]) -> Convert:
-    return lambda importer, node: convert(importer, node, _arguments(importer, node))
+    return lambda importer, node: convert(importer, node, arguments_of(importer, node))
 
 
 def _dtype(dtype: torch.dtype) -> str:

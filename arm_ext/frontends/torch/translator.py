@@ -10,10 +10,11 @@ from torch.export import ExportedProgram
 from tvm import relax
 from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
-from arm_ext.errors import ModelError
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
 from arm_ext.frontends.common.refuse import reason_of, refuse_operators
 from arm_ext.frontends.torch import while_loop
-from arm_ext.frontends.torch.converters import CONVERTERS
+from arm_ext.frontends.torch.converters import CONVERTERS, arguments_of
 
 DECIDING = ("cond", while_loop.NAME)
 """Operators that are control flow."""
@@ -49,6 +50,8 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         self.program = program
         self._failed: list[str] = []
         self.update_convert_map({name: self._of(convert) for name, convert in CONVERTERS.items()})
+        custom = {node.target.__name__ for node in _all_calls(program.graph_module) if _is_custom(node)}
+        self.update_convert_map({name: self._custom_or(self.convert_map.get(name)) for name in custom})
         self.convert_map = {name: self._telling(convert) for name, convert in self.convert_map.items()}
 
     def translate(self) -> tvm.IRModule:
@@ -59,7 +62,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         """
         try:
             mod = self.from_exported_program(self.program, False, False, False, None)
-        except ModelError:
+        except (ModelError, UsageError):
             raise
         except Exception as err:
             self._failed.append(f"the program cannot be imported: {reason_of(err)}")
@@ -71,11 +74,29 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
     def _of(self, convert: Any) -> Any:
         return lambda node: convert(self, node)
 
+    def _custom_or(self, other: Any) -> Any:
+        """What converts nodes of a plugin's operators, and those that others have of the same name."""
+
+        def converted(node: torch.fx.Node) -> Any:
+            if not _is_custom(node):
+                return other(node)
+            given = arguments_of(self, node)
+            inputs = [value for value in given.values() if isinstance(value, relax.Expr)]
+            others = {name: value for name, value in given.items() if not isinstance(value, relax.Expr)}
+            op = CustomOp(operator_of(node), _source(node), inputs, others, self.block_builder)
+            known = node.meta.get("val")
+            values = convert_custom(op, len(known) if isinstance(known, list | tuple) else 1)
+            return values if isinstance(known, list | tuple) else values[0]
+
+        return converted
+
     def _telling(self, convert: Any) -> Any:
         def converted(node: torch.fx.Node) -> Any:
             source = _source(node)
             try:
                 value = self._as_torch(node, convert(node))
+            except UsageError:  # of a plugin
+                raise
             except Exception as err:
                 told = f"{operator_of(node)} node '{source}' cannot be imported: {reason_of(err)}"
                 self._failed.append(told)
@@ -141,6 +162,10 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         # Each place where a branch is called has a function of its own, with the weights that it is given there.
         self._branch_cache: dict[int, Any] = {}
         return super()._import_branch_subgraph(graph_module, operands, name_hint)
+
+
+def _is_custom(node: torch.fx.Node) -> bool:
+    return converter_for(operator_of(node)) is not None
 
 
 def _all_calls(program: torch.fx.GraphModule) -> Iterator[Any]:

@@ -37,6 +37,9 @@ UNROLL = ((20, 4), (0, 2))
 """(at least as many accumulators, vectors of k of one loop iteration), where registers are left for a second vector of
 each row; elsewhere one, or LLVM loads ahead of what the register file holds. B's panel is then in reach of one LDP."""
 
+REACHED = 8
+"""Vectors of columns of which a vector of k, or two, is in reach of one LDP; of more, one."""
+
 STRAIGHT_CHUNKS = 2
 """LLVM makes straight code of loops over as many vectors of k, and mixes it with the requantisation behind it."""
 
@@ -58,6 +61,7 @@ def _unroll(rows: int, vectors: int, count: int) -> int:
     """Vectors of k of one loop iteration, of `count` in all."""
     spare = rows * vectors + 2 * rows + STREAMING_REGISTERS <= REGISTERS
     unroll = next(unroll for least, unroll in UNROLL if rows * vectors >= least)
+    unroll = 1 if vectors > REACHED else unroll
     return unroll if spare and count >= 2 * unroll else 1
 
 
@@ -135,6 +139,9 @@ def multiply(
             with T.serial(i64(0), i64(trips)) as outer:
                 for u in range(unroll):
                     take(chunks[u], outer * unroll)
+                if vectors > REACHED:
+                    # For cores that issue in order LLVM would unroll it, out of LDP's reach.
+                    barrier()
         for chunk in chunks[trips * unroll if trips > 1 else 0 :]:
             take(chunk, i64(0))
             barrier()

@@ -10,7 +10,21 @@ import pytest
 import arm_ext
 
 # Each takes a tenth of a second to seconds.
-HEAVY = ("tvm", "tvm_ffi", "torch", "onnx", "onnxruntime", "jax", "tflite", "scipy", "sklearn", "yaml")
+HEAVY = (
+    *(
+        "tvm",
+        "tvm.runtime.disco",
+        "tvm_ffi",
+        "torch",
+        "onnx",
+        "onnxruntime",
+        "jax",
+        "tflite",
+        "scipy",
+        "sklearn",
+    ),
+    "yaml",
+)
 
 _RUN = """
 import sys
@@ -75,7 +89,14 @@ def test_the_package_lists_its_names_and_loads_them_when_they_are_used() -> None
 def test_a_model_of_another_format_is_compiled_without_torch(tmp_path: Path) -> None:
     loaded = _loaded("compile", "--target", "host", "-o", str(tmp_path / "digits.armpkg"))
     assert "tvm" in loaded
-    assert "torch" not in loaded
+    assert not {"torch", "tvm.runtime.disco"} & set(loaded)
+
+
+def test_what_a_command_does_without_can_be_imported_later() -> None:
+    later = "import torch, tvm.runtime.disco; print(torch.__name__, tvm.runtime.disco.Session.__name__)"
+    loading = f"from arm_ext.cli.loading import load_tvm; load_tvm(); {later}"
+    done = subprocess.run([sys.executable, "-c", loading], capture_output=True, text=True, check=True)
+    assert done.stdout == "torch Session\n"
 
 
 def test_no_script_is_parsed_while_modules_are_loaded() -> None:

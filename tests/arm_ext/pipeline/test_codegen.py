@@ -90,6 +90,7 @@ def test_long_functions_are_called_part_by_part(branching: bool, monkeypatch: py
     with without_entries():
         (whole,) = run_on_host(model.mod, [x])
         monkeypatch.setattr(codegen, "_STATEMENTS", 5)
+        monkeypatch.setattr(codegen, "SHORT", 2)
         monkeypatch.setattr(
             codegen, "_in_parts", lambda mod, cutting=codegen._in_parts: _noted(mod, cutting, cut)
         )

@@ -428,7 +428,9 @@ def test_constants_round_as_the_numerics_do(numerics: Any, averaged: bool):
 
 
 @pytest.mark.parametrize(
-    ("seed", "numerics"), [(4, NUMERICS), (11, NUMERICS), (32, tosa.NUMERICS), (54, tosa.NUMERICS)], ids=str
+    ("seed", "numerics"),
+    [(4, NUMERICS), (11, NUMERICS), (32, tosa.NUMERICS), (54, tosa.NUMERICS)],
+    ids=["qdq-4", "qdq-11", "tosa-32", "tosa-54"],
 )
 def test_integers_are_those_of_the_whole_model(seed: int, numerics: Any):
     assert assert_integers_stay(seed, numerics)

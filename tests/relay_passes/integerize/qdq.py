@@ -11,6 +11,7 @@ from tvm import relax
 from tvm.ir import Expr, Var
 from tvm.relax import op
 
+from arm_ext.pipeline.machine_code import linked
 from relay_passes.integerize import integerize
 from relay_passes.ir.sources import bindings_of, unnamed_calls
 from relay_passes.ir.verify import verify
@@ -98,7 +99,7 @@ def float_values(mod: tvm.IRModule) -> list[str]:
 def run(mod: tvm.IRModule, inputs: Sequence[Array]) -> list[Array]:
     """Run `main` on this machine, compiled for all that its CPU has."""
     target = tvm.target.Target({"kind": "llvm", "mcpu": tvm.target.codegen.llvm_get_system_cpu()})
-    vm = relax.VirtualMachine(tvm.compile(mod, target), tvm.cpu())
+    vm = relax.VirtualMachine(linked(tvm.compile(mod, target)), tvm.cpu())
     result = vm["main"](*(tvm.runtime.tensor(x) for x in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [output.numpy() for output in outputs]

@@ -12,6 +12,7 @@ from tvm import tirx
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.select import kernel_named
+from tests.schedules import dynamic_cases
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.kernels.attention import test_attention_f32 as attention
@@ -21,8 +22,10 @@ from tests.schedules.kernels.gemm import test_matmul_s8 as matmul
 from tests.schedules.kernels.normalization import test_norm_f32 as norm_f32
 from tests.schedules.kernels.normalization import test_norm_s8 as norm_s8
 from tests.schedules.kernels.recurrent import test_recurrent_f32 as recurrent
+from tests.schedules.kernels.recurrent import test_recurrent_s8 as recurrent_s8
 from tests.schedules.kernels.softmax import test_softmax_f32 as softmax_f32
 from tests.schedules.kernels.softmax import test_softmax_s8 as softmax
+from tests.schedules.kernels.trees import test_tree_ensemble as trees
 from tests.schedules.products import SHAPES, Quant, conv
 from tests.schedules.programs import BASELINE, NEON, NEON_CORES, assembly, linear, loops
 
@@ -37,6 +40,12 @@ RELU6 = Quant(zero_point=-128, border=-128)
 AROUND = (1, 1, 1, 1)
 
 HALVES = ("float16", "float16")
+
+
+def dynamic_of_nine_bits(dtype: str = "uint8") -> dynamic_cases.Case:
+    """A convolution of data quantised at run time, whose weights are uint8 less a zero point."""
+    window = dynamic_cases.Window((3, 3), pads=AROUND)
+    return dynamic_cases.Case((1, 14, 14), 64, 64, dtype=dtype, nine_bits=True, window=window)
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,8 @@ HOT = (
     ),
     Hot("gemm_s8_mmla", lambda: SHAPES["conv 3 x 3"]().workload, 0.81, N2),
     Hot("gemm_s8_sdot", lambda: SHAPES["conv 3 x 3"]().workload, 0.86, (*A76, "cortex-a55")),
+    Hot("gemm_s8_mmla", lambda: dynamic_of_nine_bits().workload, 0.81, N2, variant="nine_bits"),
+    Hot("gemm_s8_sdot", lambda: dynamic_of_nine_bits("int8").workload, 0.86, A76, variant="nine_bits"),
     Hot("gemm_s8_mlal", lambda: SHAPES["gemm 256"]().workload, 0.9, OLD, MAC + "|sadalp"),
     Hot("depthwise_s8", lambda: depthwise_s8(96), 0.28),
     Hot("depthwise_s8_mlal", lambda: depthwise_s8(96), 0.69, OLD, MAC + "|saddw2?"),
@@ -173,6 +184,19 @@ HOT = (
         0.73,
         variant="batch",
     ),
+    Hot(
+        "recurrent_s8",
+        lambda: recurrent_s8.Case(recurrent.LSTM, 3, 1, 256).workload,
+        0.63,
+        ("neoverse-n2", "cortex-a76", "cortex-a55"),
+    ),
+    Hot(
+        "recurrent_s8",
+        lambda: recurrent_s8.Case(recurrent.LSTM, 3, 6, 128, nine_bits=True).workload,
+        0.73,
+        ("neoverse-n2", "cortex-a76"),
+        variant="batch",
+    ),
     Hot("softmax_f32", lambda: softmax_f32.Case((512, 768)).workload, 0.68, work=VECTOR),
     Hot(
         "softmax_f32",
@@ -186,6 +210,13 @@ HOT = (
         lambda: softmax.case((64, 1000), softmax.DECIMAL, softmax.PROBABILITIES).workload,
         0.76,
         work=VECTOR,
+    ),
+    Hot(
+        "tree_ensemble",
+        lambda: trees.Case(40, 6, 1, 32, ragged=0.0).workload,
+        0.95,
+        ("neoverse-n2", "cortex-a76", "cortex-a55"),
+        work=r"ldr\w*|fcmp|cinc",
     ),
 )
 

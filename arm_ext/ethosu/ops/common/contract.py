@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a file in `ops` says of its operator: an `Operation`, which the registry lists."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Generic, TypeVar
 
@@ -113,6 +113,22 @@ def of_relax(kind: str, attributes: Callable[[Call, Reader], A]) -> Parser[A]:
         if not isinstance(value, Call) or not reader.stands_alone(var, value):
             return None
         return operator_of(kind, var, value, attributes(value, reader))
+
+    return parse
+
+
+def of_routine(kind: str, attributes: Callable[[Sequence[Expr], Mapping[str, Any]], A]) -> Parser[A]:
+    """Return the parser of a routine's call.
+
+    Args:
+        kind: Of the operator.
+        attributes: Makes its attributes of what the routine is given (tensors, then constants), and of its attributes.
+    """
+
+    def parse(var: Var, value: Expr, reader: Reader) -> Operator[A] | None:
+        attrs = reader.routine(value)
+        assert attrs is not None, value
+        return operator_of(kind, var, value, attributes(list(value.args[1].fields), attrs))
 
     return parse
 

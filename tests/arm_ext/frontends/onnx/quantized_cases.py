@@ -132,6 +132,7 @@ CASES: dict[str, Case] = {
     "conv_u8": _conv("uint8", "uint8", per_channel=False, bias=False, pads=[0, 1, 2, 1], dilations=[2, 1]),
     "conv_u8_s8": _conv("uint8", "int8", per_channel=False, bias=True),
     "depthwise": _conv("uint8", "int8", per_channel=True, bias=True, group=7, auto_pad="SAME_UPPER"),
+    "depthwise_uint8": _conv("uint8", "uint8", per_channel=False, bias=True, group=7, pads=[1, 1, 1, 1]),
     "conv_channels_last": _conv_channels_last,
     "matmul_s8": _matmul("int8", 7, 31),
     "matmul_u8": _matmul("uint8", 2, 1, 31),

@@ -4,8 +4,10 @@
 import numpy as np
 import onnx.parser
 import pytest
+from onnx import TensorProto, helper
 
-from arm_ext.errors import ModelError
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.load import with_values
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.selftest import run_on_host
 
@@ -59,3 +61,43 @@ def test_a_contradiction_that_no_branch_decides_on_is_told_by_its_node():
     assert "Incompatible dimensions for matrix multiplication; if" in message
     assert "--shape" in message
     assert "ShapeInferenceError" not in message
+
+
+def _by_input() -> onnx.ModelProto:
+    """Of an input `rate`, and in the other branch for one of 4 columns."""
+    proto = _model(f"k = Constant<value_int = 16000>() c = Equal(rate, k) {_FLAT}")
+    proto.graph.input.append(helper.make_tensor_value_info("rate", TensorProto.INT64, []))
+    return proto
+
+
+def test_the_branch_that_the_value_of_an_input_decides_on_is_compiled():
+    x = np.ones((1, 3), np.float32)
+    model = import_onnx(with_values(_by_input(), {"rate": 16000}), shapes={"x": (1, 3)})
+    assert [spec.name for spec in model.inputs] == ["x"]
+    (found,) = run_on_host(model.mod, [x])
+    np.testing.assert_array_equal(found, [[9, 12]])
+    with pytest.raises(
+        ModelError, match=r"contradict each other, at MatMul.* a branch by --value NAME=NUMBER"
+    ):
+        import_onnx(_by_input(), shapes={"x": (1, 3)})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rat": 1}, "--value names no input: rat. The inputs are: x, rate"),
+        ({"rate": [1, 2]}, r"--value rate: has 2 numbers, and the input's shape is \[\]"),
+        ({"rate": 1.5}, "--value rate: 1.5 is no int64"),
+        ({"rate": "16k"}, "--value rate: 16k is no int64"),
+        ({"x": [[]]}, r"--value x: has 0 numbers, and the input's shape is \[1, \?\]"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_input_is_refused(values: dict[str, object], message: str):
+    with pytest.raises(UsageError, match=message):
+        with_values(_by_input(), values)
+
+
+def test_only_onnx_models_have_values(tmp_path):
+    (tmp_path / "m.tflite").write_bytes(b"\0\0\0\0TFL3")
+    with pytest.raises(UsageError, match="--value makes inputs of ONNX models constants"):
+        with_values(tmp_path / "m.tflite", {"rate": 1})

@@ -13,6 +13,9 @@ from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import run_on_host
 from arm_ext.target.profiles import resolve
 from tests.arm_ext.frontends.onnx.dynamic_models import Arrays, product
+from tests.arm_ext.frontends.onnx.one_node import set_output_shapes
+from tests.arm_ext.frontends.onnx.quantized_cases import CASES as STATIC
+from tests.arm_ext.frontends.onnx.quantized_cases import SCALES
 
 Made = tuple[onnx.ModelProto, Arrays]
 SHAPES = ((1, 9, 8, 7), (10, 9, 3, 3), (1, 10, 8, 7))
@@ -58,6 +61,22 @@ def test_has_a_hand_written_kernel(make: Callable[[], Made]):
     assert of_product & {"gemm_s8_mmla", "depthwise_f32"}
     loops = [k.symbol for k in kernels if k.kernel == "generic" and "ConvInteger" in k.symbol]
     assert not [name for name in loops if "conv2d" in name or "matmul" in name]
+
+
+@pytest.mark.parametrize("case", ["conv_u8", "depthwise_uint8", "gemm"])
+def test_static_weights_of_uint8_have_hand_written_kernels(case: str):
+    node = STATIC[case](SCALES["decimal"])
+    proto, inputs = node.build(), node.values()
+    expected = run_onnxruntime(proto.SerializeToString(), inputs, integers=True)
+    set_output_shapes(proto, expected)
+    imported, options = import_onnx(proto), PhaseOptions(resolve("neoverse-n2"))
+    results = dict(run_phases(PhaseResult(imported.mod), options, until="lower"))
+    kernels = {kernel.kernel for kernel in results["lower"].kernels}
+    assert kernels & {"gemm_s8_mmla", "depthwise_f32"}, kernels
+    (found,) = run_on_host(results["integerize"].mod, inputs)
+    away = np.abs(found.astype(int) - expected[0])
+    assert away.max() <= 1, "a tie goes one step the other way"
+    assert (away > 0).mean() <= SCALES["decimal"].ties
 
 
 @pytest.mark.parametrize("make", CASES.values(), ids=CASES.keys())

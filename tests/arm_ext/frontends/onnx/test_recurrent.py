@@ -13,6 +13,7 @@ from arm_ext.frontends.onnx.reference import run_onnxruntime
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.selftest import check_of, run_on_host
 from relay_passes.ir.sources import bindings_of, unnamed_calls
+from tests.arm_ext.frontends.onnx.test_control import Compiled
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 INPUT, HIDDEN = 5, 7
@@ -91,6 +92,22 @@ def test_equals_onnxruntime(kind: str, form: dict[str, object]):
     # Each step's exponentials are another polynomial's, and the state carries what they differ by.
     for found, wanted in zip(run_on_host(imported.mod, inputs), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("LSTM", {"optional": ("B", "h", "c", "P"), "direction": "bidirectional"}),
+        ("LSTM", {"optional": ("B", "lengths", "P"), "direction": "reverse"}),
+    ],
+    ids=["both ways", "lengths"],
+)
+def test_of_many_steps_cells_of_other_forms_are_loops(kind: str, form: dict[str, object]):
+    compiled = Compiled.of(recurrent(kind, steps=90, **form))
+    kernels = compiled.results["plan"].kernels
+    assert [kernel.kernel for kernel in kernels].count("loop") == 1 + (form["direction"] == "bidirectional")
+    assert len(kernels) < 60
+    compiled.check(np.random.default_rng(1).normal(size=(90, 2, INPUT)).astype(np.float32))
 
 
 def loops_of(mod: tvm.IRModule) -> list[str]:

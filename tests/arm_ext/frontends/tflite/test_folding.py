@@ -67,6 +67,42 @@ def test_constants_equal_litert(tmp_path: Path):
         np.testing.assert_array_equal(ours, theirs, err_msg=name, strict=True)
 
 
+def test_sizes_that_are_taken_apart_are_constants(tmp_path: Path):
+    m = TfliteBuilder()
+    x, sizes = m.take("float32", 2, 6), m.tensor("int32", 2)
+    m.op("SHAPE", [x], [sizes], outType=INT32)
+    first, second, none = (m.tensor("int32", n) for n in (1, 1, 0))
+    m.op("SPLIT_V", [sizes, m.hold([1, -1, 0]), m.hold(0)], [first, second, none], numSplits=3)
+    halves = [m.tensor("int32", 1) for _ in range(2)]
+    m.op("SPLIT", [m.hold(0), sizes], halves, numSplits=2)
+    numbers = [m.tensor("int32") for _ in range(2)]
+    m.op("UNPACK", [sizes], numbers, num=2)
+    scalar, wanted, y = m.tensor("int32"), m.tensor("int32", 3), m.tensor("float32", 6, 1, 2)
+    m.op("RESHAPE", [second, m.hold([])], [scalar])  # the file has no bytes for a shape of no dimensions
+    m.op("PACK", [scalar, m.hold(1), numbers[0]], [wanted], valuesCount=3)
+    m.op("RESHAPE", [x, wanted], [y])
+    outputs = [first, second, *halves, *numbers, y]
+    (tmp_path / "model.tflite").write_bytes(m.build(*outputs))
+    imported = import_tflite(tmp_path / "model.tflite")
+    inputs = [np.arange(12, dtype=np.float32).reshape(2, 6)]
+    found = run_on_host(imported.mod, inputs)
+    for ours, theirs in zip(found, run_litert(m.build(*outputs), inputs), strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
+def test_a_squeeze_keeps_the_axes_that_it_does_not_name(tmp_path: Path):
+    m = TfliteBuilder()
+    x, y = m.take("float32", 1, 1, 3, 1), m.tensor("float32", 1, 1, 3)
+    m.op("SQUEEZE", [x], [y], squeezeDims=[-1])
+    for number, signature in ((x, [-1, -1, 3, 1]), (y, [-1, -1, 3])):
+        m.tensors[number].shapeSignature = signature
+    (tmp_path / "model.tflite").write_bytes(m.build(y))
+    imported = import_tflite(tmp_path / "model.tflite", {"t0": (2, 1, 3, 1)})
+    data = np.arange(6, dtype=np.float32)
+    (found,) = run_on_host(imported.mod, [data.reshape(2, 1, 3, 1)])
+    np.testing.assert_array_equal(found, data.reshape(2, 1, 3), strict=True)
+
+
 def test_what_must_be_constant_is_named(tmp_path: Path):
     m = TfliteBuilder()
     x, k = m.take("float32", 5), m.take("int32")

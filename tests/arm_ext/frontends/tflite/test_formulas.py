@@ -40,8 +40,8 @@ def test_fourier_transform(tmp_path: Path, rows: int, columns: int, lengths: tup
     wave, flat = _complex(m, 3, lengths[0], bins), _complex(m, 3 * lengths[0], bins)
     m.op("RFFT2D", [m.take("float32", 3, rows, columns), m.hold(lengths)], [wave])
     m.op("RESHAPE", [wave, m.hold([-1, bins])], [flat])
-    outputs = [m.tensor("float32", 3 * lengths[0], bins) for _ in range(3)]
-    for name, output in zip(["REAL", "IMAG", "COMPLEX_ABS"], outputs, strict=True):
+    outputs = [m.tensor("float32", 3 * lengths[0], bins) for _ in range(4)]
+    for name, output in zip(["REAL", "IMAG", "COMPLEX_ABS", "CAST"], outputs, strict=True):
         m.op(name, [flat], [output])
     check(tmp_path, m, outputs, *m.values())
 

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins: Python files of the user's with converters of custom operators, rewrite rules and kernels.
+
+A file has one or more of
+
+    CONVERTERS = {"com.example.Swirl": swirl}    operator, as a refusal names it → a function of a `CustomOp`
+    RULES = [root_of_square]                     as `compile(..., rules=...)`
+    KERNELS = [DotF32()]                         as `compile(..., kernels=...)`
+"""
+
+import functools
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+from arm_ext.errors import ArmExtError, UsageError
+from arm_ext.frontends.common.custom import Convert, blaming, converters
+from relay_passes import Rule
+from schedules.kernels.common.contract import Kernel
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_NAMES = ("CONVERTERS", "RULES", "KERNELS")
+_OF_A_KERNEL = ("NAME", "Params", "matches", "default", "candidates", "estimate", "pack", "build")
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """What the plugins of a call bring.
+
+    Attributes:
+        converters: By the operator's name.
+        rules: Rewrites.
+        kernels: To choose among.
+    """
+
+    converters: Mapping[str, Convert] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+
+
+_BROUGHT: ContextVar[Plugins] = ContextVar("plugins")
+
+
+def brought() -> Plugins:
+    """Return what the plugins of the running call bring."""
+    return _BROUGHT.get(Plugins())
+
+
+def with_plugins(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Load the files of the argument `plugins` before a function runs, for what it imports and for `brought`."""
+
+    @functools.wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        paths = cast("Sequence[str | Path]", kwargs.get("plugins", ()))
+        with _using(load_plugins(paths)):
+            try:
+                return function(*args, **kwargs)
+            except ArmExtError:
+                raise
+            except Exception as err:  # TVM makes other errors of those that pass its C++
+                told = next((line for line in str(err).splitlines() if line.startswith("plugin ")), "")
+                if any(told.startswith(f"plugin {path}, ") for path in paths):
+                    raise UsageError(told) from err
+                raise
+
+    return called
+
+
+@contextmanager
+def _using(plugins: Plugins) -> Iterator[None]:
+    token = _BROUGHT.set(plugins)
+    try:
+        with converters(plugins.converters):
+            yield
+    finally:
+        _BROUGHT.reset(token)
+
+
+def load_plugins(paths: Sequence[str | Path]) -> Plugins:
+    """Run plugin files, and return what they bring together.
+
+    Raises:
+        UsageError: A file is missing, fails, or brings nothing, or not what its names stand for; or two bring a
+            converter of one operator.
+    """
+    if isinstance(paths, str | Path):
+        raise UsageError(f"plugins: expected a list of files, such as [{str(paths)!r}]")
+    found, origin = Plugins(), dict[str, Path]()
+    for path in map(Path, paths):
+        one = _checked(path, _module(path))
+        for kind in one.converters:
+            if kind in origin:
+                raise UsageError(
+                    f"plugin {path}: {origin[kind]} brings a converter of {kind}, too; leave out one"
+                )
+            origin[kind] = path
+        found = Plugins(
+            {**found.converters, **one.converters}, (*found.rules, *one.rules), (*found.kernels, *one.kernels)
+        )
+    return found
+
+
+def _module(path: Path) -> Any:
+    if not path.is_file():
+        raise UsageError(f"--plugin {path}: no such file")
+    name = f"arm_ext_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"--plugin {path}: not a Python file; its name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look themselves up there
+    try:
+        spec.loader.exec_module(module)
+    except ArmExtError:
+        raise
+    except Exception as err:  # of the plugin, of any type
+        raise UsageError(f"plugin {path}, line {_line(err, path)}: {type(err).__name__}: {err}") from err
+    return module
+
+
+def _line(err: Exception, path: Path) -> int:
+    if isinstance(err, SyntaxError) and err.lineno is not None:
+        return err.lineno
+    own = [f.lineno for f in traceback.extract_tb(err.__traceback__) if Path(f.filename) == path]
+    return own[-1] if own and own[-1] is not None else 1
+
+
+def _checked(path: Path, module: Any) -> Plugins:
+    if not any(hasattr(module, name) for name in _NAMES):
+        raise UsageError(f"plugin {path}: it has none of {', '.join(_NAMES)}, so that it brings nothing")
+    given, rules, kernels = (getattr(module, name, None) for name in _NAMES)
+    given = {} if given is None else given
+    if not isinstance(given, Mapping) or not all(
+        isinstance(k, str) and callable(f) for k, f in given.items()
+    ):
+        raise UsageError(f"plugin {path}: CONVERTERS is no dict of operators' names to functions")
+    if any(not isinstance(rule, Rule) for rule in rules or ()):
+        raise UsageError(f"plugin {path}: RULES holds what is no relay_passes.Rule")
+    for kernel in kernels or ():
+        if lacking := [name for name in _OF_A_KERNEL if not hasattr(kernel, name)]:
+            raise UsageError(f"plugin {path}: a kernel of KERNELS has no {', '.join(lacking)}")
+    return Plugins(
+        dict(given),
+        tuple(map(_told_rule, rules or ())),
+        tuple(cast("Kernel", _ToldKernel(kernel)) for kernel in kernels or ()),
+    )
+
+
+def _told(function: Callable[_P, _R], doing: str) -> Callable[_P, _R]:
+    """The function, whose errors are told as the plugin's."""
+
+    @functools.wraps(function)
+    def called(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with blaming(function, doing):
+            return function(*args, **kwargs)
+
+    return called
+
+
+def _told_rule(rule: Rule) -> Rule:
+    doing = f"rule {rule.name}"
+    return replace(rule, check=_told(rule.check, doing), rewrite=_told(rule.rewrite, doing))
+
+
+class _ToldKernel:
+    """A kernel whose errors are told as the plugin's."""
+
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._kernel, name)
+        is_function = callable(found) and not isinstance(found, type)
+        return _told(found, f"kernel {self._kernel.NAME}") if is_function else found

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several verbs have, but those that name what only a heavy module knows."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from arm_ext.cli.console import Shape
+from arm_ext.cli.path_type import PATH
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
+
+_SEVERAL = (
+    " 'NAME=1,{64,128}', in quotes, has a size to choose at run time; lists of several inputs go together position by "
+    "position. NAME=n,3,224,224 takes any number of samples, one by one; 'NAME=1,n<=512' any size up to 512."
+)
+
+
+def option_group(*options: Option[Any]) -> Option[Any]:
+    """Return the decorator that adds options, which --help lists in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def board_option(purpose: str) -> Option[Any]:
+    """Return the decorator that adds --board.
+
+    Args:
+        purpose: What is done on the board, as the help says it.
+    """
+    return click.option(
+        "--board",
+        default="virtual",
+        show_default=True,
+        help=f"Board to {purpose} on: virtual[:cpu], local, host:port, tracker-host:port/key.",
+    )
+
+
+def target_option(purpose: str) -> Option[Any]:
+    """Return the decorator that adds --target.
+
+    Args:
+        purpose: What is done for the target, as the help says it.
+    """
+    return click.option(
+        "--target",
+        default="arm",
+        show_default=True,
+        help=f"Profile {purpose} for; see `arm-ext targets`.",
+    )
+
+
+def shape_option(purpose: str, example: str = "NAME=1,64") -> Option[Any]:
+    """Return the decorator that adds --shape.
+
+    Args:
+        purpose: What a shape says, as the help says it.
+        example: One, as the help shows it.
+    """
+    return click.option("--shape", "shapes", type=Shape(), multiple=True, metavar=example, help=purpose)
+
+
+def target_options(purpose: str, *, several: bool = True) -> Option[Any]:
+    """Return the decorator that adds --target, --mattr and --shape.
+
+    Args:
+        purpose: What is done for the target, as the help says it.
+        several: Whether --shape takes several shapes of an input.
+    """
+    return option_group(
+        target_option(f"to {purpose}"),
+        click.option(
+            "--mattr", metavar="+x,-y", help="LLVM features to add to and remove from the profile's."
+        ),
+        shape_option(f"Shape of an input.{_SEVERAL if several else ''}", "NAME=1,3,224,224"),
+    )
+
+
+def views_option(purpose: str) -> Option[Any]:
+    """Return the decorator that adds -o, whose files' endings say what of a report is written.
+
+    Args:
+        purpose: What is written, and the endings, as the help says it.
+    """
+    return click.option(
+        "-o",
+        "--output",
+        "outputs",
+        type=PATH,
+        multiple=True,
+        metavar="FILE",
+        help=f"{purpose} May be given several times.",
+    )
+
+
+all_layers_option = click.option(
+    "--all", "whole", is_flag=True, help="List all layers in execution order, not the ten worst."
+)
+
+
+def json_option(what: str = "one JSON document") -> Option[Any]:
+    """Return the decorator that adds --json.
+
+    Args:
+        what: It prints, as the help says it.
+    """
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {what}.")

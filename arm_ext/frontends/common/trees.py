@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles of decision trees as models write them, checked and brought to one form.
+
+    x <= t    →    right (false) if x > t
+    x < t     →    right (false) if x > the number below t
+    x > t     →    right (true) if x > t
+    x >= t    →    right (true) if x > the number below t
+    x == t    →    false if x > t, else true if x > the number below t, else false
+
+`schedules.numerics.tree_ensemble` says what the form computes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from arm_ext.errors import ModelError
+from schedules.numerics.tree_ensemble import IDENTITY, IS_NAN, NAN_IS_LARGE, VALUE, Forest, Trees
+
+Array = npt.NDArray[Any]
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "LEAF")
+"""Modes of nodes, as ONNX names them."""
+
+LEQ, LT, GTE, GT, EQ, NEQ, LEAF = range(len(MODES))
+
+DEEPEST = 10_000
+"""Levels of a tree at most; those that are trained have some ten."""
+
+MOST_VALUES = 2**27
+"""Values of leaves at most: half a gigabyte."""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of all trees, an array each.
+
+    Attributes:
+        mode: Index in `MODES`.
+        feature: What is compared.
+        threshold: With what, in the dtype of the data.
+        true: Index of the node that follows a comparison that holds; any in leaves.
+        false: Of the other.
+        missing: Whether NaN goes where a comparison that holds goes; else a comparison with NaN is as in IEEE 754.
+        tree: How the model calls the tree, for messages.
+        node: How the model calls the node.
+    """
+
+    mode: Array
+    feature: Array
+    threshold: Array
+    true: Array
+    false: Array
+    missing: Array
+    tree: Array
+    node: Array
+
+    def name(self, index: int) -> str:
+        """Return how messages call a node."""
+        return f"node {self.node[index]} of tree {self.tree[index]}"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What leaves give, an array each.
+
+    Attributes:
+        leaf: Index of the leaf.
+        target: Of which result.
+        value: How much.
+    """
+
+    leaf: Array
+    target: Array
+    value: Array
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """An ensemble in one form.
+
+    Attributes:
+        forest: Its sizes.
+        trees: Its numbers.
+        scored: Of each target, whether a tree has it in all its leaves, so that each row has a score of it.
+    """
+
+    forest: Forest
+    trees: Trees
+    scored: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """All nodes that can be reached, level by level.
+
+    Attributes:
+        tree: Number of each node's tree; -1 for nodes that are not reached.
+        steps: Comparisons from its root, of which an equality takes two.
+        share: Of rows that come by, if each node sends half of them either way.
+    """
+
+    tree: Array
+    steps: Array
+    share: Array
+
+
+def ensemble(
+    nodes: Nodes,
+    roots: Array,
+    weights: Weights,
+    columns: int,
+    targets: int,
+    aggregate: str = "sum",
+    base: Array | None = None,
+) -> Ensemble:
+    """Check an ensemble and bring it to one form.
+
+    Args:
+        nodes: Of all trees.
+        roots: The first node of each tree.
+        weights: What leaves give.
+        columns: Features of a row.
+        targets: Results of a row.
+        aggregate: "sum", "min" or "max" of what the trees give.
+        base: What is added to a sum, one for each target.
+
+    Raises:
+        ModelError: It is no ensemble of trees; says at which node.
+    """
+    _check(nodes, roots, columns)
+    walked = _walk(nodes, roots)
+    leaf = nodes.mode == LEAF
+    rows, row, target, scored = _leaves(nodes, walked, weights, len(roots), targets, IDENTITY[aggregate])
+    shared = target is None
+    order = np.arange(len(roots)) if target is None else np.argsort(target, kind="stable")
+    groups = [len(roots)] if target is None else np.bincount(target, minlength=targets).tolist()
+    table = _comparisons(nodes, walked)
+    source, children = _slots(table, roots)
+    ends = np.append(leaf, np.zeros(len(table.kind) - len(leaf), bool))[source]
+    used = table.kind[source[~ends]]
+    reached = leaf & (walked.tree >= 0)
+    levels = np.zeros(len(roots), np.int64)
+    np.maximum.at(levels, walked.tree[reached], walked.steps[reached])
+    forest = Forest(
+        columns,
+        targets,
+        int(levels.max(initial=0)),
+        float((walked.share * walked.steps)[reached].sum()),
+        int(levels.sum()),
+        tuple(groups),
+        int(used.max(initial=VALUE)) + 1,
+        shared,
+        aggregate,
+    )
+    start = np.full(targets, IDENTITY[aggregate]) if base is None else base
+    trees = Trees(
+        np.where(ends, np.array(np.inf, table.threshold.dtype), table.threshold[source]),
+        np.where(ends, 0, (table.kind * columns + table.feature)[source]).astype(np.int32),
+        children.astype(np.int32),
+        np.where(ends, row[np.where(ends, source, 0)], 0).astype(np.int32),
+        order.astype(np.int32),
+        rows,
+        start.astype(np.float32),
+    )
+    return Ensemble(forest, trees, scored)
+
+
+def _check(nodes: Nodes, roots: Array, columns: int) -> None:
+    inner = np.flatnonzero(nodes.mode != LEAF)
+    wrong = inner[(nodes.feature[inner] < 0) | (nodes.feature[inner] >= columns)]
+    if len(wrong):
+        feature = nodes.feature[wrong[0]]
+        raise ModelError(
+            f"{nodes.name(wrong[0])} compares feature {feature}, and the data have {columns} columns"
+        )
+    parents = np.bincount(np.concatenate([nodes.true[inner], nodes.false[inner]]), minlength=len(nodes.mode))
+    if len(wrong := np.flatnonzero(parents > 1)):
+        raise ModelError(
+            f"{nodes.name(wrong[0])} is the child of {parents[wrong[0]]} nodes, and in a tree each has one parent"
+        )
+    if len(wrong := roots[parents[roots] > 0]):
+        raise ModelError(
+            f"{nodes.name(wrong[0])} is the first of its tree and the child of another: a cycle is no tree"
+        )
+
+
+def _walk(nodes: Nodes, roots: Array) -> _Walked:
+    """Go through the trees, of which each node has one parent: no walk comes to a node twice."""
+    count = len(nodes.mode)
+    tree, steps, share = np.full(count, -1, np.int64), np.zeros(count, np.int64), np.zeros(count)
+    tree[roots], share[roots] = np.arange(len(roots)), 1.0
+    level = roots
+    for _ in range(DEEPEST):
+        level = level[nodes.mode[level] != LEAF]
+        if not len(level):
+            return _Walked(tree, steps, share)
+        cost = 1 + np.isin(nodes.mode[level], (EQ, NEQ))
+        for children in (nodes.true[level], nodes.false[level]):
+            tree[children], share[children] = tree[level], share[level] / 2
+            steps[children] = steps[level] + cost
+        level = np.concatenate([nodes.true[level], nodes.false[level]])
+    raise ModelError(f"tree {nodes.tree[level[0]]} is deeper than {DEEPEST} levels, which is the limit")
+
+
+def _leaves(
+    nodes: Nodes, walked: _Walked, weights: Weights, trees: int, targets: int, nothing: float
+) -> tuple[Array, Array, Array | None, tuple[bool, ...]]:
+    """Rows of values, the row of each node, each tree's target (None if several share a leaf), and what is scored."""
+    if len(wrong := np.flatnonzero((weights.target < 0) | (weights.target >= targets))):
+        where = nodes.name(weights.leaf[wrong[0]])
+        raise ModelError(
+            f"{where} has a weight of result {weights.target[wrong[0]]}, and there are {targets}"
+        )
+    reached = (walked.tree[weights.leaf] >= 0) & (nodes.mode[weights.leaf] == LEAF)
+    leaf, target, value = (array[reached] for array in (weights.leaf, weights.target, weights.value))
+    tree = walked.tree[leaf]
+    _, first, times = np.unique(leaf * targets + target, return_index=True, return_counts=True)
+    if len(twice := np.flatnonzero(times > 1)):
+        at = first[twice[0]]
+        raise ModelError(
+            f"{nodes.name(leaf[at])} has {times[twice[0]]} weights of result {target[at]}; add them up"
+        )
+    pairs, counts = np.unique(tree * targets + target, return_counts=True)
+    ends = np.bincount(walked.tree[(walked.tree >= 0) & (nodes.mode == LEAF)], minlength=trees)
+    full = pairs[counts == ends[pairs // targets]] % targets
+    scored = tuple(bool(found) for found in np.isin(np.arange(targets), full))
+    row = np.zeros(len(nodes.mode), np.int64)
+    if len(np.unique(pairs // targets)) == len(pairs):
+        own = np.zeros(trees, np.int64)
+        own[tree] = target
+        row[leaf] = 1 + np.arange(len(leaf))
+        return np.append(nothing, value).astype(np.float32)[:, None], row, own, scored
+    distinct, index = np.unique(leaf, return_inverse=True)
+    if (len(distinct) + 1) * targets > MOST_VALUES:
+        raise ModelError(f"{len(distinct)} leaves of {targets} results are more than {MOST_VALUES} values")
+    rows = np.full((len(distinct) + 1, targets), nothing, np.float32)
+    rows[1 + index, target] = value
+    row[distinct] = 1 + np.arange(len(distinct))
+    return rows, row, None, scored
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Comparisons v > threshold: those of all nodes, then second ones of equalities.
+
+    Attributes:
+        kind: What v is.
+        feature: Of which feature.
+        threshold: See above.
+        left: Index of the node for no; any in leaves.
+        right: For yes.
+        order: Indices of the comparisons that are reached, trees one after the other, level by level.
+    """
+
+    kind: Array
+    feature: Array
+    threshold: Array
+    left: Array
+    right: Array
+    order: Array
+
+
+def _comparisons(nodes: Nodes, walked: _Walked) -> _Table:
+    """Write each node as one comparison, and an equality as two."""
+    mode, count = nodes.mode, len(nodes.mode)
+    equal = np.flatnonzero(np.isin(mode, (EQ, NEQ)))
+    second = np.full(count, -1, np.int64)
+    second[equal] = count + np.arange(len(equal))
+    yes = np.where(mode == NEQ, nodes.false, nodes.true)  # of x == t, where that is asked
+    no = np.where(mode == NEQ, nodes.true, nodes.false)
+    upward = np.isin(mode, (GT, GTE))
+    left, right = np.where(upward, no, yes), np.where(upward, yes, no)
+    left[equal] = second[equal]
+    # NaN equals nothing: it takes the side of a comparison that fails, of NEQ of one that holds.
+    to_true = nodes.missing | (mode == NEQ)
+    nan_right = to_true == upward
+    nan_right[equal] = to_true[equal] == (mode[equal] == NEQ)
+    below = np.isin(mode, (LT, GTE))
+    table = _normal(
+        np.append(nodes.threshold, nodes.threshold[equal]),
+        np.append(below, np.full(len(equal), True)),
+        np.append(upward, np.full(len(equal), True)),
+        np.append(nan_right, np.full(len(equal), True)),
+        np.append(left, no[equal]),
+        np.append(right, yes[equal]),
+    )
+    kind, threshold, left, right = table
+    tree = np.append(walked.tree, walked.tree[equal])
+    steps = np.append(walked.steps, walked.steps[equal] + 1)
+    order = np.lexsort((steps, tree))
+    inner = np.append(mode != LEAF, np.full(len(equal), True))
+    order = order[(tree[order] >= 0) & inner[order]]
+    return _Table(kind, np.append(nodes.feature, nodes.feature[equal]), threshold, left, right, order)
+
+
+def _normal(
+    threshold: Array, below: Array, upward: Array, nan_right: Array, left: Array, right: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Kinds, thresholds and children of comparisons x > t, or x > the number below t."""
+    with np.errstate(over="ignore"):
+        bound = np.where(below, np.nextafter(threshold, np.array(-np.inf, threshold.dtype)), threshold)
+    unordered = np.isnan(
+        threshold
+    )  # no comparison with NaN holds: x <= NaN fails and goes right, x > NaN left
+    always = np.where(unordered, ~upward, below & np.isneginf(threshold))
+    never = np.where(unordered, upward, np.isposinf(bound))
+    kind = np.where(nan_right, NAN_IS_LARGE, VALUE)
+    # What sends all numbers one way asks for NaN alone, if at all.
+    asks = always | (never & nan_right)
+    kind[asks] = IS_NAN
+    bound = np.where(always & nan_right, -1.0, np.where(asks, 0.5, bound)).astype(threshold.dtype)
+    bound[never & ~nan_right] = np.inf
+    swapped = always & ~nan_right
+    return kind, bound, np.where(swapped, right, left), np.where(swapped, left, right)
+
+
+def _slots(table: _Table, roots: Array) -> tuple[Array, Array]:
+    """Where nodes lie: the roots, then pairs of children; returns each one's comparison and its children's place."""
+    order = table.order
+    source = np.concatenate([roots, np.stack([table.left[order], table.right[order]], 1).ravel()])
+    place = np.full(len(table.kind), -1, np.int64)
+    place[order] = len(roots) + 2 * np.arange(len(order))
+    children = place[source]
+    return source, np.where(children < 0, np.arange(len(source)), children)

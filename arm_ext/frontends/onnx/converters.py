@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of operators that are converted to Relax here, not by upstream's importer; those of plugins beside them.
+
+They stay as they are, or are what others have been replaced by.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from tvm import relax
+
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.custom import CustomOp, convert_custom, converter_for
+from arm_ext.frontends.onnx.expansion import OWN, domain_of, qualified
+from arm_ext.frontends.onnx.sequences import DEFAULTS, sequences
+from arm_ext.frontends.onnx.trees import TREES, convert_trees
+
+Convert = Callable[[relax.BlockBuilder, onnx.NodeProto, Sequence[relax.Expr | None]], relax.Expr]
+"""Emits a node, of a function that is being built, with its inputs; returns its output, or a tuple of them."""
+
+CONVERTERS: dict[tuple[str, str], Convert] = {
+    **{("", kind): sequences for kind in DEFAULTS},
+    (OWN, TREES): convert_trees,
+}
+"""(domain, operator) → what converts it."""
+
+
+def is_custom(node: onnx.NodeProto) -> bool:
+    """Whether a plugin converts a node."""
+    return converter_for(qualified(node)) is not None
+
+
+def converter_of(node: onnx.NodeProto) -> Convert | None:
+    """Return what converts a node here, or None: upstream does, or nothing."""
+    return _custom if is_custom(node) else CONVERTERS.get((domain_of(node), node.op_type))
+
+
+def _custom(
+    builder: relax.BlockBuilder, node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]
+) -> relax.Expr:
+    attributes = {a.name: _plain(helper.get_attribute_value(a)) for a in node.attribute}
+    op = CustomOp(qualified(node), node.name, tuple(inputs), attributes, builder)
+    values = convert_custom(op, len(node.output))
+    return values[0] if len(values) == 1 else relax.Tuple(values)
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as Python has it."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, onnx.TensorProto):
+        return numpy_helper.to_array(value)
+    if isinstance(value, str | int | float) or not hasattr(value, "__iter__"):
+        return value
+    return [_plain(each) for each in value]
+
+
+def declare_custom(model: onnx.ModelProto) -> bool:
+    """Note the types of values that plugins compute, by converting their nodes alone; returns whether there are new.
+
+    Raises:
+        UsageError: A plugin fails, or gives a value another type than the model says.
+    """
+    graph = model.graph
+    declared = {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
+    types = {name: value.type.tensor_type for name, value in declared.items()}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    written = [node for node in graph.node if node.op_type == "Constant"]
+    constants |= {n.output[0]: a.t for n in written for a in n.attribute if a.name == "value"}
+    found = False
+    for node in filter(is_custom, graph.node):
+        inputs = [_placeholder(value, types, constants) for value in node.input]
+        if any(operand is None for operand, value in zip(inputs, node.input, strict=True) if value):
+            continue  # what comes before it is not known yet
+        for name, value in zip(node.output, _alone(node, inputs), strict=True):
+            if name in types and _is_known(types[name]):
+                _check_type(node, name, value, types[name])
+                continue
+            if name not in declared:
+                declared[name] = graph.value_info.add(name=name)
+            types[name] = declared[name].type.tensor_type
+            elem = helper.np_dtype_to_tensor_dtype(np.dtype(str(value.ty.dtype)))
+            dims = [int(dim) for dim in value.ty.shape]
+            types[name].CopyFrom(helper.make_tensor_type_proto(elem, dims).tensor_type)
+            found = True
+    return found
+
+
+def _alone(node: onnx.NodeProto, inputs: Sequence[relax.Expr | None]) -> list[relax.Expr]:
+    """The values of a custom node, computed in a function of its own."""
+    builder = relax.BlockBuilder()
+    params = [operand for operand in inputs if isinstance(operand, relax.Var)]
+    with builder.function("main", params):
+        with builder.dataflow():
+            result = _custom(builder, node, inputs)
+            values = list(result.fields) if isinstance(result, relax.Tuple) else [result]
+            output = builder.emit_output(result)
+        builder.emit_func_output(output)
+    return values
+
+
+def _is_known(held: onnx.TypeProto.Tensor) -> bool:
+    """Whether a type has all that there is to know."""
+    sized = held.HasField("shape") and all(dim.HasField("dim_value") for dim in held.shape.dim)
+    return bool(held.elem_type) and sized
+
+
+def _check_type(node: onnx.NodeProto, name: str, value: relax.Expr, held: onnx.TypeProto.Tensor) -> None:
+    given = f"{value.ty.dtype}{[int(dim) for dim in value.ty.shape]}"
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(held.elem_type)).name
+    said = f"{dtype}{[dim.dim_value for dim in held.shape.dim]}"
+    if given != said:
+        raise UsageError(
+            f"the plugin's converter of {qualified(node)} node '{node.name}' gives {given} for '{name}', and the "
+            f"model says {said}"
+        )
+
+
+def _placeholder(
+    name: str, types: Mapping[str, onnx.TypeProto.Tensor], constants: Mapping[str, onnx.TensorProto]
+) -> relax.Expr | None:
+    if name in constants:
+        array = numpy_helper.to_array(constants[name])
+        return relax.const(array, str(array.dtype))
+    held = types.get(name)
+    if held is None or not _is_known(held):
+        return None
+    dtype = str(helper.tensor_dtype_to_np_dtype(held.elem_type))
+    return relax.Var(name, relax.TensorType([d.dim_value for d in held.shape.dim], dtype))

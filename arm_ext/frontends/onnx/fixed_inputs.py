@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of an ONNX model that are to be constants, such as a sampling rate that decides a branch."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+from arm_ext.errors import UsageError
+from arm_ext.frontends.common.refuse import refuse_unknown_inputs
+from arm_ext.frontends.onnx.check import runtime_inputs
+from arm_ext.frontends.onnx.importer import read_onnx
+
+
+def fix_inputs(model: str | Path | onnx.ModelProto, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
+    """Return an ONNX model some of whose inputs are constants.
+
+    Args:
+        model: A path, or a loaded model.
+        values: Input name → numbers, as many as it has elements.
+
+    Raises:
+        UsageError: A value is of no input, or does not fit it; and as of `read_onnx`.
+        ModelError: As of `read_onnx`.
+    """
+    proto, name, _ = read_onnx(model)
+    proto.graph.name = name
+    inputs = {value.name: value for value in runtime_inputs(proto.graph)}
+    refuse_unknown_inputs(values, inputs, "--value")
+    for each, numbers in values.items():
+        constant = _constant(inputs[each], np.asarray(numbers))
+        proto.graph.initializer.append(numpy_helper.from_array(constant, each))
+    kept = [value for value in proto.graph.input if value.name not in values]
+    del proto.graph.input[:]
+    proto.graph.input.extend(kept)
+    return proto
+
+
+def _constant(value: onnx.ValueInfoProto, given: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    tensor = value.type.tensor_type
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    dims = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    shape = [given.size if dim is None else dim for dim in dims]
+    if not given.size or dims.count(None) > 1 or given.size != math.prod(shape):
+        sizes = ", ".join("?" if dim is None else str(dim) for dim in dims)
+        raise UsageError(
+            f"--value {value.name}: has {given.size} numbers, and the input's shape is [{sizes}]"
+        )
+    if given.dtype.kind not in "biuf" or not np.array_equal(given.astype(dtype), given):
+        raise UsageError(f"--value {value.name}: {given.tolist()} is no {dtype}, which the input is of")
+    return given.astype(dtype).reshape(shape)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What follows the scores of ai.onnx.ml's regressors and classifiers: transforms, and labels."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+
+from arm_ext.errors import ModelError
+from arm_ext.frontends.onnx.expansion import Expansion
+from arm_ext.frontends.onnx.forms import like, reduce, reshape
+
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+"""By the numbers that TreeEnsemble has for them."""
+
+_ZERO = 1e-7
+"""Scores closer to zero than this stay out of SOFTMAX_ZERO: the number is onnxruntime's."""
+
+_ERFINV = 0.147
+"""The constant of Winitzki's approximation of the inverse error function, which onnxruntime computes PROBIT by."""
+
+
+def transform_of(e: Expansion) -> str:
+    """Return a node's post_transform.
+
+    Raises:
+        ModelError: There is none of that name.
+    """
+    name = e.text("post_transform", "NONE")
+    if name not in TRANSFORMS:
+        raise ModelError(f"its post_transform '{name}' is none of {', '.join(TRANSFORMS)}")
+    return name
+
+
+def transformed(e: Expansion, scores: str, transform: str, output: str = "") -> str:
+    """Emit a post_transform of scores [rows, n]."""
+    if transform == "LOGISTIC":
+        return e.emit("Sigmoid", [scores], output)
+    if transform == "SOFTMAX":
+        return e.emit("Softmax", [scores], output, axis=1)
+    if transform == "SOFTMAX_ZERO":
+        most = reduce(e, "ReduceMax", scores, [1])
+        zero = e.emit("Less", [e.emit("Abs", [scores]), like(e, _ZERO, scores)])
+        small = e.emit("Mul", [scores, e.emit("Exp", [e.emit("Neg", [most])])])
+        powers = e.emit("Where", [zero, small, e.emit("Exp", [e.emit("Sub", [scores, most])])])
+        return e.emit("Div", [powers, reduce(e, "ReduceSum", powers, [1])], output)
+    if transform == "PROBIT":
+        return _probit(e, scores, output)
+    return e.emit("Identity", [scores], output)
+
+
+def both_classes(e: Expansion, score: str, transform: str, *, positive: bool) -> tuple[str, str]:
+    """Emit the scores of two classes of which the second has one; returns them, and the transform that is left.
+
+    Args:
+        e: At the node.
+        score: [rows, 1].
+        transform: What the node asks for.
+        positive: Whether the score is a probability, whose complement the first class has; else its negative.
+
+    Raises:
+        ModelError: onnxruntime leaves one of the two undefined.
+    """
+    if transform == "PROBIT":
+        raise ModelError("PROBIT of two classes with one score is not defined")
+    if transform == "LOGISTIC" or not positive:
+        other = e.emit("Neg", [score])
+    else:
+        other = e.emit("Sub", [like(e, 1, score), score])
+    return e.emit("Concat", [other, score], axis=1), transform if transform == "LOGISTIC" else "NONE"
+
+
+def above(e: Expansion, score: str, bound: float) -> str:
+    """Emit whether scores [rows, 1] are above a bound, int64 [rows]."""
+    greater = e.emit("Greater", [score, like(e, bound, score)])
+    return reshape(e, e.emit("Cast", [greater], to=onnx.TensorProto.INT64), -1)
+
+
+def _probit(e: Expansion, p: str, output: str) -> str:
+    """The square root of 2 times the inverse error function of x = 2 p - 1."""
+
+    def op(kind: str, *values: str | float, output: str = "") -> str:
+        return e.emit(kind, [v if isinstance(v, str) else like(e, v, p) for v in values], output)
+
+    x = op("Sub", op("Mul", p, 2.0), 1.0)
+    log = op("Log", op("Mul", op("Sub", 1.0, x), op("Add", 1.0, x)))
+    half = op("Add", op("Mul", log, 0.5), 2 / (3.14159 * _ERFINV))
+    root = op("Sqrt", op("Sub", op("Mul", half, half), op("Mul", log, 1 / _ERFINV)))
+    size = op("Mul", op("Sqrt", op("Sub", root, half)), 2**0.5)
+    return op("Where", op("Less", x, 0.0), op("Neg", size), size, output=output)
+
+
+def labels_of(e: Expansion, numbers: str, strings: str) -> list[int]:
+    """Return the labels of a classifier.
+
+    Args:
+        e: At its node.
+        numbers: The attribute that has them as numbers.
+        strings: And as strings, which do where only the scores are read: labels are the classes' numbers then.
+
+    Raises:
+        ModelError: They are strings, and something reads them.
+    """
+    if texts := e.texts(strings):
+        if e.node.output[0] and e.is_read(e.node.output[0]):
+            raise ModelError(
+                f"its labels are strings ('{texts[0]}', ...), and a package has tensors of numbers: export the model "
+                f"with numbers for its classes ({numbers}), or remove its output '{e.node.output[0]}' and name the "
+                "class with the greatest score in the program"
+            )
+        return list(range(len(texts)))
+    return [int(label) for label in e.numbers(numbers)]
+
+
+def put_labels(e: Expansion, which: str, labels: Sequence[int]) -> None:
+    """Emit the labels, the node's first output, of indices into them."""
+    if e.node.output[0] and not e.texts("classlabels_strings"):
+        e.emit("Gather", [e.constant(np.array(labels, np.int64)), which], e.node.output[0], axis=0)

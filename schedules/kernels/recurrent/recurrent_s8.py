@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM, RNN and GRU whose product with the state is one of bytes, as one loop over the steps: SDOT, then the gates.
+
+    y[t] = cell(x[t] + float(sum over k of (q[k] - z) R[k, n]) * (s scale[n]), states)      q, s, z of h, each step
+
+See `steps`, and `schedules.numerics.recurrent_dynamic`. A step quantises all rows first, into bytes that are read by
+lane; zero points are in what the accumulators begin with. Weights of nine bits are int8 and a shift a column, which
+goes with the sum of the row. A GRU whose reset gate comes before its product, and so quantises twice, is not taken.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Operand, Workload
+from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.narrow import fcvtas, fcvtns, narrow8, sqxtn16
+from schedules.intrinsics.pin import pins
+from schedules.intrinsics.sdot import FEATURE, sdot
+from schedules.intrinsics.vector import combine
+from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.common import copies
+from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.cost_model import VECTOR, again, arithmetic
+from schedules.kernels.epilogues import activation_f32
+from schedules.kernels.gemm import implicit_rows
+from schedules.kernels.gemm.k_chunks_s8 import Reading
+from schedules.kernels.gemm.product import reordered
+from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
+from schedules.kernels.recurrent.steps import Emitter, Layer, columns_of, layer_of, packed, width_of
+from schedules.kernels.rowwise import row_vectors
+from schedules.kernels.tiles import sdot_tile
+from schedules.kernels.tiles.sdot_tile import K_STEP, LANES
+from schedules.numerics.recurrent import GATES
+from schedules.numerics.recurrent_dynamic import MOST, STEPS
+from schedules.tir.emit import i64, kernel_function, load, store, take
+
+NAME = "recurrent_s8"
+
+COMPOSITES = tuple(f"arm.{kind}_dynamic" for kind in GATES)
+
+TILES = ((1, 16), (1, 12), (1, 8), (1, 4), (2, 12), (2, 8), (3, 8), (4, 4), (5, 4), (6, 4))
+"""(rows, vectors) of the register tiles worth considering."""
+
+AROUND = 9.0
+"""Instructions of a vector of one gate beside its activation: loads, the conversion of its sum, products, a store."""
+
+QUANTIZED = 12.0
+"""Instructions of a vector of four elements of the state that become bytes, and of the search for its ends."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """Parameters of the kernel.
+
+    Attributes:
+        rows: Of the batch in a register tile.
+        vectors: Of four columns in a register tile at most: gates times vectors of units.
+    """
+
+    rows: int
+    vectors: int
+
+    def __post_init__(self) -> None:
+        sdot_tile.check_registers(self.rows, self.vectors)
+
+
+@dataclass(frozen=True)
+class _Integers:
+    """How the state is multiplied.
+
+    Attributes:
+        layer: What is computed.
+        symmetric: Whether each row has a scale of its own, and no zero point.
+        shifted: Whether weights have nine bits.
+    """
+
+    layer: Layer
+    symmetric: bool
+    shifted: bool
+
+    @property
+    def pitch(self) -> int:
+        """Bytes from one quantised row to the next: whole vectors."""
+        return -(-self.layer.hidden // VECTOR) * VECTOR
+
+    @property
+    def reading(self) -> Reading:
+        """How rows are loaded."""
+        depth = -(-self.layer.hidden // K_STEP) * K_STEP
+        return Reading.in_vectors(implicit_rows.linear(self.layer.batch, depth), K_STEP)
+
+
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+    """Takes layers with constant weights, on cores with SDOT."""
+    integers = _read(workload)
+    if isinstance(integers, Diagnostic):
+        return integers
+    if FEATURE not in core.features:
+        return declined(NAME, "the core lacks a feature", FEATURE, core.name)
+    layer = integers.layer
+    return Match(f"int8 {layer.cell.kind.upper()} of {layer.steps} steps, {layer.batch} x {layer.hidden}")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Return the candidate with the lowest estimate."""
+    return min(candidates(workload, core), key=lambda params: estimate(workload, params, core))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Return every tile that fits."""
+    layer = _integers(workload).layer
+    return tuple(
+        Params(rows, vectors)
+        for rows, vectors in TILES
+        if rows <= layer.batch and vectors >= layer.cell.gates
+    )
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core, with weights in L2."""
+    integers = _integers(workload)
+    layer = integers.layer
+    full, rest = divmod(layer.batch, params.rows)
+    weights = len(integers.reading.order()) * width_of(layer, params.vectors)
+    total = arithmetic(QUANTIZED * layer.batch * layer.hidden / LANES).cycles(core)
+    for rows, tiles in ((params.rows, full), (rest, 1)):
+        if rows and tiles:
+            total += tiles * (_step_cycles(integers, rows, params, core) + again(weights, 1, weights, core))
+    return total * layer.steps
+
+
+def _step_cycles(integers: _Integers, rows: int, params: Params, core: Core) -> float:
+    """Cycles of a step of a tile of rows."""
+    layer, chunks, total = integers.layer, integers.reading.chunks(), 0.0
+    activations = sum(activation_f32.INSTRUCTIONS.get(a.name, 4.0) for a in layer.cell.activations)
+    activations *= layer.cell.gates / len(layer.cell.activations)
+    for gates, block, _ in columns_of(layer, params.vectors):
+        after = rows * block.vectors * (activations + AROUND * len(gates))
+        cost = sdot_tile.cost(rows, block.vectors * len(gates), chunks, core) + arithmetic(after)
+        total += cost.cycles(core)
+    return total
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Return the weights in panels; by column sums of weights, scales, and shifts if there are; the other constants."""
+    integers = _integers(workload)
+    layer, most = integers.layer, params.vectors
+    r, scale = (constants[operand.index] for operand in workload.operands[1:3])
+    r = r.astype(np.int32)
+    shifts = shifts_of(r.T)
+    columns = packed(layer, most, (r - shifts).astype(np.int8)).T
+    columns = reordered(_to_depth(columns, integers.reading.rows.depth), integers.reading.order())
+    panels, column = [], 0
+    for gates, block, _ in columns_of(layer, most):
+        vectors = len(gates) * block.vectors
+        panels.append(sdot_tile.pack_columns(columns[column : column + vectors * LANES], vectors).ravel())
+        column += vectors * LANES
+    by_column = [r.sum(0, dtype=np.int32), scale.astype(np.float32), *[shifts] * integers.shifted]
+    others = (constants[operand.index] for operand in _others(workload))
+    return np.concatenate(panels), *(packed(layer, most, values) for values in by_column), *others
+
+
+def _to_depth(columns: Array, depth: int) -> Array:
+    """Weights by column with zeros behind them."""
+    return np.pad(columns, ((0, 0), (0, depth - columns.shape[1])))
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    integers = _integers(workload)
+    width = width_of(integers.layer, params.vectors)
+    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
+    arguments += [
+        ((len(integers.reading.order()) * width,), "int8"),
+        ((width,), "int32"),
+        ((width,), "float32"),
+    ]
+    arguments += [((width,), "int32")] * integers.shifted
+    others = _others(workload)
+    arguments += [(operand.shape, operand.dtype) for operand in others]
+    arguments.append((workload.output_shape, workload.output_dtype))
+    with kernel_function(f"arm_{integers.layer.cell.kind}_s8", arguments) as function, pins():
+        inputs, held = function.buffers[: len(workload.inputs)], function.buffers[len(workload.inputs) :]
+        by_column, (*constants, output) = held[: 3 + integers.shifted], held[3 + integers.shifted :]
+        buffers = [
+            inputs[operand.index] if operand.kind == "input" else constants[others.index(operand)]
+            for operand in (workload.operands[0], *workload.operands[3:])
+        ]
+        _Emitter(integers, params, buffers, by_column, output).emit()
+    return function.prim_func
+
+
+class _Emitter(Emitter):
+    """Emits all steps of all rows."""
+
+    def __init__(
+        self,
+        integers: _Integers,
+        params: Params,
+        buffers: Sequence[tirx.Buffer],
+        by_column: Sequence[tirx.Buffer],
+        output: tirx.Buffer,
+    ) -> None:
+        """An emitter.
+
+        Args:
+            integers: What is computed.
+            params: How.
+            buffers: The data, the states, and what follows them, flat.
+            by_column: Panels; sums of weights, scales, and shifts if there are.
+            output: Flat.
+        """
+        super().__init__(integers.layer, params.vectors, buffers, output)
+        self.integers, self.tile_rows = integers, params.rows
+        self.panels, self.sums, self.scales, *self.shifts = by_column
+        layer = integers.layer
+        # Of one row more, so that vectors may be read behind the last.
+        self.q = T.alloc_buffer((layer.batch * integers.pitch + VECTOR,), "int8", layout=None)
+        self.steps_of = T.alloc_buffer((layer.batch,), "float32", layout=None)
+        self.sums_of = T.alloc_buffer((layer.batch,), "int32", layout=None)
+        self.zero: ir.Expr | None = None
+
+    def emit(self) -> None:
+        """Emit the whole."""
+        batch, rows = self.layer.batch, self.tile_rows
+        full, rest = divmod(batch, rows)
+        self.begin_states(i64(0), batch)
+        with self.steps():
+            self.quantize()
+            if full > 1:
+                with T.serial(i64(0), i64(full)) as index:
+                    self.step(T.Bind(index * rows), rows)
+            elif full:
+                self.step(i64(0), rows)
+            if rest:
+                self.step(i64(full * rows), rest)
+
+    def quantize(self) -> None:
+        """Emit the bytes of the states, with what they are to be multiplied by, and their sums if there are shifts."""
+        self.row = i64(0)
+        if not self.integers.symmetric:
+            self._uint8()
+        with T.serial(i64(0), i64(self.layer.batch)) as row:
+            start = T.Bind(self.state(0, row))
+            if self.integers.symmetric:
+                factor = self._symmetric(start, row)
+                self._bytes(start, row, lambda h: fcvtas(h * factor))
+            else:
+                step, offset = self._step, tirx.Broadcast(self.zero, LANES)
+                self._bytes(start, row, lambda h: fcvtns(h / step) + offset)
+                store(self.steps_of, self._scalar_step, row, 1)
+            if self.integers.shifted:
+                self._sum(row)
+
+    def _uint8(self) -> None:
+        """Emit step and zero point of all rows; the latter as the flipped bytes have it."""
+        size, start = self.layer.batch * self.layer.hidden, self.state(0, 0)
+        low, high = (self._end(start, size, name) for name in ("minimum", "maximum"))
+        span = T.Bind(high - low)
+        one = tirx.FloatImm("float32", 1.0)
+        step = T.Bind(tirx.Select(span == 0, one, span / tirx.FloatImm("float32", STEPS)))
+        zero = tirx.Cast("int32", tirx.nearbyint(-low / step))
+        self._scalar_step, self._step = step, tirx.Broadcast(step, LANES)
+        self.zero = T.Bind(zero - FLIP)
+
+    def _symmetric(self, start: ir.Expr, row: ir.Expr) -> ir.Expr:
+        """Emit a row's step, and return what its elements are to be multiplied by, float32x4."""
+        most = self._end(start, self.layer.hidden, "maximum", absolute=True)
+        most = T.Bind(tirx.Select(most == 0, tirx.FloatImm("float32", 1.0), most))
+        largest = tirx.FloatImm("float32", MOST)
+        store(self.steps_of, most / largest, row, 1)
+        return T.Bind(tirx.Broadcast(T.Bind(largest / most), LANES))
+
+    def _end(self, start: ir.Expr, size: int, name: str, *, absolute: bool = False) -> ir.Expr:
+        """Emit the least or the greatest of elements of the state, and 0."""
+        data, at = row_vectors.staged(self.output, start, size, LANES, 0.0)
+
+        def join(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+            return tirx.call_llvm_pure_intrin("float32x4", f"llvm.{name}.v4f32", a, b)
+
+        def take_in(part: ir.Expr, first: ir.Expr, _count: int) -> ir.Expr:
+            value = load(data, at + first, LANES)
+            return join(part, Vector(LANES).absolute(value) if absolute else value)
+
+        found = row_vectors.reduced(size, 0.0, take_in, join)
+        ends = [T.Bind(tirx.Shuffle([found], [lane])) for lane in range(LANES)]
+        last = tirx.max if name == "maximum" else tirx.min
+        return T.Bind(last(last(ends[0], ends[1]), last(ends[2], ends[3])))
+
+    def _bytes(self, start: ir.Expr, row: ir.Expr, rounded: Callable[[ir.Expr], ir.Expr]) -> None:
+        """Emit the bytes of a row, in vectors of 16."""
+        whole, rest = divmod(self.layer.hidden, VECTOR)
+        to = T.Bind(row * self.integers.pitch)
+
+        def vector(data: tirx.Buffer, at: ir.Expr, target: ir.Expr) -> None:
+            words = [
+                T.Bind(sqxtn16(rounded(load(data, at + LANES * i, LANES)))) for i in range(VECTOR // LANES)
+            ]
+            halves = [
+                T.Bind(narrow8(combine(first, second), "int8"))
+                for first, second in zip(words[::2], words[1::2], strict=True)
+            ]
+            store(self.q, combine(*halves), target, VECTOR)
+
+        if whole:
+            with T.serial(i64(0), i64(whole)) as index:
+                at = T.Bind(index * VECTOR)
+                vector(self.output, start + at, to + at)
+        if rest:
+            last = T.alloc_buffer((VECTOR,), "float32", layout=None)
+            copies.fill(last, i64(0), VECTOR, 0.0)
+            copies.copy(self.output, start + whole * VECTOR, last, i64(0), rest)
+            vector(last, i64(0), to + whole * VECTOR)
+            # Behind the row, where sums are to meet nothing.
+            copies.fill(self.q, to + self.layer.hidden, VECTOR - rest, 0)
+
+    def _sum(self, row: ir.Expr) -> None:
+        """Emit the sum of a row's bytes."""
+        acc = T.alloc_buffer((LANES,), "int32", layout=None)
+        store(acc, tirx.Broadcast(tirx.IntImm("int32", 0), LANES), i64(0), LANES)
+        ones = tirx.Broadcast(tirx.IntImm("int8", 1), VECTOR)
+        with T.serial(i64(0), i64(self.integers.pitch // VECTOR)) as index:
+            value = load(self.q, row * self.integers.pitch + index * VECTOR, VECTOR)
+            store(acc, sdot(acc.vload([i64(0)], "int32x4"), value, ones), i64(0), LANES)
+        found = load(acc, i64(0), LANES)
+        lanes = [tirx.Shuffle([found], [lane]) for lane in range(LANES)]
+        store(self.sums_of, (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]), row, 1)
+
+    def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
+        """Emit the sums, which begin with what the zero point takes off, and the gates."""
+        vectors = -(-units // LANES)
+        count = len(gates) * vectors
+        nothing = tirx.Broadcast(tirx.IntImm("int32", 0), LANES)
+        start: list[ir.Expr] = [nothing] * count
+        if self.zero is not None:
+            zero = tirx.Broadcast(-self.zero, LANES)
+            start = [T.Bind(load(self.sums, column + LANES * v, LANES) * zero) for v in range(count)]
+        reading = self.integers.reading
+        starts = [T.Bind((self.row + r) * self.integers.pitch) for r in range(self.rows)]
+        panel = T.Bind(column * len(reading.order()))
+        acc = sdot_tile.multiply(self.q, starts, self.panels, panel, reading.chunks(), start)
+        steps = [load(self.steps_of, self.row + r, 1) for r in range(self.rows)]
+
+        def total(r: int, g: int, at: int, lanes: int, begin: tuple[int, ir.Expr]) -> ir.Expr:
+            v, inside = divmod(at, LANES)
+            here = g * vectors + v
+            value = acc.vload([i64((r * count + here) * LANES)], "int32x4")
+            if self.shifts:
+                row_sum = load(self.sums_of, self.row + r, 1)
+                value += tirx.Broadcast(row_sum, LANES) * load(self.shifts[0], column + here * LANES, LANES)
+            scale = load(self.scales, column + here * LANES, LANES) * tirx.Broadcast(steps[r], LANES)
+            factors = [T.Bind(tirx.Cast("float32x4", value)), T.Bind(scale)]
+            if lanes == 1:
+                factors = [tirx.Shuffle([each], [inside]) for each in factors]
+            elif lanes < LANES:
+                factors = [take(each, inside, lanes) for each in factors]
+            return Vector(lanes).fma(factors[0], factors[1], self.begin(r, *begin, lanes))
+
+        self.finish(gates, unit, units, total)
+
+
+def _others(workload: Workload) -> list[Operand]:
+    """The constants but weights and scales."""
+    return [operand for operand in workload.operands[3:] if operand.kind == "constant"]
+
+
+def _integers(workload: Workload) -> _Integers:
+    return taken(_read(workload), workload)
+
+
+def _read(workload: Workload) -> _Integers | Diagnostic:
+    layer = layer_of(workload, NAME, COMPOSITES, first=3)
+    if isinstance(layer, Diagnostic):
+        return layer
+    if len(layer.passes) > 1:
+        return declined(NAME, "the reset gate comes before its product", "after", "before")
+    dtype, rounding = workload.operands[1].dtype, dict(workload.attributes)["rounding"]
+    if dtype not in ("int8", NINE_BITS):
+        return declined(NAME, "weights have another dtype", f"int8 or {NINE_BITS}", dtype)
+    return _Integers(layer, rounding == "symmetric", dtype == NINE_BITS)

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels of recurrent layers have in common: blocks of units, the loop over the steps, states, and gates.
+
+The weights of a block of units, all gates side by side, are one panel, so that all that a unit needs is in registers
+when its sums are done. The states are in the last rows of the output; a step writes its h beside the state that all
+its blocks read, and a copy ends it. A GRU whose reset gate comes before its product takes two passes a step.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.vector_f32 import Vector
+from schedules.kernels.common import copies
+from schedules.kernels.common.contract import Array, declined
+from schedules.kernels.epilogues import activation_f32
+from schedules.numerics.recurrent import Cell
+from schedules.tir.emit import i64, load, store
+
+Total = Callable[[int, int, int, int, tuple[int, ir.Expr]], ir.Expr]
+"""A gate's sum: (row of the tile, number of the gate in its pass, first unit of the block, lanes, (gate, unit))."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is computed.
+
+    Attributes:
+        cell: Each step.
+        steps: How many.
+        batch: Sequences.
+        hidden: Units.
+        lengths: Whether sequences have lengths.
+    """
+
+    cell: Cell
+    steps: int
+    batch: int
+    hidden: int
+    lengths: bool
+
+    @property
+    def row_size(self) -> int:
+        """Elements of a row of a state."""
+        return self.hidden
+
+    @property
+    def step_size(self) -> int:
+        """Elements of a state."""
+        return self.batch * self.hidden
+
+    @property
+    def passes(self) -> tuple[tuple[int, ...], ...]:
+        """The gates that are summed up together, of each pass of a step."""
+        gates = tuple(range(self.cell.gates))
+        late = self.cell.kind == "gru" and not self.cell.linear_before_reset
+        return (gates[:-1], gates[-1:]) if late else (gates,)
+
+    def blocks(self, gates: Sequence[int], most: int) -> tuple["Block", ...]:
+        """The blocks of units of a pass: those that are whole, and the rest.
+
+        Args:
+            gates: Of the pass.
+            most: Vectors of columns in a block: gates times vectors of units.
+        """
+        vectors = max(1, most // len(gates))
+        whole, rest = divmod(self.hidden, vectors * LANES)
+        blocks = [Block(0, whole, vectors * LANES)] * (whole > 0)
+        return (*blocks, *([Block(self.hidden - rest, 1, rest)] * (rest > 0)))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Blocks of equally many units, one after the other.
+
+    Attributes:
+        first: The first unit.
+        count: How many blocks.
+        units: Of each.
+    """
+
+    first: int
+    count: int
+    units: int
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of a block's units."""
+        return -(-self.units // LANES)
+
+
+def columns_of(layer: Layer, most: int) -> list[tuple[Sequence[int], Block, int]]:
+    """Return, for each panel in its order, the gates of its pass, its blocks, and its first unit."""
+    return [
+        (gates, block, block.first + index * block.units)
+        for gates in layer.passes
+        for block in layer.blocks(gates, most)
+        for index in range(block.count)
+    ]
+
+
+def packed(layer: Layer, most: int, columns: Array) -> Array:
+    """Return values by column, [..., gates * hidden], in the order of panels, [..., columns]; zeros fill vectors.
+
+    Args:
+        layer: Whose columns.
+        most: See `Layer.blocks`.
+        columns: Gate by gate.
+    """
+    lead = columns.shape[:-1]
+    by_gate, panels = columns.reshape(*lead, layer.cell.gates, layer.hidden), []
+    for gates, block, first in columns_of(layer, most):
+        panel = np.zeros((*lead, len(gates), block.vectors * LANES), columns.dtype)
+        panel[..., : block.units] = by_gate[..., list(gates), first : first + block.units]
+        panels.append(panel.reshape(*lead, -1))
+    return np.concatenate(panels, -1)
+
+
+def width_of(layer: Layer, most: int) -> int:
+    """Return the number of columns that `packed` gives."""
+    return sum(len(gates) * block.vectors * LANES for gates, block, _ in columns_of(layer, most))
+
+
+def layer_of(workload: Workload, name: str, composites: Sequence[str], first: int) -> Layer | Diagnostic:
+    """Parse a workload.
+
+    Args:
+        workload: Any.
+        name: Of the kernel that asks.
+        composites: That it takes.
+        first: Which operand is the first state.
+    """
+    if workload.composite not in composites:
+        reason = "composite is no recurrent layer of this kind"
+        return declined(name, reason, ", ".join(composites), workload.composite, unfit=True)
+    x, r, *_ = workload.operands
+    if x.dtype != "float32":
+        return declined(name, "data have another dtype", "float32", x.dtype, unfit=True)
+    if 0 in (*x.shape, *r.shape):
+        return declined(name, "a dimension is 0", "1 or more", str(x.shape))
+    kind = workload.composite.removeprefix("arm.").removesuffix("_dynamic")
+    cell = Cell.of(kind, dict(workload.attributes))
+    lengths = len(workload.operands) - first > cell.states + cell.linear_before_reset
+    return Layer(cell, x.shape[0], x.shape[1], r.shape[0], lengths)
+
+
+class Emitter(ABC):
+    """Emits the steps of a tile of rows."""
+
+    def __init__(self, layer: Layer, most: int, buffers: Sequence[tirx.Buffer], output: tirx.Buffer) -> None:
+        """An emitter.
+
+        Args:
+            layer: What is computed.
+            most: See `Layer.blocks`.
+            buffers: The data, the states, and what follows them, flat.
+            output: Flat.
+        """
+        self.layer, self.cell, self.most = layer, layer.cell, most
+        self.x, *rest = buffers
+        self.first, self.rest = rest[: self.cell.states], rest[self.cell.states :]
+        self.output = output
+        self.reset: list[tirx.Buffer] = []
+
+    def begin_states(self, row: ir.Expr, rows: int) -> None:
+        """Emit the copies of what the states of `rows` rows from `row` begin with."""
+        self.row = row
+        start = T.Bind(row * self.layer.hidden)
+        for number, state in enumerate(self.first):
+            copies.copy(state, start, self.output, self.state(number, 0), rows * self.layer.hidden)
+
+    @contextmanager
+    def steps(self) -> Iterator[None]:
+        """Open the loop over the steps."""
+        layer = self.layer
+        with T.serial(i64(0), i64(layer.steps)) as step:
+            self.t = T.Bind(i64(layer.steps - 1) - step if self.cell.reverse else step)
+            yield
+
+    def step(self, row: ir.Expr, rows: int) -> None:
+        """Emit a step of `rows` rows from `row`."""
+        layer = self.layer
+        self.row, self.rows = row, rows
+        self.y = T.Bind(self.t * layer.step_size + row * layer.hidden)
+        if layer.lengths:
+            ends = (load(self.rest[-1], row + r, 1) for r in range(rows))
+            self.goes_on = [T.Bind(self.t < tirx.Cast("int64", end)) for end in ends]
+        column = 0
+        for gates in layer.passes:
+            for block in layer.blocks(gates, self.most):
+                column = self.blocks(gates, block, column)
+        self.end_step()
+
+    def state(self, number: int, row: int) -> ir.Expr:
+        """Offset of a row's state."""
+        return (
+            i64((self.layer.steps + number) * self.layer.step_size) + (self.row + row) * self.layer.row_size
+        )
+
+    def end_step(self) -> None:
+        """Emit the copy of a step's output to the state, or zeros past the end of a sequence."""
+        hidden = self.layer.hidden
+        if not self.layer.lengths:
+            copies.copy(self.output, self.y, self.output, self.state(0, 0), self.rows * hidden)
+            return
+        for r in range(self.rows):
+            with T.If(self.goes_on[r]):
+                with T.Then():
+                    copies.copy(self.output, self.y + r * hidden, self.output, self.state(0, r), hidden)
+                with T.Else():
+                    copies.fill(self.output, self.y + r * hidden, hidden, 0.0)
+
+    def blocks(self, gates: Sequence[int], block: Block, column: int) -> int:
+        """Emit the blocks of a pass whose columns begin at `column`; returns where they end."""
+        size = len(gates) * block.vectors * LANES
+        if block.count == 1:
+            self.block(gates, i64(block.first), block.units, i64(column))
+        else:
+            with T.serial(i64(0), i64(block.count)) as index:
+                unit = T.Bind(i64(block.first) + index * block.units)
+                self.block(gates, unit, block.units, T.Bind(i64(column) + index * size))
+        return column + block.count * size
+
+    @abstractmethod
+    def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
+        """Emit the sums and the gates of `units` units from `unit`, whose columns begin at `column`."""
+
+    def finish(self, gates: Sequence[int], unit: ir.Expr, units: int, total: Total) -> None:
+        """Emit the gates of `units` units from `unit`; `total` gives what each gate sums up."""
+        for r in range(self.rows):
+            for at, lanes in copies.pieces(units, LANES):
+                begins = [(gate, unit + at) for gate in gates]
+                totals = [T.Bind(total(r, g, at, lanes, begin)) for g, begin in enumerate(begins)]
+                _Gates(self, r, unit + at, lanes).emit(gates, totals)
+
+    def begin(self, row: int, gate: int, unit: ir.Expr, lanes: int) -> ir.Var:
+        """What a gate's sum begins with: the data's product, or a bias where that comes later."""
+        if self.cell.linear_before_reset and gate == self.cell.gates - 1:
+            return load(self.rest[0], unit, lanes)
+        return self.data(row, gate, unit, lanes)
+
+    def data(self, row: int, gate: int, unit: ir.Expr, lanes: int) -> ir.Var:
+        """A gate's product with the data."""
+        width = self.cell.gates * self.layer.hidden
+        start = (self.t * self.layer.batch + self.row + row) * width + gate * self.layer.hidden
+        return load(self.x, start + unit, lanes)
+
+
+class _Gates:
+    """Emits the gates of one vector of units."""
+
+    def __init__(self, emitter: Emitter, row: int, unit: ir.Expr, lanes: int) -> None:
+        """Gates of `lanes` units from `unit` of a row of the tile."""
+        self.of, self.cell, self.row, self.unit, self.lanes = emitter, emitter.cell, row, unit, lanes
+        self.v = Vector(lanes)
+
+    def emit(self, gates: Sequence[int], totals: Sequence[ir.Expr]) -> None:
+        """Emit the gates of a pass, of which `totals` are the sums, and store what they give."""
+        if self.cell.kind == "lstm":
+            self.lstm(totals)
+        elif self.cell.kind == "rnn":
+            self.put(self.activated(0, totals[0]))
+        elif self.cell.linear_before_reset:
+            z, r, product = self.activated(0, totals[0]), self.activated(0, totals[1]), totals[2]
+            data = self.of.data(self.row, gates[2], self.unit, self.lanes)
+            self.gru(z, self.v.fma(r, product, data))
+        elif len(gates) > 1:
+            at = i64(self.row * self.of.layer.hidden) + self.unit
+            store(self.of.reset[0], self.activated(0, totals[0]), at, self.lanes)
+            h = self.state(0)
+            store(self.of.reset[1], self.activated(0, totals[1]) * h, at, self.lanes)
+        else:
+            at = i64(self.row * self.of.layer.hidden) + self.unit
+            self.gru(load(self.of.reset[0], at, self.lanes), totals[0])
+
+    def lstm(self, totals: Sequence[ir.Expr]) -> None:
+        """Emit c' = f c + i g and h' = o u(c')."""
+        i, o, f = (self.activated(0, total) for total in totals[:3])
+        old = self.state(1)
+        c = self.v.fma(f, old, T.Bind(i * self.activated(1, totals[3])))
+        self.put(T.Bind(o * self.activated(2, c)))
+        if self.of.layer.lengths:
+            goes_on = self.of.goes_on[self.row]
+            goes_on = goes_on if self.lanes == 1 else tirx.Broadcast(goes_on, self.lanes)
+            c = T.Bind(tirx.Select(goes_on, c, old))
+        store(self.of.output, c, self.of.state(1, self.row) + self.unit, self.lanes)
+
+    def gru(self, z: ir.Expr, total: ir.Expr) -> None:
+        """Emit h' = n + z (h - n)."""
+        new = self.activated(1, total)
+        self.put(self.v.fma(z, T.Bind(self.state(0) - new), new))
+
+    def state(self, number: int) -> ir.Var:
+        """The state before the step."""
+        return load(self.of.output, self.of.state(number, self.row) + self.unit, self.lanes)
+
+    def put(self, h: ir.Expr) -> None:
+        """Store h of the step."""
+        at = self.of.y + self.row * self.of.layer.hidden + self.unit
+        store(self.of.output, h, at, self.lanes)
+
+    def activated(self, number: int, x: ir.Expr) -> ir.Var:
+        """Emit one of the cell's activations."""
+        activation, limit = self.cell.activations[number], self.cell.clip
+        if limit:
+            x = self.v.minimum(self.v.maximum(x, -limit), limit)
+        return T.Bind(_FUNCTIONS[activation.name](self.v, T.Bind(x), *activation.numbers))
+
+
+def _hard_sigmoid(v: Vector, x: ir.Expr, alpha: float, beta: float) -> ir.Expr:
+    return v.minimum(v.maximum(v.fma(x, v.const(alpha), v.const(beta)), 0), 1)
+
+
+_FUNCTIONS: dict[str, Callable[..., ir.Expr]] = {
+    "sigmoid": activation_f32.sigmoid,
+    "tanh": activation_f32.tanh,
+    "relu": lambda v, x: v.maximum(x, 0),
+    "hard_sigmoid": _hard_sigmoid,
+}

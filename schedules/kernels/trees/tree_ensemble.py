@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles of decision trees: several walks side by side, without a branch that the data decide.
+
+    i[u] = children[i[u]] + (x[features[i[u]]] > thresholds[i[u]])      u = 0 ... walks - 1, depth times
+
+A step is six instructions, LDRH, LDR, LDR, FCMP, LDRSW and CINC, and waits 13 cycles for its loads and flags; walks of
+several trees side by side fill that time. Leaves step onto themselves, so that trees of a block take as many steps as
+the deepest of them: they are sorted by depth. Where paths are much shorter than trees are deep, as where leaves were
+split best first, a block ends once all its walks are at leaves, looked up every few steps.
+
+Of 100 trees of depth 6 that is 600 steps for a row. Other forms were weighed by their instructions:
+- Bit vectors of leaves, a mask for each node that a row fails (QuickScorer). 3,150 of the 6,300 nodes fail on average,
+  five instructions each, four times the walks'. They gain on walks by branches, which are mispredicted.
+- Vectors of four rows (or trees) and gathers. NEON has none, and SVE's of 128 bits take as many loads as walks do.
+- All nodes of a tree for four rows at once, 3 instructions for four comparisons: 47 a tree and row at depth 6 beside
+  36, and twice as many with each level; 11 beside 24 at depth 4, where the masks then cost what is gained.
+- Heaps, with children at 2 i and 2 i + 1 and no table of children. As many instructions (an addition in the place of a
+  load), and padding to perfect trees, of which leaf-wise training makes few.
+
+Blocks of trees are the outer loop, so that their nodes stay in L1 for all rows of a task. Where nodes send NaN either
+way, rows are first copied to what nodes compare: see `schedules.numerics.tree_ensemble`. A row's sum depends neither on
+other rows nor on threads.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.composites.workload import Workload
+from schedules.cores import Core
+from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.next_node import next_node, next_nodes
+from schedules.kernels.common import copies, threads
+from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.numerics.tree_ensemble import IDENTITY, IS_NAN, NAN_IS_LARGE, VALUE, Forest, combined
+from schedules.tir.emit import i64, kernel_function, load, store
+
+NAME = "tree_ensemble"
+
+COMPOSITE = "arm.tree_ensemble"
+
+WALKS = (1, 2, 4, 8)
+"""Trees side by side: each keeps an index and two loaded values in registers, of which there are 31."""
+
+STEP = 6
+"""Instructions of a step."""
+
+LATENCY = 13
+"""Cycles from an index to the next: two loads (of a feature's number 4, of its value 6), FCMP 2, CINC 1, as the
+optimization guides of Neoverse N1 and N2 have them."""
+
+AROUND = 4
+"""Instructions of a tree beside its steps: the loads of its root, its leaf's row and its value, and a sum."""
+
+LOOK = 4
+"""Steps between two looks whether all walks of a block are at leaves."""
+
+ROWS = 64
+"""Rows of a task at most: those of 64 features are 16 KB."""
+
+FEWEST_ROWS = 8
+"""Of a task of several, so that a block's trees are read that often from L1."""
+
+BESIDE = {1: 0.0, 2: 0.3, 4: 0.5, 8: 0.65}
+"""By walks: how much of the way from the mean path to the deepest the longest of them takes. Of random paths in forests
+of 100 trees grown leaf by leaf, 31 leaves each."""
+
+
+@dataclass(frozen=True)
+class Params:
+    """Parameters of the kernel.
+
+    Attributes:
+        walks: Trees side by side.
+        rows: Rows of a task.
+        fused: Whether the comparison and its sum are one piece of assembly; see `schedules.intrinsics.next_node`.
+        early: Whether a block ends once all its walks are at leaves, not after its depth.
+        parallel: Whether tasks are spread over the runtime's threads.
+    """
+
+    walks: int
+    rows: int
+    fused: bool = False
+    early: bool = False
+    parallel: bool = False
+
+    def __post_init__(self) -> None:
+        if self.walks not in WALKS:
+            raise ValueError(f"{self.walks} walks side by side; there are {', '.join(map(str, WALKS))}")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What is computed.
+
+    Attributes:
+        forest: The ensemble.
+        rows: How many.
+        nodes: Of all trees.
+        leaves: Rows of values.
+        dtype: Of the data.
+    """
+
+    forest: Forest
+    rows: int
+    nodes: int
+    leaves: int
+    dtype: str
+
+    def blocks(self, walks: int) -> tuple[int, ...]:
+        """Blocks of each group of trees."""
+        return tuple(-(-count // walks) for count in self.forest.groups)
+
+    @property
+    def number(self) -> str:
+        """Dtype of a feature's number."""
+        return str(np.min_scalar_type(max(0, self.forest.kinds * self.forest.columns - 1)))
+
+    @property
+    def width(self) -> int:
+        """Values of a leaf."""
+        return self.forest.targets if self.forest.shared else 1
+
+
+def matches(workload: Workload, core: Core) -> Match | Diagnostic:
+    """Takes ensembles whose numbers are constants."""
+    layer = _read(workload)
+    if isinstance(layer, Diagnostic):
+        return layer
+    forest = layer.forest
+    return Match(f"{forest.trees} trees of depth {forest.depth}, {layer.rows} x {forest.columns}")
+
+
+def default(workload: Workload, core: Core) -> Params:
+    """Return the candidate with the lowest estimate."""
+    return min(candidates(workload, core), key=lambda params: estimate(workload, params, core))
+
+
+def candidates(workload: Workload, core: Core) -> tuple[Params, ...]:
+    """Return walks by as many as there are trees, with and without an early end."""
+    layer = _layer(workload)
+    found = []
+    for walks in WALKS:
+        if walks > 1 and walks > max(layer.forest.groups):
+            continue
+        for early in (False, True):
+            params = Params(walks, min(layer.rows, ROWS), core.neon and core.vector_pipes > 1, early)
+            if estimate(workload, params, core) >= threads.PARALLEL_CYCLES and layer.rows >= 2 * FEWEST_ROWS:
+                rows = min(ROWS, max(FEWEST_ROWS, layer.rows // threads.PARALLEL_TASKS))
+                params = replace(params, rows=rows, parallel=True)
+            found.append(params)
+    return tuple(found)
+
+
+def estimate(workload: Workload, params: Params, core: Core) -> float:
+    """Cycles of one call on one core, with all nodes in L1."""
+    layer = _layer(workload)
+    forest, walks = layer.forest, params.walks
+    blocks = sum(layer.blocks(walks))
+    deep, path = (total / max(1, forest.trees) for total in (forest.levels, forest.steps))
+    instructions: float = walks * STEP + 2
+    if params.early:
+        deep = min(deep, path + BESIDE[walks] * (deep - path)) + LOOK / 2
+        instructions += (2 * walks + 1) / LOOK
+    step = max(instructions / core.issue_width, LATENCY)
+    vectors = -(-layer.width // 4)
+    after = (walks * (AROUND + vectors - 1) + 2 * vectors + 4) / core.issue_width
+    copied = forest.columns * (forest.kinds - 1) * 2 / core.issue_width
+    return layer.rows * (blocks * (deep * step + after) + copied)
+
+
+def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tuple[Array, ...]:
+    """Return the nodes, and for each block of trees its roots, depth and target.
+
+    Blocks are filled up with trees of one leaf that changes nothing.
+    """
+    layer, walks = _layer(workload), params.walks
+    forest = layer.forest
+    thresholds, features, children, leaves, roots, values, base = constants
+    at = len(thresholds)
+    thresholds = np.append(thresholds, np.array(np.inf, thresholds.dtype))
+    features = np.append(features, 0).astype(layer.number)
+    children, leaves = (np.append(a, b).astype(np.int32) for a, b in ((children, at), (leaves, layer.leaves)))
+    nothing = np.full((1, layer.width), IDENTITY[forest.aggregate], np.float32)
+    depths = np.append(_depths(children, roots), 0)
+    order, targets, first = [], [], 0
+    for target, (count, blocks) in enumerate(zip(forest.groups, layer.blocks(walks), strict=True)):
+        own = np.arange(first, first + count)
+        own = own[np.argsort(depths[own], kind="stable")]
+        order += [own, np.full(blocks * walks - count, forest.trees)]
+        targets += [target] * blocks
+        first += count
+    trees = np.concatenate(order).astype(np.int64)
+    return (
+        thresholds,
+        features,
+        children,
+        leaves,
+        np.append(roots, at).astype(np.int32)[trees],
+        depths[trees].reshape(-1, walks).max(1).astype(np.int32),
+        np.array(targets, np.int32),
+        np.concatenate([values, nothing]).ravel(),
+        base,
+    )
+
+
+def _depths(children: Array, roots: Array) -> Array:
+    """Steps from each root to its farthest leaf."""
+    depths = np.zeros(len(roots), np.int32)
+    tree, node, level = np.arange(len(roots)), roots.astype(np.int64), 0
+    while len(node):
+        depths[tree] = level
+        inner = children[node] != node
+        tree, node = np.repeat(tree[inner], 2), children[node[inner]].astype(np.int64)
+        node = np.stack([node, node + 1], 1).ravel()
+        level += 1
+    return depths
+
+
+def build(workload: Workload, params: Params) -> tirx.PrimFunc:
+    """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
+    layer = _layer(workload)
+    forest, blocks = layer.forest, sum(layer.blocks(params.walks))
+    arguments = [
+        ((layer.rows, forest.columns), layer.dtype),
+        ((layer.nodes + 1,), layer.dtype),
+        ((layer.nodes + 1,), layer.number),
+        ((layer.nodes + 1,), "int32"),
+        ((layer.nodes + 1,), "int32"),
+        ((blocks * params.walks,), "int32"),
+        ((blocks,), "int32"),
+        ((blocks,), "int32"),
+        (((layer.leaves + 1) * layer.width,), "float32"),
+        ((forest.targets,), "float32"),
+        ((layer.rows, forest.targets), "float32"),
+    ]
+    scope = next_nodes() if params.fused else nullcontext()
+    with kernel_function("arm_tree_ensemble", arguments) as function, scope:
+        emitter = _Emitter(layer, params, function.buffers)
+        full, rest = divmod(layer.rows, params.rows)
+
+        def task(index: ir.Expr) -> None:
+            if not rest:
+                emitter.rows(T.Bind(index * params.rows), params.rows)
+                return
+            with T.If(index < full):
+                with T.Then():
+                    emitter.rows(T.Bind(index * params.rows), params.rows)
+                with T.Else():
+                    emitter.rows(i64(full * params.rows), rest)
+
+        threads.each(full + (rest > 0), params.parallel, task)
+    return function.prim_func
+
+
+class _Emitter:
+    """Emits all trees for some rows."""
+
+    def __init__(self, layer: Layer, params: Params, buffers: Sequence[tirx.Buffer]) -> None:
+        self.layer, self.forest, self.params = layer, layer.forest, params
+        self.x, self.thresholds, self.features, self.children, self.leaves, *rest = buffers
+        self.roots, self.depths, self.targets, self.values, self.base, self.output = rest
+
+    def rows(self, first: ir.Expr, count: int) -> None:
+        """Emit `count` rows from `first`."""
+        walks, columns = self.params.walks, self.forest.columns
+        data, start, width = self.x, first * columns, columns
+        if self.forest.kinds > 1:
+            width = self.forest.kinds * columns
+            data, start = self.compared(first, count), i64(0)
+        with T.serial(i64(0), i64(count)) as row:
+            to = T.Bind((first + row) * self.forest.targets)
+            copies.copy(self.base, i64(0), self.output, to, self.forest.targets)
+        with T.serial(i64(0), i64(sum(self.layer.blocks(walks)))) as block:
+            depth, target = (self.index(buffer, block) for buffer in (self.depths, self.targets))
+            roots = [self.index(self.roots, block * walks + u) for u in range(walks)]
+            with T.serial(i64(0), i64(count)) as row:
+                nodes = self.walk(roots, depth, data, T.Bind(start + row * width))
+                self.add(nodes, target, T.Bind((first + row) * self.forest.targets))
+
+    def compared(self, first: ir.Expr, count: int) -> tirx.Buffer:
+        """Emit what nodes compare of `count` rows from `first`, a kind after the other."""
+        columns, kinds, dtype = self.forest.columns, self.forest.kinds, self.layer.dtype
+        data = T.alloc_buffer((count * kinds * columns,), dtype, scope="global", layout=None)
+        numbers = {VALUE: 0.0, NAN_IS_LARGE: math.inf, IS_NAN: 1.0}
+
+        def constant(value: float, lanes: int) -> ir.Expr:
+            scalar = tirx.FloatImm(dtype, value)
+            return scalar if lanes == 1 else tirx.Broadcast(scalar, lanes)
+
+        with T.serial(i64(0), i64(count)) as row:
+            start, to = T.Bind((first + row) * columns), T.Bind(row * (kinds * columns))
+            for at, lanes in self.vectors(columns):
+                value = load(self.x, start + at, lanes)
+                number = _is_number(value)
+                for kind in range(kinds):
+                    seen = value if kind != IS_NAN else constant(0.0, lanes)
+                    if kind != VALUE:
+                        seen = tirx.Select(number, seen, constant(numbers[kind], lanes))
+                    store(data, seen, to + kind * columns + at, lanes)
+        return data
+
+    def vectors(self, count: int) -> Iterator[tuple[ir.Expr, int]]:
+        """Emit loops over `count` elements; yields where a vector is, and its lanes."""
+        lanes = copies.REGISTER // np.dtype(self.layer.dtype).itemsize
+        whole = count // lanes
+        if whole:
+            with T.serial(i64(0), i64(whole)) as index:
+                yield T.Bind(index * lanes), lanes
+        for at, left in copies.pieces(count - whole * lanes, lanes):
+            yield i64(whole * lanes + at), left
+
+    def walk(
+        self, roots: Sequence[ir.Expr], depth: ir.Expr, data: tirx.Buffer, start: ir.Expr
+    ) -> list[ir.Expr]:
+        """Emit the walks of a block's trees through a row; returns where they end."""
+        node = T.alloc_buffer((self.params.walks,), "int64", layout=None)
+        for u, root in enumerate(roots):
+            T.buffer_store(node, root, [i64(u)])
+        if not self.params.early:
+            with T.serial(i64(0), depth):
+                self.step(node, data, start)
+            return [T.Bind(node[i64(u)]) for u in range(self.params.walks)]
+        moving = T.alloc_buffer((1,), "int64", layout=None)
+        T.buffer_store(moving, depth, [i64(0)])
+        with T.While(moving[i64(0)] != i64(0)):
+            for _ in range(LOOK):
+                self.step(node, data, start)
+            left: ir.Expr = i64(0)
+            for u in range(self.params.walks):
+                at = T.Bind(node[i64(u)])
+                left = left | (self.index(self.children, at) ^ at)
+            T.buffer_store(moving, left, [i64(0)])
+        return [T.Bind(node[i64(u)]) for u in range(self.params.walks)]
+
+    def step(self, node: tirx.Buffer, data: tirx.Buffer, start: ir.Expr) -> None:
+        """Emit a step of all walks."""
+        at = [T.Bind(node[i64(u)]) for u in range(self.params.walks)]
+        features = [self.index(self.features, i) for i in at]
+        values = [load(data, start + feature, 1) for feature in features]
+        for u, (i, value) in enumerate(zip(at, values, strict=True)):
+            threshold, child = load(self.thresholds, i, 1), self.index(self.children, i)
+            if self.params.fused:
+                T.buffer_store(node, next_node(value, threshold, child), [i64(u)])
+            else:
+                T.buffer_store(node, child + tirx.Cast("int64", value > threshold), [i64(u)])
+
+    def add(self, nodes: Sequence[ir.Expr], target: ir.Expr, to: ir.Expr) -> None:
+        """Emit the sum of what the leaves of a block give to a row's results."""
+        width = self.layer.width
+        rows = [self.index(self.leaves, node) for node in nodes]
+        if not self.forest.shared:
+            self.put([load(self.values, row, 1) for row in rows], T.Bind(to + target), 1)
+            return
+        starts = [T.Bind(row * width) for row in rows]
+        whole = width // 4
+        if whole:
+            with T.serial(i64(0), i64(whole)) as index:
+                at = T.Bind(index * 4)
+                self.put([load(self.values, start + at, 4) for start in starts], T.Bind(to + at), 4)
+        for piece, lanes in copies.pieces(width % 4, 4):
+            at = i64(whole * 4 + piece)
+            self.put([load(self.values, start + at, lanes) for start in starts], T.Bind(to + at), lanes)
+
+    def put(self, values: list[ir.Expr], to: ir.Expr, lanes: int) -> None:
+        """Emit the aggregate of values with an output's, the values in pairs first."""
+        aggregate = self.forest.aggregate
+        while len(values) > 1:
+            values = [T.Bind(combined(aggregate, *values[k : k + 2])) for k in range(0, len(values), 2)]
+        store(self.output, combined(aggregate, load(self.output, to, lanes), values[0]), to, lanes)
+
+    def index(self, buffer: tirx.Buffer, at: ir.Expr) -> ir.Var:
+        """Load an index."""
+        return T.Bind(tirx.Cast("int64", buffer.vload([at], buffer.dtype)))
+
+
+def _is_number(value: ir.Expr) -> ir.Expr:
+    """Whether a float is no NaN, by its bits: TVM takes x == x for true."""
+    dtype, _, lanes = str(value.ty.dtype).partition("x")
+    integer = dtype.replace("float", "int")
+    info = np.finfo(dtype)
+    largest = ((1 << (info.bits - 1 - info.nmant)) - 1) << info.nmant
+    magnitude, infinity = tirx.IntImm(integer, (1 << (info.bits - 1)) - 1), tirx.IntImm(integer, largest)
+    if lanes:
+        integer = f"{integer}x{lanes}"
+        magnitude, infinity = (tirx.Broadcast(bound, int(lanes)) for bound in (magnitude, infinity))
+    return (T.Bind(tirx.reinterpret(integer, value)) & magnitude) <= infinity
+
+
+def _layer(workload: Workload) -> Layer:
+    return taken(_read(workload), workload)
+
+
+def _read(workload: Workload) -> Layer | Diagnostic:
+    if workload.composite != COMPOSITE:
+        reason = "composite is no ensemble of trees"
+        return declined(NAME, reason, COMPOSITE, workload.composite, unfit=True)
+    x, thresholds, *_, values, _ = workload.operands
+    if 0 in x.shape:
+        return declined(NAME, "a dimension is 0", "1 or more", str(x.shape))
+    forest = Forest.of(dict(workload.attributes), x.shape[1], workload.output_shape[1])
+    return Layer(forest, x.shape[0], thresholds.shape[0], values.shape[0], x.dtype)

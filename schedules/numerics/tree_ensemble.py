@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles of binary decision trees in one form, whatever comparisons and ways of missing values a model has.
+
+The trees' nodes are numbered through. An inner node i goes from row x of the data to
+
+    children[i] + (v > thresholds[i])      v = x[f], with (kind, f) = divmod(features[i], columns) and
+                                               kind VALUE         x[f]; a NaN is greater than nothing
+                                               kind NAN_IS_LARGE  x[f], or infinity for a NaN
+                                               kind IS_NAN        1 for a NaN, else 0
+
+A leaf is its own child, with an infinite threshold and kind VALUE, so that any number of steps beyond a path's end stay
+there, and a batch of walks needs no branches. From all roots `depth` steps are taken; then the rows of `values` that
+`leaves` names are added to `base` (or the smallest or greatest is taken). Where `shared` is false a tree has one
+target, and `values` one column.
+Source: ONNX operator definitions TreeEnsembleRegressor-3, TreeEnsembleClassifier-3, TreeEnsemble-5 (ai.onnx.ml).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
+
+from schedules.numerics.routine import FUSED_ALONE, Routine
+from schedules.tir.emit import i64
+
+Array = npt.NDArray[Any]
+
+NAME = "float.tree_ensemble"
+"""What the routine's attribute "numerics" says."""
+
+VALUE, NAN_IS_LARGE, IS_NAN = range(3)
+"""What a node compares of its feature."""
+
+AGGREGATES = ("sum", "min", "max")
+
+IDENTITY = {"sum": 0.0, "min": float("inf"), "max": float("-inf")}
+"""By aggregate: what changes nothing."""
+
+_COMBINED = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+
+
+@dataclass(frozen=True)
+class Forest:
+    """The sizes of an ensemble; its numbers are in `Trees`.
+
+    Attributes:
+        columns: Features of a row.
+        targets: Results of a row.
+        depth: Steps from a root to the farthest leaf.
+        steps: Steps from all roots to leaves if each inner node sends half of its rows either way, for estimates.
+        levels: The sum of the trees' depths, for estimates.
+        groups: How many trees each target has, or all targets together if they are shared.
+        kinds: How many of VALUE, NAN_IS_LARGE, IS_NAN there may be.
+        shared: Whether a leaf has a value for each target.
+        aggregate: One of `AGGREGATES`.
+    """
+
+    columns: int
+    targets: int
+    depth: int
+    steps: float
+    levels: int
+    groups: tuple[int, ...]
+    kinds: int
+    shared: bool
+    aggregate: str = "sum"
+
+    def __post_init__(self) -> None:
+        if self.aggregate not in AGGREGATES:
+            raise ValueError(f"{self.aggregate} is none of {', '.join(AGGREGATES)}")
+        if len(self.groups) != (1 if self.shared else self.targets):
+            raise ValueError(f"{len(self.groups)} groups of trees for {self.targets} targets")
+
+    @property
+    def trees(self) -> int:
+        """How many."""
+        return sum(self.groups)
+
+    @property
+    def attributes(self) -> dict[str, int | float | str]:
+        """The attributes of a routine; `of` reads them."""
+        return {
+            "depth": self.depth,
+            "steps": float(self.steps),
+            "levels": self.levels,
+            "groups": ", ".join(map(str, self.groups)),
+            "kinds": self.kinds,
+            "shared": int(self.shared),
+            "aggregate": self.aggregate,
+        }
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, str], columns: int, targets: int) -> "Forest":
+        """Parse the attributes of a workload with so many features and targets."""
+        return cls(
+            columns,
+            targets,
+            int(attributes["depth"]),
+            float(attributes["steps"]),
+            int(attributes["levels"]),
+            tuple(int(count) for count in attributes["groups"].split(", ")),
+            int(attributes["kinds"]),
+            attributes["shared"] != "0",
+            attributes["aggregate"],
+        )
+
+
+@dataclass(frozen=True)
+class Trees:
+    """The numbers of an ensemble, in the order of the routine's arguments.
+
+    Attributes:
+        thresholds: Of each node, in the dtype of the data.
+        features: Kind and feature of each node, int32.
+        children: The first of each node's two children, which follow each other, int32.
+        leaves: Row of `values`, int32; of an inner node any.
+        roots: Node of each tree, by groups, int32.
+        values: [rows, targets], or [rows, 1] where trees have one target, float32.
+        base: What the aggregate begins with, [targets], float32.
+    """
+
+    thresholds: Array
+    features: Array
+    children: Array
+    leaves: Array
+    roots: Array
+    values: Array
+    base: Array
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All of them."""
+        return (
+            self.thresholds,
+            self.features,
+            self.children,
+            self.leaves,
+            self.roots,
+            self.values,
+            self.base,
+        )
+
+
+def compared(x: Array, kind: Array, missing: Array) -> Array:
+    """What nodes compare of features `x`, by kind, where `missing` are NaN."""
+    large = np.where(missing & (kind == NAN_IS_LARGE), np.inf, x)
+    return np.where(kind == IS_NAN, missing.astype(x.dtype), large)
+
+
+def tree_ensemble(forest: Forest, x: Array, trees: Trees) -> Array:
+    """Compute the definition for rows x [rows, columns]; values are added one tree after the other, in float32."""
+    node: Array = np.broadcast_to(trees.roots, (len(x), forest.trees)).astype(np.int64)
+    for _ in range(forest.depth):
+        kind, feature = np.divmod(trees.features[node], forest.columns)
+        v = np.take_along_axis(x, feature, 1)
+        with np.errstate(invalid="ignore"):
+            node = trees.children[node] + (compared(v, kind, np.isnan(v)) > trees.thresholds[node])
+    out = np.repeat(trees.base[None], len(x), 0)
+    target = np.repeat(np.arange(len(forest.groups)), forest.groups)
+    for index in range(forest.trees):
+        columns = slice(None) if forest.shared else slice(target[index], target[index] + 1)
+        values = trees.values[trees.leaves[node[:, index]]]
+        out[:, columns] = _COMBINED[forest.aggregate](out[:, columns], values)
+    return out
+
+
+def tree_ensemble_routine(forest: Forest, rows: int, trees: Trees) -> Routine:
+    """Return the routine of `tree_ensemble` for so many rows; its arguments are the data, then `trees.arrays`."""
+    shapes = [((rows, forest.columns), str(trees.thresholds.dtype))]
+    shapes += [(array.shape, str(array.dtype)) for array in trees.arrays]
+    shapes.append(((rows, forest.targets), "float32"))
+    with IRBuilder() as builder:
+        with T.prim_func(s_tir=True):
+            T.func_attr({"tirx.noalias": True})
+            T.func_name("tree_ensemble")
+            handles = [T.arg(f"arg{index}", T.handle()) for index in range(len(shapes))]
+            buffers = [
+                T.match_buffer(handle, shape, dtype)
+                for handle, (shape, dtype) in zip(handles, shapes, strict=True)
+            ]
+            _emit(forest, rows, buffers)
+        func = builder.get()
+    func = func.without_attr("global_symbol").with_attr("op_pattern", FUSED_ALONE)
+    return Routine(func.with_attrs({"numerics": NAME, **forest.attributes}))
+
+
+def combined(aggregate: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """Return the aggregate of two values."""
+    return {"sum": lambda: a + b, "min": lambda: tirx.min(a, b), "max": lambda: tirx.max(a, b)}[aggregate]()
+
+
+def _emit(forest: Forest, rows: int, buffers: Sequence[tirx.Buffer]) -> None:
+    x, thresholds, features, children, leaves, roots, values, base, output = buffers
+    node = T.alloc_buffer((1,), "int64")
+
+    def index(buffer: tirx.Buffer, at: ir.Expr) -> ir.Expr:
+        return tirx.Cast("int64", buffer[at])
+
+    with T.serial(i64(0), i64(rows)) as row:
+        with T.serial(i64(0), i64(forest.targets)) as k:
+            T.buffer_store(output, base[k], [row, k])
+        first = 0
+        for target, count in enumerate(forest.groups):
+            with T.serial(i64(0), i64(count)) as tree:
+                T.buffer_store(node, index(roots, tree + i64(first)), [i64(0)])
+                with T.serial(i64(0), i64(forest.depth)):
+                    at = T.Bind(node[i64(0)])
+                    coded = T.Bind(index(features, at))
+                    kind = T.Bind(tirx.floordiv(coded, i64(forest.columns)))
+                    value = T.Bind(x[row, tirx.floormod(coded, i64(forest.columns))])
+                    right = T.Bind(greater(value, thresholds[at], kind))
+                    T.buffer_store(node, index(children, at) + tirx.Cast("int64", right), [i64(0)])
+                leaf = T.Bind(index(leaves, node[i64(0)]))
+                with T.serial(i64(0), i64(forest.targets if forest.shared else 1)) as k:
+                    to = [row, k if forest.shared else i64(target)]
+                    T.buffer_store(output, combined(forest.aggregate, output[tuple(to)], values[leaf, k]), to)
+            first += count
+
+
+def greater(value: ir.Expr, threshold: ir.Expr, kind: ir.Expr) -> ir.Expr:
+    """Whether what a node compares of a feature's value is above its threshold."""
+    dtype = str(value.ty.dtype)
+    one, zero, large = (tirx.FloatImm(dtype, number) for number in (1.0, 0.0, float("inf")))
+    missing = T.Bind(tirx.isnan(value))
+    seen = tirx.Select(tirx.And(missing, kind == i64(NAN_IS_LARGE)), large, value)
+    seen = T.Bind(tirx.Select(kind == i64(IS_NAN), tirx.Select(missing, one, zero), seen))
+    return seen > threshold

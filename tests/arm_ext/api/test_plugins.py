@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plugins: what they bring to each front end, and how their errors are told."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from ai_edge_litert import schema_py_generated as schema
+from onnx import TensorProto, helper
+
+import arm_ext
+from arm_ext.api.plugins import _using, load_plugins
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.load import import_model
+from arm_ext.pipeline.selftest import run_on_host
+from relay_passes.ir.sources import unnamed_calls
+from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
+
+HEAD = "from tvm import relax\n"
+SWIRL = f"""{HEAD}
+def swirl(op):
+    x = op.inputs[0]
+    return relax.op.multiply(x, op.emit(relax.op.sin(x)))
+"""
+EXAMPLE = Path(__file__).parents[3] / "examples" / "custom_operator.py"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Callable[[str], Path]:
+    """Write a plugin."""
+
+    def written(text: str) -> Path:
+        path = tmp_path / "my_ops.py"
+        path.write_text(text)
+        return path
+
+    return written
+
+
+def imported(path: Path, model: Any) -> ImportedModel:
+    with _using(load_plugins([path])):
+        return import_model(model)
+
+
+def swirl(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return x * np.sin(x)
+
+
+def onnx_model(domain: str = "com.example", op: str = "Swirl", **attributes: Any) -> onnx.ModelProto:
+    """An operator that ONNX does not know, then one that is replaced where the shape before it is known."""
+    nodes = [
+        helper.make_node(op, ["x"], ["s"], "one", domain=domain, **attributes),
+        helper.make_node(op, ["s"], ["t"], "two", domain=domain, **attributes),
+        helper.make_node("SpaceToDepth", ["t"], ["y"], "three", blocksize=2),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 2, 4, 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+X = np.random.default_rng(0).normal(size=(1, 2, 4, 4)).astype(np.float32)
+
+
+def test_operators_of_onnx_are_converted_and_what_follows_knows_their_shapes(plugin: Callable[[str], Path]):
+    path = plugin(f"{SWIRL}\nCONVERTERS = {{'com.example.Swirl': swirl}}")
+    model = imported(path, onnx_model())
+    assert model.nodes == {"one": "Swirl", "two": "Swirl", "three": "SpaceToDepth"}
+    assert unnamed_calls(model.mod) == []
+    (y,) = run_on_host(model.mod, [X])
+    wide = swirl(swirl(X)).reshape(1, 2, 2, 2, 2, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 8, 2, 2)
+    np.testing.assert_allclose(y, wide, rtol=0, atol=1e-6)
+    assert "cannot run it" in model.reference([X])[1]
+
+
+def test_a_converter_goes_before_ours(plugin: Callable[[str], Path]):
+    path = plugin(f"{SWIRL}\nCONVERTERS = {{'Neg': swirl}}")
+    (y,) = run_on_host(imported(path, onnx_model("", "Neg")).mod, [X])
+    assert np.abs(y).max() < np.abs(X).max() ** 2
+
+
+def test_a_refusal_points_to_plugins():
+    with pytest.raises(
+        ModelError, match=r"com.example.Swirl \(2x\): one, two\n(.|\n)*converters of your own by --plugin"
+    ):
+        import_model(onnx_model())
+
+
+def test_operators_of_tflite(plugin: Callable[[str], Path], tmp_path: Path):
+    m = TfliteBuilder()
+    m.op("ADD", [m.take("int8", 3, scale=0.1, zero=3)], [m.tensor("int8", 3, scale=0.05, zero=-7)])
+    m.codes[0].customCode, m.operators[0].customOptions = "Swirl", [1, 2, 3]
+    m.codes[0].builtinCode = m.codes[0].deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+    m.operators[0].builtinOptions, m.operators[0].builtinOptionsType = None, 0
+    file = tmp_path / "model.tflite"
+    file.write_bytes(m.build())
+    checked = SWIRL.replace(
+        "    x =", "    assert op.attributes['custom_options'] == bytes([1, 2, 3])\n    x ="
+    )
+    model = imported(plugin(f"{checked}\nCONVERTERS = {{'CUSTOM.Swirl': swirl}}"), file)
+    x = np.array([-40, 3, 41], np.int8)
+    (y,) = run_on_host(model.mod, [x])
+    real = swirl((x.astype(np.float32) - 3) * np.float32(0.1))
+    np.testing.assert_allclose(y, np.clip(np.round(real / 0.05) - 7, -128, 127), rtol=0, atol=1)
+
+
+def test_operators_of_pytorch(plugin: Callable[[str], Path]):
+    @torch.library.custom_op("arm_ext_tests::swirl", mutates_args=())
+    def function(x: torch.Tensor, scale: float) -> torch.Tensor:
+        return x * torch.sin(x) * scale
+
+    function.register_fake(lambda x, scale: torch.empty_like(x))
+
+    class Module(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(function(x, 2.0))
+
+    text = f"""{SWIRL}
+def scaled(op):
+    return relax.op.multiply(swirl(op), relax.const(op.attributes["scale"], "float32"))
+
+CONVERTERS = {{"arm_ext_tests.swirl.default": scaled}}
+"""
+    program = torch.export.export(Module().eval(), (torch.from_numpy(X),))
+    model = imported(plugin(text), program)
+    (y,), (expected,) = run_on_host(model.mod, [X]), model.reference([X])[0]
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-6)
+
+
+def test_operators_of_stablehlo(plugin: Callable[[str], Path], tmp_path: Path):
+    file = tmp_path / "model.mlir"
+    file.write_text(
+        "func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {\n"
+        '%y = stablehlo.custom_call @swirl(%x) {backend_config = "k"} : (tensor<2x3xf32>) -> tensor<2x3xf32>\n'
+        "return %y : tensor<2x3xf32>\n}"
+    )
+    text = SWIRL.replace("    x =", "    assert 'k' in op.attributes['backend_config']\n    x =")
+    model = imported(plugin(f"{text}\nCONVERTERS = {{'stablehlo.custom_call @swirl': swirl}}"), file)
+    x = X.reshape(-1)[:6].reshape(2, 3)
+    np.testing.assert_allclose(run_on_host(model.mod, [x])[0], swirl(x), rtol=0, atol=1e-6)
+
+
+WRONG: dict[str, tuple[str, str]] = {
+    "syntax": ("x = (", r"my_ops.py, line 1: SyntaxError: '\(' was never closed"),
+    "import": ("\nimport not_there", "my_ops.py, line 2: ModuleNotFoundError: No module named 'not_there'"),
+    "nothing": ("x = 1", "my_ops.py: it has none of CONVERTERS, RULES, KERNELS, so that it brings nothing"),
+    "kind": ("CONVERTERS = [1]", "CONVERTERS is no dict of operators' names to functions"),
+    "rule": ("RULES = [1]", "RULES holds what is no relay_passes.Rule"),
+    "kernel": ("KERNELS = [1]", "a kernel of KERNELS has no NAME, Params, matches"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_files_that_are_no_plugins(case: str, plugin: Callable[[str], Path]):
+    text, why = WRONG[case]
+    with pytest.raises(UsageError, match=why):
+        load_plugins([plugin(text)])
+
+
+def test_missing_and_doubled_files(plugin: Callable[[str], Path], tmp_path: Path):
+    with pytest.raises(UsageError, match=r"--plugin .*none.py: no such file"):
+        load_plugins([tmp_path / "none.py"])
+    path = plugin(f"{SWIRL}\nCONVERTERS = {{'Swirl': swirl}}")
+    with pytest.raises(UsageError, match="brings a converter of Swirl, too; leave out one"):
+        load_plugins([path, path])
+    with pytest.raises(UsageError, match="expected a list of files"):
+        load_plugins(str(path))
+
+
+FAILING: dict[str, tuple[str, str]] = {
+    "raises": (
+        "return op.inputs[0] + undefined",
+        r"my_ops.py, line 3 \(return op.inputs\[0\] \+ undefined\): swirl fails at com.example.Swirl node 'one': "
+        "NameError: name 'undefined' is not defined",
+    ),
+    "nothing": ("return None", "TypeError: it returns NoneType, and expressions of Relax are taken"),
+    "two": ("return [op.inputs[0], op.inputs[0]]", "ValueError: it returns 2 values, and the node has 1"),
+    "shapes": (
+        "return relax.op.matmul(op.inputs[0], relax.const([[1.0] * 3] * 3, 'float32'))",
+        "line 2: swirl fails at .* are not equal",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_errors_of_a_converter_are_the_plugins(case: str, plugin: Callable[[str], Path]):
+    body, why = FAILING[case]
+    path = plugin(f"{HEAD}def swirl(op):\n    {body}\nCONVERTERS = {{'com.example.Swirl': swirl}}")
+    with pytest.raises(UsageError, match=f"plugin .*{why}"):
+        imported(path, onnx_model())
+
+
+def test_a_converter_may_refuse_a_node(plugin: Callable[[str], Path]):
+    text = f"{HEAD}def swirl(op):\n    op.refuse(f'its turn is {{op.attributes[\"turn\"]}}')\n"
+    path = plugin(f"{text}CONVERTERS = {{'com.example.Swirl': swirl}}")
+    with pytest.raises(ModelError, match=r"com.example.Swirl node 'one': its turn is left"):
+        imported(path, onnx_model(turn="left"))
+
+
+def test_a_value_of_another_type_than_the_model_says(plugin: Callable[[str], Path]):
+    path = plugin(f"{SWIRL}\nCONVERTERS = {{'com.example.Swirl': swirl}}")
+    model = onnx_model()
+    model.graph.value_info.append(helper.make_tensor_value_info("s", TensorProto.FLOAT, (1, 2, 4, 3)))
+    with pytest.raises(
+        UsageError, match=r"gives float32\[1, 2, 4, 4\] for 's', and the model says float32\[1, 2, 4, 3\]"
+    ):
+        imported(path, model)
+
+
+RULES = f"""{HEAD}
+from tvm.relax.dpl import is_op, wildcard
+from relay_passes import Rule
+
+x = wildcard()
+
+def check(match):
+    return match
+
+def rewrite(match):
+    RESULT
+
+RULES = [Rule("sine_of_sine", is_op("relax.sin")(is_op("relax.sin")(x)), {{"x": x}}, check, rewrite)]
+"""
+
+
+def sines() -> onnx.ModelProto:
+    nodes = [helper.make_node("Sin", ["x"], ["s"], "one"), helper.make_node("Sin", ["s"], ["y"], "two")]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8)) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_rules_of_a_plugin_are_taken_and_its_errors_told(plugin: Callable[[str], Path], tmp_path: Path):
+    path = plugin(RULES.replace("RESULT", "return relax.op.cos(match.operands['x'])"))
+    result = arm_ext.compile(sines(), "host", tmp_path / "p", plugins=[path])
+    assert not arm_ext.run(result, "local", check=True).checks[0].passed  # as the self-test is without it
+    path = plugin(RULES.replace("RESULT", "return 1 / 0"))
+    with pytest.raises(
+        UsageError, match=r"my_ops.py, line 12 .*: rewrite fails at rule sine_of_sine: ZeroDivisionError"
+    ):
+        arm_ext.compile(sines(), "host", tmp_path / "q", plugins=[path])
+
+
+def test_explain_takes_the_example(tmp_path: Path):
+    text = EXAMPLE.read_text()
+    assert re.search(r"^CONVERTERS = ", text, re.MULTILINE)
+    nodes = [helper.make_node("SoftShrink", ["x"], ["y"], "shrink", domain="com.example", bound=-1.0)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 8)) for name in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    with pytest.raises(ModelError, match=r"SoftShrink node 'shrink': its bound is -1.0; it is 0 or more"):
+        arm_ext.explain(model, target="host", plugins=[EXAMPLE])
+    del model.graph.node[0].attribute[:]
+    assert arm_ext.explain(model, target="host", plugins=[EXAMPLE]).kernel_calls == 1
