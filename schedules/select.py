@@ -48,6 +48,7 @@ from schedules.kernels.gemm import (
     gemm_s8_sdot,
     gemm_w8,
     matmul_s8,
+    sparse_f32,
 )
 from schedules.kernels.normalization import norm_f32, norm_s8
 from schedules.kernels.recurrent import recurrent_f32, recurrent_s8
@@ -79,6 +80,7 @@ KERNELS: tuple[Kernel, ...] = (
     recurrent_f32,
     recurrent_s8,
     tree_ensemble,
+    sparse_f32,
 )
 
 

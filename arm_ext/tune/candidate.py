@@ -107,8 +107,11 @@ def build(
 
 
 def encode_workload(workload: Workload) -> dict[str, Any]:
-    """A workload as JSON data."""
-    return dataclasses.asdict(workload)
+    """A workload as JSON data; that of dense weights as before there were others, so that its records hold."""
+    data = dataclasses.asdict(workload)
+    if workload.nonzeros is None:
+        del data["nonzeros"]
+    return data
 
 
 def decode_workload(data: dict[str, Any]) -> Workload:
@@ -118,7 +121,7 @@ def decode_workload(data: dict[str, Any]) -> Workload:
         ValueError: It is of another version of `Workload`.
     """
     try:
-        found = _decoded(Workload, data)
+        found = _decoded(Workload, {"nonzeros": None, **data})
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no workload of this version: {error}") from error
     return found  # type: ignore[no-any-return]  # _decoded gives what the hint says

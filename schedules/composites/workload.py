@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+SPARSE_SHARE = 0.5
+"""Share of weights that are not 0 up to which kernels may leave out the others. What nobody pruned has fewer zeros."""
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -118,6 +121,7 @@ class Workload:
         magnitude: Of the accumulators of an integer composite with constant weights.
         affine: Shift and lift of the affine form of a function of 8-bit values and a constant; see
             `schedules.kernels.elementwise.affine_forms`.
+        nonzeros: How many constant weights of a float32 product are not 0, where half or fewer are; else None.
     """
 
     composite: str
@@ -129,6 +133,7 @@ class Workload:
     pad: Pad | None = None
     magnitude: Magnitude | None = None
     affine: tuple[int, int] | None = None
+    nonzeros: int | None = None
 
     def step(self, name: str) -> Step | None:
         """Return the epilogue step of that name, or None."""

@@ -13,7 +13,7 @@ from tvm import ir, relax, tirx
 
 from schedules.composites.attributes import encoded
 from schedules.composites.specs import CompositeSpec, EpilogueStep
-from schedules.composites.workload import Composite, Magnitude, Operand, Pad, Step, Workload
+from schedules.composites.workload import SPARSE_SHARE, Composite, Magnitude, Operand, Pad, Step, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.kernels.common.contract import declined
 from schedules.kernels.elementwise.broadcast_plan import affine_form
@@ -134,7 +134,19 @@ def parse(
         pad,
         _magnitude(anchor, operands, steps, reader),
     )
-    return Composite(replace(workload, affine=affine_form(workload, constants)), constants)
+    workload = replace(
+        workload, affine=affine_form(workload, constants), nonzeros=_nonzeros(operands, constants)
+    )
+    return Composite(workload, constants)
+
+
+def _nonzeros(operands: Sequence[Operand], constants: Sequence[np.ndarray[Any, Any]]) -> int | None:
+    """How many float32 weights are not 0, if they are that few that a kernel may leave out the others."""
+    weight = operands[-1]
+    if len(operands) != 2 or weight.kind != "constant" or weight.dtype != "float32":
+        return None
+    count = int(np.count_nonzero(constants[weight.index]))
+    return count if count <= SPARSE_SHARE * math.prod(weight.shape) else None
 
 
 def _steps(spec: CompositeSpec, bindings: Sequence[relax.VarBinding], reader: _Reader) -> tuple[Step, ...]:

@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,12 +51,20 @@ def conv2d(
 
 
 class Case:
-    """Operands of a workload and what it should give, with the bound of its error."""
+    """Operands of a workload and what it should give, with the bound of its error.
 
-    def __init__(self, workload: Workload) -> None:
+    Of the weights, a share is 0, and if it is above 0 all of a column; the workload then says how many are not.
+    """
+
+    def __init__(self, workload: Workload, zeros: float = 0.0) -> None:
         rng = np.random.default_rng(7)
         operands = (*workload.operands, *(s.operand for s in workload.epilogue if s.operand))
         values = {(o.kind, o.index): rng.normal(size=o.shape).astype(np.float32) for o in operands}
+        if zeros:
+            weights = values["constant", 0]
+            weights[rng.random(weights.shape) < zeros] = 0
+            weights[(..., 0) if weights.ndim == 2 else 0] = 0
+            workload = replace(workload, nonzeros=int(np.count_nonzero(weights)))
         self.workload = workload
         self.inputs = [values["input", i] for i in range(len(workload.inputs))]
         self.constants = [values["constant", i] for i in range(len(values) - len(self.inputs))]

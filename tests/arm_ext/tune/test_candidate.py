@@ -76,3 +76,9 @@ def test_default_is_built_as_compile_builds_it():
     assert isinstance(lowered, Lowered)
     tvm.ir.assert_structural_equal(func, lowered.func)
     assert [array.tobytes() for array in packed] == [array.tobytes() for array in lowered.constants]
+
+
+def test_shares_of_zeros_have_records_of_their_own():
+    sparse = replace(WORKLOAD, nonzeros=9)
+    assert key_of(sparse) != key_of(WORKLOAD)
+    assert [decode_workload(encode_workload(each)) for each in (WORKLOAD, sparse)] == [WORKLOAD, sparse]
