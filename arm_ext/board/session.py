@@ -2,6 +2,7 @@
 """An RPC session with a board in which nothing waits for ever, and the message for each way it can end."""
 
 import errno
+import gc
 import os
 import shutil
 import socket
@@ -57,6 +58,11 @@ class Address:
     port: int
     key: str
     board: str
+
+
+# TVM has places for 32 sessions in a process. Those that ended keep theirs until Python frees them, which it does late
+# where they are in cycles of references, as those of an error's trace.
+_NO_PLACE = "maximum number of RPC session reached"
 
 
 class Session:
@@ -143,7 +149,7 @@ class Session:
 
         def connect() -> None:
             try:
-                outcome.append(rpc.connect(address.host, address.port, address.key, self._timeout))
+                outcome.append(_connected(address, self._timeout))
             except Exception as error:  # carried over to the thread that waits
                 outcome.append(error)
 
@@ -200,6 +206,16 @@ class Session:
             f"board {board} went away in the middle of a session ({reason}). A crash in a model ends "
             "tvm.exec.rpc_server: restart it there and run again"
         )
+
+
+def _connected(address: Address, timeout: float) -> rpc.RPCSession:
+    try:
+        return rpc.connect(address.host, address.port, address.key, timeout)
+    except RuntimeError as error:
+        if _NO_PLACE not in str(error):
+            raise
+    gc.collect()
+    return rpc.connect(address.host, address.port, address.key, timeout)
 
 
 def _sockets_to(port: int) -> dict[int, int]:
