@@ -107,10 +107,12 @@ def build(
 
 
 def encode_workload(workload: Workload) -> dict[str, Any]:
-    """A workload as JSON data; that of dense weights as before there were others, so that its records hold."""
+    """A workload as JSON data, without newer fields that have their default, so that older records hold."""
     data = dataclasses.asdict(workload)
     if workload.nonzeros is None:
         del data["nonzeros"]
+    if workload.magnitude is not None and not workload.magnitude.fused:
+        del data["magnitude"]["fused"]
     return data
 
 
@@ -121,7 +123,7 @@ def decode_workload(data: dict[str, Any]) -> Workload:
         ValueError: It is of another version of `Workload`.
     """
     try:
-        found = _decoded(Workload, {"nonzeros": None, **data})
+        found = _decoded(Workload, data)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no workload of this version: {error}") from error
     return found  # type: ignore[no-any-return]  # _decoded gives what the hint says

@@ -209,7 +209,13 @@ def _with_check(builder: relax.BlockBuilder, func: relax.Function) -> relax.Func
     if not params:
         return func
     check = builder.add_func(_checking([_buffer(param) for param in params]), CHECK)
-    if all(isinstance(size, tirx.IntImm) for param in params for size in param.ty.shape.values):
+    # What functions with types of their own are given keeps its type.
+    calls = [
+        b.value for b in bindings_of(func) if isinstance(b.value, Call) and isinstance(b.value.op, GlobalVar)
+    ]
+    typed = {arg for call in calls for arg in call.args}
+    is_static = all(isinstance(size, tirx.IntImm) for param in params for size in param.ty.shape.values)
+    if is_static and typed.isdisjoint(params):
         # Then nothing is left for the virtual machine to check, which takes twenty times as long.
         params = {param: Var(param.name, relax.AnyType()) for param in params}
         func = structural_map(func, [(Var, lambda var: params.get(var, var))])
