@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from tvm import target, tirx
 
 from arm_ext.tune.kernels import kernel_named
-from schedules.composites.workload import Workload
+from schedules.composites.workload import Magnitude, Workload
 from schedules.kernels.common.contract import Array
 from schedules.select import Choice
 from schedules.tir.emit import in_root_block
@@ -111,8 +111,8 @@ def encode_workload(workload: Workload) -> dict[str, Any]:
     data = dataclasses.asdict(workload)
     if workload.nonzeros is None:
         del data["nonzeros"]
-    if workload.magnitude is not None and not workload.magnitude.fused:
-        del data["magnitude"]["fused"]
+    if workload.magnitude is not None and workload.magnitude.span == Magnitude.span:
+        del data["magnitude"]["span"]
     return data
 
 
