@@ -52,7 +52,8 @@ class Forest:
         columns: Features of a row.
         targets: Results of a row.
         depth: Steps from a root to the farthest leaf.
-        steps: Steps from all roots to leaves if each inner node sends half of its rows either way, for estimates.
+        steps: Steps from all roots to leaves, on average over the leaves of each tree, for estimates: leaves have about
+            as many rows each, and trained trees' paths are so long within 2 %.
         levels: The sum of the trees' depths, for estimates.
         groups: How many trees each target has, or all targets together if they are shared.
         kinds: How many of VALUE, NAN_IS_LARGE, IS_NAN there may be.

@@ -99,12 +99,10 @@ class _Walked:
     Attributes:
         tree: Number of each node's tree; -1 for nodes that are not reached.
         steps: Comparisons from its root, of which an equality takes two.
-        share: Of rows that come by, if each node sends half of them either way.
     """
 
     tree: Array
     steps: Array
-    share: Array
 
 
 def ensemble(
@@ -142,13 +140,18 @@ def ensemble(
     ends = np.append(leaf, np.zeros(len(table.kind) - len(leaf), bool))[source]
     used = table.kind[source[~ends]]
     reached = leaf & (walked.tree >= 0)
+
+    def totals(values: Array) -> Array:
+        """Sums over the leaves of each tree."""
+        return np.bincount(walked.tree[reached], values[reached], len(roots))
+
     levels = np.zeros(len(roots), np.int64)
     np.maximum.at(levels, walked.tree[reached], walked.steps[reached])
     forest = Forest(
         columns,
         targets,
         int(levels.max(initial=0)),
-        float((walked.share * walked.steps)[reached].sum()),
+        float((totals(walked.steps) / totals(np.ones(len(leaf)))).sum()),
         int(levels.sum()),
         tuple(groups),
         int(used.max(initial=VALUE)) + 1,
@@ -190,17 +193,16 @@ def _check(nodes: Nodes, roots: Array, columns: int) -> None:
 def _walk(nodes: Nodes, roots: Array) -> _Walked:
     """Go through the trees, of which each node has one parent: no walk comes to a node twice."""
     count = len(nodes.mode)
-    tree, steps, share = np.full(count, -1, np.int64), np.zeros(count, np.int64), np.zeros(count)
-    tree[roots], share[roots] = np.arange(len(roots)), 1.0
+    tree, steps = np.full(count, -1, np.int64), np.zeros(count, np.int64)
+    tree[roots] = np.arange(len(roots))
     level = roots
     for _ in range(DEEPEST):
         level = level[nodes.mode[level] != LEAF]
         if not len(level):
-            return _Walked(tree, steps, share)
+            return _Walked(tree, steps)
         cost = 1 + np.isin(nodes.mode[level], (EQ, NEQ))
         for children in (nodes.true[level], nodes.false[level]):
-            tree[children], share[children] = tree[level], share[level] / 2
-            steps[children] = steps[level] + cost
+            tree[children], steps[children] = tree[level], steps[level] + cost
         level = np.concatenate([nodes.true[level], nodes.false[level]])
     raise ModelError(f"tree {nodes.tree[level[0]]} is deeper than {DEEPEST} levels, which is the limit")
 

@@ -65,13 +65,16 @@ def declare_custom(model: onnx.ModelProto) -> bool:
         UsageError: A plugin fails, or gives a value another type than the model says.
     """
     graph = model.graph
+    custom = [node for node in graph.node if is_custom(node)]
+    if not custom:
+        return False
     declared = {v.name: v for v in (*graph.input, *graph.value_info, *graph.output)}
     types = {name: value.type.tensor_type for name, value in declared.items()}
     constants = {tensor.name: tensor for tensor in graph.initializer}
     written = [node for node in graph.node if node.op_type == "Constant"]
     constants |= {n.output[0]: a.t for n in written for a in n.attribute if a.name == "value"}
     found = False
-    for node in filter(is_custom, graph.node):
+    for node in custom:
         inputs = [_placeholder(value, types, constants) for value in node.input]
         if any(operand is None for operand, value in zip(inputs, node.input, strict=True) if value):
             continue  # what comes before it is not known yet

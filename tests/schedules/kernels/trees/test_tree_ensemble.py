@@ -38,19 +38,21 @@ class Case:
     ) -> None:
         rng = np.random.default_rng(3)
         nodes: list[tuple[float, int, int, int]] = [(np.inf, 0, k, 0) for k in range(trees)]
-        levels, leaves, steps, ends = np.zeros(trees, int), 0, 0.0, []
+        levels, leaves = np.zeros(trees, int), 0
+        paths: list[list[int]] = [[] for _ in range(trees)]
         open_ = [(k, k, 0) for k in range(trees)]
         while open_:
             at, tree, level = open_.pop()
             levels[tree] = max(levels[tree], level)
             if level == depth or (level and rng.random() < ragged):
-                nodes[at], steps, leaves = (np.inf, 0, at, leaves), steps + level / 2**level, leaves + 1
-                ends.append(at)
+                nodes[at], leaves = (np.inf, 0, at, leaves), leaves + 1
+                paths[tree].append(level)
                 continue
             kind, threshold = int(rng.integers(kinds)), float(rng.integers(-2, 3)) / 2
             nodes[at] = (threshold, kind * columns + int(rng.integers(columns)), len(nodes), 0)
             open_ += [(len(nodes), tree, level + 1), (len(nodes) + 1, tree, level + 1)]
             nodes += [(np.inf, 0, 0, 0)] * 2
+        steps = float(sum(np.mean(path) for path in paths))
         groups = (trees,) if shared else tuple(len(range(k, trees, targets)) for k in range(targets))
         self.forest = Forest(
             columns, targets, depth, steps, int(levels.sum()), groups, kinds, shared, aggregate
@@ -155,7 +157,11 @@ def test_as_many_trees_as_fill_the_time_of_a_step_walk_side_by_side():
 
 
 def test_deep_trees_of_short_paths_end_early():
-    assert kernel.default(Case(16, 20, 1, ragged=0.45).workload, CORE).early
+    case = CASES[3]
+    forest = dataclasses.replace(case.forest, levels=8 * 29, steps=8 * 15.7)
+    attributes = tuple((name, encoded(value)) for name, value in sorted(forest.attributes.items()))
+    assert kernel.default(dataclasses.replace(case.workload, attributes=attributes), CORE).early
+    assert not kernel.default(case.workload, CORE).early
 
 
 def test_long_calls_are_parallel():
