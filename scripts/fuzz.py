@@ -23,7 +23,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # tests is no installed package
 
-from arm_ext.ethosu.constraints import CONSTRAINTS
+from arm_ext.ethosu.ops.constraints import CONSTRAINTS
 from tests.fuzz.campaign import MOST_GRAPHS, Failure, Tally, rejections, shards
 
 

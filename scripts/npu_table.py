@@ -21,8 +21,8 @@ from pathlib import Path
 
 from tables import markdown, measured
 
-from arm_ext.ethosu.divider import Divider, check_divisible
 from arm_ext.ethosu.options import NpuOptions
+from arm_ext.ethosu.partition.divider import Divider, check_divisible
 from arm_ext.frontends.load import import_model
 from arm_ext.pipeline.macs import count_macs
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases

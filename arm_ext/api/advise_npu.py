@@ -58,7 +58,7 @@ def configurations(npus: Sequence[str] = ()) -> tuple[Configuration, ...]:
         EnvError: Vela is not installed.
     """
     require_packages()
-    from arm_ext.ethosu.vela_config import pairs
+    from arm_ext.ethosu.vela.config import pairs
 
     named = list(dict.fromkeys(npus)) or list(ACCELERATORS)
     return tuple(Configuration(npu, *pair) for npu in map(resolve_npu, named) for pair in pairs(npu))
@@ -167,8 +167,8 @@ class _Pricer:
         cls, model: ImportedModel, options: PhaseOptions, cpu_mhz: float | None, handover_us: float
     ) -> "_Pricer":
         """Lower a model for the CPU alone."""
-        from arm_ext.ethosu.divider import check_divisible
-        from arm_ext.ethosu.partition_phase import lowered_for_estimates
+        from arm_ext.ethosu.partition.divider import check_divisible
+        from arm_ext.ethosu.partition.phase import lowered_for_estimates
 
         check_divisible(model)
         integer = last(run_phases(PhaseResult(model.mod), options, until=LAST_OF_ALL_TARGETS))
@@ -179,7 +179,7 @@ class _Pricer:
 
     def priced(self, each: Configuration) -> NpuPrice:
         """Divide the model for a configuration."""
-        from arm_ext.ethosu.divider import Divider
+        from arm_ext.ethosu.partition.divider import Divider
 
         divider = Divider(self._options(each))
         begin = self._begin(each)
@@ -198,7 +198,7 @@ class _Pricer:
 
     def report(self, prices: Sequence[NpuPrice], stopped: Stopped) -> NpuAdvice:
         """Return what was found."""
-        from arm_ext.ethosu.vela import vela_version
+        from arm_ext.ethosu.vela.compiler import vela_version
 
         return NpuAdvice(
             model=self.model.name,
@@ -223,7 +223,7 @@ class _Pricer:
         )
 
     def _begin(self, each: Configuration) -> NpuPrice:
-        from arm_ext.ethosu.divider import Divider
+        from arm_ext.ethosu.partition.divider import Divider
 
         clocks = Divider(self._options(each)).clocks
         return NpuPrice(

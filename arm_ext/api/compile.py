@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.export import ExportedProgram
 
-    from arm_ext.ethosu.divider import Divider
-    from arm_ext.ethosu.npu_files import Offloaded
+    from arm_ext.ethosu.partition.divider import Divider, Offloaded
 
 Emit = Literal["package", "c-library"]
 """What `compile` writes."""
@@ -284,7 +283,7 @@ def _dump(
 def _divider(npu: NpuOptions | str) -> "Divider":
     require_packages()
     # Not above: the packages that it needs may be missing where there is no NPU.
-    from arm_ext.ethosu.divider import Divider
+    from arm_ext.ethosu.partition.divider import Divider
 
     return Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
 
@@ -300,9 +299,8 @@ def _run(
         for variant in variants:
             variant.run(dump, progress)
         return []
-    from arm_ext.ethosu.divider import check_divisible
-    from arm_ext.ethosu.npu_files import Offloaded
-    from arm_ext.ethosu.partition_phase import Partitioner
+    from arm_ext.ethosu.partition.divider import Offloaded, check_divisible
+    from arm_ext.ethosu.partition.phase import Partitioner
 
     for variant in variants:
         check_divisible(variant.model)

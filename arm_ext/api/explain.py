@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from jax.export import Exported
     from torch.export import ExportedProgram
 
-    from arm_ext.ethosu.npu_files import Offloaded
-    from arm_ext.ethosu.partition_phase import Partitioner
+    from arm_ext.ethosu.partition.divider import Offloaded
+    from arm_ext.ethosu.partition.phase import Partitioner
 
 _REWRITES = up_to("fuse")
 
@@ -158,8 +158,8 @@ def explain(
 def _partitioner(npu: NpuOptions | str, imported: ImportedModel) -> "Partitioner":
     """Return what divides the model as its phases go on."""
     require_packages()
-    from arm_ext.ethosu.divider import Divider, check_divisible
-    from arm_ext.ethosu.partition_phase import Partitioner
+    from arm_ext.ethosu.partition.divider import Divider, check_divisible
+    from arm_ext.ethosu.partition.phase import Partitioner
 
     check_divisible(imported)
     divider = Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))

@@ -34,7 +34,7 @@ from arm_ext.target.toolchain import LinkerRecord, ziglang_record
 from arm_ext.tune.tuned import Tuned
 
 if TYPE_CHECKING:
-    from arm_ext.ethosu.npu_files import Offloaded
+    from arm_ext.ethosu.partition.divider import Offloaded
 
 
 _T = TypeVar("_T")
@@ -216,7 +216,7 @@ class Packing:
         if not self.offloaded:
             return None
         # Not above: the packages that it needs may be missing where there is no NPU.
-        from arm_ext.ethosu.npu_files import write_regions
+        from arm_ext.ethosu.export.npu_files import write_regions
 
         return write_regions(self.folder, self.offloaded, values)
 

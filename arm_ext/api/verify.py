@@ -126,7 +126,7 @@ def _compared(
     cpu: Sequence[npt.NDArray[Any]] | None = None,
 ) -> Comparison:
     # Not above: what runs it is installed with Vela, and was checked for.
-    from arm_ext.ethosu.reference import run_reference
+    from arm_ext.ethosu.tosa.reference import run_reference
 
     outputs = model.run(payload, list(inputs))
     return Comparison(

@@ -15,8 +15,8 @@ import click
 
 import arm_ext
 from arm_ext import cli
-from arm_ext.ethosu.constraints import CONSTRAINTS, kinds_of
 from arm_ext.ethosu.ops.common.constraint import Constraint
+from arm_ext.ethosu.ops.constraints import CONSTRAINTS, kinds_of
 from arm_ext.ethosu.ops.registry import BY_KIND
 from arm_ext.target.npu import ACCELERATORS, DEFAULT_SYSTEM
 from arm_ext.target.profiles import PROFILES, Profile

@@ -24,7 +24,7 @@ from arm_ext.measure.profile import CountReport
 from arm_ext.native.build import npu_runtime
 from arm_ext.package import Package
 from tests.arm_ext import npu_models
-from tests.arm_ext.ethosu.test_networks import MODELS
+from tests.arm_ext.ethosu.partition.test_networks import MODELS
 from tests.arm_ext.native.npu_device import Device
 from tests.arm_ext.native.npu_regions import SYSTEM
 

@@ -11,7 +11,7 @@ import pytest
 from click import Option
 from docs_site import figures, hooks, walk
 
-from arm_ext.ethosu.constraints import CONSTRAINTS
+from arm_ext.ethosu.ops.constraints import CONSTRAINTS
 from arm_ext.target.profiles import PROFILES
 from tests.docs.snippets import PAGES, ROOT
 

@@ -5,8 +5,8 @@ from collections import Counter
 
 import numpy as np
 
-from arm_ext.ethosu.partition_phase import offer_of, part_of
-from arm_ext.ethosu.read import read
+from arm_ext.ethosu.partition.phase import offer_of, part_of
+from arm_ext.ethosu.partition.read import read
 from arm_ext.native.build import npu_runtime
 from arm_ext.pipeline.phases import PhaseResult
 from arm_ext.target.npu import ACCELERATORS

@@ -15,16 +15,16 @@ import tvm
 from tvm import relax
 from tvm.ir import Var
 
-from arm_ext.ethosu.constraints import violation
 from arm_ext.ethosu.model import run as run_model
-from arm_ext.ethosu.offload import Offloader, Region
-from arm_ext.ethosu.offload_cost import Clocks
-from arm_ext.ethosu.operators import Graph, Tensor
-from arm_ext.ethosu.partition import Part, Wishes, claim
-from arm_ext.ethosu.read import read
-from arm_ext.ethosu.reference import run_reference
-from arm_ext.ethosu.region_values import returning
-from arm_ext.ethosu.vela import VelaOptions
+from arm_ext.ethosu.ops.common.operators import Graph, Tensor
+from arm_ext.ethosu.ops.constraints import violation
+from arm_ext.ethosu.partition.offload import Offloader, Region
+from arm_ext.ethosu.partition.offload_cost import Clocks
+from arm_ext.ethosu.partition.parts import Part, Wishes, claim
+from arm_ext.ethosu.partition.read import read
+from arm_ext.ethosu.partition.region_values import returning
+from arm_ext.ethosu.tosa.reference import run_reference
+from arm_ext.ethosu.vela.compiler import VelaOptions
 from arm_ext.frontends.onnx.importer import import_onnx
 from arm_ext.pipeline.machine_code import linked
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases

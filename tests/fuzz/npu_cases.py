@@ -8,8 +8,8 @@ import onnx
 from hypothesis import strategies as st
 from onnx import compose, helper
 
-from tests.arm_ext.ethosu.limit_cases import LIMIT_CASES
-from tests.arm_ext.ethosu.one_operator import random_inputs
+from tests.arm_ext.ethosu.ops.limit_cases import LIMIT_CASES
+from tests.arm_ext.ethosu.ops.one_operator import random_inputs
 from tests.fuzz.builder import SEEDS, Draw
 from tests.fuzz.graphs import Case
 from tests.fuzz.npu_steps import NPU_STEPS, shape

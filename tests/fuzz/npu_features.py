@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.binary import Binary
 from arm_ext.ethosu.ops.common.constraint import dtypes
+from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.sums import SumAttributes, Weighted
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.ops.concat import Concat

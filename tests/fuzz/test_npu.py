@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase
 
-from arm_ext.ethosu.constraints import CONSTRAINTS
+from arm_ext.ethosu.ops.constraints import CONSTRAINTS
 from tests.fuzz import campaign, npu
 from tests.fuzz.campaign import Tally, rejections, run_shard, shards
 

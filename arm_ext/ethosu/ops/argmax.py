@@ -12,7 +12,6 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call, Expr, Var
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import (
     EARLIER,
     MEASURED,
@@ -22,7 +21,8 @@ from arm_ext.ethosu.ops.common.constraint import (
     input_dtypes,
 )
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax, operator_of
-from arm_ext.ethosu.reading import Reader, axis_of, name_of
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Reader, axis_of, name_of
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, looked_up, reshaped
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Casts between integers and truths: CAST."""
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, TOSA, Constraint, change, dtypes
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_relax
 from arm_ext.ethosu.ops.common.integers import Integers, attributes, cast
+from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 _WIDENING = (("int8", "int16"), ("int8", "int32"), ("int16", "int32"))

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
-from arm_ext.ethosu.reading import Array, Reader, constants
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.reading import Array, Reader, constants
 from arm_ext.ethosu.tosa.common import joined
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

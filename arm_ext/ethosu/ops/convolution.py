@@ -19,10 +19,11 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call, GenericConst, Var
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, SUPPORTED_OPS, Constraint, at_most
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks
 from arm_ext.ethosu.ops.common.convolutions import MAX_DILATION, OF_KERNELS, Convolved, convolved
+from arm_ext.ethosu.ops.common.operators import Operator
+from arm_ext.ethosu.ops.common.reading import Array, Reader, integers, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_WEIGHTED,
     Requantization,
@@ -32,7 +33,6 @@ from arm_ext.ethosu.ops.common.sums import (
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import MAX_STRIDE, Window, over_images
-from arm_ext.ethosu.reading import Array, Reader, integers, reach_of, shape_of
 from arm_ext.ethosu.tosa.common import joined, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import tosa_serializer as ts
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops import convolution
 from arm_ext.ethosu.ops.common.constraint import EARLIER, SUPPORTED_OPS, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation
 from arm_ext.ethosu.ops.common.convolutions import OF_KERNELS, ONE_GROUP, operands, placed
+from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.ops.common.sums import OF_WEIGHTED, accumulators, of_channels, requantized
 from arm_ext.ethosu.ops.common.windows import Window
 from arm_ext.ethosu.ops.convolution import Convolution

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
-from arm_ext.ethosu.reading import Reader, axis_of
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.reading import Reader, axis_of
 from arm_ext.ethosu.tosa.common import reversed_along
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

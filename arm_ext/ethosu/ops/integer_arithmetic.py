@@ -20,7 +20,6 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call, Expr, GenericConst, Var
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, OF_U85, SUPPORTED_OPS, TOSA, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax, operator_of
 from arm_ext.ethosu.ops.common.integers import (
@@ -31,7 +30,8 @@ from arm_ext.ethosu.ops.common.integers import (
     integer_dtypes,
     operands_of,
 )
-from arm_ext.ethosu.reading import Reader, constants, dtype_of, name_of
+from arm_ext.ethosu.ops.common.operators import Operator
+from arm_ext.ethosu.ops.common.reading import Reader, constants, dtype_of, name_of
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 Range = tuple[int, int]

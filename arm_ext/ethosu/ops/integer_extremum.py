@@ -6,7 +6,6 @@ from collections.abc import Mapping
 import numpy as np
 import tosa_serializer as ts
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_relax
 from arm_ext.ethosu.ops.common.integers import (
     OF_ANY_WIDTH,
@@ -17,6 +16,7 @@ from arm_ext.ethosu.ops.common.integers import (
     cast,
     operands_of,
 )
+from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import tosa_serializer as ts
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.common.constraint import OF_U85
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
 from arm_ext.ethosu.ops.common.integers import (
@@ -19,6 +18,7 @@ from arm_ext.ethosu.ops.common.integers import (
     emit_form,
     operands_of,
 )
+from arm_ext.ethosu.ops.common.operators import Operator
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 
 _COMPARISONS: Mapping[str, Form] = {

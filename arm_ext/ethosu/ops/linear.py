@@ -9,9 +9,10 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call, GenericConst
 
-from arm_ext.ethosu.operators import Operator, Tensor
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks
 from arm_ext.ethosu.ops.common.convolutions import convolved
+from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Reader, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_WEIGHTED,
     Requantization,
@@ -21,7 +22,6 @@ from arm_ext.ethosu.ops.common.sums import (
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import Window
-from arm_ext.ethosu.reading import Reader, reach_of, shape_of
 from arm_ext.ethosu.tosa.common import reshaped
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

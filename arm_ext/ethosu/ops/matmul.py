@@ -9,9 +9,10 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import OF_8_BITS, TOSA, Constraint, input_dtypes
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks
+from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Reader, farthest, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_SUMS,
     Requantization,
@@ -20,7 +21,6 @@ from arm_ext.ethosu.ops.common.sums import (
     accumulators,
     requantized,
 )
-from arm_ext.ethosu.reading import Reader, farthest, shape_of
 from arm_ext.ethosu.tosa.common import of_rank, reshaped, tiled
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

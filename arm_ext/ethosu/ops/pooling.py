@@ -13,7 +13,6 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import (
     EARLIER,
     MEASURED,
@@ -24,9 +23,10 @@ from arm_ext.ethosu.ops.common.constraint import (
     change,
 )
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
+from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Array, Reader, integers
 from arm_ext.ethosu.ops.common.sums import Requantization, Sum, SumAttributes
 from arm_ext.ethosu.ops.common.windows import MAX_STRIDE, Window, Windowed, of_windows, over_images
-from arm_ext.ethosu.reading import Array, Reader, integers
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, clamped, reshaped, sliced, unsliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa.requantize import divisors

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import (
     EARLIER,
     MEASURED,
@@ -17,7 +16,8 @@ from arm_ext.ethosu.ops.common.constraint import (
     input_dtypes,
 )
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
-from arm_ext.ethosu.reading import Reader, integers, shape_of
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Reader, integers, shape_of
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, reshaped
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

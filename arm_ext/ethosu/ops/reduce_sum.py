@@ -10,9 +10,10 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Operator, Tensor
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always
 from arm_ext.ethosu.ops.common.convolutions import MAX_AREA, MAX_ROWS, convolved
+from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_SUMS,
     Requantization,
@@ -23,7 +24,6 @@ from arm_ext.ethosu.ops.common.sums import (
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import Window
-from arm_ext.ethosu.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.tosa.common import reshaped, widened
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -4,7 +4,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops import (
     argmax,
     astype,
@@ -38,6 +37,7 @@ from arm_ext.ethosu.ops import (
     transposed_convolution,
 )
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks
+from arm_ext.ethosu.ops.common.operators import Operator
 
 OPERATIONS: tuple[Operation[Any], ...] = (
     convolution.CONV2D,

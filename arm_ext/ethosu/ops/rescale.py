@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm.ir import Expr
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.rescaling import JOINED, scale_named
 from arm_ext.ethosu.tosa.common import clamped, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value

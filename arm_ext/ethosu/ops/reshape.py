@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other shapes of the same elements in the same order: RESHAPE."""
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, no_attributes, of_relax
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.tosa.common import reshaped
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

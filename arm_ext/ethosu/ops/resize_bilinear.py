@@ -21,10 +21,10 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Expr
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, TOSA, Constraint, at_most
 from arm_ext.ethosu.ops.common.contract import Operation, of_routine
 from arm_ext.ethosu.ops.common.convolutions import operands
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.tosa.common import joined, rescale, reshaped, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale, scale_of

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, SUPPORTED_OPS, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
-from arm_ext.ethosu.reading import Reader
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.reading import Reader
 from arm_ext.ethosu.tosa.common import copied
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -12,10 +12,11 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call, Expr, GenericConst, Var
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, SUPPORTED_OPS, TOSA, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always
 from arm_ext.ethosu.ops.common.convolutions import OF_KERNELS, ONE_GROUP, Convolved, placed
+from arm_ext.ethosu.ops.common.operators import Operator
+from arm_ext.ethosu.ops.common.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_SUMS,
     Requantization,
@@ -26,7 +27,6 @@ from arm_ext.ethosu.ops.common.sums import (
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import Window, over_images
-from arm_ext.ethosu.reading import Reader, farthest, integers, shape_of
 from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
 
 

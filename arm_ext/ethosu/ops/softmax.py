@@ -10,10 +10,10 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Expr
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_routine
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.rescaling import scale_named
-from arm_ext.ethosu.reading import Array
 from arm_ext.ethosu.tosa.common import IGNORE_NAN, ONE, rescale, reshaped, widened
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import Scale, scale_of

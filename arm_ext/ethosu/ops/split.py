@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from tvm.ir import Call, Expr, TupleGetItem, Var
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.contract import ITEM, Operation, Quirks, operator_of
-from arm_ext.ethosu.reading import Reader, integers, name_of, shape_of
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.reading import Reader, integers, name_of, shape_of
 from arm_ext.ethosu.tosa.common import sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

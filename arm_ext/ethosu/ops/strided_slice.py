@@ -8,9 +8,9 @@ from typing import Any
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_relax
-from arm_ext.ethosu.reading import Reader, integers, shape_of
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.reading import Reader, integers, shape_of
 from arm_ext.ethosu.tosa.common import reshaped, reversed_along, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from tvm.ir import Expr
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint, change
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, of_routine
-from arm_ext.ethosu.reading import Array
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.tosa.common import looked_up, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from arm_ext.target.npu import Family

@@ -9,10 +9,10 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, SUPPORTED_OPS, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, of_relax
-from arm_ext.ethosu.reading import Array, Reader, axis_of, constant, shape_of
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Array, Reader, axis_of, constant, shape_of
 from arm_ext.ethosu.tosa.common import joined, reshaped, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.contract import Operation, no_attributes, of_relax
-from arm_ext.ethosu.reading import Reader, shape_of
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.reading import Reader, shape_of
 from arm_ext.ethosu.tosa.common import of_rank, reshaped, tiled
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

@@ -8,10 +8,11 @@ import numpy as np
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Operator
 from arm_ext.ethosu.ops.common.constraint import EARLIER, OF_8_BITS, SUPPORTED_OPS, TOSA, Constraint
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always
 from arm_ext.ethosu.ops.common.convolutions import OF_KERNELS, ONE_GROUP, Convolved, operands, told_apart
+from arm_ext.ethosu.ops.common.operators import Operator
+from arm_ext.ethosu.ops.common.reading import Reader, reach_of, shape_of
 from arm_ext.ethosu.ops.common.sums import (
     OF_WEIGHTED,
     Requantization,
@@ -22,7 +23,6 @@ from arm_ext.ethosu.ops.common.sums import (
     requantized,
 )
 from arm_ext.ethosu.ops.common.windows import Window
-from arm_ext.ethosu.reading import Reader, reach_of, shape_of
 from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
 from schedules.composites.transposed_convolution import Geometry
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.arm_ext.ethosu.tosa_networks import flip_target, residual
+from tests.arm_ext.ethosu.tosa.networks import flip_target, residual
 from tests.arm_ext.native.npu_device import Device
 from tests.arm_ext.native.npu_regions import Case, Module
 

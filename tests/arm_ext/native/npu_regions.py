@@ -14,11 +14,11 @@ import tvm_ffi
 
 from arm_ext.ethosu.model import run
 from arm_ext.ethosu.payload import Payload
-from arm_ext.ethosu.vela import VelaOptions, compile_network
+from arm_ext.ethosu.vela.compiler import VelaOptions, compile_network
 from arm_ext.native import build
 from arm_ext.target.npu import ACCELERATORS
 from arm_ext.target.toolchain import link_shared
-from tests.arm_ext.ethosu.tosa_graphs import Array, Graph
+from tests.arm_ext.ethosu.tosa.graphs import Array, Graph
 
 SYSTEM = Path(__file__).with_name("npu_socket_system.cc")
 HOST = f"{platform.machine()}-linux-gnu"

@@ -14,16 +14,16 @@ import pytest
 
 import arm_ext.native
 from arm_ext import NpuOptions
-from arm_ext.ethosu.divider import Divider
-from arm_ext.ethosu.linux_driver import refused_by_linux
 from arm_ext.ethosu.model import run
+from arm_ext.ethosu.model.linux_driver import refused_by_linux
 from arm_ext.ethosu.model.stream import unwrap
+from arm_ext.ethosu.partition.divider import Divider
 from arm_ext.ethosu.payload import Payload
-from arm_ext.ethosu.vela import VelaError
-from tests.arm_ext.ethosu.divided import prepare
-from tests.arm_ext.ethosu.integer_cases import take
+from arm_ext.ethosu.vela.compiler import VelaError
 from tests.arm_ext.ethosu.model.test_machine import graph_of, inputs_of, payload_of
-from tests.arm_ext.ethosu.tosa_cases import CASES
+from tests.arm_ext.ethosu.ops.integer_cases import take
+from tests.arm_ext.ethosu.partition.divided import prepare
+from tests.arm_ext.ethosu.tosa.cases import CASES
 from tests.arm_ext.native.npu_device import Device
 from tests.arm_ext.native.npu_driver_check import RefusedError, check
 from tests.arm_ext.native.npu_regions import Case, Module

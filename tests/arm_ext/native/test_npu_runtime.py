@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.arm_ext.ethosu import tosa_networks
+from tests.arm_ext.ethosu.tosa import networks
 from tests.arm_ext.native.npu_device import Device
 from tests.arm_ext.native.npu_regions import PATTERN, Case, Module
 
@@ -31,7 +31,7 @@ def assert_untouched(result: tuple[bool, list[np.ndarray]]) -> None:
 def test_gives_the_bytes_of_the_functional_model(
     npu: str, graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    case = Case.of(getattr(tosa_networks, graph), npu)
+    case = Case.of(getattr(networks, graph), npu)
     with Device.for_payload(case.payload) as device:
         monkeypatch.setenv("ARM_EXT_NPU_TEST_DEVICE", str(device.folder))
         module = Module(tmp_path)
@@ -108,7 +108,7 @@ def test_a_later_node_is_found(npu_device: Device, npu_module: Module, npu_case:
 
 
 def test_linux_has_no_driver_for_u55(npu_device: Device, npu_module: Module):
-    case = Case.of(tosa_networks.flip_target, "ethos-u55-128")
+    case = Case.of(networks.flip_target, "ethos-u55-128")
     assert_untouched(npu_module.run(case, fail=True))
     assert npu_module.reason == "Linux has no driver for ethos-u55-128"
     assert npu_device.asked["open"] == 0

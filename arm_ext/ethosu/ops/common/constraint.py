@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from arm_ext.ethosu.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.target.npu import Family
 from schedules.diagnostic import Diagnostic
 

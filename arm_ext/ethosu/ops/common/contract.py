@@ -7,10 +7,10 @@ from typing import Any, Concatenate, Generic, TypeVar
 
 from tvm.ir import Call, Expr, Var
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import Constraint
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Reader, read_by, tensor_of
 from arm_ext.ethosu.ops.common.sums import Sum
-from arm_ext.ethosu.reading import Reader, read_by, tensor_of
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from arm_ext.target.npu import Family
 from relay_passes.ir.sources import sources_of

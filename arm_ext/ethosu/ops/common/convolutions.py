@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import tosa_serializer as ts
 
-from arm_ext.ethosu.operators import Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint
+from arm_ext.ethosu.ops.common.operators import Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.sums import SumAttributes, accumulators, biases
 from arm_ext.ethosu.ops.common.windows import MAX_STRIDE, Window, Windowed, of_windows
-from arm_ext.ethosu.reading import Array
 from arm_ext.ethosu.tosa.common import sliced, unsliced
 from arm_ext.ethosu.tosa.graph import DTYPES, TosaGraph, Value
 

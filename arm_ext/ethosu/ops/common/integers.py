@@ -8,9 +8,9 @@ from typing import Any
 import tosa_serializer as ts
 from tvm.ir import Call
 
-from arm_ext.ethosu.operators import Attributes, Operator, Tensor
 from arm_ext.ethosu.ops.common.constraint import TOSA, Constraint, dtypes
-from arm_ext.ethosu.reading import Array, Reader, constants
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator, Tensor
+from arm_ext.ethosu.ops.common.reading import Array, Reader, constants
 from arm_ext.ethosu.tosa.common import of_rank
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

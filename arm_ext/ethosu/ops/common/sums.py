@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 from tvm.ir import Call, Expr, Var
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.constraint import SUPPORTED_OPS, TOSA, Constraint, at_most
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
+from arm_ext.ethosu.ops.common.reading import Array
 from arm_ext.ethosu.ops.common.windows import Window
-from arm_ext.ethosu.reading import Array
 from arm_ext.ethosu.tosa.common import clamped, rescale
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 from schedules.numerics.tosa import fits

@@ -4,8 +4,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from arm_ext.ethosu.operators import Attributes, Operator
 from arm_ext.ethosu.ops.common.constraint import SUPPORTED_OPS, Constraint, at_most
+from arm_ext.ethosu.ops.common.operators import Attributes, Operator
 from arm_ext.ethosu.tosa.common import joined, sliced
 from arm_ext.ethosu.tosa.graph import TosaGraph, Value
 

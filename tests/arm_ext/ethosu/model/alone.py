@@ -18,7 +18,7 @@ from arm_ext.ethosu.model.memory import FeatureMap, Integers, Memory, element
 from arm_ext.ethosu.model.registers import Registers
 from arm_ext.ethosu.model.window import Window
 from arm_ext.ethosu.payload import Payload
-from tests.arm_ext.ethosu.tosa_graphs import Array
+from tests.arm_ext.ethosu.tosa.graphs import Array
 
 Maker = Callable[[tuple[int, ...], np.dtype[Any]], Integers]
 """Of a feature map's shape and type, its elements."""

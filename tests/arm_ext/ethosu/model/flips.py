@@ -28,7 +28,7 @@ from arm_ext.ethosu.payload import Payload, Tensor
 from tests.arm_ext.ethosu.model.reach import Goal, driven, entries, sums, telling
 from tests.arm_ext.ethosu.model.told import Told, told
 from tests.arm_ext.ethosu.model.witness import alone
-from tests.arm_ext.ethosu.tosa_graphs import Array
+from tests.arm_ext.ethosu.tosa.graphs import Array
 
 INPUTS, TRIED = 48, 5
 """Inputs that payloads are run on: uniform ones, and as many that are the liveliest of so many times their number."""

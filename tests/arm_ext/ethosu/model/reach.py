@@ -20,7 +20,7 @@ from arm_ext.ethosu.model.registers import Registers, signed
 from arm_ext.ethosu.model.scaling import U55_ROUNDING, U85_OFM_ROUNDING, rescale
 from arm_ext.ethosu.model.weights import Scales
 from arm_ext.ethosu.payload import Payload
-from tests.arm_ext.ethosu.tosa_graphs import Array
+from tests.arm_ext.ethosu.tosa.graphs import Array
 
 CHANGES = 4000
 """Changed inputs that are tried for one goal; the small network takes up to some hundreds."""

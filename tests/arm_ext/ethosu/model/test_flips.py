@@ -4,11 +4,11 @@
 import pytest
 
 from arm_ext.ethosu.payload import Payload
-from arm_ext.ethosu.vela import compile_network
+from arm_ext.ethosu.vela.compiler import compile_network
 from arm_ext.target.npu import ACCELERATORS
 from tests.arm_ext.ethosu.model.flips import BY_OPERATION, bits_of, inputs_for, judge
-from tests.arm_ext.ethosu.tosa_graphs import Graph
-from tests.arm_ext.ethosu.tosa_networks import flip_target
+from tests.arm_ext.ethosu.tosa.graphs import Graph
+from tests.arm_ext.ethosu.tosa.networks import flip_target
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-512")
 FLIPS = 200

@@ -11,11 +11,11 @@ import tosa_reference_model
 from arm_ext.ethosu.model import StreamError, run
 from arm_ext.ethosu.model.stream import steps, unwrap
 from arm_ext.ethosu.payload import Payload
-from arm_ext.ethosu.vela import VelaOptions, compile_network
+from arm_ext.ethosu.vela.compiler import VelaOptions, compile_network
 from arm_ext.target.npu import ACCELERATORS
-from tests.arm_ext.ethosu.litert import run_reference_kernels
-from tests.arm_ext.ethosu.tosa_cases import CASES
-from tests.arm_ext.ethosu.tosa_graphs import Array, Graph
+from tests.arm_ext.ethosu.model.litert import run_reference_kernels
+from tests.arm_ext.ethosu.tosa.cases import CASES
+from tests.arm_ext.ethosu.tosa.graphs import Array, Graph
 
 MODELS = Path(__file__).parents[4].parent / "shared" / "models"
 NPUS = ("ethos-u55-128", "ethos-u65-256", "ethos-u65-512", "ethos-u85-512")

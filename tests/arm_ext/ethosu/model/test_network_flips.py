@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from arm_ext.ethosu.operators import Graph
-from arm_ext.ethosu.partition import claim, grow
+from arm_ext.ethosu.ops.common.operators import Graph
+from arm_ext.ethosu.partition.emit import emit
+from arm_ext.ethosu.partition.parts import claim, grow
+from arm_ext.ethosu.partition.read import read
 from arm_ext.ethosu.payload import Payload
-from arm_ext.ethosu.read import read
-from arm_ext.ethosu.tosa.emit import emit
-from arm_ext.ethosu.vela import Io, compile_network
+from arm_ext.ethosu.vela.compiler import Io, compile_network
 from arm_ext.target.npu import ACCELERATORS
 from tests.arm_ext.ethosu.model.flips import bits_of, inputs_for, judge
-from tests.arm_ext.ethosu.test_networks import NPUS, SLOWER, network
+from tests.arm_ext.ethosu.partition.test_networks import NPUS, SLOWER, network
 from tests.fuzz.npu import integer_graph
 
 FLIPS, INPUTS = 200, 12

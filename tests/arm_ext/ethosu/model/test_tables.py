@@ -4,10 +4,10 @@ from dataclasses import replace
 import pytest
 
 from arm_ext.ethosu.model.tables import table_beyond
-from arm_ext.ethosu.vela import compile_network
+from arm_ext.ethosu.vela.compiler import compile_network
 from arm_ext.target.npu import ACCELERATORS
-from tests.arm_ext.ethosu.tosa_cases import CASES
-from tests.arm_ext.ethosu.tosa_graphs import Graph
+from tests.arm_ext.ethosu.tosa.cases import CASES
+from tests.arm_ext.ethosu.tosa.graphs import Graph
 
 
 def test_a_table_at_the_end_of_a_greater_memory_is_beyond_a_smaller_one(

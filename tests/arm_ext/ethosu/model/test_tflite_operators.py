@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from arm_ext.ethosu.model import run
-from arm_ext.ethosu.vela import compile_network
+from arm_ext.ethosu.vela.compiler import compile_network
 from arm_ext.target.npu import ACCELERATORS
-from tests.arm_ext.ethosu.litert import run_reference_kernels
+from tests.arm_ext.ethosu.model.litert import run_reference_kernels
 from tests.arm_ext.frontends.tflite.builder import TfliteBuilder
 
 SHAPE = (1, 6, 7, 9)

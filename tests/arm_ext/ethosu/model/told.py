@@ -12,7 +12,7 @@ from arm_ext.ethosu.model.dma import dma
 from arm_ext.ethosu.model.machine import Executed
 from arm_ext.ethosu.model.memory import Bytes, Integers, Memory
 from arm_ext.ethosu.payload import Payload
-from tests.arm_ext.ethosu.tosa_graphs import Array
+from tests.arm_ext.ethosu.tosa.graphs import Array
 
 
 @dataclass

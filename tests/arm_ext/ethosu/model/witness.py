@@ -21,7 +21,7 @@ from arm_ext.ethosu.payload import Payload
 from tests.arm_ext.ethosu.model.alone import Maker, before, computed, drawn, places, window_of
 from tests.arm_ext.ethosu.model.attain import attain
 from tests.arm_ext.ethosu.model.reach import range_of, reachable, rescaled, telling, zero_point_of
-from tests.arm_ext.ethosu.tosa_graphs import Array
+from tests.arm_ext.ethosu.tosa.graphs import Array
 
 DRAWN, SMALL = 24, 4096
 """Feature maps that are drawn for outputs of so many elements; of smaller ones, without weights, as many more."""

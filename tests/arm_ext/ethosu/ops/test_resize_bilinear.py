@@ -9,14 +9,14 @@ import onnx
 import pytest
 
 from arm_ext.ethosu.model import run
-from arm_ext.ethosu.operators import Graph, Operator
-from arm_ext.ethosu.partition import claim, grow
-from arm_ext.ethosu.read import read
-from arm_ext.ethosu.tosa.emit import emit
-from arm_ext.ethosu.vela import Compiled, compile_network
+from arm_ext.ethosu.ops.common.operators import Graph, Operator
+from arm_ext.ethosu.partition.emit import emit
+from arm_ext.ethosu.partition.parts import claim, grow
+from arm_ext.ethosu.partition.read import read
+from arm_ext.ethosu.vela.compiler import Compiled, compile_network
 from arm_ext.target.npu import ACCELERATORS
-from tests.arm_ext.ethosu.one_operator import SCALE, ZERO, OneOperator, random_inputs, weights
-from tests.arm_ext.ethosu.resize_models import again, decoder, resized
+from tests.arm_ext.ethosu.ops.one_operator import SCALE, ZERO, OneOperator, random_inputs, weights
+from tests.arm_ext.ethosu.ops.resize_models import again, decoder, resized
 from tests.fuzz.graphs import Case
 from tests.fuzz.npu import integer_graph, npu_outcome_of
 

@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 
-from arm_ext.ethosu.operators import Operator, channels_last
+from arm_ext.ethosu.ops.common.operators import Operator, channels_last
 from arm_ext.ethosu.ops.common.sums import SumAttributes
-from arm_ext.ethosu.read import read
-from tests.arm_ext.ethosu.integer_cases import Build, conv3d
-from tests.arm_ext.ethosu.one_operator import SCALE, ZERO, weights
-from tests.arm_ext.ethosu.operator_rows import averaged, binary, unary, weighted
+from arm_ext.ethosu.partition.read import read
+from tests.arm_ext.ethosu.ops.integer_cases import Build, conv3d
+from tests.arm_ext.ethosu.ops.one_operator import SCALE, ZERO, weights
+from tests.arm_ext.ethosu.ops.operator_rows import averaged, binary, unary, weighted
 from tests.fuzz.npu import integer_graph
 
 

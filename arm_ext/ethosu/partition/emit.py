@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emission of a region of operators as a TOSA graph, around what Vela gets wrong of them beside each other."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tosa_serializer as ts
+from tvm.ir import Var
+
+from arm_ext.ethosu.ops.common.operators import Operator, Tensor, channels_last
+from arm_ext.ethosu.ops.registry import BY_KIND, quirks_of
+from arm_ext.ethosu.tosa.common import copied, reshaped, unjoined, unsliced
+from arm_ext.ethosu.tosa.graph import TosaGraph, Value
+from arm_ext.target.npu import Family
+
+
+def emit(
+    operators: Sequence[Operator[Any]], inputs: Sequence[Tensor], outputs: Sequence[Tensor], family: Family
+) -> bytes:
+    """Return the TOSA 1.0 flatbuffer of operators that meet the constraints.
+
+    Values that an operator computes are named after its output, "name/1", so that Vela's words lead back to it.
+
+    Args:
+        operators: In program order.
+        inputs: What they read from outside, in the order of the graph's inputs.
+        outputs: What is read of them outside, in the order of the graph's outputs.
+        family: Of the accelerators that it is for; what a graph computes is the same for all.
+    """
+    graph = TosaGraph(family)
+    values: dict[Var, Value] = {tensor.var: graph.input(tensor.shape, tensor.dtype) for tensor in inputs}
+    apart: set[Var] = set()
+    for operator in operators:
+        graph.scope = operator.output.name
+        data = [values[tensor.var] for tensor in operator.inputs]
+        quirks = quirks_of(operator)
+        if quirks.rescales_apart(operator) or (quirks.is_view and operator.inputs[0].var in apart):
+            apart.add(operator.output.var)
+        if quirks.writes_slices:
+            data = [
+                copied(graph, value) if tensor.var in apart else value
+                for tensor, value in zip(operator.inputs, data, strict=True)
+            ]
+        if family != "u85" and quirks.widens(operator):
+            data = [unjoined(graph, value) for value in data]
+        elif not quirks.reads_slices:
+            data = [unsliced(graph, value) for value in data]
+        values[operator.output.var] = _emitted(graph, operator, data)
+    forgotten = _forgotten(operators)
+    for tensor in outputs:
+        graph.scope, value = tensor.name, values[tensor.var]
+        # What a graph is given it cannot give.
+        again = tensor.var in forgotten or graph.made(value) is None
+        graph.output(copied(graph, value) if again else value)
+    return graph.serialize()
+
+
+def _forgotten(operators: Sequence[Operator[Any]]) -> set[Var]:
+    """Values that Vela may forget to keep as outputs, because it joins who computes them with who reads them."""
+    every = any(quirks_of(operator).joins_all for operator in operators)
+    return {tensor.var for op in operators if every or quirks_of(op).joined for tensor in op.inputs}
+
+
+def _emitted(graph: TosaGraph, operator: Operator[Any], data: Sequence[Value]) -> Value:
+    """Emit an operator, with its images transposed to NHWC and back if they are NCHW."""
+    last, operation = channels_last(operator), BY_KIND[operator.kind]
+    if last is operator:
+        return operation.emit(graph, operator, *data)
+    images = [_swapped(graph, image, (*image.shape[:1], *image.shape[2:], image.shape[1])) for image in data]
+    return _swapped(graph, operation.emit(graph, last, *images), operator.output.shape, to_front=True)
+
+
+def _swapped(graph: TosaGraph, image: Value, shape: tuple[int, ...], *, to_front: bool = False) -> Value:
+    """An image [N, C, ...] as [N, ..., C], or the other way round: a transposition of three axes."""
+    batch, channels = image.shape[0], image.shape[-1] if to_front else image.shape[1]
+    pixels = math.prod(image.shape) // (batch * channels)
+    before = (batch, pixels, channels) if to_front else (batch, channels, pixels)
+    rows = reshaped(graph, image, before)
+    turned = (batch, before[2], before[1])
+    return reshaped(graph, graph.add(ts.Op.TRANSPOSE, [rows], turned, image.dtype, [0, 2, 1]), shape)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attribution of Vela's per-layer estimates to operators, by the names of tensors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from arm_ext.ethosu.ops.common.operators import Operator
+from arm_ext.ethosu.partition.parts import Part
+from arm_ext.ethosu.vela.compiler import LayerCost
+
+_INPUT = "input-"  # and a number: what the serialiser calls the inputs of a graph
+
+
+def owned(part: Part, layers: Sequence[LayerCost]) -> Iterator[tuple[LayerCost, Operator[Any] | None]]:
+    """Yield each layer with its operator; None if none of its names is known."""
+    computed = {operator.output.name: operator for operator in part.operators}
+    readers = {
+        f"{_INPUT}{index}": next(op for op in part.operators if tensor in op.inputs)
+        for index, tensor in enumerate(part.inputs)
+    }
+    by_source: dict[int, Operator[Any]] = {}
+    for layer in layers:
+        # Vela appends to names what it splits off, "y/3_int32" and "input-0_copy", or makes them up.
+        scope, inside, _ = layer.name.partition("/")
+        operator = computed.get(scope) if inside else readers.get(scope.partition("_")[0])
+        if operator is not None:
+            by_source[layer.source] = operator
+    for layer in layers:
+        yield layer, by_source.get(layer.source)
+
+
+def cycles_by_operator(part: Part, layers: Sequence[LayerCost]) -> Mapping[Operator[Any], int]:
+    """Return Vela's cycles of each operator; 0 for one that Vela fused into another."""
+    found = dict.fromkeys(part.operators, 0)
+    for layer, operator in owned(part, layers):
+        if operator is not None:
+            found[operator] += layer.cycles
+    return found

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Offloading of an integer graph: claim operators, grow regions, emit TOSA, compile by Vela, and compare with the CPU.
+
+What Vela does not compile although the constraints allow it is found by compiling its operators one by one; they stay
+on the CPU with Vela's words, and the rest grows again. Where each compiles alone, it is company that Vela fails at: a
+bisection finds the first operator with which the part's beginning fails, and it begins a part of its own. Of a region
+that does not gain, operators that are dearer on the NPU than on the CPU are taken out, and the rest grows again; where
+none is, the whole region stays on the CPU. Every round leaves fewer operators or more parts, so there is a last one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor, Unread
+from arm_ext.ethosu.partition.emit import emit
+from arm_ext.ethosu.partition.layers import cycles_by_operator
+from arm_ext.ethosu.partition.offload_cost import Clocks, Worth, dearer, worth
+from arm_ext.ethosu.partition.parts import Part, Wishes, claim, grow, solitary
+from arm_ext.ethosu.vela.compiler import Compiled, Io, VelaError, compile_network
+from arm_ext.ethosu.vela.config import VelaOptions
+from arm_ext.target.npu import Accelerator
+from schedules.diagnostic import Diagnostic
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A compiled region.
+
+    Attributes:
+        part: Its operators.
+        tosa: Its TOSA flatbuffer.
+        compiled: Vela's result.
+        worth: What it takes there and on the CPU.
+    """
+
+    part: Part
+    tosa: bytes
+    compiled: Compiled
+    worth: Worth
+
+
+@dataclass(frozen=True, eq=False)
+class Offload:
+    """The division of a graph into regions and operators that stay on the CPU.
+
+    Attributes:
+        regions: For the NPU.
+        refused: Operators that stay on the CPU, in program order, and why.
+        unread: Calls that are no operators of an NPU, and why.
+        apart: Operators that begin a part of their own, with Vela's words of why.
+    """
+
+    regions: tuple[Region, ...]
+    refused: Mapping[Operator[Any], Diagnostic]
+    unread: tuple[Unread, ...]
+    apart: Mapping[Operator[Any], str] = field(default_factory=dict)
+
+
+@dataclass
+class Offloader:
+    """Divides graphs for one accelerator.
+
+    Attributes:
+        npu: The accelerator.
+        options: Vela's.
+        wishes: What goes where whatever it costs.
+        clocks: What cycles are worth.
+        cpu_cycles: What an operator takes on the CPU.
+        weigh: Whether regions must gain.
+    """
+
+    npu: Accelerator
+    options: VelaOptions
+    wishes: Wishes
+    clocks: Clocks
+    cpu_cycles: Callable[[Operator[Any]], float]
+    weigh: bool = True
+    _probed: dict[bytes, str | None] = field(default_factory=dict)
+    _compiled: dict[bytes, Compiled] = field(default_factory=dict)
+
+    def divide(self, graph: Graph) -> Offload:
+        """Return the regions that gain, and for every other operator why it stays on the CPU."""
+        claimed, refused = claim(graph, self.npu, self.wishes)
+        apart = solitary(claimed, self.npu.family)
+        while True:
+            regions, lost, misfits = self._compile_all(graph, grow(graph, claimed, apart))
+            if not (lost or misfits):
+                lost = {operator: why for region in regions for operator, why in self._losses(region).items()}
+            if not (lost or misfits):
+                break
+            apart |= misfits
+            refused |= lost
+            claimed = [operator for operator in claimed if operator not in lost]
+        ordered = {operator: refused[operator] for operator in graph.operators if operator in refused}
+        return Offload(tuple(regions), ordered, graph.unread, apart)
+
+    def _compile_all(
+        self, graph: Graph, parts: Sequence[Part]
+    ) -> tuple[list[Region], dict[Operator[Any], Diagnostic], dict[Operator[Any], str]]:
+        """The regions of parts; of those that Vela does not take, operators to take out, or to put apart and why."""
+        regions: list[Region] = []
+        lost: dict[Operator[Any], Diagnostic] = {}
+        misfits: dict[Operator[Any], str] = {}
+        for part in parts:
+            try:
+                regions.append(self._compile(part))
+            except VelaError as error:
+                failed = {op: why for op in part.operators if (why := self._probe(op))}
+                lost |= failed
+                if not failed:
+                    misfits[self._misfit(graph, part)] = str(error)
+        return regions, lost, misfits
+
+    def _losses(self, region: Region) -> dict[Operator[Any], Diagnostic]:
+        """What is taken out of a region that does not gain, and why."""
+        if region.worth.gains or not self.weigh or self._wished(region.part):
+            return {}
+        there = cycles_by_operator(region.part, region.compiled.layers)
+        dear = {
+            operator: why
+            for operator in region.part.operators
+            if (why := dearer(there[operator], self.cpu_cycles(operator), self.clocks))
+        }
+        return dear or dict.fromkeys(region.part.operators, region.worth.loss())
+
+    def _wished(self, part: Part) -> bool:
+        return bool(self.wishes.npu) and any(self.wishes.npu & {op.kind, *op.nodes} for op in part.operators)
+
+    def _compile(self, part: Part) -> Region:
+        """The region of a part.
+
+        Raises:
+            VelaError: Vela does not take it.
+        """
+        tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
+        compiled = self._vela(part, tosa)
+        cycles = sum(self.cpu_cycles(operator) for operator in part.operators)
+        return Region(part, tosa, compiled, worth(part, compiled.cycles, cycles, self.clocks))
+
+    def _misfit(self, graph: Graph, part: Part) -> Operator[Any]:
+        """The operator with which a beginning of a part does not compile, though it does without it and alone.
+
+        It reads something of that beginning: else it would be in no part with it.
+        """
+        fits, fails = 1, len(part.operators)
+        while fails - fits > 1:
+            middle = (fits + fails) // 2
+            if self._compiles(graph, part.operators[:middle]):
+                fits = middle
+            else:
+                fails = middle
+        return part.operators[fails - 1]
+
+    def _compiles(self, graph: Graph, operators: Sequence[Operator[Any]]) -> bool:
+        try:
+            for part in grow(graph, operators):
+                self._compile(part)
+        except VelaError:
+            return False
+        return True
+
+    def _probe(self, operator: Operator[Any]) -> Diagnostic | None:
+        part = Part((operator,), tuple({t.var: t for t in operator.inputs}.values()), (operator.output,))
+        tosa = emit(part.operators, part.inputs, part.outputs, self.npu.family)
+        if tosa not in self._probed:
+            try:
+                self._vela(part, tosa)
+                self._probed[tosa] = None
+            except VelaError as error:
+                self._probed[tosa] = str(error)
+        said = self._probed[tosa]
+        return None if said is None else _vela_says(said)
+
+    def _vela(self, part: Part, tosa: bytes) -> Compiled:
+        if tosa not in self._compiled:
+            self._compiled[tosa] = compile_network(
+                tosa, "TOSA", self.npu, self.options, inputs=_ios(part.inputs), outputs=_ios(part.outputs)
+            )
+        return self._compiled[tosa]
+
+
+def _ios(tensors: Sequence[Tensor]) -> list[Io]:
+    return [Io(tensor.name, tensor.dtype, tensor.shape) for tensor in tensors]
+
+
+def _vela_says(text: str) -> Diagnostic:
+    return Diagnostic(
+        "Vela does not compile it", "a compile of it alone", text, asked="Vela", hint="report it"
+    )

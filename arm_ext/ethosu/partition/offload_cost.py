@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The offload cost of a region: Vela's cycles and the hand-over, compared with the CPU kernels' estimates.
+
+    there = NPU cycles / NPU clock + hand-over + bytes in and out / (CPU clock * bytes a cycle)
+    here  = CPU cycles / CPU clock
+
+All of it are estimates, of one core and of a memory that nobody else uses. Nothing of it was measured on a board with
+an NPU: the hand-over and the bytes a cycle are assumptions, the clocks are those of one chip of each kind. A user who
+knows better sets hand-over and clocks.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from arm_ext.ethosu.options import HANDOVER_US
+from arm_ext.ethosu.partition.parts import Part
+from schedules.diagnostic import Diagnostic
+
+COPY_BYTES = 8
+"""Bytes a CPU cycle that copying into and out of the arena is assumed to move, cache maintenance included."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Clock rates and hand-over time, by which cycles become seconds.
+
+    Attributes:
+        cpu: MHz.
+        npu: MHz.
+        handover: Microseconds of one region's submission and completion.
+    """
+
+    cpu: float
+    npu: float
+    handover: float = HANDOVER_US
+
+
+_ESTIMATES = "estimates of Vela and of the kernels"
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Estimated seconds of one inference of a region: `here` on the CPU, `there` on the NPU."""
+
+    here: float
+    there: float
+
+    @property
+    def gains(self) -> bool:
+        """Whether the NPU is faster."""
+        return self.there < self.here
+
+    def loss(self) -> Diagnostic:
+        """Return why a region that does not gain stays on the CPU."""
+        return Diagnostic(
+            "the hand-over costs more than its region saves",
+            f"{1e6 * self.here:.1f} us, which the region takes on the CPU",
+            f"{1e6 * self.there:.1f} us",
+            asked=_ESTIMATES,
+            hint="offload its neighbours too, or name it in --npu-ops",
+        )
+
+
+def dearer(npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Diagnostic | None:
+    """Return why an operator that is slower on the NPU stays on the CPU; None if it is faster there.
+
+    Args:
+        npu_cycles: Vela's estimate.
+        cpu_cycles: The kernels' estimate.
+        clocks: MHz.
+    """
+    there, here = npu_cycles / clocks.npu, cpu_cycles / clocks.cpu
+    if there <= here:
+        return None
+    return Diagnostic(
+        "it takes longer on the NPU, where its region does not gain",
+        f"{here:.1f} us, which it takes on the CPU",
+        f"{there:.1f} us",
+        asked=_ESTIMATES,
+        hint="name it in --npu-ops",
+    )
+
+
+def worth(part: Part, npu_cycles: int, cpu_cycles: float, clocks: Clocks) -> Worth:
+    """Return the estimated times of a part on the CPU and on the NPU.
+
+    Args:
+        part: The operators; their inputs and outputs are copied.
+        npu_cycles: Vela's estimate.
+        cpu_cycles: The kernels' estimates.
+        clocks: MHz.
+    """
+    moved = sum(
+        math.prod(tensor.shape) * np.dtype(tensor.dtype).itemsize for tensor in (*part.inputs, *part.outputs)
+    )
+    copies = moved / COPY_BYTES / clocks.cpu
+    there = 1e-6 * (npu_cycles / clocks.npu + copies + clocks.handover)
+    return Worth(1e-6 * cpu_cycles / clocks.cpu, there)

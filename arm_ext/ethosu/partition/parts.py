@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitioning of a graph into NPU regions, as large as they can be without cycles through the CPU.
+
+claim      operators that meet the constraints, and that nobody sends to the CPU
+solitary   of them those that Vela computes correctly only if they are not fused with what they read
+grow       parts of them that share values, and whose paths all stay inside
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.ir import Var
+
+from arm_ext.ethosu.ops.common.operators import Graph, Operator, Tensor
+from arm_ext.ethosu.ops.constraints import violation
+from arm_ext.ethosu.ops.registry import quirks_of
+from arm_ext.target.npu import Accelerator, Family
+from schedules.diagnostic import Diagnostic
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A convex set of operators that run on the NPU in one submission.
+
+    Attributes:
+        operators: In program order.
+        inputs: What they read from outside, each once.
+        outputs: What is read of them outside.
+    """
+
+    operators: tuple[Operator[Any], ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    @property
+    def macs(self) -> int:
+        """Number of multiply-accumulates."""
+        return sum(operator.macs for operator in self.operators)
+
+
+_OPTIONS = "command line"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The user's assignment of operators to NPU or CPU, by kind or source node.
+
+    Attributes:
+        npu: Only these may go to the NPU, if there are any.
+        cpu: These stay on the CPU.
+    """
+
+    npu: frozenset[str] = frozenset()
+    cpu: frozenset[str] = frozenset()
+
+    def against(self, operator: Operator[Any]) -> Diagnostic | None:
+        """Return why an option keeps an operator on the CPU, or None."""
+        names = {operator.kind, *operator.nodes}
+        kept = sorted(names & self.cpu)
+        if kept:
+            return Diagnostic(
+                "it was sent to the CPU",
+                "--cpu-ops",
+                kept[0],
+                asked=_OPTIONS,
+                hint="leave it out of --cpu-ops",
+            )
+        if self.npu and not names & self.npu:
+            return Diagnostic(
+                "it was not sent to the NPU", "--npu-ops", operator.kind, asked=_OPTIONS, hint="add it"
+            )
+        return None
+
+
+def claim(
+    graph: Graph, npu: Accelerator, wishes: Wishes | None = None
+) -> tuple[list[Operator[Any]], dict[Operator[Any], Diagnostic]]:
+    """Return the operators that may run on the NPU, and why the others may not, in program order."""
+    wishes = wishes or Wishes()
+    taken: list[Operator[Any]] = []
+    refused: dict[Operator[Any], Diagnostic] = {}
+    for operator in graph.operators:
+        why = wishes.against(operator) or violation(operator, npu)
+        if why is None:
+            taken.append(operator)
+        else:
+            refused[operator] = why
+    return taken, refused
+
+
+def solitary(claimed: Collection[Operator[Any]], family: Family) -> dict[Operator[Any], str]:
+    """Return the operators that must begin a region of their own, with the reason."""
+    behind = {op.output.var: why for op in claimed if (why := quirks_of(op).barrier_behind(op, family))}
+    apart = dict[Operator[Any], str]()
+    for operator in claimed:
+        of_read = (behind[tensor.var] for tensor in operator.inputs if tensor.var in behind)
+        why = next(of_read, None) or quirks_of(operator).barrier(operator, family)
+        if why is not None:
+            apart[operator] = why
+    return apart
+
+
+def grow(
+    graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]] = ()
+) -> tuple[Part, ...]:
+    """Return convex parts of the claimed operators, without cycles through the CPU, in program order.
+
+    Every value has a level: even on the CPU, odd on the NPU, the least that no input exceeds. A path that leaves the
+    NPU and returns ends two levels up, so operators of one level may run at one go; those that share no value need not.
+
+    Args:
+        graph: The whole.
+        claimed: Operators that run on the NPU.
+        apart: Those of them that are in no part with what they read.
+    """
+    level = _levels(graph, claimed, apart)
+    groups: list[list[Operator[Any]]] = []
+    for operator in (operator for operator in graph.operators if operator in claimed):
+        read = {tensor.var for tensor in operator.inputs}
+        joined = [
+            group
+            for group in groups
+            if level[group[0].output.var] == level[operator.output.var]
+            and any(other.output.var in read for other in group)
+        ]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(each for group in joined for each in group), operator])
+    order = {operator: at for at, operator in enumerate(graph.operators)}
+    return tuple(_part(graph, sorted(group, key=order.__getitem__)) for group in groups)
+
+
+def _levels(
+    graph: Graph, claimed: Collection[Operator[Any]], apart: Collection[Operator[Any]]
+) -> dict[Var, int]:
+    owner = {var: operator for operator in claimed for var in operator.bindings}
+    level: dict[Var, int] = dict.fromkeys(graph.inputs, 0)
+    for var, read in graph.reads.items():
+        operator = owner.get(var)
+        sources = read if operator is None else [tensor.var for tensor in operator.inputs]
+        least = max((level[source] for source in sources), default=0)
+        on_npu = operator is not None
+        if operator in apart:
+            least += least % 2
+        level[var] = least if least % 2 == on_npu else least + 1
+    return level
+
+
+def _part(graph: Graph, operators: Sequence[Operator[Any]]) -> Part:
+    own = {var for operator in operators for var in operator.bindings}
+    inputs = {tensor.var: tensor for op in operators for tensor in op.inputs if tensor.var not in own}
+    outside = set(graph.results)
+    for var, read in graph.reads.items():
+        if var not in own:
+            outside.update(read)
+    outputs = tuple(operator.output for operator in operators if operator.output.var in outside)
+    return Part(tuple(operators), tuple(inputs.values()), outputs)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reason why a call of an integer graph is no NPU operator, with advice."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tvm.ir import Call, Expr, Var
+
+from arm_ext.ethosu.ops.common.operators import Unread
+from arm_ext.ethosu.ops.common.reading import LONG, name_of, read_by
+from arm_ext.ethosu.ops.constraints import KNOWN, LEAVE, NO_FORM
+from relay_passes.ir.sources import sources_of
+from schedules.diagnostic import Diagnostic
+
+IN_64_BITS = "it counts in more bits than an NPU"
+_BORDERS = ("quantize", "dequantize")
+
+
+def unread(
+    var: Var, value: Call, routine: Mapping[str, Any] | None, readers: Sequence[Expr], macs: int
+) -> Unread:
+    """Return the record of a call that is no NPU operator.
+
+    Args:
+        var: What it computes.
+        value: The call.
+        routine: The attributes of the routine that it calls, if it does.
+        readers: The values that read its result.
+        macs: Multiply-accumulates, of an integer sum.
+    """
+    name = str(routine["numerics"]).partition(".")[2] if routine else name_of(value)
+    dtypes = sorted({str(getattr(x.ty, "dtype", "")) for x in (*read_by(value), var)})
+    floats, long = [d for d in dtypes if d.startswith("float")], [d for d in dtypes if d in LONG]
+    if floats:
+        advice = "have integers on both sides" if name in _BORDERS else "quantise it, or what it reads"
+        why = Diagnostic("it computes in float", "integers", ", ".join(floats), hint=advice)
+        macs = 0
+    elif long:
+        why = Diagnostic(IN_64_BITS, "at most 32 bits", ", ".join(long), hint="count in 32 bits")
+    elif routine:
+        why = Diagnostic(NO_FORM, KNOWN, name, hint=LEAVE)
+    else:
+        found = ", ".join(sorted({name_of(other) or "a tuple" for other in readers})) or "the model's output"
+        why = Diagnostic(
+            "its sums are not requantised by an operator of their own",
+            "read by a requantisation alone",
+            f"read by {found}",
+            hint="quantise its result, and read that alone",
+        )
+    return Unread(var, replace(why, nodes=sources_of(value), operator=name), macs)

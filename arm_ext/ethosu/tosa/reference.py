@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TOSA's reference model: what its specification says that a graph computes."""
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tosa_reference_model
+
+from arm_ext.common.stdout import stdout_to
+from arm_ext.errors import InternalError
+
+
+def run_reference(tosa: bytes, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Run a TOSA flatbuffer.
+
+    Args:
+        tosa: The graph.
+        inputs: In its order.
+
+    Raises:
+        InternalError: The model finds the graph invalid, or its result unpredictable.
+    """
+    said = io.BytesIO()
+    with stdout_to(said):
+        outputs, status = tosa_reference_model.run(tosa, list(inputs))
+    if status != tosa_reference_model.GraphStatus.TOSA_VALID:
+        text = said.getvalue().decode(errors="replace").strip()
+        raise InternalError(f"TOSA's reference model says {status.name}: {text}")
+    return [np.asarray(output) for output in outputs]

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Vela's compiler in process: a TOSA or TFLite flatbuffer to a payload and what Vela estimates of it."""
+
+import importlib.metadata
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import tosa_serializer as ts
+from ethosu import regor
+
+from arm_ext.common.stdout import stdout_to
+from arm_ext.errors import ModelError, UsageError
+from arm_ext.ethosu.model.stream import unwrap
+from arm_ext.ethosu.model.tables import table_beyond
+from arm_ext.ethosu.payload import Kind, Payload, Region, Tensor
+from arm_ext.ethosu.tosa.graph import TosaGraph
+from arm_ext.ethosu.vela.config import VelaOptions, configuration
+from arm_ext.target.npu import Accelerator
+
+Format = Literal["TOSA", "TFLITE"]
+
+_IDENTIFIERS = {"TOSA": b"TOSA", "TFLITE": b"TFL3"}  # of a flatbuffer, at byte 4
+
+# Regions of separate inputs and outputs; scratch and fast scratch are as Vela's model says.
+_INPUT_REGION, _OUTPUT_REGION = 3, 4
+
+
+# Columns of the performance table, in the order of LayerCost's fields.
+_LAYER_FIGURES = ("op_cycles", "npu_cycles", "mac_count", "staging_usage", "source_id")
+
+
+class VelaError(ModelError):
+    """Vela does not compile a network, or not to what its accelerator has; the message is its own, or says what."""
+
+
+@dataclass(frozen=True)
+class Io:
+    """An input or output with the network's name, dtype and shape, which Vela does not keep."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Vela's estimate for one memory."""
+
+    name: str
+    peak_bytes: int
+    access_cycles: int
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """Vela's estimate for one operation that it scheduled.
+
+    Attributes:
+        operator: Vela's name of it.
+        name: Of the tensor that it computes, from the network.
+        cycles: From begin to end, with what it waits for memory.
+        npu_cycles: Of the MAC and elementwise engines alone.
+        macs: Multiply-accumulates.
+        staging_bytes: Fast memory in use while it runs.
+        source: Which operator of the network it comes from; a number that its other operations share.
+    """
+
+    operator: str
+    name: str
+    cycles: int
+    npu_cycles: int
+    macs: int
+    staging_bytes: int
+    source: int
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A payload, with Vela's estimate.
+
+    Attributes:
+        payload: What runs.
+        version: Of Vela.
+        system_config: That the estimate is for.
+        memory_mode: Likewise.
+        cycles: Of the whole.
+        npu_cycles: Without what waits for memory.
+        macs: Multiply-accumulates.
+        memories: By memory.
+        layers: By operation, in Vela's order.
+    """
+
+    payload: Payload
+    version: str
+    system_config: str
+    memory_mode: str
+    cycles: int
+    npu_cycles: int
+    macs: int
+    memories: tuple[MemoryUse, ...]
+    layers: tuple[LayerCost, ...]
+
+
+def vela_version() -> str:
+    """The installed Vela's version."""
+    return importlib.metadata.version("ethos-u-vela")
+
+
+def compile_network(
+    network: bytes,
+    format_: Format,
+    npu: Accelerator,
+    options: VelaOptions | None = None,
+    *,
+    inputs: Sequence[Io] | None = None,
+    outputs: Sequence[Io] | None = None,
+) -> Compiled:
+    """Compiles a network whole for an accelerator.
+
+    Args:
+        network: The flatbuffer.
+        format_: Of which kind it is.
+        npu: The accelerator.
+        options: How; defaults as ExecuTorch's.
+        inputs: What the inputs are called, in the network's order; else input0, … of a signed type in six dimensions.
+        outputs: Likewise, output0, ….
+
+    Raises:
+        VelaError: Vela fails, or leaves an operator to a CPU; the message is Vela's. Or it puts a table beyond the
+            memory of tables, as Vela 5.2 for ethos-u55-32 does where it makes several commands of what computes the
+            table's input.
+        UsageError: A configuration file, or a section in it, is not there.
+    """
+    if network[4:8] != _IDENTIFIERS[format_]:
+        # Vela would read it all the same, and crash the process.
+        raise VelaError(f"{len(network)} bytes are no {format_} flatbuffer: they lack its identifier")
+    config = configuration(npu, options or VelaOptions())
+    said = io.BytesIO()
+    try:
+        with stdout_to(said):
+            model = regor.compile(npu.vela_name, network, format_, config.system, options=config.compiler)
+    except RuntimeError as error:
+        raise VelaError(_failure(npu, str(error), said)) from None
+    if not isinstance(model, regor.CompiledRawModel) or model.perf_report.cpuOps:
+        raise VelaError(_failure(npu, "operators of the network are left to a CPU", said))
+    payload = _payload(model, npu, inputs, outputs)
+    if (end := table_beyond(payload)) is not None:
+        raise VelaError(_failure(npu, f"a table ends at {end:#x} of {npu.shram_kib << 10:#x} bytes", said))
+    report = model.perf_report
+    return Compiled(
+        payload,
+        vela_version(),
+        config.system_config,
+        config.memory_mode,
+        int(report.totalCycles),
+        int(report.npuCycles),
+        int(report.macCount),
+        tuple(MemoryUse(m.memoryName, int(m.peakUsage), int(m.totalAccessCycles)) for m in _memories(report)),
+        _layers(model.opt_database.tables),
+    )
+
+
+def check_configuration(npu: Accelerator, options: VelaOptions) -> None:
+    """Compile a minimal network, to detect memory configurations with which Vela compiles none.
+
+    Raises:
+        UsageError: Vela does not compile it; the message is Vela's.
+    """
+    graph = TosaGraph(npu.family)
+    image = [1, 1, 1, 16]
+    no_padding, nans = [0, 0, 0, 0], ts.NanPropagationMode.PROPAGATE
+    data = graph.input(image, "int8")
+    graph.output(graph.add(ts.Op.MAX_POOL2D, [data], image, "int8", [1, 1], [1, 1], no_padding, nans))
+    try:
+        compile_network(graph.serialize(), "TOSA", npu, options)
+    except VelaError as error:
+        used = f"[System_Config.{options.system_config or npu.system_config}]"
+        used += f" and [Memory_Mode.{options.memory_mode or npu.memory_mode}]"
+        raise UsageError(f"{options.config or 'Vela'}: nothing compiles with {used}: {error}") from None
+
+
+def _failure(npu: Accelerator, error: str, said: io.BytesIO) -> str:
+    text = "\n".join(
+        part.strip() for part in (error, said.getvalue().decode(errors="replace")) if part.strip()
+    )
+    return f"Vela {vela_version()} for {npu.name}: {text}"
+
+
+def _payload(
+    model: Any, npu: Accelerator, inputs: Sequence[Io] | None, outputs: Sequence[Io] | None
+) -> Payload:
+    commands, weights = bytes(model.command_stream), bytes(model.read_only.data)
+    stream = unwrap(commands)
+    given = _tensors(model.inputs, inputs, "input"), _tensors(model.outputs, outputs, "output")
+    sizes: dict[int, tuple[Kind, int]] = {int(model.read_only.region): ("weights", len(weights))}
+    scratch: tuple[tuple[Kind, Any], ...] = (("scratch", model.scratch), ("fast", model.scratch_fast))
+    for kind, area in scratch:
+        if area.size:
+            sizes[int(area.region)] = (kind, int(area.size))
+    own: tuple[tuple[Kind, int, Sequence[Tensor]], ...] = (
+        ("input", _INPUT_REGION, given[0]),
+        ("output", _OUTPUT_REGION, given[1]),
+    )
+    for kind, number, tensors in own:
+        used = [t.offset + t.size for t in tensors if t.region == number]
+        if used:
+            sizes[number] = (kind, -(-max(used) // 16) * 16)
+    regions = tuple(Region(number, kind, size) for number, (kind, size) in sorted(sizes.items()))
+    return Payload(npu.name, stream.config, stream.arch, regions, *given, commands, weights)
+
+
+def _tensors(compiled: Sequence[Any], named: Sequence[Io] | None, role: str) -> tuple[Tensor, ...]:
+    """Where Vela has put the inputs or outputs, under the names and types that the network has for them."""
+    if named is None:
+        named = [Io(f"{role}{i}", f"int{8 * t.element_size}", tuple(t.shape)) for i, t in enumerate(compiled)]
+    if role == "output" and len(compiled) < len(named):
+        raise VelaError(f"Vela {vela_version()} keeps {len(compiled)} of {len(named)} outputs")
+    if len(named) != len(compiled):
+        raise ValueError(f"Vela has {len(compiled)} {role}s, the caller names {len(named)}")
+    tensors = []
+    for given, found in zip(named, compiled, strict=True):
+        scale = float(found.scale[0]) if len(found.scale) == 1 else None
+        zero_point = int(found.zero_point[0]) if len(found.zero_point) == 1 else 0
+        tensor = Tensor(
+            given.name, int(found.region), int(found.address), given.dtype, given.shape, scale, zero_point
+        )
+        if tensor.size != int(np.prod(found.shape)) * found.element_size:
+            raise ValueError(
+                f"{role} {given.name!r} is {given.dtype}{list(given.shape)}, "
+                f"Vela has {list(found.shape)} of {found.element_size} bytes"
+            )
+        tensors.append(tensor)
+    return tuple(tensors)
+
+
+def _memories(report: Any) -> Sequence[Any]:
+    memories = report.memories
+    return list(memories.values()) if isinstance(memories, Mapping) else list(memories)
+
+
+def _layers(tables: Mapping[str, Any]) -> tuple[LayerCost, ...]:
+    if "perf" not in tables:
+        return ()
+    header = tables["perf"].header
+    rows = [dict(zip(header, row, strict=False)) for row in tables["perf"].data]
+    return tuple(
+        LayerCost(
+            row["operator"],
+            row["name"],
+            *(int(float(row[key] or 0)) for key in _LAYER_FIGURES),
+        )
+        for row in rows
+    )

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A model up to its integer graph, and lowered for a core: what tests divide."""
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import onnx
+
+from arm_ext.ethosu.ops.common.operators import Graph, Operator
+from arm_ext.ethosu.partition.divider import Divider, Offloaded
+from arm_ext.ethosu.partition.read import read
+from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.frontends.load import import_model
+from arm_ext.pipeline.macs import count_macs
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, run_phases
+from arm_ext.target.profiles import resolve
+from schedules.numerics import tosa
+from tests.arm_ext import npu_models
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `compile` has of a model before it divides it."""
+
+    model: ImportedModel
+    macs: dict[str, int]
+    options: PhaseOptions
+    integer: PhaseResult
+    lowered: PhaseResult
+
+    @cached_property
+    def graph(self) -> Graph:
+        return read(self.integer.mod)
+
+    def divide(self, divider: Divider) -> Offloaded:
+        return divider.divide(self.model.nodes, self.macs, self.integer.mod, self.lowered)
+
+
+@cache
+def prepared(name: str) -> Prepared:
+    """Prepare a model of npu_models."""
+    return prepare(getattr(npu_models, name)())
+
+
+def prepare(proto: onnx.ModelProto) -> Prepared:
+    model = import_model(proto, {})
+    options = PhaseOptions(resolve("cortex-a55"), numerics=tosa.NUMERICS)
+    results = dict(run_phases(PhaseResult(model.mod), options, until="lower"))
+    return Prepared(model, count_macs(model.mod), options, results["integerize"], results["lower"])
+
+
+def named(graph: Graph, node: str) -> Operator:
+    """The operator that a source node is in."""
+    return next(operator for operator in graph.operators if node in operator.nodes)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+from arm_ext.ethosu.partition.emit import emit
+from arm_ext.ethosu.partition.layers import cycles_by_operator, owned
+from arm_ext.ethosu.partition.parts import grow
+from arm_ext.ethosu.vela.compiler import LayerCost, compile_network
+from arm_ext.target.npu import resolve_npu
+from tests.arm_ext.ethosu.partition.divided import named, prepared
+
+
+def test_each_of_velas_layers_is_an_operators():
+    graph = prepared("mixed").graph
+    softmax, scores = named(graph, "softmax"), named(graph, "scores")
+    (part,) = grow(graph, [softmax, scores])
+    tosa = emit(part.operators, part.inputs, part.outputs, "u55")
+    layers = compile_network(tosa, "TOSA", resolve_npu("ethos-u55-128")).layers
+    owners = [operator for _, operator in owned(part, layers)]
+    assert set(owners) == {softmax, scores}
+    cycles = cycles_by_operator(part, layers)
+    assert sum(cycles.values()) == sum(layer.cycles for layer in layers)
+    assert min(cycles.values()) > 0
+
+
+def layer(name: str, source: int) -> LayerCost:
+    return LayerCost("Add", name, 7, 7, 0, 0, source)
+
+
+def test_a_layer_under_a_name_of_velas_own_goes_with_the_others_of_its_source():
+    graph = prepared("whole").graph
+    (part,) = grow(graph, graph.operators)
+    conv = named(graph, "conv")
+    first = part.operators[0]
+    layers = [
+        layer("#9", 1),
+        layer(f"{conv.output.name}/12_int32", 1),
+        layer("input-0_copy", 2),
+        layer("#7", 3),
+    ]
+    assert [operator for _, operator in owned(part, layers)] == [conv, conv, first, None]
