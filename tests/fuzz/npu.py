@@ -26,8 +26,8 @@ from arm_ext.ethosu.partition.region_values import returning
 from arm_ext.ethosu.tosa.reference import run_reference
 from arm_ext.ethosu.vela.compiler import VelaOptions
 from arm_ext.frontends.onnx.importer import import_onnx
-from arm_ext.pipeline.machine_code import linked
-from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, build, last, run_phases
+from arm_ext.pipeline.machine_code import linked, make_program
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.target.npu import ACCELERATORS, Accelerator
 from schedules.numerics import tosa
 from tests.fuzz.compiled import Outcome, host_profile
@@ -103,7 +103,8 @@ def run_integers(
 ) -> list[Array]:
     """The outputs of an integer graph on this machine; objects `beside` are linked with it."""
     planned = last(run_phases(integer, options, after="integerize")).mod
-    vm = relax.VirtualMachine(linked(build(planned, options.profile), beside), tvm.cpu())
+    program = make_program(planned, options.profile)
+    vm = relax.VirtualMachine(linked(program.executable, (*program.kernels, *beside)), tvm.cpu())
     result = vm["main"](*(tvm.runtime.tensor(value) for value in inputs))
     outputs = [result] if isinstance(result, tvm.runtime.Tensor) else list(result)
     return [output.numpy() for output in outputs]
