@@ -79,7 +79,23 @@ def call_by_pointers(
     out = builder.get()
     for gv, func in changed.items():
         out.update_func(gv, func)
-    return out
+    return _untyped(out)
+
+
+def _untyped(mod: IRModule) -> IRModule:
+    """Let kernels be called with what has another type than their tensors: entries of states, inputs of any type."""
+    kernels = {
+        gv: GlobalVar(gv.name_hint) for gv, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
+    }
+    for gv in kernels.values():
+        relax.expr._update_type(gv, relax.FuncType.opaque_func(ret=_NOTHING))
+    functions = {
+        kernels.get(gv, gv): structural_map(func, [(GlobalVar, lambda called: kernels.get(called, called))])
+        if isinstance(func, relax.Function)
+        else func
+        for gv, func in mod.functions_items()
+    }
+    return IRModule(functions, attrs=mod.attrs)
 
 
 class _Addresses:

@@ -41,7 +41,8 @@ FEW_ROWS = (
 
 # On this core the product on SMLSL is the other one again.
 # A step of a recurrent layer waits for the one before: only tiles of a batch go to threads, and here there are few.
-SERIAL = ("recurrent_f32",)
+# Trees are walked by rows, of which there is one.
+SERIAL = ("recurrent_f32", "recurrent_s8", "tree_ensemble")
 CALLS = (*(hot for hot in HOT if hot.variant != "smlsl" and hot.kernel not in SERIAL), *FEW_ROWS)
 
 
