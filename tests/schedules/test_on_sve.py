@@ -88,6 +88,7 @@ CASES: dict[str, Callable[[], Sequence[Any]]] = {
     "gemm_f16": lambda: _halves("float16"),
     "gemm_bf16": lambda: _halves("bfloat16"),
     "gemm_w8": lambda: [half_cases.Case(weight_only(linear(13, 35, 31, STEPS), "float32"))],
+    "sparse_f32": lambda: [float_cases.Case(linear(40, 24, 64, STEPS), 0.8)],
     "winograd_f32": lambda: [float_cases.Case(workload) for workload, _ in winograd.CASES[:2]],
     "depthwise_f32": _depthwise_floats,
     "elementwise_s8": _elementwise,
