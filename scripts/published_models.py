@@ -46,12 +46,14 @@ class Published:
         file: Where it is in there.
         sha256: Of its bytes.
         shapes: Input name → dimensions, of inputs that it leaves open.
+        values: Input name → number, of inputs that decide on a branch.
     """
 
     package: str
     file: str
     sha256: str
     shapes: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -65,8 +67,10 @@ class Published:
         return PEERS[PurePosixPath(self.file).suffix]
 
     def options(self) -> list[str]:
-        """Of arm-ext, for its shapes."""
-        return [word for name, dims in self.shapes.items() for word in ("--shape", f"{name}={dims}")]
+        """Of arm-ext, for its shapes and values."""
+        given = [("--shape", name, dims) for name, dims in self.shapes.items()]
+        given += [("--value", name, number) for name, number in self.values.items()]
+        return [word for option, name, text in given for word in (option, f"{name}={text}")]
 
 
 def fetched(model: Published, folder: Path) -> Path:
@@ -159,6 +163,8 @@ def generic(report: dict[str, list[dict[str, float | str | None]]]) -> float:
 
 def against(model: Published, path: Path) -> tuple[str, str, str, str]:
     """Return error, ratios of instructions and cycles, and what else there is to say."""
+    if model.values:
+        return ("", "", "", "one value of an input is compiled, and the runtime takes it")
     done = command("bench", path, "--against", model.peer, "--board", BOARD, "--json", *model.options())
     if done.code:
         return ("", "", "", done.error)
