@@ -56,6 +56,9 @@ AXES: dict[str, dict[str, set[str]]] = {
     "norm_f32": {},
     "softmax_f32": {},
     "recurrent_f32": {"tile": {"rows", "vectors"}},
+    "recurrent_s8": {"tile": {"rows", "vectors"}, "instruction": {"dot"}},
+    "sparse_f32": {},
+    "tree_ensemble": {"tile": {"rows", "walks"}, "instruction": {"fused"}, "algorithm": {"early"}},
     "generic": {},
     "metaschedule": {"all of MetaSchedule's rules": {"trace"}},
 }
