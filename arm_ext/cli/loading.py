@@ -25,6 +25,8 @@ def load_tvm() -> None:
         EnvError: The limit on this process's addresses is too low.
     """
     require_addresses("TVM with LLVM")
+    if "tvm" in sys.modules:  # in a process of somebody else's, whose garbage is its own matter
+        return
     gc.disable()
     try:
         if not {"tvm_ffi", "torch"} & sys.modules.keys():

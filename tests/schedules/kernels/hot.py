@@ -12,7 +12,7 @@ from tvm import tirx
 from schedules.composites.workload import Workload
 from schedules.cores import CORES
 from schedules.select import kernel_named
-from tests.schedules import dynamic_cases
+from tests.schedules import dynamic_cases, float_cases
 from tests.schedules.float_cases import conv2d
 from tests.schedules.half_cases import halved, weight_only
 from tests.schedules.kernels.attention import test_attention_f32 as attention
@@ -219,6 +219,7 @@ HOT = (
         0.76,
         work=VECTOR,
     ),
+    Hot("sparse_f32", lambda: float_cases.Case(linear(64, 16, 128, ("bias",)), 0.8).workload, 0.5),
     Hot(
         "tree_ensemble",
         lambda: trees.Case(40, 6, 1, 32, ragged=0.0).workload,
