@@ -219,7 +219,7 @@ HOT = (
         0.76,
         work=VECTOR,
     ),
-    Hot("sparse_f32", lambda: float_cases.Case(linear(64, 16, 128, ("bias",)), 0.8).workload, 0.5),
+    Hot("sparse_f32", lambda: float_cases.Case(linear(256, 128, 256, ("bias",)), 0.8).workload, 0.5),
     Hot(
         "tree_ensemble",
         lambda: trees.Case(40, 6, 1, 32, ragged=0.0).workload,
