@@ -12,8 +12,8 @@ from arm_ext.target.toolchain import LinkerRecord, link_shared
 
 ROWS, COLUMNS = 7, 31
 
-# What the kernel of `fault_model` does, by its input's one element.
-COPY, ILLEGAL, SPIN, CRASH, RAISE, SLEEP = range(6)
+# What the kernel of `fault_model` does, by its input's one element; it copies all others.
+SLEEP, COPY, ILLEGAL, SPIN, CRASH, RAISE = range(-1, 5)
 
 _FAULTS = """
 #include <dlpack/dlpack.h>
@@ -27,7 +27,7 @@ int __tvm_ffi_fault(void *self, const TVMFFIAny *args, int32_t num_args, TVMFFIA
   float what = *Data(&args[0]);
   if (what == 1) __asm__ volatile(".inst 0");
   for (volatile int spin = what == 2; spin;) {}
-  while (what == 5) sleep(1);
+  while (what == -1) sleep(1);
   if (what == 3) *(volatile int *)8 = 0;
   if (what == 4) { TVMFFIErrorSetRaisedFromCStr("ValueError", "four is refused"); return -1; }
   *Data(&args[1]) = what;

@@ -30,7 +30,6 @@ def test_a_tracker_hands_out_the_board_again_and_again(tracker: str, fault: Path
             assert outputs == [np.array([what], np.float32)]
 
 
-@pytest.mark.long  # since calls by address the second session waits for its answer for as long as it may last
 def test_two_clients_get_two_boards(tracker: str, fault: Path) -> None:
     with open_board(f"tracker-{tracker}/vb") as one, open_board(f"tracker-{tracker}/vb") as other:
         models = [one.load(fault), other.load(fault)]
