@@ -53,10 +53,12 @@ class Facts:
     Attributes:
         requires: Functions that it calls and does not have.
         stack_bytes: That a call takes at most, without those functions; None where it was not analysed.
+        has_math: Whether some model of the library calls libm.
     """
 
     requires: tuple[str, ...] = ()
     stack_bytes: int | None = None
+    has_math: bool = False
 
 
 def tensor_bytes(spec: TensorSpec) -> int:
@@ -80,8 +82,34 @@ class Shape:
 
 
 @dataclass(frozen=True)
+class SharedWeights:
+    """Weights that several models of a library read.
+
+    Attributes:
+        symbol: What C calls them.
+        data: Their bytes.
+    """
+
+    symbol: str
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Group:
+    """What a model has in common with others of its library.
+
+    Attributes:
+        archive: Name of the library.
+        shared: The weights that others read, too, by the index of their places.
+    """
+
+    archive: str
+    shared: Mapping[int, SharedWeights]
+
+
+@dataclass(frozen=True)
 class Sources:
-    """Text of a library's files.
+    """Text of a model's files in a library.
 
     Attributes:
         shapes: One at least; their weights are the same bytes.
@@ -90,6 +118,7 @@ class Sources:
         apart: Whether the weights are a file of their own, which the caller maps.
         threads: How many of a pool share a kernel at most; 1 where there is no pool.
         regions: Memory that the caller gives an instance, the fastest first.
+        group: What the library has beside this model; None where it has nothing else.
     """
 
     shapes: tuple[Shape, ...]
@@ -98,6 +127,7 @@ class Sources:
     apart: bool = False
     threads: int = 1
     regions: tuple[Region, ...] = ARENA
+    group: Group | None = None
 
     @property
     def model(self) -> ImportedModel:
@@ -108,6 +138,31 @@ class Sources:
     def name(self) -> str:
         """What all symbols begin with."""
         return identifier(self.model.name)
+
+    @property
+    def archive(self) -> str:
+        """Name of the library."""
+        return self.name if self.group is None else self.group.archive
+
+    @property
+    def shared(self) -> Mapping[int, SharedWeights]:
+        """The weights that other models read, too, by the index of their places."""
+        return {} if self.group is None else self.group.shared
+
+    @property
+    def shared_bytes(self) -> int:
+        """What they take."""
+        return sum(len(each.data) for each in self.shared.values())
+
+    @property
+    def example(self) -> str:
+        """Name of the example's file, in C."""
+        return "main" if self.group is None else self.name
+
+    @property
+    def data(self) -> str:
+        """Name of the files with the data of the self-test."""
+        return "selftest" if self.group is None else self.name
 
     @cached_property
     def kernels(self) -> Mapping[str, tirx.PrimFunc]:
@@ -141,17 +196,10 @@ class Sources:
             f"include/{name}.hpp": render("model.hpp", values | self._cpp(values)),
             f"src/{name}.c": render("model.c", values | self._code(values)),
             f"src/{name}_text.c": render("text.c", values),
-            f"{name}Config.cmake": render("config.cmake", values),
-            f"{name}.pc": render("model.pc", values),
             f"python/{name}.py": render("module.py.in", values | self._python(values)),
-            "example/main.c": render("main.c", values | self._example(values)),
-            "example/selftest.S": render("selftest.S", values),
-            "example/CMakeLists.txt": render("CMakeLists.txt", values),
+            f"example/{self.example}.c": render("main.c", values | self._example_values(values)),
+            f"example/{self.data}.S": render("selftest.S", values),
         }
-
-    def weights_source(self, file: str) -> str:
-        """Return assembler that includes the weights from a file."""
-        return render("weights.S", {"name": self.name, "file": file, "alignment": str(ALIGNMENT)})
 
     @cached_property
     def layouts(self) -> list[Layout]:
@@ -185,7 +233,13 @@ class Sources:
         checked = frozenset(name for name, func in self.kernels.items() if asserts(func))
         return [
             Body(
-                self.name, f"_{number}" if self._several else "", shape.program, layout, self.symbols, checked
+                self.name,
+                f"_{number}" if self._several else "",
+                shape.program,
+                layout,
+                self.symbols,
+                checked,
+                {index: each.symbol for index, each in self.shared.items()},
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]
@@ -212,7 +266,6 @@ class Sources:
     def _values(self, facts: Facts) -> dict[str, str]:
         model, name = self.model, self.name
         specs = [spec for shape in self.shapes for spec in (*shape.model.inputs, *shape.model.outputs)]
-        has_math = any(symbol not in FREESTANDING for symbol in facts.requires)
         values = {
             "name": name,
             "NAME": name.upper(),
@@ -222,8 +275,9 @@ class Sources:
             "sha256": model.sha256,
             "mark": f"0x{hashlib.sha256(f'{name} {model.sha256}'.encode()).hexdigest()[:8]}",
             "requires": ", ".join(facts.requires) or "nothing",
-            "libraries": "m" if has_math else "",
-            "pc_libraries": "-lm" if has_math else "",
+            "archive": self.archive,
+            "pc_libraries": "-lm" if facts.has_math else "",
+            **self._group_values(),
             **self._memory_values(),
             "alignment": str(ALIGNMENT),
             "stack": _stack(name.upper(), facts),
@@ -243,8 +297,8 @@ class Sources:
             "example_file": "",
             "example_declaration": "",
             "hpp_weights": "",
-            **dict.fromkeys(("pool", "pool_member", "pool_source", "pool_include", "pool_create"), ""),
-            **dict.fromkeys(("pool_pass", "pool_destroy", "pool_library", "py_none"), ""),
+            **dict.fromkeys(("pool", "pool_member", "pool_include", "pool_create"), ""),
+            **dict.fromkeys(("pool_pass", "pool_destroy", "py_none"), ""),
             "threads": str(self.threads),
             "input_table": "".join(_table(name, shape.model.inputs) for shape in self.shapes),
             "output_table": "".join(_table(name, shape.model.outputs) for shape in self.shapes),
@@ -263,6 +317,27 @@ class Sources:
             render("states.h", values | {"STATES": str(len(model.states))}) if model.states else ""
         )
         return values
+
+    def _group_values(self) -> dict[str, str]:
+        """What is different where the library has several models."""
+        entry = "main" if self.group is None else f"{self.name}_check"
+        shared = self.shared.values()
+        return {
+            "selftest_file": f"{self.data}.bin",
+            "entry_declaration": "" if self.group is None else f"int {entry}(void);\n\n",
+            "entry": entry,
+            "shared_bytes": f"/* Beside them, weights that other models of lib{self.archive}.a read, too. */\n"
+            f"#define {self.name.upper()}_SHARED_WEIGHTS_BYTES ((size_t){self.shared_bytes})\n"
+            if shared
+            else "",
+            "shared_declaration": "".join(
+                f"HIDDEN extern const unsigned char {each.symbol}[];\n\n" for each in shared
+            ),
+            "shared_overlap": "".join(
+                f"            overlap(out[i].data, out[i].bytes, {each.symbol}, {len(each.data)}) ||\n"
+                for each in shared
+            ),
+        }
 
     def _shape_values(self) -> dict[str, str]:
         """What is different where there are several shapes."""
@@ -376,14 +451,11 @@ class Sources:
             "init_parameters": f"{values['init_parameters']}, const {name}_pool *pool",
             "weights_text": f"{values['weights_text']}\n * Without a pool, which may be null, the calling thread "
             "computes all; the results are the same.",
-            "pool_source": f" ../src/{name}_pool.c",
             "pool_include": f'#include "{name}_pool.h"\n',
             "pool_create": f"    static {name}_threads threads;\n"
             f"    if ({name}_pool_create(&threads, {name.upper()}_THREADS) != 0) {{\n        return 3;\n    }}\n",
             "pool_pass": ", &threads.pool",
             "pool_destroy": f"    {name}_pool_destroy(&threads);\n",
-            "pool_library": "\nfind_package(Threads REQUIRED)\n"
-            "target_link_libraries(selftest PRIVATE Threads::Threads)",
             "hpp_constructor": f"{values['hpp_constructor']}, const {name}_pool *pool = nullptr".removeprefix(
                 ", "
             ),
@@ -539,7 +611,7 @@ class Sources:
             **(apart if self.apart else dict.fromkeys(apart, "")),
         }
 
-    def _example(self, values: Mapping[str, str]) -> dict[str, str]:
+    def _example_values(self, values: Mapping[str, str]) -> dict[str, str]:
         results = max(
             sum(aligned(tensor_bytes(spec)) for spec in shape.model.outputs) for shape in self.shapes
         )
@@ -555,6 +627,11 @@ class Sources:
 
 FREESTANDING = frozenset({"memcpy", "memmove", "memset", "memcmp"})
 """Functions that C compilers may call in any program."""
+
+
+def weights_source(symbol: str, file: str) -> str:
+    """Return assembler that includes weights from a file."""
+    return render("weights.S", {"symbol": symbol, "file": file, "alignment": str(ALIGNMENT)})
 
 
 def _stack(prefix: str, facts: Facts) -> str:
