@@ -2,7 +2,7 @@
 """Writing of a C library: what the planned module becomes, compiled and with its header, example and self-test."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -13,11 +13,12 @@ import tvm
 
 from arm_ext.clibrary.memory import ARENA, Region
 from arm_ext.clibrary.objects import Library, Member, compile_library
-from arm_ext.clibrary.program import Constants, Place, read_program, shared_constants, with_workspaces
+from arm_ext.clibrary.program import Constants, read_program, with_workspaces
 from arm_ext.clibrary.project import project_files
-from arm_ext.clibrary.sources import FREESTANDING, Facts, Group, Shape, SharedWeights, Sources, weights_source
+from arm_ext.clibrary.shared import Group, groups_of
+from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources, weights_source
 from arm_ext.clibrary.stack import stack_bound
-from arm_ext.clibrary.text import identifier, identifiers
+from arm_ext.clibrary.text import identifier
 from arm_ext.common.scratch import temporary
 from arm_ext.common.timings import section
 from arm_ext.errors import InternalError, UsageError
@@ -117,10 +118,9 @@ def write_library(
         EnvError: zig is missing or failed.
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
-    programs, groups = _read(models, threads, archive)
     sources = [
-        Sources(shapes, profile, model.check, weights == "file", threads, regions, group)
-        for model, shapes, group in zip(models, programs, groups, strict=True)
+        Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group)
+        for model, (shapes, group) in zip(models, _read(models, threads, archive), strict=True)
     ]
     library = _compiled(sources, profile)
     for each in filter(lambda each: each.apart, sources):
@@ -128,10 +128,10 @@ def write_library(
     (folder / f"lib{sources[0].archive}.a").write_bytes(library.archive)
     required = [_requires(library, each) for each in sources]
     has_math = any(symbol not in FREESTANDING for requires in required for symbol in requires)
-    is_aarch64 = profile.triple.startswith("aarch64")
     texts, infos = project_files(sources, has_math=has_math), []
     for each, requires in zip(sources, required, strict=True):
-        stack = stack_bound(library.members[f"{each.name}.o"]) if is_aarch64 else None
+        is_aarch64 = profile.triple.startswith("aarch64")
+        stack = stack_bound(*(library.members[name] for name in _members(each))) if is_aarch64 else None
         texts |= each.files(Facts(requires, stack, has_math))
         infos.append(_info(each, requires, stack))
     for path, text in texts.items():
@@ -142,71 +142,62 @@ def write_library(
 
 def _read(
     models: Sequence[Planned], threads: int, archive: str | None
-) -> tuple[list[tuple[Shape, ...]], list[Group | None]]:
+) -> list[tuple[list[Shape], Group | None]]:
     """Return the programs of each model, and what it has in common with the others."""
-    own = [Constants() for _ in models]
-    programs = [_programs(*each) for each in zip(models, own, strict=True)]
-    groups: list[Group | None] = [None for _ in models]
-    if archive is not None:
-        parts = shared_constants(own)
-        names = [identifier(model.entries[0].model.name) for model in models]
-        taken = [*names, *(f"{name}_weights" for name in names)]
-        symbols = identifiers([f"{archive}_shared_weights"] * len(parts), taken)
-        shared = [
-            SharedWeights(symbol, b"".join(each.parts))
-            for symbol, (_, each) in zip(symbols, parts, strict=True)
-        ]
-        places = {
-            value: Place("shared", offset, index)
-            for index, (_, each) in enumerate(parts)
-            for value, offset in each.offsets.items()
-        }
-        groups = [
-            Group(
-                archive, {index: shared[index] for index, (owners, _) in enumerate(parts) if number in owners}
-            )
-            for number, _ in enumerate(models)
-        ]
-        if parts:  # with the places that these constants have now
-            programs = [_programs(model, Constants(places)) for model in models]
-    return [
-        tuple(replace(shape, program=with_workspaces(shape.program, threads)) for shape in shapes)
+    constants = [Constants() for _ in models]
+    programs = [_programs(model, own, threads) for model, own in zip(models, constants, strict=True)]
+    if archive is None:
+        return [(shapes, None) for shapes in programs]
+    names = [identifier(model.entries[0].model.name) for model in models]
+    kernels = [
+        {name: func for shape in shapes for name, func in shape.program.kernels.items()}
         for shapes in programs
-    ], groups
-
-
-def _programs(model: Planned, constants: Constants) -> list[Shape]:
-    """Read the program of each shape, with their constants together."""
+    ]
+    groups = groups_of(archive, names, constants, kernels)
+    # Again, with the places that constants have now.
     return [
-        Shape(entry.label, entry.model, read_program(model.mod, entry.function, constants))
-        for entry in model.entries
+        (_programs(model, Constants(group.places), threads) if group.places else shapes, group)
+        for model, shapes, group in zip(models, programs, groups, strict=True)
+    ]
+
+
+def _programs(model: Planned, constants: Constants, threads: int) -> list[Shape]:
+    """Read the program of each shape, with their constants together."""
+    programs = [read_program(model.mod, entry.function, constants) for entry in model.entries]
+    return [
+        Shape(entry.label, entry.model, with_workspaces(program, threads))
+        for entry, program in zip(model.entries, programs, strict=True)
     ]
 
 
 def _compiled(models: Sequence[Sources], profile: Profile) -> Library:
-    """Compile the archive: of each model its kernels and C, and the weights that they share."""
+    """Compile the archive: the kernels, C and weights of each model, and what models have in common."""
     members: dict[str, Member] = {}
     with temporary() as include:
         for each in models:
             name, texts = each.name, each.files(Facts())
-            kernels = c_objects(
-                {each.symbols[kernel]: func for kernel, func in each.kernels.items()}, profile
-            )
             (include / f"{name}.h").write_text(texts[f"include/{name}.h"], encoding="utf-8")
             joined = {f"{name}.c": texts[f"src/{name}.c"]}
             if not each.apart:
                 joined |= _weights(f"{name}_weights", each.weights, include)
-            members[f"{name}.o"] = Member(joined, kernels, f"{name}_k_")
+            members[f"{name}.o"] = Member(joined, c_objects(each.own_kernels, profile), f"{name}_k_")
             members[f"{name}_text.o"] = Member({f"{name}_text.c": texts[f"src/{name}_text.c"]})
-        for shared in {part.symbol: part for each in models for part in each.shared.values()}.values():
-            members[f"{shared.symbol}.o"] = Member(_weights(shared.symbol, shared.data, include))
+        for shared in {each.name: each for model in models for each in model.shared.values()}.values():
+            weights = _weights(shared.symbol, shared.weights, include) if shared.weights else {}
+            kernels = c_objects(shared.kernels, profile)
+            members[f"{shared.name}.o"] = Member(weights, kernels, f"{shared.name}_k_")
         with section("machine code"):
             library = compile_library(members, include, profile.triple)
         with section("verify"):
-            for each in models:
-                (include / "member.o").write_bytes(library.members[f"{each.name}.o"])
+            for name in dict.fromkeys(name for each in models for name in _members(each)):
+                (include / "member.o").write_bytes(library.members[name])
                 check_isa(include / "member.o", profile.features)
     return library
+
+
+def _members(model: Sources) -> list[str]:
+    """Return the objects that have machine code of a model: its own, and what it has in common with others."""
+    return [f"{model.name}.o", *(f"{shared.name}.o" for shared in model.shared.values())]
 
 
 def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
@@ -216,7 +207,7 @@ def _weights(symbol: str, data: bytes, include: Path) -> dict[str, str]:
 
 
 def _requires(library: Library, model: Sources) -> tuple[str, ...]:
-    requires = library.requires(f"{model.name}.o")
+    requires = library.requires(_members(model))
     if unknown := [symbol for symbol in requires if symbol not in FREESTANDING | _MATH]:
         raise InternalError(f"the library of {model.model.name} would need {', '.join(unknown)}")
     return requires

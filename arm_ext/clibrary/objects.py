@@ -5,7 +5,7 @@ The objects are the same for every system that uses ELF: they are compiled witho
 """
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,10 +57,11 @@ class Library:
     archive: bytes
     members: Mapping[str, bytes]
 
-    def requires(self, member: str) -> tuple[str, ...]:
-        """Return the functions that a member calls and the library does not have."""
-        others = (_names(data, defined=True) for name, data in self.members.items() if name != member)
-        return tuple(sorted(_names(self.members[member], defined=False).difference(*others)))
+    def requires(self, members: Iterable[str]) -> tuple[str, ...]:
+        """Return the functions that members call and the library does not have."""
+        called = set[str]().union(*(_names(self.members[name], defined=False) for name in members))
+        has = (_names(data, defined=True) for data in self.members.values())
+        return tuple(sorted(called.difference(*has)))
 
 
 def compile_library(members: Mapping[str, Member], include: Path, triple: str) -> Library:

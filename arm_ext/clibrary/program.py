@@ -267,22 +267,6 @@ class Constants:
         return self._offsets[data]
 
 
-def shared_constants(models: Sequence[Constants]) -> list[tuple[frozenset[int], Constants]]:
-    """Return the constants that several models have, those of the same models together, with the models' numbers.
-
-    So a program that calls some of the models is linked with what these read alone.
-    """
-    owners: dict[bytes, list[int]] = {}
-    for number, model in enumerate(models):
-        for value in model.offsets:
-            owners.setdefault(value, []).append(number)
-    parts: dict[frozenset[int], Constants] = {}
-    for value, numbers in owners.items():
-        if len(numbers) > 1:
-            parts.setdefault(frozenset(numbers), Constants()).add(value)
-    return list(parts.items())
-
-
 class _Reader:
     """Follows the bindings of functions, and notes down where each variable is."""
 

@@ -13,6 +13,7 @@ from tvm import tirx
 from arm_ext.clibrary.body import Body
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
 from arm_ext.clibrary.program import Program, calls_of
+from arm_ext.clibrary.shared import Group, Shared
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
 from arm_ext.package.manifest import Check
@@ -82,32 +83,6 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class SharedWeights:
-    """Weights that several models of a library read.
-
-    Attributes:
-        symbol: What C calls them.
-        data: Their bytes.
-    """
-
-    symbol: str
-    data: bytes
-
-
-@dataclass(frozen=True)
-class Group:
-    """What a model has in common with others of its library.
-
-    Attributes:
-        archive: Name of the library.
-        shared: The weights that others read, too, by the index of their places.
-    """
-
-    archive: str
-    shared: Mapping[int, SharedWeights]
-
-
-@dataclass(frozen=True)
 class Sources:
     """Text of a model's files in a library.
 
@@ -145,14 +120,14 @@ class Sources:
         return self.name if self.group is None else self.group.archive
 
     @property
-    def shared(self) -> Mapping[int, SharedWeights]:
-        """The weights that other models read, too, by the index of their places."""
+    def shared(self) -> Mapping[int, Shared]:
+        """What other models have, too, by the index of its weights' places."""
         return {} if self.group is None else self.group.shared
 
     @property
     def shared_bytes(self) -> int:
-        """What they take."""
-        return sum(len(each.data) for each in self.shared.values())
+        """What its weights take."""
+        return sum(len(each.weights) for each in self.shared.values())
 
     @property
     def example(self) -> str:
@@ -169,11 +144,18 @@ class Sources:
         """The kernels of all shapes."""
         return {name: func for shape in self.shapes for name, func in shape.program.kernels.items()}
 
+    @property
+    def own_kernels(self) -> dict[str, tirx.PrimFunc]:
+        """The kernels that no other model calls, by symbol."""
+        common = {} if self.group is None else self.group.symbols
+        return {self.symbols[name]: func for name, func in self.kernels.items() if name not in common}
+
     @cached_property
     def symbols(self) -> Mapping[str, str]:
         """Kernel → its symbol."""
         kernels = list(self.kernels)
-        return dict(zip(kernels, (f"{self.name}_k_{each}" for each in identifiers(kernels)), strict=True))
+        own = dict(zip(kernels, (f"{self.name}_k_{each}" for each in identifiers(kernels)), strict=True))
+        return own if self.group is None else {**own, **self.group.symbols}
 
     @cached_property
     def weights(self) -> bytes:
@@ -321,7 +303,7 @@ class Sources:
     def _group_values(self) -> dict[str, str]:
         """What is different where the library has several models."""
         entry = "main" if self.group is None else f"{self.name}_check"
-        shared = self.shared.values()
+        shared = [each for each in self.shared.values() if each.weights]
         return {
             "selftest_file": f"{self.data}.bin",
             "entry_declaration": "" if self.group is None else f"int {entry}(void);\n\n",
@@ -334,7 +316,7 @@ class Sources:
                 f"HIDDEN extern const unsigned char {each.symbol}[];\n\n" for each in shared
             ),
             "shared_overlap": "".join(
-                f"            overlap(out[i].data, out[i].bytes, {each.symbol}, {len(each.data)}) ||\n"
+                f"            overlap(out[i].data, out[i].bytes, {each.symbol}, {len(each.weights)}) ||\n"
                 for each in shared
             ),
         }
