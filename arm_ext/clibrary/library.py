@@ -57,6 +57,11 @@ class Entry:
     label: str
     model: ImportedModel
 
+    def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
+        """Return what the function does; its constants are added to others."""
+        program = with_workspaces(read_program(planned, self.function, constants), threads)
+        return Shape(self.label, self.model, program)
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -71,6 +76,10 @@ class Planned:
     mod: tvm.IRModule
     entries: Sequence[Entry]
     check: Check
+
+    def shapes(self, constants: Constants, threads: int) -> list[Shape]:
+        """Return what it does for each shape; its constants are added to others."""
+        return [entry.shape(self.mod, constants, threads) for entry in self.entries]
 
 
 def check_names(models: Sequence[str]) -> None:
@@ -145,7 +154,7 @@ def _read(
 ) -> list[tuple[list[Shape], Group | None]]:
     """Return the programs of each model, and what it has in common with the others."""
     constants = [Constants() for _ in models]
-    programs = [_programs(model, own, threads) for model, own in zip(models, constants, strict=True)]
+    programs = [model.shapes(own, threads) for model, own in zip(models, constants, strict=True)]
     if archive is None:
         return [(shapes, None) for shapes in programs]
     names = [identifier(model.entries[0].model.name) for model in models]
@@ -156,17 +165,8 @@ def _read(
     groups = groups_of(archive, names, constants, kernels)
     # Again, with the places that constants have now.
     return [
-        (_programs(model, Constants(group.places), threads) if group.places else shapes, group)
+        (model.shapes(Constants(group.places), threads) if group.places else shapes, group)
         for model, shapes, group in zip(models, programs, groups, strict=True)
-    ]
-
-
-def _programs(model: Planned, constants: Constants, threads: int) -> list[Shape]:
-    """Read the program of each shape, with their constants together."""
-    programs = [read_program(model.mod, entry.function, constants) for entry in model.entries]
-    return [
-        Shape(entry.label, entry.model, with_workspaces(program, threads))
-        for entry, program in zip(model.entries, programs, strict=True)
     ]
 
 
