@@ -173,6 +173,8 @@ def compile(
         EnvError: The linker, or Vela, is missing or fails.
         InternalError: The result fails the compiler's own checks.
     """
+    if isinstance(model, list | tuple):
+        raise UsageError("model: expected one model; arm_ext.compile_library makes a C library of several")
     check_type("target", target, str)
     check_type("values", {} if values is None else values, Mapping)
     check_type("state", {} if state is None else state, Mapping)

@@ -23,7 +23,7 @@ from arm_ext.api.model_source import Source
 from arm_ext.api.packing import Linked, Packing, write_models
 from arm_ext.api.plugins import brought, with_plugins
 from arm_ext.api.serial import serial
-from arm_ext.clibrary.library import check_names
+from arm_ext.clibrary.library import Weights, check_names
 from arm_ext.clibrary.memory import ARENA, parse_regions
 from arm_ext.clibrary.text import identifier
 from arm_ext.common.cache import without_entries
@@ -106,6 +106,7 @@ def compile_library(
     target: str = "arm",
     output: str | Path = "models",
     *,
+    weights: Weights = "embedded",
     threads: int = 1,
     memory: str | None = None,
     trust: bool = False,
@@ -130,6 +131,7 @@ def compile_library(
         models: Each as `compile` takes it, or a `LibraryModel` with its shapes, states and the like.
         target: Name of a profile.
         output: The library's folder; an earlier one there is replaced, if nothing else is there.
+        weights: Where they are: "embedded" in the library, or in one "file" of all models beside it.
         threads: How many threads of a pool share a kernel at most.
         memory: Regions of memory that an instance of any of the models is given, the fastest first.
         trust: Whether a .pt2 file may run code of its own when it is opened.
@@ -150,6 +152,7 @@ def compile_library(
         UsageError, ModelError, EnvError, InternalError: As `compile`; or two models have the same name.
     """
     check_type("models", models, Sequence)
+    check_choice("weights", weights, Weights)
     check_choice("precision", precision, Precision)
     given = [each if isinstance(each, LibraryModel) else LibraryModel(each) for each in _listed(models)]
     rules, kernels = (*rules, *brought().rules), (*kernels, *brought().kernels)
@@ -186,7 +189,7 @@ def compile_library(
             check_budget(united.memory, memory_budget)
             packings.append(Packing(folder, united, profile, "qdq", calibrated, known))
         archive = identifier(Path(output).resolve().name)
-        linked = write_models(packings, "embedded", threads, regions, progress, archive)
+        linked = write_models(packings, weights, threads, regions, progress, archive)
         progress("package")
         with section("package"):
             return _write(Path(output), packings, linked, archive)

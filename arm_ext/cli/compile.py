@@ -197,7 +197,6 @@ def compile(
             "--dump-phases": dump_phases,
             "--cc": cc,
             "--npu": npu["accelerator"],
-            "--weights file": weights == "file",
         }
         check_several(models, emit, output, refused)
     load_tvm()
@@ -213,6 +212,7 @@ def compile(
         return
     folder = output or Path(source.stem + ("-c" if emit == "c-library" else ".armpkg"))
     of_each: dict[str, Any] = {
+        "weights": weights,
         "threads": threads,
         "memory": memory,
         "mattr": mattr,
@@ -246,7 +246,6 @@ def compile(
             folder,
             **of_each,
             emit=emit,
-            weights=weights,
             shapes=given_shapes(shapes),
             values=_values(values),
             preprocess=preprocess,

@@ -2,7 +2,7 @@
 """Writing of a C library: what the planned module becomes, compiled and with its header, example and self-test."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
@@ -129,11 +129,11 @@ def write_library(
     """
     sources = [
         Sources(tuple(shapes), profile, model.check, weights == "file", threads, regions, group)
-        for model, (shapes, group) in zip(models, _read(models, threads, archive), strict=True)
+        for model, (shapes, group) in zip(models, _read(models, threads, archive, weights), strict=True)
     ]
     library = _compiled(sources, profile)
     for each in filter(lambda each: each.apart, sources):
-        (folder / f"{each.name}.weights").write_bytes(each.weights)
+        (folder / f"{each.archive}.weights").write_bytes(each.weights)
     (folder / f"lib{sources[0].archive}.a").write_bytes(library.archive)
     required = [_requires(library, each) for each in sources]
     has_math = any(symbol not in FREESTANDING for requires in required for symbol in requires)
@@ -150,7 +150,7 @@ def write_library(
 
 
 def _read(
-    models: Sequence[Planned], threads: int, archive: str | None
+    models: Sequence[Planned], threads: int, archive: str | None, weights: Weights
 ) -> list[tuple[list[Shape], Group | None]]:
     """Return the programs of each model, and what it has in common with the others."""
     constants = [Constants() for _ in models]
@@ -162,6 +162,14 @@ def _read(
         {name: func for shape in shapes for name, func in shape.program.kernels.items()}
         for shapes in programs
     ]
+    if weights == "file":
+        file = Constants()
+        programs = [model.shapes(file, threads) for model in models]
+        for state in (state for model in models for state in model.entries[0].model.states):
+            if state.initial.any():
+                file.add(state.initial.tobytes())
+        groups = groups_of(archive, names, [Constants() for _ in models], kernels)
+        return [(shapes, replace(group, file=file)) for shapes, group in zip(programs, groups, strict=True)]
     groups = groups_of(archive, names, constants, kernels)
     # Again, with the places that constants have now.
     return [

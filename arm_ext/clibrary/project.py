@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from arm_ext.clibrary.sources import Sources
+from arm_ext.clibrary.sources import Sources, weights_source
 from arm_ext.clibrary.text import comment, render
 from arm_ext.version import __version__
 
@@ -19,6 +19,7 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
     """
     name = models[0].archive
     several = models[0].group is not None
+    has_file = several and models[0].apart
     checks = [f"{each.name}_check" for each in models]
     values = {
         "name": name,
@@ -29,6 +30,7 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
         "sources": " ".join(
             [
                 *(["main.c"] if several else []),
+                *(["main.S"] if has_file else []),
                 *(file for each in models for file in (f"{each.example}.c", f"{each.data}.S")),
                 *(f"../src/{each.name}_pool.c" for each in models if each.threads > 1),
             ]
@@ -42,4 +44,9 @@ def project_files(models: Sequence[Sources], *, has_math: bool) -> dict[str, str
         f"{name}.pc": render("model.pc", values),
         "example/CMakeLists.txt": render("CMakeLists.txt", values),
         **({"example/main.c": render("check.c", values)} if several else {}),
+        **(
+            {"example/main.S": weights_source(f"{name}_weights_file", f"../{name}.weights")}
+            if has_file
+            else {}
+        ),
     }

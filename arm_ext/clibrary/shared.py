@@ -52,11 +52,13 @@ class Group:
         archive: Name of the library.
         shared: By the index that places of their constants have.
         symbols: Kernel of the model → its symbol, of those that others call, too.
+        file: Constants of all models, where they are a file; None where they are in the library.
     """
 
     archive: str
     shared: Mapping[int, Shared] = field(default_factory=dict)
     symbols: Mapping[str, str] = field(default_factory=dict)
+    file: Constants | None = None
 
     @property
     def places(self) -> dict[bytes, Place]:

@@ -159,7 +159,9 @@ class Sources:
 
     @cached_property
     def weights(self) -> bytes:
-        """Constants, and after them what states begin with where that is not zeros."""
+        """Constants, and after them what states begin with where that is not zeros; in a file, those of all models."""
+        if self.group is not None and self.group.file is not None:
+            return b"".join(self.group.file.parts)
         data = self.shapes[-1].program.weights
         for initial in self._initial:
             data += bytes(-len(data) % ALIGNMENT) + initial
@@ -411,13 +413,15 @@ class Sources:
         name = self.name
         return {
             "init_parameters": f"{values['init_parameters']}, const void *weights, size_t weights_bytes",
-            "weights_text": f"\n * The weights are what the file {name}.weights holds, aligned as the arena; they are "
-            "compared with a checksum,\n * and are read until the instance is no longer run.",
+            "weights_text": f"\n * The weights are what the file {self.archive}.weights holds, aligned as the arena; "
+            "they are compared with a checksum,\n * and are read until the instance is no longer run.",
             "weights": "weights",
-            "example_weights": f", {name}_weights_file, {name.upper()}_WEIGHTS_BYTES",
+            "example_weights": f", {self.archive}_weights_file, {name.upper()}_WEIGHTS_BYTES",
             "example_file": f"    .balign {ALIGNMENT}\n    .globl {name}_weights_file\n{name}_weights_file:\n"
-            f'    .incbin "../{name}.weights"\n',
-            "example_declaration": f"extern const unsigned char {name}_weights_file[];\n",
+            f'    .incbin "../{name}.weights"\n'
+            if self.group is None
+            else "",
+            "example_declaration": f"extern const unsigned char {self.archive}_weights_file[];\n",
             "hpp_constructor": f"{values['hpp_constructor']}, const void *weights, std::size_t bytes".removeprefix(
                 ", "
             ),
@@ -536,10 +540,11 @@ class Sources:
 
     def _state_code(self) -> dict[str, str]:
         rows, at, initial = [], 0, len(self.shapes[-1].program.weights)
+        file = None if self.group is None else self.group.file
         for state in self.model.states:
             begins = 0
             if state.initial.any():
-                initial = aligned(initial)
+                initial = aligned(initial) if file is None else file.add(state.initial.tobytes())
                 begins = initial + 1
                 initial += state.initial.nbytes
             rows.append(f"    {{{at}, {state.initial.nbytes}, {begins}}}, /* {comment(state.input)} */\n")
@@ -579,7 +584,8 @@ class Sources:
         shapes = [_python_specs(shape.model) for shape in self.shapes]
         title = values["title"].replace('"', "'")
         apart = {
-            "py_weights": ', weights: str | Path = Path(__file__).parents[1] / "' + f'{self.name}.weights"',
+            "py_weights": ', weights: str | Path = Path(__file__).parents[1] / "'
+            + f'{self.archive}.weights"',
             "py_hold": "        data = Path(weights).read_bytes()\n"
             "        self._weights = ctypes.create_string_buffer(len(data) + _ALIGNMENT)\n"
             "        ctypes.memmove(_aligned(self._weights), data, len(data))\n",

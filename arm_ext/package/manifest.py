@@ -342,7 +342,9 @@ class Library(_Record):
         description="Bound on the stack of a call in bytes, without that of the functions in `requires`; "
         "null where it was not analysed."
     )
-    weight_bytes: Count = Field(description="Bytes of all constants, less shared ones.")
+    weight_bytes: Count = Field(
+        description="Bytes of all constants, less shared ones; of several models whose weights are a file, its own."
+    )
     shared_weight_bytes: Count = Field(
         default=0, description="Bytes of the constants that several models of the library read."
     )

@@ -23,7 +23,7 @@ from arm_ext.cli import invoke
 from arm_ext.clibrary.library import check_names
 from arm_ext.errors import UsageError
 from arm_ext.package import load_package
-from tests.arm_ext import models
+from tests.arm_ext import models, state_models
 from tests.arm_ext.clibrary.programs import STRICT, cc, cross, run
 
 SCHEMAS = Path(arm_ext.__file__).parent / "schemas"
@@ -180,6 +180,27 @@ def test_python_loads_each_model_from_one_shared_library(pair: LibraryResult, tm
     assert shapes == [(2, 7), (2, 5)]
 
 
+def test_the_weights_of_all_may_be_one_file(tmp_path: Path) -> None:
+    """With a state that begins with other values than zeros, after the constants of its model and of the next."""
+    first = {"c": np.linspace(-1, 1, 7, dtype=np.float32).reshape(1, 1, 7)}
+    (lstm,) = saved(tmp_path, lstm=state_models.lstm())
+    given = [
+        LibraryModel(lstm, state={"h": "hn", "c": "cn"}, state_init=first),
+        *saved(tmp_path, first=headed(7), second=headed(5)),
+    ]
+    library = arm_ext.compile_library(given, "host", tmp_path / "apart", weights="file", cache=False)
+    program = cc([*STRICT, *selftest(library)], tmp_path / "selftest")
+    assert run(program).count("all outputs agree") == 3
+    data = (library.path / "apart.weights").read_bytes()
+    encoder = np.random.default_rng(3).standard_normal((31, HIDDEN), dtype=np.float32)
+    assert 1.2 * encoder.nbytes < len(data) < 2 * encoder.nbytes
+    assert data.count(first["c"].tobytes()) == 1
+    assert {model.package.manifest.library.weight_bytes for model in library.models} == {len(data)}
+    archive = (library.path / "libapart.a").read_bytes()
+    assert b".rodata.lstm_weights" not in archive
+    assert b".rodata.apart_shared" not in archive
+
+
 def test_the_manifests_say_what_there_is(pair: LibraryResult) -> None:
     document = json.loads((pair.path / "manifest.json").read_text())
     jsonschema.validate(document, json.loads((SCHEMAS / "library.schema.json").read_text()))
@@ -233,7 +254,6 @@ def test_options_name_the_model_of_an_input(
             ["--emit", "c-library", "-o", "out", "--npu", "ethos-u65-256", "--cc", "gcc"],
             "--cc and --npu: for one",
         ),
-        (["--emit", "c-library", "-o", "out", "--weights", "file"], "--weights file: for one model"),
     ],
 )
 def test_what_is_for_one_model_is_refused(
@@ -260,5 +280,7 @@ def test_models_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="names in C of the model a-input, a_input_…, would be those of a"):
         check_names(["a-input", "a"])
     check_names(["a", "a_int8", "ab"])
+    with pytest.raises(UsageError, match="compile_library makes a C library of several"):
+        arm_ext.compile(paths, "host", tmp_path / "out")
     with pytest.raises(UsageError, match="expected a list of models"):
         arm_ext.compile_library("first.onnx", "host", tmp_path / "out")
