@@ -28,23 +28,26 @@ AXES: dict[str, dict[str, set[str]]] = {
     "broadcast_s8": {},
     "depthwise_s8": {"unrolling": {"unroll"}, "order of loads": {"anew"}},
     "gemm_s8_mmla": {
+        "order of loads": {"anew"},
         "tile": {"row_pairs", "column_pairs"},
         "order of loops": {"column_blocks"},
         "unrolling": {"unroll"},
         "instruction": {"sve"},
     },
     "gemm_s8_sdot": {
+        "order of loads": {"anew"},
         "tile": {"rows", "vectors"},
         "order of loops": {"column_blocks"},
         "instruction": {"sve"},
     },
-    "depthwise_s8_mlal": {"unrolling": {"unroll"}, "instruction": {"chain"}},
+    "depthwise_s8_mlal": {"unrolling": {"unroll"}, "instruction": {"chain"}, "order of loads": {"anew"}},
     "depthwise_s8_patch": {
         "tile": {"down", "across"},
         "instruction": {"engine"},
-        "order of loads": {"ordered"},
+        "order of loads": {"ordered", "anew"},
     },
     "gemm_s8_mlal": {
+        "order of loads": {"anew"},
         "tile": {"rows", "columns"},
         "order of loops": {"column_blocks"},
         "instruction": {"chain", "sve"},
