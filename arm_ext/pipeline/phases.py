@@ -32,6 +32,7 @@ from arm_ext.target.profiles import Profile
 from relay_passes.bounds import OutOfBoundsError
 from relay_passes.ir.sources import bindings_of, global_callees
 from relay_passes.lengths.bounded_main import at_length, copy_ends
+from relay_passes.memory.new_tensors import allocate_directly
 from relay_passes.memory.plan_arena import UPPER_BOUND
 from relay_passes.memory.pointer_calls import call_by_pointers
 from relay_passes.programs.control_flow import Decision, Program, split
@@ -396,6 +397,7 @@ def build(
     ]
     planned = relay_passes.add_step(planned, initial)
     planned = call_by_pointers(planned, by_pointers, (MAIN, relay_passes.STEP), codegen.SHORT)
+    planned = allocate_directly(planned)
     passes = [
         relax.transform.LowerAllocTensor(),
         relax.transform.KillAfterLastUse(),
