@@ -16,6 +16,7 @@ from arm_ext.errors import ModelError
 from arm_ext.frontends.onnx.expansion import Expansion
 from arm_ext.frontends.onnx.forms import add, like, part, reduce
 from arm_ext.frontends.onnx.fused import layer_norm
+from arm_ext.frontends.onnx.quantized import by_element
 
 Array = npt.NDArray[Any]
 
@@ -129,8 +130,6 @@ def gather_blocks(e: Expansion) -> None:
     else:
         middle = 2 ** (bits - 1) if value.dtype == np.uint8 else 0
         zero = e.known(zeros) if zeros else np.array(middle)
-    scale, zero = (np.repeat(v, block, along) if v.ndim else v for v in (steps, zero))
-    size = [slice(0, n) for n in value.shape]
-    scale, zero = (v[tuple(size)] if v.ndim else v for v in (scale, zero))
+    scale, zero = (by_element(v, block, along, value.shape[along]) if v.ndim else v for v in (steps, zero))
     whole = e.constant(_scaled(value, scale, zero).astype(steps.dtype))
     e.emit("Gather", [whole, indices], e.node.output[0], axis=int(e.attribute("gather_axis", 0)))

@@ -4,6 +4,8 @@
     QLinearConv(x, xs, xz, w, ws, wz, ys, yz, b)
         →  Quantize(Conv(Dequantize(x, xs, xz), Dequantize(w, ws, wz), Dequantize(b, xs * ws)), ys, yz)
 
+    DequantizeLinear(constant, a scale a block)    →    a float constant
+
 What yields a bare int32 sum has no output scale, and float would lose its bits beyond 2^24. It stays integer:
 MatMulInteger as it is, ConvInteger as an int32 convolution of what is left after the zero points are taken off. A zero
 point of constant weights that is known at run time alone is taken off the sums, times those of the data:
@@ -12,8 +14,10 @@ point of constant weights that is known at run time alone is taken off the sums,
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from onnx import TensorProto
 
 from arm_ext.errors import ModelError
@@ -73,6 +77,27 @@ def _channels_first(e: Expansion, x: str) -> tuple[str, list[int]]:
 
 def _permuted(e: Expansion, y: str, perm: list[int]) -> str:
     return e.emit("Transpose", [y], perm=perm) if perm else y
+
+
+def by_element(values: npt.NDArray[Any], block: int, axis: int, length: int) -> npt.NDArray[Any]:
+    """Repeat one value a block along an axis, of which the last block may be shorter, for each of its elements."""
+    return values.take(np.arange(length) // block, axis)
+
+
+def _dequantize_blocks(e: Expansion) -> None:
+    """Dequantise a constant with a scale a block; other kinds stay."""
+    block = int(e.attribute("block_size", 0))
+    if not block:
+        return
+    x, scale, zero = e.inputs("x x_scale x_zero_point?")
+    value = e.known(x)
+    axis = int(e.attribute("axis", 1)) % value.ndim
+    step, point = (
+        by_element(e.known(name), block, axis, value.shape[axis]) if name else np.zeros(1, np.int32)
+        for name in (scale, zero)
+    )
+    exact = (value.astype(np.int32) - point.astype(np.int32)).astype(step.dtype) * step
+    e.emit("Identity", [e.constant(exact)], e.node.output[0])
 
 
 def _conv(e: Expansion) -> None:
@@ -244,6 +269,7 @@ def matmul_integer(e: Expansion, a: Quantized, b: Quantized, output: str = "") -
 # (domain, operator) → what writes its replacement.
 EXPANSIONS: dict[tuple[str, str], Expand] = {
     ("", "ConvInteger"): _conv_integer,
+    ("", "DequantizeLinear"): _dequantize_blocks,
     ("", "DynamicQuantizeLinear"): _dynamic_quantize,
     ("", "MatMulInteger"): _matmul_integer,
     ("", "QLinearConv"): _conv,
