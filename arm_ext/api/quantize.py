@@ -86,8 +86,9 @@ def quantize(
             channel, or "int4" with a scale a group.
         group: Weights of int4 along the sum that share a scale; by default GROUP.
         calibration: How the range of an activation follows from the samples.
-        correct: Changes of the float model that lose less in int8: "equalize" and "smooth" bring channels to like
-            ranges, before a product and behind a LayerNormalization; "bias" makes up for shifts of the mean.
+        correct: What loses less: "equalize" and "smooth" bring channels of the float model to like ranges, before a
+            product and behind a LayerNormalization; "bias" makes up for shifts of the mean; "round" rounds weights so
+            that results are nearest, not the weights.
         keep_float: Source nodes that stay in float.
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.

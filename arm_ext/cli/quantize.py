@@ -40,9 +40,10 @@ from arm_ext.shapes.given import Dim
     "corrections",
     type=NAMES,
     multiple=True,
-    metavar="equalize|smooth|bias,…",
-    help="Change the float model so that int8 loses less: bring channels to like ranges, before a product or behind a "
-    "LayerNormalization, and make up for shifted means. May be given several times.",
+    metavar="equalize|smooth|bias|round,…",
+    help="Lose less: bring channels of the float model to like ranges, before a product or behind a "
+    "LayerNormalization; make up for shifted means; round weights so that results are nearest. May be given several "
+    "times.",
 )
 @click.option(
     "--keep-float",

@@ -37,6 +37,7 @@ from arm_ext.quantization.compare import compare_on
 from arm_ext.quantization.layers import CORRECTED, RESCALED, note
 from arm_ext.quantization.mse import mse_ranges
 from arm_ext.quantization.rescale import rescale
+from arm_ext.quantization.rounding import rounded_weights, with_integers
 from arm_ext.quantization.samples import split_samples
 from arm_ext.quantization.steps import Feed, Steps
 from arm_ext.quantization.weight_only import OPSETS, WeightOnly, quantize_weights
@@ -143,6 +144,13 @@ class Quantizer:
         return mean_shifts(source, quantized, self._followed_all(source))
 
     @cached_property
+    def _integers(self) -> Mapping[str, npt.NDArray[Any]]:
+        if "round" not in self._corrections:
+            return {}
+        nearest = self._nearest(self._ready, self._keep_float)
+        return rounded_weights(self._ready, nearest, self._followed_all(self._ready))
+
+    @cached_property
     def _ranges(self) -> Any:
         with _refusing(self._name):
             return _ranges(self._ready, self._followed(self._feeds), self._method)
@@ -200,6 +208,10 @@ class Quantizer:
         )
 
     def _inserted(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
+        return with_integers(self._nearest(proto, keep_float), self._integers)
+
+    def _nearest(self, proto: onnx.ModelProto, keep_float: Sequence[str]) -> onnx.ModelProto:
+        """Quantised, with weights rounded to the nearest."""
         if self._weights is not None:
             return quantize_weights(proto, self._weights, keep_float)
         return _insert_qdq(proto, self._ranges, keep_float)

@@ -98,7 +98,7 @@ def test_layers_stay_in_float_where_a_bound_asks_for_it(
         (["-o", "q.onnx", "--keep-float", "conv2/depthwis"], "did you mean conv2/depthwise"),
         (["-o", "q.tflite"], "name a file that ends with .onnx"),
         (["-o", "q.onnx", "--metric", "map"], "is none of top1"),
-        (["-o", "q.onnx", "--correct", "bias,round"], "correct='round': must be one of 'equalize'"),
+        (["-o", "q.onnx", "--correct", "bias,rounds"], "correct='rounds': must be one of 'equalize'"),
         (["-o", "q.onnx", "--max-drop", "1%", "--metric", "cosine", "--target", "cray"], "unknown target"),
         (["-o", "q.onnx", "--max-drop", "1%"], "cannot be told on 24 samples"),
         (["-o", "q.onnx", "--max-drop", "2"], "is no share"),
