@@ -24,6 +24,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from arm_ext.quantization.layers import DEQUANTIZE, Graph, Quantizer, attribute
 from arm_ext.quantization.session import Session
 from arm_ext.quantization.steps import Feed
+from arm_ext.quantization.weight_only import int4_tensor
 
 Array = npt.NDArray[Any]
 
@@ -111,9 +112,7 @@ def with_integers(quantized: onnx.ModelProto, integers: Mapping[str, Array]) -> 
             continue
         tensor, values = held[found.input[0]], integers[node.name]
         if tensor.data_type == TensorProto.INT4:
-            tensor.CopyFrom(
-                helper.make_tensor(tensor.name, TensorProto.INT4, values.shape, values.ravel().tolist())
-            )
+            tensor.CopyFrom(int4_tensor(tensor.name, values))
         else:
             tensor.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(values), tensor.name))
     return model

@@ -110,6 +110,13 @@ def quantize_weights(
     return model
 
 
+def int4_tensor(name: str, integers: Array) -> TensorProto:
+    """Return integers from -8 to 7 as a tensor of int4, two a byte."""
+    flat = np.pad(integers.ravel().astype(np.uint8) & 15, (0, integers.size % 2))
+    held = (flat[::2] | flat[1::2] << 4).astype(np.uint8)
+    return helper.make_tensor(name, TensorProto.INT4, integers.shape, held.tobytes(), raw=True)
+
+
 def products(graph: Graph) -> Iterator[tuple[NodeProto, int]]:
     """Yield each product with constant float32 weights, and the axis of these that it sums over."""
     for node in graph.proto.graph.node:
@@ -127,7 +134,7 @@ def _dequantized(model: onnx.ModelProto, name: str, weights: Array, axis: int, h
         integers, scales = integers.T, scales.T
     names = [f"{name}/{part}{'/transposed' * axis}" for part in (how.type, "scale", "float")]
     if how.type == "int4":
-        quantized = helper.make_tensor(names[0], TensorProto.INT4, integers.shape, integers.ravel().tolist())
+        quantized = int4_tensor(names[0], integers)
         blocks = {"axis": axis, "block_size": how.group}
     else:
         quantized = numpy_helper.from_array(np.ascontiguousarray(integers), names[0])

@@ -142,13 +142,16 @@ def test_without_such_weights_it_says_so() -> None:
         quantize_weights(products(nodes, w=np.ones((5, 5), np.float32)), WeightOnly("int8", 32))
 
 
-def test_narrow_weights_reach_the_kernel_that_reads_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "kernel", "sqnr"), [("int8", "gemm_w8", 35), ("int4", "gemm_w4", 15)])
+def test_narrow_weights_reach_the_kernel_that_reads_them(
+    tmp_path: Path, kind: WeightType, kernel: str, sqnr: float
+) -> None:
     onnx.save(mlp(), tmp_path / "mlp.onnx")
-    result = arm_ext.quantize(tmp_path / "mlp.onnx", None, tmp_path / "w8.onnx", weights="int8")
-    assert result.accuracy.outputs[0].integers.sqnr_db > 35
+    result = arm_ext.quantize(tmp_path / "mlp.onnx", None, tmp_path / "narrow.onnx", weights=kind)
+    assert result.accuracy.outputs[0].integers.sqnr_db > sqnr
     assert result.accuracy.to_blame() == []
-    report = arm_ext.compile(tmp_path / "w8.onnx", "host", tmp_path / "p").report
-    assert {row.kernel for row in report.nodes if row.source in ("fc1", "fc2")} == {"gemm_w8"}
+    report = arm_ext.compile(tmp_path / "narrow.onnx", "host", tmp_path / "p").report
+    assert {row.kernel for row in report.nodes if row.source in ("fc1", "fc2")} == {kernel}
     assert report.left_float == ()
 
 
