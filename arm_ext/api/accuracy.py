@@ -24,7 +24,6 @@ from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.mixed_precision import choose_float_layers
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
-from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
 from arm_ext.frontends.common.refuse import Shapes
@@ -33,6 +32,7 @@ from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.pipeline.selftest import host_runner
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.float_layers import units_of, with_float_nodes
@@ -48,7 +48,7 @@ from arm_ext.quantization.layers import (
 )
 from arm_ext.quantization.metrics import Metric, chosen_metric, stacked
 from arm_ext.quantization.mixed_precision import Judge
-from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.samples import Data, read_samples, split_samples
 from arm_ext.quantization.session import Session, leave_unlike_out
 from arm_ext.quantization.static import fold_batch_norm
 from arm_ext.report.accuracy.gate import Gate
@@ -69,8 +69,9 @@ HOST = "host"
 def accuracy(
     model: str | Path | onnx.ModelProto,
     against: str | Path | onnx.ModelProto,
-    data: str | Path | Mapping[str, Array],
+    data: Data,
     *,
+    preprocess: Preprocess | str | Path | None = None,
     board: str | None = None,
     target: str | None = None,
     metric: str | None = None,
@@ -83,7 +84,10 @@ def accuracy(
     Args:
         model: An ONNX model in QDQ form.
         against: The float ONNX model that it was made of.
-        data: .npz, or its arrays: one for each input, samples along the first axis, and `labels` for "top1".
+        data: .npz, or its arrays: one for each input, samples along the first axis, and `labels` for "top1"; or a
+            folder of images; or an iterable of samples, each a mapping of names to arrays.
+        preprocess: Steps from an image to the input, or a YAML file of them, for a folder; by default float32 is 0
+            to 1.
         board: Where our integers are computed, such as "virtual" or "host:port"; by default on this machine, through
             the same phases.
         target: Profile to compile for, with a board; by default the board's, where its name is a profile.
@@ -104,8 +108,9 @@ def accuracy(
         raise UsageError("--target is for a --board or --bisect; without one, this machine computes")
     progress("match")
     chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
-    arrays = read_npz(Path(data), "an array an input") if isinstance(data, str | Path) else data
-    feeds = split_samples(arrays, input_specs(chain.source.graph), "samples")
+    specs = input_specs(chain.source.graph)
+    arrays = read_samples(data, lambda: specs, preprocess)
+    feeds = split_samples(arrays, specs, "samples")
     named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
     if bisect is not None:
         chain.check_bisect(bisect, named, len(feeds))

@@ -11,20 +11,23 @@ import onnx
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_float_layers
-from arm_ext.common.npz import read_npz
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import ModelError, UsageError
+from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx
-from arm_ext.frontends.onnx.importer import read_onnx
+from arm_ext.frontends.load import is_onnx, is_tflite
+from arm_ext.frontends.onnx.check import set_input_shapes
+from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
+from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package.manifest import Correction, Method, Sparsity
 from arm_ext.quantization.float_layers import units_of
 from arm_ext.quantization.layers import Matching
 from arm_ext.quantization.metrics import Metric, chosen_metric
 from arm_ext.quantization.mixed_precision import Judge
 from arm_ext.quantization.prune import LEAST, prune_two_of_four
+from arm_ext.quantization.samples import Data, read_samples
 from arm_ext.quantization.static import Quantizer
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MixedPrecision
@@ -50,9 +53,10 @@ class QuantizeResult:
 
 def quantize(
     model: str | Path,
-    data: str | Path,
+    data: Data,
     output: str | Path,
     *,
+    preprocess: Preprocess | str | Path | None = None,
     calibration: Method = "minmax",
     correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
@@ -69,8 +73,9 @@ def quantize(
 
     Args:
         model: An ONNX file.
-        data: .npz with calibration samples: one array for each input, samples along the first axis.
+        data: Calibration samples, as for `accuracy`.
         output: The .onnx file to write.
+        preprocess: Steps from an image to the input, as for `accuracy`.
         calibration: How the range of an activation follows from the samples.
         correct: Changes of the float model that lose less in int8: "equalize" and "smooth" bring channels to like
             ranges, before a product and behind a LayerNormalization; "bias" makes up for shifts of the mean.
@@ -98,17 +103,21 @@ def quantize(
         _refuse_rescaling(correct)
     for name in keep_float:
         check_type("keep_float", name, str)
-    source, samples, path = Path(model), Path(data), Path(output)
+    source, path = Path(model), Path(output)
+    read = [source, *([Path(data)] if isinstance(data, str | Path) else [])]
     if path.suffix != ".onnx":
         raise UsageError(f"{path}: the quantised model is ONNX; name a file that ends with .onnx by -o")
-    refuse_inputs(checked_file(path, "-o"), "-o", [source, samples])
+    refuse_inputs(checked_file(path, "-o"), "-o", read)
     if source.is_file() and not is_onnx(source):
-        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX")
+        where = "; or quantise it where it was converted, and compile that" if is_tflite(source) else ""
+        raise UsageError(f"{source}: quantize takes ONNX models; export the float network to ONNX{where}")
     if max_drop is not None:
         resolve(target, None)  # a name that does not exist is told before any work
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
-    arrays = read_npz(samples, "calibration samples, an array an input")
+    arrays = read_samples(
+        data, partial(_inputs, source, fixed), preprocess, "calibration samples, an array an input"
+    )
     make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,))
     whole = None if sparsity is None else make(source)
     given, pruned = (source, ()) if sparsity is None else _pruned(source)
@@ -130,6 +139,12 @@ def quantize(
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
         report = accuracy(path, against, arrays, metric=metric, shapes=shapes)
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
+
+
+def _inputs(source: Path, shapes: Shapes) -> tuple[TensorSpec, ...]:
+    proto, _, _ = read_onnx(source)
+    set_input_shapes(proto, shapes)
+    return input_specs(proto.graph)
 
 
 def _refuse_rescaling(correct: Sequence[Correction]) -> None:

@@ -7,7 +7,7 @@ import click
 
 from arm_ext.cli.console import Share, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.options import all_layers_option, json_option, shape_option, views_option
+from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.shapes.given import Dim
@@ -40,13 +40,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
     metavar="REFERENCE",
     help="The float ONNX model that MODEL was made of.",
 )
-@click.option(
-    "--data",
-    type=PATH,
-    required=True,
-    metavar="FILE.npz",
-    help="Samples: one array for each input, samples along its first axis, and 'labels' for most metrics.",
-)
+@data_options("Samples")
 @click.option(
     "--board",
     help="Board that computes our integers: virtual[:cpu], local, host:port, tracker-host:port/key.  "
@@ -54,12 +48,6 @@ class _Bound(click.ParamType[tuple[str, float]]):
 )
 @click.option(
     "--target", help="Profile to compile for, with --board or --bisect.  [default: the board's, or arm]"
-)
-@click.option(
-    "--metric",
-    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
-    help="Metric of the outputs; a function takes them by name, samples in front, and the data's arrays.  "
-    "[default: top1, if there are labels]",
 )
 @click.option("--min-sqnr", type=float, metavar="DB", help="Fail if an output has less SQNR in our integers.")
 @click.option(
@@ -87,6 +75,7 @@ def accuracy(
     model: Path,
     against: Path,
     data: Path,
+    preprocess: Path | None,
     board: str | None,
     target: str | None,
     metric: str | None,
@@ -105,7 +94,7 @@ def accuracy(
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
     that misses the bound exits with 1.
     """
-    check_outputs(outputs, WRITTEN, [model, against, data])
+    check_outputs(outputs, WRITTEN, [model, against, data, *([preprocess] if preprocess else [])])
     if least is not None and metric not in (None, least[0]):
         raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
     if bisect and least is None and max_drop is None:
@@ -124,6 +113,7 @@ def accuracy(
             model,
             against,
             data,
+            preprocess=preprocess,
             board=board,
             target=target,
             metric=metric,

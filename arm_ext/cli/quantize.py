@@ -9,7 +9,7 @@ import click
 from arm_ext.cli.console import NAMES, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
 from arm_ext.cli.model_options import calibration_option
-from arm_ext.cli.options import all_layers_option, json_option, shape_option, target_option
+from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.package.manifest import Correction, Method, Sparsity
 from arm_ext.shapes.given import Dim
@@ -17,13 +17,7 @@ from arm_ext.shapes.given import Dim
 
 @click.command()
 @click.argument("model", type=PATH)
-@click.option(
-    "--data",
-    type=PATH,
-    required=True,
-    metavar="FILE.npz",
-    help="Calibration samples: one array for each input, samples along its first axis; 'labels' for top1.",
-)
+@data_options("Calibration samples")
 @click.option("-o", "--output", type=PATH, required=True, metavar="FILE.onnx", help="The model to write.")
 @calibration_option("How the range of an activation follows from the samples.")
 @click.option(
@@ -48,11 +42,6 @@ from arm_ext.shapes.given import Dim
     help="Set the two smallest of each four weights along the input channels to 0 first, for an Ethos-U85.",
 )
 @click.option(
-    "--metric",
-    metavar="top1|top5|f1|cosine|iou|map50|wer|cer|perplexity|MODULE:FUNCTION",
-    help="Metric of the outputs, as for accuracy.",
-)
-@click.option(
     "--max-drop",
     type=Share(),
     metavar="SHARE",
@@ -66,6 +55,7 @@ from arm_ext.shapes.given import Dim
 def quantize(
     model: Path,
     data: Path,
+    preprocess: Path | None,
     output: Path,
     calibration: Method,
     corrections: tuple[tuple[Correction, ...], ...],
@@ -93,6 +83,7 @@ def quantize(
             model,
             data,
             output,
+            preprocess=preprocess,
             calibration=calibration,
             correct=[each for names in corrections for each in names],
             keep_float=[name for names in keep_float for name in names],

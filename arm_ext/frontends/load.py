@@ -200,11 +200,11 @@ def _torch(why: str) -> AbstractContextManager[None]:
     # Where torch's exporter makes a folder, and leaves it, when it is imported; in TMPDIR otherwise.
     with suppress(EnvError):
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_folder() / "torch"))
-    return _loading("torch", f"{why}, and PyTorch", "pip install torch")
+    return loading("torch", f"{why}, and PyTorch", "pip install torch")
 
 
 @contextmanager
-def _loading(package: str, what: str, remedy: str) -> Iterator[None]:
+def loading(package: str, what: str, remedy: str) -> Iterator[None]:
     """Around the import of what needs a package.
 
     Raises:
@@ -222,7 +222,7 @@ def _loading(package: str, what: str, remedy: str) -> Iterator[None]:
 
 def _import_stablehlo(program: bytes, name: str, shapes: Shapes | None) -> ImportedModel:
     reader = f"{name} is a StableHLO program, and jaxlib, which reads it,"
-    with _loading("jaxlib", reader, "pip install 'tvm-arm-ext[stablehlo]'"):
+    with loading("jaxlib", reader, "pip install 'tvm-arm-ext[stablehlo]'"):
         from arm_ext.frontends.stablehlo.importer import import_stablehlo
     return import_stablehlo(program, name, shapes)
 
