@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.accuracy`: where a quantised model loses accuracy, by the source model's nodes.
 
-    source in onnxruntime → quantised model in onnxruntime, in float → our integers
+    source in onnxruntime → quantised model in onnxruntime, in float → our integers → NPU
 
 Every tensor of the quantised model that stands for one of the source's is made an output of it before it is imported,
 so that all else is compiled as usual.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,12 @@ import onnxruntime
 from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.mixed_precision import choose_float_layers
+from arm_ext.api.npu_division import partitioner
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.common.refuse import Shapes
 from arm_ext.frontends.load import is_onnx
 from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
@@ -33,7 +35,8 @@ from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.frontends.preprocess.options import Preprocess
-from arm_ext.pipeline.selftest import host_runner
+from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
+from arm_ext.pipeline.selftest import Run, host_runner
 from arm_ext.quantization.error_sums import error_of
 from arm_ext.quantization.float_layers import units_of, with_float_nodes
 from arm_ext.quantization.layer_errors import LayerErrors, Values, errors
@@ -54,13 +57,20 @@ from arm_ext.quantization.static import fold_batch_norm
 from arm_ext.report.accuracy.gate import Gate
 from arm_ext.report.accuracy.record import AccuracyReport, MetricValue, OutputAccuracy
 from arm_ext.shapes.given import Given, static_shapes
+from arm_ext.target.profiles import resolve
+from schedules.numerics import qdq, tosa
+
+if TYPE_CHECKING:
+    from arm_ext.ethosu.partition.agreement import Agreement
 
 Array = npt.NDArray[Any]
 Feed = dict[str, Array]
-Run = Callable[[Sequence[Array]], list[Array]]
 
 STEPS = ("match", "compile", "samples", "bisect")
 """Of `accuracy`, for a progress display."""
+
+NPU_SAMPLES = 8
+"""That are computed on the functional model of the NPU, which takes seconds for a large model."""
 
 HOST = "host"
 """Name of the board where nothing but this machine is asked for."""
@@ -76,6 +86,7 @@ def accuracy(
     target: str | None = None,
     metric: str | None = None,
     bisect: Gate | None = None,
+    npu: NpuOptions | str | None = None,
     shapes: Given | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AccuracyReport:
@@ -95,6 +106,8 @@ def accuracy(
             takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
             labels.
         bisect: Bounds on the metric, to find the fewest layers that, in float, make the quantised model hold them.
+        npu: An Ethos-U, as for `compile`: our integers are then those of TOSA, and on the first samples what a
+            functional model of the NPU computes of each region is compared with them.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
@@ -104,8 +117,8 @@ def accuracy(
         EnvError: The board is out of reach or lacks a feature.
     """
     check_type("board", "" if board is None else board, str)
-    if target is not None and board is None and bisect is None:
-        raise UsageError("--target is for a --board or --bisect; without one, this machine computes")
+    if target is not None and board is None and bisect is None and npu is None:
+        raise UsageError("--target is for a --board, --bisect or --npu; without one, this machine computes")
     progress("match")
     chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
     specs = input_specs(chain.source.graph)
@@ -116,11 +129,14 @@ def accuracy(
         chain.check_bisect(bisect, named, len(feeds))
     chain.match(feeds[0])
     progress("compile")
-    with _ours(chain, board, target) as run:
+    agreement = None if npu is None else _agreement(chain, npu, target or "arm")
+    with _ours(chain, board, target, npu) as run:
         progress("samples")
         try:
-            for feed in feeds:
+            for number, feed in enumerate(feeds):
                 chain.add(feed, run)
+                if agreement is not None and number < NPU_SAMPLES:
+                    agreement.add([feed[spec.name] for spec in specs])
         except KeyboardInterrupt:  # what there is, is told
             if not chain.samples:
                 raise
@@ -131,6 +147,8 @@ def accuracy(
     }
     judged = chosen_metric(metric, seen, count)
     report = chain.report(board or HOST, len(feeds), judged)
+    if agreement is not None:
+        report = report.model_copy(update={"npu": agreement.link()})
     if bisect is None or judged is None:
         return report
     progress("bisect")
@@ -343,15 +361,32 @@ def _read(model: str | Path | onnx.ModelProto, shapes: Shapes) -> tuple[onnx.Mod
     return proto, name
 
 
+def _agreement(chain: _Chain, npu: NpuOptions | str, target: str) -> "Agreement":
+    """What compares the regions that an NPU takes of the quantised model, divided as for `compile`."""
+    model = import_onnx(chain.quantized)
+    divide = partitioner(npu, model)
+    options = PhaseOptions(resolve(target, None), numerics=tosa.NUMERICS, divide=divide)
+    result = last(run_phases(PhaseResult(model.mod), options, until="partition"))
+    # Not above: the packages that it needs may be missing where there is no NPU.
+    from arm_ext.ethosu.partition.agreement import Agreement
+    from arm_ext.ethosu.partition.divider import Offloaded
+
+    assert isinstance(result.division, Offloaded)
+    return Agreement(divide.divider, result.division)
+
+
 @contextmanager
-def _ours(chain: _Chain, board: str | None, target: str | None) -> Iterator[Run]:
+def _ours(
+    chain: _Chain, board: str | None, target: str | None, npu: NpuOptions | str | None
+) -> Iterator[Run]:
     """What runs the quantised model as this project compiles it."""
     if board is None:
-        yield host_runner(import_onnx(chain.instrumented))
+        numerics = qdq.NUMERICS if npu is None else tosa.NUMERICS
+        yield host_runner(import_onnx(chain.instrumented), numerics=numerics)
         return
     with temporary() as folder:
         package = compile_model(
-            chain.instrumented, target or default_target(board), folder / "model.armpkg"
+            chain.instrumented, target or default_target(board), folder / "model.armpkg", npu=npu
         ).package
         told = package.manifest.target
         with open_board(board, profile=told.profile, profile_cpu=told.qemu_cpu) as opened:

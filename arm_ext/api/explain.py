@@ -13,12 +13,12 @@ import tvm
 from tvm import relax, tirx
 
 import relay_passes
+from arm_ext.api.npu_division import partitioner
 from arm_ext.api.plugins import with_plugins
 from arm_ext.api.serial import serial
 from arm_ext.common.names import near
 from arm_ext.errors import UsageError
-from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.common.imported import ImportedModel
+from arm_ext.ethosu.options import NpuOptions
 from arm_ext.frontends.load import trusted
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
     from arm_ext.ethosu.partition.divider import Offloaded
-    from arm_ext.ethosu.partition.phase import Partitioner
 
 _REWRITES = up_to("fuse")
 
@@ -134,7 +133,7 @@ def explain(
     if node is not None and node not in imported.nodes:
         raise UsageError(f"{imported.name} has no node {node!r}; {near(node, imported.nodes)}")
     if npu is not None:
-        options = replace(options, divide=_partitioner(npu, imported))
+        options = replace(options, divide=partitioner(npu, imported))
     pieces = split(imported.mod).pieces.values()
     runs = [_run(piece, options, progress) for piece in pieces]
     progress("explain")
@@ -153,17 +152,6 @@ def explain(
         cycles=sum(call.cycles for call in calls),
         node=None if node is None else _node(node, imported.nodes[node], runs, calls),
     )
-
-
-def _partitioner(npu: NpuOptions | str, imported: ImportedModel) -> "Partitioner":
-    """Return what divides the model as its phases go on."""
-    require_packages()
-    from arm_ext.ethosu.partition.divider import Divider, check_divisible
-    from arm_ext.ethosu.partition.phase import Partitioner
-
-    check_divisible(imported)
-    divider = Divider(npu if isinstance(npu, NpuOptions) else NpuOptions(npu))
-    return Partitioner(divider, imported, count_macs(imported.mod), first=0)
 
 
 @dataclass

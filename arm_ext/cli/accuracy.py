@@ -2,14 +2,16 @@
 """`arm-ext accuracy`."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from arm_ext.cli.console import Share, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
-from arm_ext.errors import ModelError, UsageError
+from arm_ext.errors import InternalError, ModelError, UsageError
 from arm_ext.shapes.given import Dim
 
 WRITTEN = (".html", ".json", ".csv")
@@ -31,7 +33,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
             self.fail(f"{value!r} is not of the form top1=0.71", param, ctx)
 
 
-@click.command()
+@click.command(cls=NpuCommand)
 @click.argument("model", type=PATH)
 @click.option(
     "--against",
@@ -47,7 +49,8 @@ class _Bound(click.ParamType[tuple[str, float]]):
     "[default: this machine, through the same phases]",
 )
 @click.option(
-    "--target", help="Profile to compile for, with --board or --bisect.  [default: the board's, or arm]"
+    "--target",
+    help="Profile to compile for, with --board, --bisect or --npu.  [default: the board's, or arm]",
 )
 @click.option("--min-sqnr", type=float, metavar="DB", help="Fail if an output has less SQNR in our integers.")
 @click.option(
@@ -65,6 +68,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
     is_flag=True,
     help="Find the fewest layers that, in float, make the model hold --min or --max-drop, and what that costs.",
 )
+@npu_options
 @shape_option("Shape of a dynamic input.")
 @views_option(
     "Write the report, too, by the file's ending: .html, .json or .csv.",
@@ -87,12 +91,13 @@ def accuracy(
     outputs: tuple[Path, ...],
     whole: bool,
     as_json: bool,
+    **npu: Any,
 ) -> None:
     """Tell where MODEL, quantised in QDQ form, loses accuracy against the float model that it was made of.
 
     For each layer, in the float model's names: its own error, fed with exact values, and that of the whole chain, in
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
-    that misses the bound exits with 1.
+    that misses the bound exits with 1. With --npu the chain goes on to a functional model of the NPU, region by region.
     """
     check_outputs(outputs, WRITTEN, [model, against, data, *([preprocess] if preprocess else [])])
     if least is not None and metric not in (None, least[0]):
@@ -105,7 +110,7 @@ def accuracy(
     from arm_ext.api.accuracy import STEPS
     from arm_ext.api.accuracy import accuracy as measure
     from arm_ext.report.accuracy.gate import Gate
-    from arm_ext.report.accuracy.views import blame, comma_separated, html, text
+    from arm_ext.report.accuracy.views import blame, comma_separated, html, npu_link, text
 
     gate = Gate(min_sqnr, least, max_drop)
     with progress("comparing", STEPS) as step:
@@ -118,6 +123,7 @@ def accuracy(
             target=target,
             metric=metric,
             bisect=gate if bisect else None,
+            npu=read_npu_options(npu),
             shapes=given_shapes(shapes),
             progress=step,
         )
@@ -129,5 +135,7 @@ def accuracy(
     }
     write_views(outputs, views)
     click.echo(document if as_json else text(report, whole=whole))
+    if report.npu is not None and not report.npu.equal:
+        raise InternalError("\n".join(["the NPU does not compute our integers", *npu_link(report.npu)]))
     if found := gate.missed(report):
         raise ModelError("\n".join(["; ".join(found), *blame(report)]))

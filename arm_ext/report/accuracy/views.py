@@ -2,12 +2,19 @@
 """An accuracy report as text, as CSV, and as one page in HTML."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 
 from arm_ext.common.text import clipped, columns, counted
 from arm_ext.common.text import comma_separated as lines_of
-from arm_ext.report.accuracy.record import AccuracyReport, Errors, LayerAccuracy, MixedPrecision
+from arm_ext.report.accuracy.record import (
+    AccuracyReport,
+    Errors,
+    LayerAccuracy,
+    MixedPrecision,
+    NpuDifference,
+    NpuLink,
+)
 
 _TOP = 10
 _NAME, _WIDTH = 40, 110
@@ -39,6 +46,7 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
             "",
             *_pruned(report),
             *([] if report.mixed is None else [*mixed_precision(report.mixed), ""]),
+            *([] if report.npu is None else [*npu_link(report.npu), ""]),
             *blame(report, most=None if whole else _TOP),
             "",
             title,
@@ -100,6 +108,41 @@ def mixed_precision(mixed: MixedPrecision) -> list[str]:
     )
     option = [f"--keep-float {','.join(mixed.nodes)}"] if mixed.nodes else []
     return [*textwrap.wrap(said, _WIDTH), *columns([head, *rows], "<>>>>"), *option]
+
+
+def npu_link(link: NpuLink) -> list[str]:
+    """Return whether each region of the NPU computes our integers, and where one that does not begins to differ."""
+    said = f"{link.accelerator}, by a functional model of it, on {counted(link.samples, 'sample')}"
+    if not link.regions:
+        return textwrap.wrap(
+            f"{said}: no region gains, so that all runs on the CPU; --npu-ops sends operators there whatever it costs",
+            _WIDTH,
+        )
+    lines = [f"{said}:"]
+    for number, region in enumerate(link.regions):
+        ends = " to ".join(dict.fromkeys((region.sources[0], region.sources[-1])))
+        differing = (
+            f"{region.differing:,} of {region.elements:,} values differ from our integers, by {region.largest} at most"
+            if region.differing
+            else f"0 of {region.elements:,} values differ from our integers"
+        )
+        lines += textwrap.wrap(
+            f"  region {number} ({counted(len(region.sources), 'node')}, {clipped(ends, _WIDTH // 2)}): {differing}",
+            _WIDTH,
+            subsequent_indent="    ",
+        )
+        if region.differing:
+            lines += textwrap.wrap(f"    {_begins(region.begins)}", _WIDTH, subsequent_indent="    ")
+    return lines
+
+
+def _begins(found: NpuDifference | None) -> str:
+    if found is None:
+        return "they differ in the whole region alone: its beginnings, compiled by themselves, do not"
+    return (
+        f"they begin to differ at {', '.join(found.nodes)} ({found.operator}), where the {found.wrong} is not what "
+        "TOSA's reference model computes"
+    )
 
 
 def _head(report: AccuracyReport) -> Iterator[str]:
@@ -178,16 +221,21 @@ def html(report: AccuracyReport) -> str:
     rows = "".join(map(_html_row, report.layers))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"<h1>{title}</h1>{head}{_html_mixed(report)}<h2>To blame</h2>{told}<h2>Layers, in execution order</h2>"
-        f"<table><tr>{cells}</tr>{rows}</table><p>{escape(_NOTE)}</p></html>\n"
+        f"<h1>{title}</h1>{head}{_html_mixed(report)}{_html_npu(report)}<h2>To blame</h2>{told}"
+        f"<h2>Layers, in execution order</h2><table><tr>{cells}</tr>{rows}</table><p>{escape(_NOTE)}</p></html>\n"
     )
 
 
 def _html_mixed(report: AccuracyReport) -> str:
-    if report.mixed is None:
-        return ""
-    lines = "\n".join(map(escape, mixed_precision(report.mixed)))
-    return f"<h2>Layers in float</h2><pre>{lines}</pre>"
+    return "" if report.mixed is None else _lines("Layers in float", mixed_precision(report.mixed))
+
+
+def _html_npu(report: AccuracyReport) -> str:
+    return "" if report.npu is None else _lines("NPU", npu_link(report.npu))
+
+
+def _lines(title: str, lines: Iterable[str]) -> str:
+    return "<h2>{}</h2><pre>{}</pre>".format(title, "\n".join(map(escape, lines)))
 
 
 _STYLE = (
