@@ -7,7 +7,7 @@ Every tensor of the quantised model that stands for one of the source's is made 
 so that all else is compiled as usual.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,14 +23,16 @@ from arm_ext.api.arguments import check_type
 from arm_ext.api.compile import compile as compile_model
 from arm_ext.api.mixed_precision import choose_float_layers
 from arm_ext.api.npu_division import partitioner
+from arm_ext.api.plugins import with_plugins
 from arm_ext.board import open_board
 from arm_ext.board.spec import default_target
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
-from arm_ext.frontends.common.refuse import Shapes
+from arm_ext.frontends.common.refuse import Shapes, refuse_unknown_inputs
 from arm_ext.frontends.load import is_onnx
-from arm_ext.frontends.onnx.check import check_valid, set_input_shapes
+from arm_ext.frontends.onnx.check import check_valid, runtime_inputs, set_input_shapes
+from arm_ext.frontends.onnx.fixed_inputs import fix_inputs
 from arm_ext.frontends.onnx.functions import inline_model_functions
 from arm_ext.frontends.onnx.importer import import_onnx, input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
@@ -76,6 +78,7 @@ HOST = "host"
 """Name of the board where nothing but this machine is asked for."""
 
 
+@with_plugins
 def accuracy(
     model: str | Path | onnx.ModelProto,
     against: str | Path | onnx.ModelProto,
@@ -87,6 +90,8 @@ def accuracy(
     metric: str | None = None,
     bisect: Gate | None = None,
     npu: NpuOptions | str | None = None,
+    plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AccuracyReport:
@@ -108,6 +113,9 @@ def accuracy(
         bisect: Bounds on the metric, to find the fewest layers that, in float, make the quantised model hold them.
         npu: An Ethos-U, as for `compile`: our integers are then those of TOSA, and on the first samples what a
             functional model of the NPU computes of each region is compared with them.
+        plugins: As for `compile`; onnxruntime computes without them, and so does this machine without their rules and
+            kernels.
+        values: As for `compile`, of both models.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         progress: Called with each of STEPS as it begins; "bisect" is left out without `bisect`.
 
@@ -120,7 +128,7 @@ def accuracy(
     if target is not None and board is None and bisect is None and npu is None:
         raise UsageError("--target is for a --board, --bisect or --npu; without one, this machine computes")
     progress("match")
-    chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"))
+    chain = _Chain.read(model, against, static_shapes(shapes, "accuracy"), values or {})
     specs = input_specs(chain.source.graph)
     arrays = read_samples(data, lambda: specs, preprocess)
     feeds = split_samples(arrays, specs, "samples")
@@ -130,7 +138,7 @@ def accuracy(
     chain.match(feeds[0])
     progress("compile")
     agreement = None if npu is None else _agreement(chain, npu, target or "arm")
-    with _ours(chain, board, target, npu) as run:
+    with _ours(chain, board, target, npu, plugins) as run:
         progress("samples")
         try:
             for number, feed in enumerate(feeds):
@@ -192,10 +200,15 @@ class _Chain:
 
     @classmethod
     def read(
-        cls, model: str | Path | onnx.ModelProto, against: str | Path | onnx.ModelProto, shapes: Shapes
+        cls,
+        model: str | Path | onnx.ModelProto,
+        against: str | Path | onnx.ModelProto,
+        shapes: Shapes,
+        values: Mapping[str, npt.ArrayLike],
     ) -> "_Chain":
-        quantized, name = _read(model, shapes)
-        source, reference = _read(against, shapes)
+        (first, name), (second, reference) = map(_read, (model, against))
+        refuse_unknown_inputs(values, [value.name for value in runtime_inputs(second.graph)], "--value")
+        quantized, source = _prepared(first, shapes, values), _prepared(second, shapes, values)
         if not any(node.op_type == DEQUANTIZE for node in quantized.graph.node):
             raise UsageError(
                 f"{name}: holds no {DEQUANTIZE}; expected a quantised ONNX model in QDQ form, as onnxruntime's "
@@ -349,16 +362,25 @@ def _float(layer: Layer, ours: Mapping[str, Array]) -> Array:
     return layer.dequantizer.dequantize(ours[layer.integers])
 
 
-def _read(model: str | Path | onnx.ModelProto, shapes: Shapes) -> tuple[onnx.ModelProto, str]:
-    """A model with static shapes and names of its nodes, and its own name."""
+def _read(model: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
+    """A model, and its name."""
     if not isinstance(model, onnx.ModelProto) and Path(model).is_file() and not is_onnx(Path(model)):
         raise UsageError(f"{model}: accuracy compares ONNX models: one in QDQ form and the float one of it")
     proto, name, _ = read_onnx(model)
     check_valid(proto, name)
+    return proto, name
+
+
+def _prepared(proto: onnx.ModelProto, shapes: Shapes, values: Mapping[str, npt.ArrayLike]) -> onnx.ModelProto:
+    """The model with static shapes and names of its nodes."""
+    inputs = {value.name for value in runtime_inputs(proto.graph)}
+    # What `quantize --value` wrote has no such inputs.
+    if held := {each: numbers for each, numbers in values.items() if each in inputs}:
+        proto = fix_inputs(proto, held)
     set_input_shapes(proto, shapes)
     inline_model_functions(proto)
     name_nodes(proto.graph)
-    return proto, name
+    return proto
 
 
 def _agreement(chain: _Chain, npu: NpuOptions | str, target: str) -> "Agreement":
@@ -377,7 +399,11 @@ def _agreement(chain: _Chain, npu: NpuOptions | str, target: str) -> "Agreement"
 
 @contextmanager
 def _ours(
-    chain: _Chain, board: str | None, target: str | None, npu: NpuOptions | str | None
+    chain: _Chain,
+    board: str | None,
+    target: str | None,
+    npu: NpuOptions | str | None,
+    plugins: Sequence[str | Path],
 ) -> Iterator[Run]:
     """What runs the quantised model as this project compiles it."""
     if board is None:
@@ -386,7 +412,11 @@ def _ours(
         return
     with temporary() as folder:
         package = compile_model(
-            chain.instrumented, target or default_target(board), folder / "model.armpkg", npu=npu
+            chain.instrumented,
+            target or default_target(board),
+            folder / "model.armpkg",
+            npu=npu,
+            plugins=plugins,
         ).package
         told = package.manifest.target
         with open_board(board, profile=told.profile, profile_cpu=told.qemu_cpu) as opened:

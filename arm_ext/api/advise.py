@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.advise`: what would make a model faster, built and measured."""
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import onnx
 
@@ -116,6 +118,7 @@ class _Bench:
             "shape": [f"{name}={dims_text(dims)}" for name, dims in shapes.items()],
             "trust": self.options["trust"],
             "plugin": [str(path) for path in self.options["plugins"]],
+            "value": [f"{name}={_numbers(given)}" for name, given in (self.options["values"] or {}).items()],
             "preprocess": self.options["preprocess"] and str(self.options["preprocess"]),
         }
         return {"target": self.target} | {name: value for name, value in found.items() if value}
@@ -134,6 +137,7 @@ def advise(
     *,
     trust: bool = False,
     plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: str | Path | None = None,
@@ -154,6 +158,7 @@ def advise(
         board: Where to measure, such as "virtual", "local", "host:port" or "tracker-host:port/key".
         trust: As for `compile`.
         plugins: As for `compile`.
+        values: As for `compile`.
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
         preprocess: A YAML file, as for `compile`.
@@ -182,6 +187,7 @@ def advise(
         {
             "trust": trust,
             "plugins": tuple(plugins),
+            "values": values,
             "mattr": mattr,
             "shapes": shapes,
             "preprocess": preprocess,
@@ -201,6 +207,11 @@ def advise(
     together = advisor.together(tried)
     progress(STEPS[3])
     return advisor.report(tried, together, advisor.changes())
+
+
+def _numbers(given: npt.ArrayLike) -> str:
+    """The numbers of --value, as a command line has them."""
+    return ",".join(json.dumps(number) for number in np.ravel(given).tolist())
 
 
 def _int8(samples: str | Path, calibration: Method) -> dict[str, str]:

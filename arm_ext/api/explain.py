@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import numpy.typing as npt
 import onnx
 import tvm
 from tvm import relax, tirx
@@ -19,7 +20,7 @@ from arm_ext.api.serial import serial
 from arm_ext.common.names import near
 from arm_ext.errors import UsageError
 from arm_ext.ethosu.options import NpuOptions
-from arm_ext.frontends.load import trusted
+from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess, read_preprocess
 from arm_ext.frontends.preprocess.wrap import preprocessed
 from arm_ext.package.manifest import Method
@@ -89,6 +90,7 @@ def explain(
     target: str = "arm",
     trust: bool = False,
     plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     mattr: str | None = None,
     shapes: Given | None = None,
     preprocess: Preprocess | str | Path | None = None,
@@ -108,6 +110,7 @@ def explain(
         target: Name of a profile, whose core estimates are for.
         trust: As for `compile`.
         plugins: As for `compile`.
+        values: As for `compile`.
         mattr: Features to add and remove, such as "+i8mm,-sve".
         shapes: Input name → static shape, for inputs with dynamic dimensions.
         preprocess: As for `compile`.
@@ -125,7 +128,7 @@ def explain(
         raise UsageError(f"unknown rule {rule!r}; {near(str(rule), NAMES)}")
     options = PhaseOptions(resolve(target, mattr), numerics=qdq.NUMERICS if npu is None else tosa.NUMERICS)
     progress("import")
-    source = trusted(model) if trust else model
+    source = prepared(model, values, trust=trust)
     imported = import_given(source, static_shapes(shapes, "explain"), quantize, calibration)
     if npu is not None and imported.for_npu is not None:
         imported = imported.for_npu()

@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`arm_ext.quantize`: a float ONNX model in, one in QDQ form out, with its accuracy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy.typing as npt
 import onnx
 
 from arm_ext.api.accuracy import accuracy
 from arm_ext.api.arguments import check_choice, check_type
 from arm_ext.api.mixed_precision import choose_float_layers
+from arm_ext.api.plugins import with_plugins
 from arm_ext.common.outputs import checked_file, refuse_inputs, write_file
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.common.refuse import Shapes
-from arm_ext.frontends.load import is_onnx, is_tflite
+from arm_ext.frontends.load import is_onnx, is_tflite, with_values
 from arm_ext.frontends.onnx.check import set_input_shapes
 from arm_ext.frontends.onnx.importer import input_specs, read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
@@ -51,6 +53,7 @@ class QuantizeResult:
     accuracy: AccuracyReport
 
 
+@with_plugins
 def quantize(
     model: str | Path,
     data: Data,
@@ -61,6 +64,8 @@ def quantize(
     correct: Sequence[Correction] = (),
     keep_float: Sequence[str] = (),
     sparsity: Sparsity | None = None,
+    plugins: Sequence[str | Path] = (),
+    values: Mapping[str, npt.ArrayLike] | None = None,
     shapes: Given | None = None,
     metric: str | None = None,
     max_drop: float | None = None,
@@ -82,6 +87,8 @@ def quantize(
         keep_float: Source nodes that stay in float.
         sparsity: "2:4" sets the two smallest of each four weights along the input channels to 0 first, for an
             Ethos-U85; the accuracy is against the model with all weights.
+        plugins: As for `compile`; onnxruntime calibrates without them.
+        values: As for `compile`: the model that is written has no such inputs.
         shapes: Input name → shape, for inputs with dynamic dimensions.
         metric: As for `accuracy`.
         max_drop: Greatest drop of the metric from the float model, in QDQ form; layers stay in float for it, in the way
@@ -115,12 +122,13 @@ def quantize(
         resolve(target, None)  # a name that does not exist is told before any work
     progress("quantize")
     fixed = static_shapes(shapes, "quantize")
+    float_model = with_values(source, values or {})
     arrays = read_samples(
-        data, partial(_inputs, source, fixed), preprocess, "calibration samples, an array an input"
+        data, partial(_inputs, float_model, fixed), preprocess, "calibration samples, an array an input"
     )
     make = partial(Quantizer, samples=arrays, method=calibration, choices=(fixed,))
-    whole = None if sparsity is None else make(source)
-    given, pruned = (source, ()) if sparsity is None else _pruned(source)
+    whole = None if sparsity is None else make(float_model)
+    given, pruned = (float_model, ()) if sparsity is None else _pruned(float_model)
     quantizer = make(given, keep_float=keep_float, corrections=correct, pruned_from=whole)
     judged = chosen_metric(metric, arrays, quantizer.samples)  # what is wrong with it is told before any work
     gate = Gate(max_drop=max_drop)
@@ -134,14 +142,15 @@ def quantize(
     progress("compare")
     with temporary() as folder:
         # Channels that were rescaled are compared with those of a float model that has them so, too.
-        against = folder / source.name if {"equalize", "smooth"} & set(correct) else source
-        if against != source:
+        against = float_model
+        if {"equalize", "smooth"} & set(correct):
+            against = folder / source.name
             write_file(against, quantizer.float_model(fixed).SerializeToString(), "-o")
-        report = accuracy(path, against, arrays, metric=metric, shapes=shapes)
+        report = accuracy(path, against, arrays, metric=metric, plugins=plugins, shapes=shapes)
     return QuantizeResult(path, report.model_copy(update={"mixed": mixed, "pruned": pruned}))
 
 
-def _inputs(source: Path, shapes: Shapes) -> tuple[TensorSpec, ...]:
+def _inputs(source: onnx.ModelProto | Path, shapes: Shapes) -> tuple[TensorSpec, ...]:
     proto, _, _ = read_onnx(source)
     set_input_shapes(proto, shapes)
     return input_specs(proto.graph)
@@ -155,7 +164,7 @@ def _refuse_rescaling(correct: Sequence[Correction]) -> None:
         )
 
 
-def _pruned(source: Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
+def _pruned(source: onnx.ModelProto | Path) -> tuple[onnx.ModelProto | Path, tuple[str, ...]]:
     proto, name, _ = read_onnx(source)
     name_nodes(proto.graph)
     pruned, nodes = prune_two_of_four(proto)

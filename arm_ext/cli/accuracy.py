@@ -8,6 +8,7 @@ import click
 
 from arm_ext.cli.console import Share, check_outputs, given_shapes, progress, write_views
 from arm_ext.cli.loading import load_tvm
+from arm_ext.cli.model_options import given_values, plugin_option, value_option
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, views_option
 from arm_ext.cli.path_type import PATH
@@ -69,6 +70,8 @@ class _Bound(click.ParamType[tuple[str, float]]):
     help="Find the fewest layers that, in float, make the model hold --min or --max-drop, and what that costs.",
 )
 @npu_options
+@plugin_option
+@value_option
 @shape_option("Shape of a dynamic input.")
 @views_option(
     "Write the report, too, by the file's ending: .html, .json or .csv.",
@@ -87,6 +90,8 @@ def accuracy(
     least: tuple[str, float] | None,
     max_drop: float | None,
     bisect: bool,
+    plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     outputs: tuple[Path, ...],
     whole: bool,
@@ -124,6 +129,8 @@ def accuracy(
             metric=metric,
             bisect=gate if bisect else None,
             npu=read_npu_options(npu),
+            plugins=plugins,
+            values=given_values(values),
             shapes=given_shapes(shapes),
             progress=step,
         )

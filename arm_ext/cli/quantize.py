@@ -8,7 +8,7 @@ import click
 
 from arm_ext.cli.console import NAMES, Share, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import calibration_option
+from arm_ext.cli.model_options import calibration_option, given_values, plugin_option, value_option
 from arm_ext.cli.options import all_layers_option, data_options, json_option, shape_option, target_option
 from arm_ext.cli.path_type import PATH
 from arm_ext.package.manifest import Correction, Method, Sparsity
@@ -49,6 +49,8 @@ from arm_ext.shapes.given import Dim
     "for --target.",
 )
 @target_option("that --max-drop estimates cycles")
+@plugin_option
+@value_option
 @shape_option("Shape of a dynamic input.")
 @all_layers_option
 @json_option("the accuracy report as one JSON document")
@@ -64,6 +66,8 @@ def quantize(
     metric: str | None,
     max_drop: float | None,
     target: str,
+    plugins: tuple[Path, ...],
+    values: tuple[tuple[str, str], ...],
     shapes: tuple[tuple[str, tuple[Dim, ...]], ...],
     whole: bool,
     as_json: bool,
@@ -91,6 +95,8 @@ def quantize(
             metric=metric,
             max_drop=max_drop,
             target=target,
+            plugins=plugins,
+            values=given_values(values),
             shapes=given_shapes(shapes),
             progress=step,
         )

@@ -76,6 +76,20 @@ def with_values(model: _T, values: Mapping[str, npt.ArrayLike]) -> _T | onnx.Mod
     raise UsageError("--value makes inputs of ONNX models constants, and this is another model")
 
 
+def prepared(model: _T, values: Mapping[str, npt.ArrayLike] | None, *, trust: bool) -> Any:
+    """Return a model as `import_model` takes it, some of whose inputs are constants.
+
+    Args:
+        model: As for `import_model`.
+        values: As for `with_values`.
+        trust: Whether a .pt2 file may run code of its own when it is opened.
+
+    Raises:
+        UsageError, ModelError: As `with_values`.
+    """
+    return with_values(trusted(model) if trust else model, values or {})
+
+
 @ending_blocks_on_error()
 def import_model(
     model: "str | Path | TrustedFile | onnx.ModelProto | ExportedProgram | nn.Module | Exported",
