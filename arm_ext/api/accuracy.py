@@ -88,6 +88,7 @@ def accuracy(
     board: str | None = None,
     target: str | None = None,
     metric: str | None = None,
+    gate: Gate | None = None,
     bisect: Gate | None = None,
     npu: NpuOptions | str | None = None,
     plugins: Sequence[str | Path] = (),
@@ -110,6 +111,7 @@ def accuracy(
         metric: "top1", "top5", "f1", "cosine", "iou", "map50", "wer", "cer", "perplexity", or "module:function", which
             takes the outputs by name, samples in front, and the arrays of the data; by default "top1" where there are
             labels.
+        gate: Bounds that the caller will hold the report against; that they can be told is checked before any work.
         bisect: Bounds on the metric, to find the fewest layers that, in float, make the quantised model hold them.
         npu: An Ethos-U, as for `compile`: our integers are then those of TOSA, and on the first samples what a
             functional model of the NPU computes of each region is compared with them.
@@ -135,6 +137,9 @@ def accuracy(
     named = chosen_metric(metric, arrays, len(feeds))  # what is wrong with it is told before any work
     if bisect is not None:
         chain.check_bisect(bisect, named, len(feeds))
+    if gate is not None:
+        less = named is not None and named.less_is_better
+        gate.check(None if named is None else named.name, len(feeds), less_is_better=less)
     chain.match(feeds[0])
     progress("compile")
     agreement = None if npu is None else _agreement(chain, npu, target or "arm")

@@ -127,6 +127,7 @@ def accuracy(
             board=board,
             target=target,
             metric=metric,
+            gate=gate,
             bisect=gate if bisect else None,
             npu=read_npu_options(npu),
             plugins=plugins,

@@ -236,9 +236,11 @@ def compile(
 
 def _build_hint(folder: Path, *, here: bool) -> str:
     example = shlex.quote(str(folder / "example"))
-    cross = "" if here else " --toolchain FILE of your cross compiler"
+    cross, where = (
+        ("", "") if here else (" --toolchain FILE", " on the board, FILE being your cross compiler's")
+    )
     return (
-        f"\nBuild and run its self-test{' on the board' if not here else ''}:\n"
+        f"\nBuild and run its self-test{where}:\n"
         f"  cmake -S {example} -B build{cross} && cmake --build build && ./build/selftest"
     )
 

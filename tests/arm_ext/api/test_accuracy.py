@@ -512,3 +512,13 @@ def test_an_npu_that_computes_otherwise_is_a_defect(
 def test_a_model_that_stays_on_the_cpu_says_so(files: Path, capsys: pytest.CaptureFixture[str]):
     assert _accuracy(*NPU[:2]) == 0
     assert "no region gains" in capsys.readouterr().out
+
+
+def test_a_bound_that_cannot_be_told_is_refused_before_any_work(
+    files: Path, capsys: pytest.CaptureFixture[str]
+):
+    np.savez("unlabelled.npz", inputs=digits.held_out()[0][:20])
+    assert _accuracy("--max-drop", "10%", data="unlabelled.npz") == 2
+    captured = capsys.readouterr()
+    assert "name a --metric" in captured.err
+    assert not captured.out
