@@ -39,9 +39,8 @@ class _Bound(click.ParamType[tuple[str, float]]):
 @click.option(
     "--against",
     type=PATH,
-    required=True,
     metavar="REFERENCE",
-    help="The float ONNX model that MODEL was made of.",
+    help="The float model that MODEL was made of. A TFLite model may go without: it is then compared with LiteRT.",
 )
 @data_options("Samples")
 @click.option(
@@ -80,7 +79,7 @@ class _Bound(click.ParamType[tuple[str, float]]):
 @json_option()
 def accuracy(
     model: Path,
-    against: Path,
+    against: Path | None,
     data: Path,
     preprocess: Path | None,
     board: str | None,
@@ -104,7 +103,7 @@ def accuracy(
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model
     that misses the bound exits with 1. With --npu the chain goes on to a functional model of the NPU, region by region.
     """
-    check_outputs(outputs, WRITTEN, [model, against, data, *([preprocess] if preprocess else [])])
+    check_outputs(outputs, WRITTEN, [path for path in (model, against, data, preprocess) if path is not None])
     if least is not None and metric not in (None, least[0]):
         raise UsageError(f"--min {least[0]} is of another metric than --metric {metric}; name one")
     if bisect and least is None and max_drop is None:

@@ -14,6 +14,7 @@ from arm_ext.ethosu.partition.parts import Part
 from arm_ext.package import RegionValues
 from arm_ext.pipeline.phases import PhaseOptions, PhaseResult, last, run_phases
 from arm_ext.pipeline.selftest import planned_runner
+from relay_passes.ir.returning import returning
 from relay_passes.ir.sources import bindings_of
 
 Arrays = list[npt.NDArray[Any]]
@@ -66,16 +67,3 @@ def value_runner(
         return dict(zip(params, inputs, strict=True)) | dict(zip(wanted, run(inputs), strict=True))
 
     return values
-
-
-def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
-    """Return the module with a `main` that returns these variables of its one dataflow block."""
-    main = mod["main"]
-    (block,) = main.body.blocks
-    fields = relax.Tuple(list(variables))
-    result = relax.Var("values", relax.TupleType([variable.ty for variable in variables]))
-    bindings = [*block.bindings, relax.VarBinding(result, fields)]
-    body = relax.SeqExpr([relax.DataflowBlock(bindings)], result)
-    changed = mod.clone()
-    changed["main"] = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs)
-    return relax.transform.DeadCodeElimination(["main"])(relax.transform.Normalize()(changed))

@@ -53,8 +53,8 @@ class LayerAccuracy(_Record):
         description="Our integers against the quantised model in float: the last link alone."
     )
     differing: int | None = Field(
-        description="Our integers that differ from onnxruntime's, told to compute in integers; none where it cannot, "
-        "and in float."
+        description="Our integers that differ from onnxruntime's, told to compute in integers, or from LiteRT's; "
+        "none where it cannot, and in float."
     )
     saturated: float = Field(description="Share of the source's values beyond what the integers can hold.")
     zeros: float = Field(description="Share of our values that are zero.")
@@ -143,6 +143,8 @@ class MixedPrecision(_Record):
 
 Wrong = Literal["NPU", "CPU"]
 
+Middle = Literal["QDQ", "LiteRT"]
+
 
 class NpuDifference(_Record):
     """The operator with which a region begins to differ."""
@@ -205,6 +207,11 @@ class AccuracyReport(_Record):
     )
     npu: NpuLink | None = Field(
         default=None, description="The NPU against our integers, where that was asked for."
+    )
+    middle: Middle = Field(
+        default="QDQ",
+        description="The link between the source and our integers, `fake`: QDQ in float, or LiteRT in its own "
+        "integers.",
     )
     runtime: str = Field(description="What computed the source and the quantised model in float.")
 

@@ -21,10 +21,11 @@ _NAME, _WIDTH = 40, 110
 _BAR_DB = 60.0
 """Of a bar as wide as its cell."""
 
-_NOTE = (
-    "SQNR in dB against the float model; 40 and more is good. Own: the layer alone, fed with the float model's values. "
-    "QDQ: the quantised model in float, with what the layers before it lost. Integers: what the package computes."
-)
+_NOTES = {
+    "QDQ": "QDQ: the quantised model in float, with what the layers before it lost.",
+    "LiteRT": "LiteRT: in its own integers, with what the layers before it lost.",
+}
+_MIDDLES = {"QDQ": "QDQ in float", "LiteRT": "LiteRT"}
 
 
 def text(report: AccuracyReport, *, whole: bool = False) -> str:
@@ -50,11 +51,18 @@ def text(report: AccuracyReport, *, whole: bool = False) -> str:
             *blame(report, most=None if whole else _TOP),
             "",
             title,
-            *columns([_HEAD, *map(_row, layers)], "<<>>>>>"),
+            *columns([_columns(report), *map(_row, layers)], "<<>>>>>"),
             *_uncovered(report, whole=whole),
             "",
-            *textwrap.wrap(_NOTE, _WIDTH),
+            *textwrap.wrap(_note(report), _WIDTH),
         ]
+    )
+
+
+def _note(report: AccuracyReport) -> str:
+    return (
+        "SQNR in dB against the float model; 40 and more is good. Own: the layer alone, fed with the float model's "
+        f"values. {_NOTES[report.middle]} Integers: what the package computes."
     )
 
 
@@ -155,7 +163,7 @@ def _head(report: AccuracyReport) -> Iterator[str]:
     rows = [
         (
             f"output {each.name}",
-            f"QDQ in float {each.fake.sqnr_db:.1f} dB",
+            f"{_MIDDLES[report.middle]} {each.fake.sqnr_db:.1f} dB",
             f"our integers {each.integers.sqnr_db:.1f} dB, cosine {each.integers.cosine:.5f}, "
             f"max error {each.integers.max_error:.4g}",
         )
@@ -165,14 +173,15 @@ def _head(report: AccuracyReport) -> Iterator[str]:
         rows.append(
             (
                 f"{value.name} {value.source:.4g}",
-                f"QDQ in float {value.fake:.4g}",
+                f"{_MIDDLES[report.middle]} {value.fake:.4g}",
                 f"our integers {value.integers:.4g}",
             )
         )
     yield from columns(rows)
 
 
-_HEAD = ("layer", "operator", "own", "QDQ", "integers", "saturated", "zeros", "max error")
+def _columns(report: AccuracyReport) -> tuple[str, ...]:
+    return ("layer", "operator", "own", report.middle, "integers", "saturated", "zeros", "max error")
 
 
 def _row(layer: LayerAccuracy) -> tuple[str, ...]:
@@ -217,12 +226,13 @@ def html(report: AccuracyReport) -> str:
         f"<li><b>{escape(layer.title)}</b>: {escape(layer.because())}</li>" for layer in report.to_blame()
     )
     told = f"<ul>{causes}</ul>" if causes else f"<p>{escape(blame(report)[0])}</p>"
-    cells = "".join(f"<th>{name}</th>" for name in _HEAD)
+    cells = "".join(f"<th>{name}</th>" for name in _columns(report))
     rows = "".join(map(_html_row, report.layers))
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
         f"<h1>{title}</h1>{head}{_html_mixed(report)}{_html_npu(report)}<h2>To blame</h2>{told}"
-        f"<h2>Layers, in execution order</h2><table><tr>{cells}</tr>{rows}</table><p>{escape(_NOTE)}</p></html>\n"
+        f"<h2>Layers, in execution order</h2><table><tr>{cells}</tr>{rows}</table>"
+        f"<p>{escape(_note(report))}</p></html>\n"
     )
 
 
