@@ -24,7 +24,6 @@ from arm_ext.api.plugins import with_plugins
 from arm_ext.api.profile import profile
 from arm_ext.api.run import run
 from arm_ext.common.distance import distance
-from arm_ext.common.npz import read_npz
 from arm_ext.common.scratch import temporary
 from arm_ext.errors import UsageError
 from arm_ext.frontends.load import is_onnx
@@ -32,7 +31,7 @@ from arm_ext.frontends.onnx.importer import read_onnx
 from arm_ext.frontends.onnx.program import name_nodes
 from arm_ext.package import Package
 from arm_ext.package.manifest import Method
-from arm_ext.quantization.samples import split_samples
+from arm_ext.quantization.samples import read_calibration, split_samples
 from arm_ext.report.profile.record import ProfiledCall, ProfileReport
 from arm_ext.report.report import CompileReport
 from arm_ext.shapes.given import Given, dims_text
@@ -179,7 +178,7 @@ def advise(
     if not Path(model).is_file():
         raise UsageError(f"{model}: no such model file; advise builds it anew, so that it takes no package")
     features = resolve(target, mattr).features
-    samples = None if quantize is None else read_npz(Path(quantize), "calibration samples, an array an input")
+    samples = None if quantize is None else read_calibration(Path(quantize))
     bench = _Bench(
         Path(model),
         target,

@@ -10,6 +10,7 @@ An image of another size than the frame is scaled to cover it, and what then sta
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from arm_ext.common.faults import why
 from arm_ext.common.text import counted
 from arm_ext.errors import UsageError
 from arm_ext.frontends.common.imported import TensorSpec
+from arm_ext.frontends.common.limits import machine_bytes, size_text
 from arm_ext.frontends.load import loading
 from arm_ext.frontends.preprocess.options import FLOAT, Input, InputStep, Normalize, Preprocess, Quantization
 from arm_ext.frontends.preprocess.preprocess_plan import Chain, plan_input
@@ -34,6 +36,8 @@ LABELS_CSV, CLASSES_TXT = "labels.csv", "classes.txt"
 
 # Channels of an image → Pillow's mode of 8 bits each.
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+# Of the machine's memory, that samples may take: they are there twice while they are put together.
+_SHARE_OF_MEMORY = 0.3
 # Pillow's modes of one channel with more than 8 bits, which its conversion would clip.
 _WIDE_MODES = ("I", "F")
 # Written as a number, and one that a class can have.
@@ -59,8 +63,18 @@ def read_images(
     chain = _chain(inputs, preprocess, folder)
     files = _images(folder)
     labels = _labels(folder, files)
+    _refuse_too_many(folder, len(files), chain.result)
     arrays = {chain.result.name: np.concatenate([_sample(file, chain) for file in files])}
     return arrays if labels is None else {**arrays, LABELS: labels}
+
+
+def _refuse_too_many(folder: Path, count: int, spec: TensorSpec) -> None:
+    needed = count * math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+    if needed > machine_bytes() * _SHARE_OF_MEMORY:
+        raise UsageError(
+            f"--data {folder}: {count:,} images are {size_text(needed)} as {spec.describe()}, and this machine has "
+            f"{size_text(machine_bytes())}; take fewer of each class, which tell the same"
+        )
 
 
 def _chain(inputs: Sequence[TensorSpec], preprocess: Preprocess | None, folder: Path) -> Chain:

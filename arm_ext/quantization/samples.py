@@ -53,6 +53,20 @@ def read_samples(
     return _stacked(data)
 
 
+def read_calibration(path: Path) -> Mapping[str, npt.NDArray[Any]]:
+    """Return the arrays of --quantize.
+
+    Raises:
+        UsageError: It is no .npz.
+    """
+    if path.is_dir():
+        raise UsageError(
+            f"--quantize {path}: a folder; it takes an .npz. `quantize --data {path}` takes a folder of images, and "
+            "writes a model to compile"
+        )
+    return read_npz(path, "calibration samples, an array an input")
+
+
 def _stacked(samples: Iterable[Mapping[str, npt.ArrayLike]]) -> dict[str, npt.NDArray[Any]]:
     rows = list(samples)
     if not rows:

@@ -16,6 +16,7 @@ from arm_ext.api import digits
 from arm_ext.errors import ArmExtError, EnvError, UsageError
 from arm_ext.frontends.common.imported import TensorSpec
 from arm_ext.frontends.preprocess.options import Preprocess
+from arm_ext.quantization import image_folder
 from arm_ext.quantization.image_folder import read_images
 from arm_ext.quantization.samples import read_samples
 
@@ -215,3 +216,16 @@ def test_preprocess_is_for_images(tmp_path: Path):
         arm_ext.accuracy(
             digits.model_path(), digits.model_path("fp32"), digits.HELD_OUT, preprocess=tmp_path / "any.yaml"
         )
+
+
+def test_quantize_of_compile_points_to_the_verb_that_takes_a_folder(drawn: Path, tmp_path: Path):
+    with pytest.raises(UsageError, match=r"`quantize --data .*drawn` takes a folder of images"):
+        arm_ext.compile(digits.model_path("fp32"), "host", tmp_path / "p", quantize=drawn)
+
+
+def test_more_images_than_memory_holds_are_refused_before_they_are_read(
+    classes: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(image_folder, "machine_bytes", lambda: 2000)
+    with pytest.raises(UsageError, match=r"3 images are .* as image float32\[1, 1, 8, 8\]"):
+        read_images(classes, GREY, None)
