@@ -25,7 +25,7 @@ from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.load import export_module, trusted, with_values
+from arm_ext.frontends.load import export_module, prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
@@ -211,7 +211,7 @@ def compile(
         progress("import")
         unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
         known = None if tuned is None else Tuned(tuned, profile, unused)
-        given = with_values(trusted(model) if trust else model, values or {})
+        given = prepared(model, values, trust=trust)
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
