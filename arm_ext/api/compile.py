@@ -249,8 +249,6 @@ def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: obj
     asked = [name for name, value in others.items() if value]
     if any(bucket.batch for bucket in buckets):
         asked.append("any number of samples")
-    if any(bucket.length for bucket in buckets):
-        asked.append("a bounded length")
     if asked:
         raise UsageError(
             f"--emit c-library does not have {' and '.join(asked)} yet; compile a package for that"

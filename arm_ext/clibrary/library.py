@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tvm
 
+from arm_ext.clibrary.lengths import OpenLength
 from arm_ext.clibrary.memory import ARENA, Region
 from arm_ext.clibrary.objects import compile_library
 from arm_ext.clibrary.program import Constants, read_program, with_workspaces
@@ -47,11 +48,23 @@ class Entry:
         function: Its name in the planned module.
         label: The sizes that are chosen in the shape; empty where there is one shape.
         model: As imported with it.
+        length: The name of the length that it takes; empty where there is none.
+        largest: The greatest length.
     """
 
     function: str
     label: str
     model: ImportedModel
+    length: str = ""
+    largest: int = 0
+
+    def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
+        """Return what the function does; its constants are added to others."""
+        program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
+        if not self.length:
+            return Shape(self.label, self.model, program)
+        length = OpenLength.of(planned[self.function], self.length, self.largest, self.model)
+        return Shape(self.label, length.at_largest(self.model), program, length)
 
 
 def write_library(
@@ -82,14 +95,7 @@ def write_library(
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
     constants = Constants()
-    shapes = [
-        Shape(
-            entry.label,
-            entry.model,
-            with_workspaces(read_program(planned, entry.function, constants), threads),
-        )
-        for entry in entries
-    ]
+    shapes = [entry.shape(planned, constants, threads) for entry in entries]
     sources = Sources(tuple(shapes), profile, check, weights == "file", threads, regions)
     name = sources.name
     kernels = c_objects({sources.symbols[kernel]: func for kernel, func in sources.kernels.items()}, profile)

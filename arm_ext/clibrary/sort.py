@@ -90,6 +90,8 @@ def sort_of(func: tirx.PrimFunc) -> Sort | None:
         return None
     name, call = calls[0]
     buffers = [param.ty for param in func.params]
+    if any(not isinstance(size, tirx.IntImm) for buffer in buffers for size in getattr(buffer, "shape", ())):
+        return None  # of a length that is known at run time
     dtype, shape = str(buffers[0].dtype), [int(size) for size in buffers[0].shape]
     if name.endswith(".topk"):
         count, axis, kind, rising = call.args[-4:]
