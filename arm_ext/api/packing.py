@@ -106,12 +106,12 @@ class Packing:
                 variant.name if len(variants) > 1 else MAIN,
                 variant.bucket.label,
                 variant.model,
-                variant.bucket.length,
+                variant.bucket.length or variant.bucket.batch,
                 variant.bucket.largest,
             )
             for variant in variants
         ]
-        # The check of a length is the library's own.
+        # The library itself checks a length, and goes over samples.
         planned = self.united.result.mod if len(variants) > 1 else variants[0].result.mod
         check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
 

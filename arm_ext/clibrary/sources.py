@@ -11,8 +11,8 @@ import numpy as np
 from tvm import tirx
 
 from arm_ext.clibrary.body import Body
-from arm_ext.clibrary.lengths import OpenLength
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
+from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
 from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
@@ -31,7 +31,7 @@ _C_TYPES = {
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
 # Variables and functions of the C++ class.
-_CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length tensor"
+_CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor"
 # What there is in no library of one shape.
 _NOTHING = """shape_parameter shape_pass place_parameter place_pass compute_parameter compute_pass shapes shape_text
 hpp_shape hpp_shape_only hpp_shape_check hpp_place open_limit open_parameter open_pass open_check open_needs
@@ -79,13 +79,13 @@ class Shape:
         label: The sizes chosen in it; empty where there is one shape.
         model: As imported with it.
         program: With its workspaces.
-        length: That it takes, if it does; `model` is then as large as it can be.
+        open: Size that it takes, if it does; `model` is then that of the greatest.
     """
 
     label: str
     model: ImportedModel
     program: Program
-    length: OpenLength | None = None
+    open: OpenSize | None = None
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,8 @@ class Sources:
     @cached_property
     def layouts(self) -> list[Layout]:
         """For each shape, where intermediate values, states, and inputs and outputs in place are."""
-        ins, outs = self._step
+        # There is no place for any number of samples.
+        ins, outs = (0, 0) if isinstance(self._open, OpenSamples) else self._step
         return [
             arrange(
                 shape.program,
@@ -200,14 +201,14 @@ class Sources:
                 layout,
                 self.symbols,
                 checked,
-                shape.length is not None,
+                isinstance(shape.open, OpenLength),
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]
 
     @property
-    def _length(self) -> OpenLength | None:
-        return self.shapes[0].length
+    def _open(self) -> OpenSize | None:
+        return self.shapes[0].open
 
     @property
     def _several(self) -> bool:
@@ -291,17 +292,17 @@ class Sources:
         return values
 
     def _shape_values(self) -> dict[str, str]:
-        """What is different where there are several shapes, or a length."""
+        """What is different where there are several shapes, or an open size."""
         one = self._one_shape()
-        if self._length is not None:
-            length = self._length.values(self.name.upper(), self.model)
-            calls = f"    wrong += selftest(&instance, {self._length.tested}, &data);\n"
-            return one | length | {"selftest_calls": calls}
+        if self._open is not None:
+            calls = f"    wrong += selftest(&instance, {self._open.tested}, &data);\n"
+            return one | self._open.values(self.name, self.model) | {"selftest_calls": calls}
         return one | (self._shapes_values() if self._several else {})
 
     def _one_shape(self) -> dict[str, str]:
         """What there is where nothing is to choose."""
         return dict.fromkeys(_NOTHING.split(), "") | {
+            "compute": "compute",
             "shape_count": "1",
             "selftest_calls": "    wrong += selftest(&instance, &data);\n",
             "shape_check": "    const size_t shape = 0;\n",
@@ -493,7 +494,8 @@ class Sources:
             "bodies": "".join(
                 render("compute.c", {**values, **pool, **self._body_values(body)}) for body in bodies
             )
-            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else ""),
+            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else "")
+            + (render("samples.c", {**values, **pool}) if isinstance(self._open, OpenSamples) else ""),
             "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
             "states": render("states.c", {**values, **pool, **self._state_code()})
             if self.model.states
@@ -544,7 +546,9 @@ class Sources:
         model = self.model
         names = identifiers((spec.name for spec in (*model.inputs, *model.outputs)), _CPP_NAMES.split())
         ins, outs = names[: len(model.inputs)], names[len(model.inputs) :]
-        asked = "shape, {}" if self._several else "length, {}, &tensor" if self._length else ""
+        asked = "shape, {}" if self._several else ""
+        if self._open is not None:
+            asked = f"{self._open.argument}, {{}}, &tensor"
         whole = _signature(self.name, model.inputs, model.outputs, ins, outs, asked=asked)
         whole["hpp_run"] = f"{values['hpp_shape']}{whole['hpp_run']}"
         step_in, step_out = self._step
@@ -575,7 +579,7 @@ class Sources:
             "title": title,
             "py_shapes": "".join(f"    (({inputs}), ({outputs})),\n" for inputs, outputs in shapes),
             "py_shape": render(
-                "lengths.py.in" if self._length else "shapes.py.in" if self._several else "shape.py.in",
+                "lengths.py.in" if self._open else "shapes.py.in" if self._several else "shape.py.in",
                 values,
             ),
             "py_states": render("states.py.in", values) if self.model.states else "",
@@ -586,6 +590,8 @@ class Sources:
         results = max(
             sum(aligned(tensor_bytes(spec)) for spec in shape.model.outputs) for shape in self.shapes
         )
+        if isinstance(self._open, OpenSamples):
+            results *= self._open.tested
         steps = ""
         if self.model.states:
             steps = render("steps.c", {**values, "step_runs": str(STEPS)})

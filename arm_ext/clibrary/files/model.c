@@ -199,7 +199,7 @@ void *@name@_output_place(const @name@_instance *instance, @place_parameter@size
                                 : @NAME@_ERROR_SHAPE;
     }
     if (status == @NAME@_OK) {
-        status = compute(@compute_pass@instance->memory, instance->weights, in, out@pool_instance@);
+        status = @compute@(@compute_pass@instance->memory, instance->weights, in, out@pool_instance@);
     }
     return status;
 }
