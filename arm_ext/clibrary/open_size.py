@@ -88,10 +88,10 @@ class OpenSize(ABC):
             "open_parameter": "int64_t length,",
             "open_pass": f"(int64_t){given}, ",
             "open_check": render("length_check.c", known),
-            "open_needs": _with_quotient(needs),
+            "open_needs": needs,
             "input_needed": needed.format("input"),
             "output_needed": needed.format("output"),
-            "tensor_functions": _with_quotient(tensors),
+            "tensor_functions": quotient_for(tensors) + tensors,
             "tensor_text": f" It is written to `tensor`, for `{given}`.",
             "tensor_parameter": f", {name}_tensor *tensor",
             "tensor_pass": ", &tensor",
@@ -220,6 +220,6 @@ def _size_cases(shapes: Shapes, dimensions: int) -> str:
     )
 
 
-def _with_quotient(text: str) -> str:
-    """Return C with the function for quotients before it, if it calls that."""
-    return render("quotient.c", {}) + text if "quotient(" in text else text
+def quotient_for(*texts: str) -> str:
+    """Return the function for quotients in C, if a text calls it."""
+    return render("quotient.c", {}) if any("quotient(" in text for text in texts) else ""

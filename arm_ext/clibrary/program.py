@@ -62,7 +62,8 @@ class KernelCall:
         kernel: Its name.
         arguments: Their places.
         sources: The source nodes that it computes.
-        tasks: Of a parallel loop, how many iterations threads share; 0 of what one thread does.
+        tasks: Of a parallel loop, how many iterations threads share, which may be an expression of C; 0 of what one
+            thread does.
         sort: Of a kernel that is the library's own C, to sort: what it is told beside its arguments.
         length: That it is told beside its arguments, if sizes of them follow from it.
     """
@@ -70,7 +71,7 @@ class KernelCall:
     kernel: str
     arguments: tuple[Place, ...]
     sources: tuple[str, ...]
-    tasks: int = 0
+    tasks: int | str = 0
     sort: Sort | None = None
     length: Length | None = None
 
@@ -200,7 +201,7 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
         program: As `read_program` returned it.
         threads: How many share a parallel loop at most.
     """
-    parts: dict[str, list[tuple[str, int]]] = {}
+    parts: dict[str, list[tuple[str, Expr | None]]] = {}
     kernels: dict[str, tirx.PrimFunc] = {}
     workspaces: dict[str, list[tuple[int, int]]] = {}
     longest: dict[str, int] = {}
@@ -216,10 +217,10 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             divided = [whole]
         parts[name] = []
         for number, part in enumerate(divided):
-            tasks = sum(int(loop.extent) for loop in parallel_loops(part.body))
+            extents = [loop.extent for loop in parallel_loops(part.body)]
             label = name if len(divided) == 1 else f"{name}_part_{number}"
-            parts[name].append((label, tasks))
-            kernels[label] = part.with_attr(TASKS, tasks) if tasks else part
+            parts[name].append((label, *(extents or [None])))
+            kernels[label] = part.with_attr(TASKS, True) if extents else part
         strides = [aligned(space.bytes) if space.is_local else 0 for space in spaces]
         workspaces[name] = [
             (stride * (threads - 1) + space.bytes, stride)
@@ -236,7 +237,8 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
             for number, (_, stride) in enumerate(workspaces[step.kernel])
         ]
         buffers.extend(size for size, _ in workspaces[step.kernel])
-        for label, tasks in parts[step.kernel]:
+        for label, extent in parts[step.kernel]:
+            tasks = _tasks(extent, step.length)
             arguments = (*step.arguments, *_for(tasks, places))
             yield replace(step, kernel=label, arguments=arguments, tasks=tasks)
 
@@ -244,7 +246,15 @@ def with_workspaces(program: Program, threads: int = 1) -> Program:
     return replace(program, steps=steps, buffers=tuple(buffers), kernels=kernels)
 
 
-def _for(tasks: int, places: list[Place]) -> list[Place]:
+def _tasks(extent: Expr | None, length: Length | None) -> int | str:
+    """Return how many iterations a parallel loop has in a call."""
+    if extent is None or isinstance(extent, tirx.IntImm):
+        return 0 if extent is None else int(extent)
+    assert length is not None
+    return f"(size_t)({c_text(extent, length.text)})"
+
+
+def _for(tasks: int | str, places: list[Place]) -> list[Place]:
     """Return the places of a part of a kernel: what one thread does has none of each thread's."""
     return places if tasks else [replace(place, stride=0) for place in places]
 

@@ -12,7 +12,7 @@ from tvm import tirx
 
 from arm_ext.clibrary.body import Body
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
-from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
+from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotient_for
 from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
@@ -462,7 +462,7 @@ class Sources:
             if step.sort is None
         }
         sorts = {(step.sort.dtype, step.sort.index) for step in calls if step.sort is not None}
-        return {
+        code = {
             "weights_declaration": ""
             if self.apart
             else f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n",
@@ -501,6 +501,7 @@ class Sources:
             if self.model.states
             else "",
         }
+        return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
 
     @staticmethod
     def _body_values(body: Body) -> dict[str, str]:

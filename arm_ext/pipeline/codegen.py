@@ -32,7 +32,7 @@ PART = "arm_ext.part"
 APART = "arm_ext.apart"
 """Attribute of a function whose machine code is made by itself, and linked to that of its callers."""
 TASKS = "arm_ext.tasks"
-"""Attribute of a function that computes one iteration of a parallel loop: the number of iterations."""
+"""Attribute of a function that computes one iteration of a parallel loop."""
 POINTERS = "arm_ext.pointers"
 """Attribute of such a function whose arguments are addresses of its buffers, not tensors (`call_by_pointers`)."""
 

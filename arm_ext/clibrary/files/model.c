@@ -38,7 +38,7 @@ static const size_t region_bytes[2][@NAME@_REGIONS] = {
     {@region_in_place_needs@},
 };
 
-@sorts@@tasks@@bodies@@open_needs@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
+@quotient@@sorts@@tasks@@bodies@@open_needs@static int overlap(const void *one, size_t one_bytes, const void *other, size_t other_bytes)
 {
     uintptr_t a = (uintptr_t)one;
     uintptr_t b = (uintptr_t)other;

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "seq.h"
+#ifdef SEQ_THREADS
+#include "seq_pool.h"
+#endif
 
 #define CHECK(condition)                                                                                               \
     if (!(condition)) {                                                                                                \
@@ -70,20 +73,35 @@ static int check_length(seq_instance *model, size_t length, const unsigned char 
     return 0;
 }
 
-int main(void)
+static int check_all(seq_instance *model)
 {
-    seq_instance model;
-    seq_tensor tensor;
     const unsigned char *data = cases;
-    const size_t wrong[] = {0, SEQ_LENGTH_MAX + 1, (size_t)-1};
-    CHECK(seq_init(&model, arena, sizeof arena) == SEQ_OK);
     for (size_t count = *data++; count != 0; count--) {
         const size_t length = *data++;
-        if (check_length(&model, length, &data) != 0) {
+        if (check_length(model, length, &data) != 0) {
             printf("for a length of %lu\n", (unsigned long)length);
             return 1;
         }
     }
+    return 0;
+}
+
+int main(void)
+{
+    seq_instance model;
+    seq_tensor tensor;
+    const size_t wrong[] = {0, SEQ_LENGTH_MAX + 1, (size_t)-1};
+#ifdef SEQ_THREADS
+    seq_threads threads;
+    CHECK(seq_pool_create(&threads, SEQ_THREADS) == 0);
+    CHECK(seq_init(&model, arena, sizeof arena, &threads.pool) == SEQ_OK);
+    CHECK(check_all(&model) == 0);
+    seq_pool_destroy(&threads);
+    CHECK(seq_init(&model, arena, sizeof arena, NULL) == SEQ_OK);
+#else
+    CHECK(seq_init(&model, arena, sizeof arena) == SEQ_OK);
+#endif
+    CHECK(check_all(&model) == 0);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK(seq_run(&model, wrong[i], NULL, NULL) == SEQ_ERROR_LENGTH);
         CHECK(seq_input_tensor(wrong[i], 0, &tensor) == NULL && seq_output_tensor(wrong[i], 0, &tensor) == NULL);

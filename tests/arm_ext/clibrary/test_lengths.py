@@ -39,8 +39,27 @@ def layers() -> onnx.ModelProto:
     return model(nodes, {"x": [1, "n", WIDTH]}, ["y"], weights)
 
 
-MODELS = {"transformer": transformer, "convolution": convolution, "layers": layers}
-SHAPES = dict.fromkeys(MODELS, (1, f"n<={LARGEST}", WIDTH)) | {"convolution": (1, 8, f"n<={LARGEST}")}
+def products() -> onnx.ModelProto:
+    """Two products with weights that are worth threads, the second with a residual."""
+    rng = np.random.default_rng(7)
+    weights = {
+        "w": rng.standard_normal((64, 320), np.float32) / 8,
+        "v": rng.standard_normal((320, 64), np.float32) / 16,
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["h"], name="product"),
+        helper.make_node("Sigmoid", ["h"], ["s"], name="sigmoid"),
+        helper.make_node("MatMul", ["s", "v"], ["m"], name="back"),
+        helper.make_node("Add", ["m", "x"], ["y"], name="residual"),
+    ]
+    return model(nodes, {"x": [1, "n", 64]}, ["y"], weights)
+
+
+MODELS = {"transformer": transformer, "convolution": convolution, "layers": layers, "products": products}
+SHAPES = dict.fromkeys(MODELS, (1, f"n<={LARGEST}", WIDTH)) | {
+    "convolution": (1, 8, f"n<={LARGEST}"),
+    "products": (1, "n<=200", 64),
+}
 
 
 class Samples(CalibrationDataReader):
@@ -84,9 +103,11 @@ def program(library: Library, data: bytes, bound: float, folder: Path) -> list[A
     return [*STRICT, *bounds, HERE / "lengths.c", folder / "cases.S", *library.arguments]
 
 
-def package_results(made: onnx.ModelProto, kind: str, folder: Path) -> list[Any]:
+def package_results(
+    made: onnx.ModelProto, kind: str, folder: Path, lengths: Iterable[int] = LENGTHS
+) -> list[Any]:
     call = main(arm_ext.compile(made, "host", folder, shapes={"x": SHAPES[kind]}).package.path)
-    return [(length, x_of(kind, length), call(x_of(kind, length))) for length in LENGTHS]
+    return [(length, x_of(kind, length), call(x_of(kind, length))) for length in lengths]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +127,16 @@ def test_every_length_equals_the_package(kind: str, dtype: str, tmp_path: Path) 
     given = program(there, cases(results), bound, tmp_path)
     assert "all lengths agree" in run(cross(given, tmp_path / "lengths_there"))
     assert "all outputs agree" in run(cross([*STRICT, *there.selftest], tmp_path / "selftest_there"))
+
+
+def test_threads_share_kernels_of_any_length(tmp_path: Path) -> None:
+    results = package_results(products(), "products", tmp_path / "package", (*LENGTHS, 200))
+    shapes = {"x": SHAPES["products"]}
+    library = Library.of(products(), tmp_path / "seq", "host", name="seq", shapes=shapes, threads=4)
+    assert (library.folder / "src" / "seq.c").read_text().count("share(pool, (size_t)(quotient(") == 2
+    given = program(library, cases(results), 0, tmp_path)
+    pool = library.folder / "src" / "seq_pool.c"
+    assert "all lengths agree" in run(cc([*SANITIZED, *given, pool, "-lpthread"], tmp_path / "lengths"))
 
 
 @pytest.fixture(scope="module")
