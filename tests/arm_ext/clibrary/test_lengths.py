@@ -187,6 +187,22 @@ def test_python_finds_the_length_by_the_inputs(seq: Library, tmp_path: Path) -> 
         model.run()
 
 
+def test_indices_are_checked_for_a_length(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Gather", ["table", "ids"], ["rows"], name="look up"),
+        helper.make_node("Relu", ["rows"], ["y"], name="relu"),
+    ]
+    table = np.random.default_rng(0).standard_normal((10, 4), np.float32)
+    made = model(nodes, {"ids": [1, "n"]}, ["y"], {"table": table})
+    made.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    library = Library.of(made, tmp_path / "seq", "host", name="seq", shapes={"ids": (1, "n<=9")})
+    given = python_module(library, tmp_path)["Model"]()
+    ids = np.array([[9, 0, 3]])
+    np.testing.assert_array_equal(np.asarray(given.run(ids)[0]), np.maximum(table[ids], 0))
+    with pytest.raises(ValueError, match="an index is out of bounds"):
+        given.run(np.array([[1, 10]]))
+
+
 def test_lengths_in_regions_and_threads_with_weights_of_a_file(tmp_path: Path) -> None:
     options = {"memory": "fast=2K,slow=64K", "threads": 2, "weights": "file"}
     shapes = {"x": SHAPES["transformer"]}
