@@ -66,11 +66,11 @@ def c_text(size: Expr, length: str = VARIABLE) -> str:
     return _OPERATORS[type(size)].format(c_text(size.a, length), c_text(size.b, length))
 
 
-def product_text(dims: Sequence[Expr], factor: int) -> str:
+def product_text(dims: Sequence[Expr], factor: int, length: str = VARIABLE) -> str:
     """Return the product of sizes and a number in C."""
     for dim in dims:
         factor *= int(dim) if isinstance(dim, tirx.IntImm) else 1
-    texts = [c_text(dim) for dim in dims if not isinstance(dim, tirx.IntImm)]
+    texts = [c_text(dim, length) for dim in dims if not isinstance(dim, tirx.IntImm)]
     return " * ".join([str(factor), *texts])
 
 

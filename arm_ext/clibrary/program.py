@@ -438,11 +438,11 @@ class _Reader:
     def _kernel_call(self, call: Call, func: tirx.PrimFunc) -> KernelCall:
         if len(func.params) != len(call.args):
             raise _refusal(call, "takes sizes that are known at run time")
-        if (sort := sort_of(func)) is not None:
-            return self._sort(call, sort)
+        length, tensors = self._length(call, func)
+        if (sort := sort_of(func, length.text if length else "")) is not None:
+            return self._sort(call, sort, tensors)
         if asked := [name for name, _ in packed_calls(func)]:
             raise _refusal(call, f"calls {', '.join(dict.fromkeys(asked))} of TVM's runtime")
-        length, tensors = self._length(call, func)
         places = tuple(map(self._place, tensors))
         return KernelCall(str(call.op.name_hint), places, sources_of(call), length=length)
 
@@ -464,17 +464,18 @@ class _Reader:
             return None, tensors
         return Length(c_text(length), most([length], self._largest)), tensors
 
-    def _sort(self, call: Call, sort: Sort) -> KernelCall:
+    def _sort(self, call: Call, sort: Sort, tensors: Sequence[Expr]) -> KernelCall:
         """Return the call of the library's own function, which wants both outputs."""
-        source, *results = map(self._place, call.args)
-        values = results.pop(0) if sort.has_values else self._buffer(sort.value_bytes)
-        indices = results.pop(0) if sort.has_indices else self._buffer(sort.index_bytes)
+        source, *results = map(self._place, tensors)
+        wanted = most(dims_of(tensors[-1].ty), self._largest)
+        values = results.pop(0) if sort.has_values else self._buffer(wanted * _bytes(sort.dtype))
+        indices = results.pop(0) if sort.has_indices else self._buffer(wanted * _bytes(sort.index))
         return KernelCall(sort.function, (source, values, indices), sources_of(call), sort=sort)
 
     def _allocated(self, ty: relax.Type) -> Place:
         """Return a new buffer for a tensor."""
         exact = _size(ty)
-        return self._buffer(most(dims_of(ty), self._largest) * _item_bytes(ty), exact)
+        return self._buffer(most(dims_of(ty), self._largest) * _bytes(str(ty.dtype)), exact)
 
     def _buffer(self, bytes: int, exact: int | str | None = None) -> Place:
         """Return a new buffer of a size, which may be less for some lengths."""
@@ -536,8 +537,8 @@ def _int(expr: Expr) -> int:
     return int(getattr(expr, "value", expr))
 
 
-def _item_bytes(ty: relax.Type) -> int:
-    return np.dtype(str(ty.dtype)).itemsize
+def _bytes(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
 
 
 def _size(ty: relax.Type) -> int | str:
@@ -546,5 +547,5 @@ def _size(ty: relax.Type) -> int | str:
         raise ModelError(
             f"a C library has no values of {ty}, whose size is known at run time; compile a package"
         )
-    text = product_text(dims_of(ty), _item_bytes(ty))
+    text = product_text(dims_of(ty), _bytes(str(ty.dtype)))
     return text if is_open(dims_of(ty)) else int(text)

@@ -12,6 +12,7 @@ from onnx import helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
 import arm_ext
+from arm_ext.errors import ModelError
 from tests.arm_ext.clibrary.programs import HERE, STRICT, Library, cc, cross, python_module, run
 from tests.arm_ext.models import model
 from tests.arm_ext.sequence_models import WIDTH, convolution, transformer
@@ -201,6 +202,40 @@ def test_indices_are_checked_for_a_length(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.asarray(given.run(ids)[0]), np.maximum(table[ids], 0))
     with pytest.raises(ValueError, match="an index is out of bounds"):
         given.run(np.array([[1, 10]]))
+
+
+def test_rows_of_any_number_are_sorted(tmp_path: Path) -> None:
+    """The indices of the best of each row, whose values nothing reads, and the best row of each column."""
+    nodes = [
+        helper.make_node("TopK", ["x", "k"], ["values", "places"], name="best", axis=-1),
+        helper.make_node("Identity", ["places"], ["y"], name="same"),
+        helper.make_node("TopK", ["x", "one"], ["z", "rows"], name="row", axis=1),
+    ]
+    made = model(nodes, {"x": [1, "n", 5]}, ["y", "z"], {"k": np.array([3]), "one": np.array([1])})
+    made.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    for target in ("host", "arm"):
+        shapes = {"x": (1, f"n<={LARGEST}", 5)}
+        library = Library.of(made, tmp_path / target, target, name="seq", shapes=shapes)
+        results = []
+        for length in LENGTHS:
+            x = np.random.default_rng(length).integers(-4, 5, (1, length, 5)).astype(np.float32)
+            best = np.argsort(-x, -1, kind="stable")[..., :3].astype(np.int64)
+            results.append((length, x, [best, x.max(1, keepdims=True)]))
+        given = program(library, cases(results), 0, tmp_path)
+        built = (
+            cc([*SANITIZED, *given], tmp_path / "here")
+            if target == "host"
+            else cross(given, tmp_path / "there")
+        )
+        assert "all lengths agree" in run(built)
+
+
+def test_fewer_rows_than_are_wanted_are_refused(tmp_path: Path) -> None:
+    two = helper.make_node("TopK", ["x", "k"], ["y", "places"], name="two", axis=1)
+    made = model([two], {"x": [1, "n", 5]}, ["y"], {"k": np.array([2])})
+    shapes = {"x": (1, "n<=9", 5)}
+    with pytest.raises(ModelError, match=r"two: calls tvm.contrib.sort.topk of TVM's runtime"):
+        arm_ext.compile(made, "host", tmp_path / "a", emit="c-library", shapes=shapes)
 
 
 def test_lengths_in_regions_and_threads_with_weights_of_a_file(tmp_path: Path) -> None:
