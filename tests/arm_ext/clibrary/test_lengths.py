@@ -140,23 +140,17 @@ def test_threads_share_kernels_of_any_length(tmp_path: Path) -> None:
     assert "all lengths agree" in run(cc([*SANITIZED, *given, pool, "-lpthread"], tmp_path / "lengths"))
 
 
-@pytest.fixture(scope="module")
-def seq(tmp_path_factory: pytest.TempPathFactory) -> Library:
-    folder = tmp_path_factory.mktemp("lengths") / "seq"
-    return Library.of(convolution(), folder, "host", name="seq", shapes={"x": SHAPES["convolution"]})
-
-
-def test_the_manifest_and_the_header_name_the_bound(seq: Library) -> None:
-    manifest = seq.package.manifest
+def test_the_manifest_and_the_header_name_the_bound(host_lengths: Library) -> None:
+    manifest = host_lengths.package.manifest
     assert manifest.inputs[0].open == ["", "", "n<=40"]
     assert manifest.outputs[0].open == ["", "", "(n + 1) // 2"]
-    header = (seq.folder / "include" / "seq.h").read_text()
+    header = (host_lengths.folder / "include" / "seq.h").read_text()
     assert "#define SEQ_LENGTH_MAX ((size_t)40)" in header
     assert "/* x float32[1, 8, n<=40] */" in header
     assert "/* d float32[1, 8, (n + 1) // 2] */" in header
 
 
-def test_the_class_takes_the_length(seq: Library, tmp_path: Path) -> None:
+def test_the_class_takes_the_length(host_lengths: Library, tmp_path: Path) -> None:
     source = tmp_path / "program.cpp"
     source.write_text("""
 #include "seq.hpp"
@@ -170,11 +164,11 @@ int main()
 """)
     for standard in ("c++11", "c++20"):
         flags = [*SANITIZED, *STRICT, f"-std={standard}", source]
-        run(cc([*flags, *seq.arguments], tmp_path / "program", "g++"))
+        run(cc([*flags, *host_lengths.arguments], tmp_path / "program", "g++"))
 
 
-def test_python_finds_the_length_by_the_inputs(seq: Library, tmp_path: Path) -> None:
-    model = python_module(seq, tmp_path)["Model"]()
+def test_python_finds_the_length_by_the_inputs(host_lengths: Library, tmp_path: Path) -> None:
+    model = python_module(host_lengths, tmp_path)["Model"]()
     for length, x, expected in package_results(convolution(), "convolution", tmp_path / "package"):
         found = model.run(x)
         assert found[0].shape == (1, 8, (length + 1) // 2)
