@@ -25,7 +25,7 @@ from arm_ext.common.outputs import refuse_inside
 from arm_ext.common.timings import section
 from arm_ext.errors import ModelError, UsageError
 from arm_ext.ethosu.options import NpuOptions, require_packages
-from arm_ext.frontends.load import export_module, trusted, with_values
+from arm_ext.frontends.load import export_module, prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
 from arm_ext.package.manifest import Memory, Method, Numerics, Precision
@@ -213,7 +213,7 @@ def compile(
         progress("import")
         unused = (*without, *(() if winograd else (winograd_f32.NAME,)))
         known = None if tuned is None else Tuned(tuned, profile, unused)
-        given = with_values(trusted(model) if trust else model, values or {})
+        given = prepared(model, values, trust=trust)
         source = Source(
             given, preprocess, state or {}, state_init, quantize, calibration, inputs, npu is not None
         )
@@ -248,10 +248,8 @@ def compile(
 def refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
     """Refuse what a C library does not have yet."""
     asked = [name for name, value in others.items() if value]
-    if any(bucket.batch for bucket in buckets):
-        asked.append("any number of samples")
-    if any(bucket.length for bucket in buckets):
-        asked.append("a bounded length")
+    if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
+        asked.append("several shapes of any number of samples")
     if asked:
         raise UsageError(
             f"--emit c-library does not have {' and '.join(asked)} yet; compile a package for that"

@@ -29,7 +29,7 @@ from arm_ext.clibrary.text import identifier
 from arm_ext.common.cache import without_entries
 from arm_ext.common.timings import section
 from arm_ext.errors import UsageError
-from arm_ext.frontends.load import trusted, with_values
+from arm_ext.frontends.load import prepared
 from arm_ext.frontends.preprocess.options import Preprocess
 from arm_ext.package import Package
 from arm_ext.package.manifest import LibraryEntry, LibraryManifest, Method, Precision
@@ -69,7 +69,7 @@ class LibraryModel:
     def source(self, *, trust: bool) -> Source:
         """Return what imports it."""
         return Source(
-            with_values(trusted(self.model) if trust else self.model, self.values or {}),
+            prepared(self.model, self.values, trust=trust),
             self.preprocess,
             self.state or {},
             self.state_init,

@@ -108,11 +108,19 @@ class Packing:
         """Return the model as a C library takes it."""
         variants = self.united.variants
         entries = [
-            Entry(variant.name if len(variants) > 1 else MAIN, variant.bucket.label, variant.model)
+            Entry(
+                variant.name if len(variants) > 1 else MAIN,
+                variant.bucket.label,
+                variant.model,
+                variant.bucket.length or variant.bucket.batch,
+                variant.bucket.largest,
+            )
             for variant in variants
         ]
+        # The library itself checks a length, and goes over samples.
+        planned = self.united.result.mod if len(variants) > 1 else variants[0].result.mod
         check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
-        return Planned(self.united.result.mod, entries, check)
+        return Planned(planned, entries, check)
 
     def selftests(self) -> "Iterator[Callable[[], _Tested]]":
         """Yield what computes the self-test of each variant."""

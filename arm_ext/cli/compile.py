@@ -12,7 +12,7 @@ from arm_ext.api import digits
 from arm_ext.cli.config_option import config_option
 from arm_ext.cli.console import Pair, columns, command, given_shapes, progress
 from arm_ext.cli.loading import load_tvm
-from arm_ext.cli.model_options import model_options
+from arm_ext.cli.model_options import given_values, model_options
 from arm_ext.cli.npu_options import NpuCommand, npu_options, read_npu_options
 from arm_ext.cli.options import json_option, target_options
 from arm_ext.cli.path_type import PATH
@@ -70,15 +70,6 @@ _LEAST_SECONDS = 0.05  # of a row of --timings, which has one digit behind the p
     "compiler decides what lies where.  [default: one arena]",
 )
 @model_options
-@click.option(
-    "--value",
-    "values",
-    type=Pair("NAME=NUMBER,…"),
-    multiple=True,
-    metavar="NAME=NUMBER,…",
-    help="Make this input of an ONNX model a constant, such as sr=16000: what it decides is decided when the model is "
-    "compiled, and the package has no such input.",
-)
 @click.option(
     "--state",
     "states",
@@ -232,7 +223,7 @@ def compile(
             for option, pairs in {"shape": shapes, "value": values, "state": states}.items()
         )
         parts = [
-            LibraryModel(path, given_shapes(a), _values(b), state=_states(c))
+            LibraryModel(path, given_shapes(a), given_values(b), state=_states(c))
             for path, a, b, c in zip(models, *said, strict=True)
         ]
         with whole_process("Python modules") as spent, progress("compiling", STEPS) as step:
@@ -247,7 +238,7 @@ def compile(
             **of_each,
             emit=emit,
             shapes=given_shapes(shapes),
-            values=_values(values),
+            values=given_values(values),
             preprocess=preprocess,
             state=_states(states),
             state_init=state_init,
@@ -307,22 +298,13 @@ def _print_json(document: dict[str, object], spent: Section | None) -> None:
 
 def _build_hint(folder: Path, *, here: bool) -> str:
     example = shlex.quote(str(folder / "example"))
-    cross = "" if here else " --toolchain FILE of your cross compiler"
+    cross, where = (
+        ("", "") if here else (" --toolchain FILE", " on the board, FILE being your cross compiler's")
+    )
     return (
-        f"\nBuild and run its self-test{' on the board' if not here else ''}:\n"
+        f"\nBuild and run its self-test{where}:\n"
         f"  cmake -S {example} -B build{cross} && cmake --build build && ./build/selftest"
     )
-
-
-def _values(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[int | float | bool]]:
-    """Numbers by the name of an input."""
-    values = {}
-    for name, text in pairs:
-        try:
-            values[name] = json.loads(f"[{text}]")
-        except ValueError:
-            raise UsageError(f"--value {name}: {text!r} is no number, and no list such as 1,2,3") from None
-    return values
 
 
 def _states(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:

@@ -13,6 +13,7 @@ import tvm
 
 from arm_ext.clibrary.memory import ARENA, Region
 from arm_ext.clibrary.objects import Library, Member, compile_library
+from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
 from arm_ext.clibrary.program import Constants, read_program, with_workspaces
 from arm_ext.clibrary.project import project_files
 from arm_ext.clibrary.shared import Group, groups_of
@@ -51,16 +52,28 @@ class Entry:
         function: Its name in the planned module.
         label: The sizes that are chosen in the shape; empty where there is one shape.
         model: As imported with it.
+        open: The name of the length, or of the number of samples, that it takes; empty where there is none.
+        largest: The greatest length; 0 of samples.
     """
 
     function: str
     label: str
     model: ImportedModel
+    open: str = ""
+    largest: int = 0
 
     def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
         """Return what the function does; its constants are added to others."""
-        program = with_workspaces(read_program(planned, self.function, constants), threads)
-        return Shape(self.label, self.model, program)
+        program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
+        if not self.open:
+            return Shape(self.label, self.model, program)
+        main = planned[self.function]
+        size: OpenSize = (
+            OpenLength.of(main, self.open, self.largest, self.model)
+            if self.largest
+            else OpenSamples.of(self.model)
+        )
+        return Shape(self.label, size.at_largest(self.model), program, size)
 
 
 @dataclass(frozen=True)
