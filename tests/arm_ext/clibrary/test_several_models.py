@@ -284,3 +284,12 @@ def test_models_of_one_name_are_refused(tmp_path: Path) -> None:
         arm_ext.compile(paths, "host", tmp_path / "out")
     with pytest.raises(UsageError, match="expected a list of models"):
         arm_ext.compile_library("first.onnx", "host", tmp_path / "out")
+
+
+def test_models_of_open_sizes_are_in_it(tmp_path: Path) -> None:
+    """Of a length, of any number of samples, and of one shape."""
+    paths = saved(tmp_path, first=headed(7, "n"), second=headed(5, "n"), third=headed(3))
+    sizes = ({"x": ("n<=8", 31)}, {"x": ("n", 31)}, None)
+    given = [LibraryModel(path, shapes=each) for path, each in zip(paths, sizes, strict=True)]
+    library = arm_ext.compile_library(given, "host", tmp_path / "open", threads=2)
+    assert run(cc([*STRICT, *selftest(library)], tmp_path / "selftest")).count("all outputs agree") == 3
