@@ -211,6 +211,8 @@ def test_what_tflite_models_do_not_take(tmp_path: Path):
         accuracy(int8, int8, data)
     with pytest.raises(UsageError, match="and --against is not: name the float TFLite model"):
         accuracy(int8, digits.model_path("fp32"), data)
+    with pytest.raises(UsageError, match=r"gone\.tflite: no such model file"):
+        accuracy(tmp_path / "gone.tflite", None, data)
     with pytest.raises(UsageError, match="name the float model that it was made of"):
         accuracy(digits.model_path(), None, data)
     with pytest.raises(UsageError, match=r"the model takes \[samples, 1, 8, 8, 4\]"):
