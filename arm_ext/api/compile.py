@@ -247,10 +247,8 @@ def compile(
 def _refuse_for_library(buckets: Sequence[Bucket], cc: str | None, **others: object) -> None:
     """Refuse what a C library does not have yet."""
     asked = [name for name, value in others.items() if value]
-    if any(bucket.batch for bucket in buckets):
-        asked.append("any number of samples")
-    if any(bucket.length for bucket in buckets):
-        asked.append("a bounded length")
+    if len(buckets) > 1 and any(bucket.batch for bucket in buckets):
+        asked.append("several shapes of any number of samples")
     if asked:
         raise UsageError(
             f"--emit c-library does not have {' and '.join(asked)} yet; compile a package for that"

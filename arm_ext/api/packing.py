@@ -102,15 +102,23 @@ class Packing:
         """Write a C library and its self-test."""
         variants = self.united.variants
         entries = [
-            Entry(variant.name if len(variants) > 1 else MAIN, variant.bucket.label, variant.model)
+            Entry(
+                variant.name if len(variants) > 1 else MAIN,
+                variant.bucket.label,
+                variant.model,
+                variant.bucket.length or variant.bucket.batch,
+                variant.bucket.largest,
+            )
             for variant in variants
         ]
+        # The library itself checks a length, and goes over samples.
+        planned = self.united.result.mod if len(variants) > 1 else variants[0].result.mod
         check = max((variant.check for variant in variants), key=lambda each: each.relative_bound)
 
         def make() -> Library:
             return write_library(
                 self.folder,
-                self.united.result.mod,
+                planned,
                 entries,
                 self.profile,
                 check,

@@ -100,20 +100,22 @@ def views_option(purpose: str) -> Option[Any]:
     )
 
 
-def data_options(purpose: str) -> Option[Any]:
+def data_options(purpose: str, *, required: bool = True, note: str = "") -> Option[Any]:
     """Return the decorator that adds --data, --preprocess and --metric: samples, and what is measured on them.
 
     Args:
         purpose: What the samples are, as the help says it.
+        required: Whether --data is.
+        note: What else its help says.
     """
     return option_group(
         click.option(
             "--data",
             type=PATH,
-            required=True,
+            required=required,
             metavar="FILE.npz|DIR",
             help=f"{purpose}: an .npz with one array for each input, samples along its first axis, and 'labels' for "
-            "most metrics; or a folder of images, with a sub-folder for each class or a labels.csv.",
+            f"most metrics; or a folder of images, with a sub-folder for each class or a labels.csv.{note}",
         ),
         click.option(
             "--preprocess",

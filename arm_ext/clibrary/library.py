@@ -12,6 +12,7 @@ import tvm
 
 from arm_ext.clibrary.memory import ARENA, Region
 from arm_ext.clibrary.objects import compile_library
+from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize
 from arm_ext.clibrary.program import Constants, read_program, with_workspaces
 from arm_ext.clibrary.sources import FREESTANDING, Facts, Shape, Sources
 from arm_ext.clibrary.stack import stack_bound
@@ -47,11 +48,28 @@ class Entry:
         function: Its name in the planned module.
         label: The sizes that are chosen in the shape; empty where there is one shape.
         model: As imported with it.
+        open: The name of the length, or of the number of samples, that it takes; empty where there is none.
+        largest: The greatest length; 0 of samples.
     """
 
     function: str
     label: str
     model: ImportedModel
+    open: str = ""
+    largest: int = 0
+
+    def shape(self, planned: tvm.IRModule, constants: Constants, threads: int) -> Shape:
+        """Return what the function does; its constants are added to others."""
+        program = with_workspaces(read_program(planned, self.function, constants, self.largest), threads)
+        if not self.open:
+            return Shape(self.label, self.model, program)
+        main = planned[self.function]
+        size: OpenSize = (
+            OpenLength.of(main, self.open, self.largest, self.model)
+            if self.largest
+            else OpenSamples.of(self.model)
+        )
+        return Shape(self.label, size.at_largest(self.model), program, size)
 
 
 def write_library(
@@ -82,14 +100,7 @@ def write_library(
         InternalError: A kernel asks for a function that no system has, or an instruction that the target lacks.
     """
     constants = Constants()
-    shapes = [
-        Shape(
-            entry.label,
-            entry.model,
-            with_workspaces(read_program(planned, entry.function, constants), threads),
-        )
-        for entry in entries
-    ]
+    shapes = [entry.shape(planned, constants, threads) for entry in entries]
     sources = Sources(tuple(shapes), profile, check, weights == "file", threads, regions)
     name = sources.name
     kernels = c_objects({sources.symbols[kernel]: func for kernel, func in sources.kernels.items()}, profile)

@@ -22,7 +22,9 @@ from relay_passes.memory.plan_arena import ALIGNMENT, Lifetime, aligned, lowest_
 _SIZE = re.compile(r"(?P<name>[^=]+)=(?P<count>[0-9]{1,15})(?P<unit>[KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 # Variables of the C sources, and of their macros.
-_NAMES = "bytes context failed in in_place index instance memory out part pool stack thread weights whole"
+_NAMES = (
+    "bytes context failed in in_place index instance length memory out part pool stack thread weights whole"
+)
 _WIDEST = 5  # layers that an error names
 _INNER_USES = 2  # of a workspace, by the one call that has it: written and read
 

@@ -12,6 +12,7 @@ from tvm import tirx
 
 from arm_ext.clibrary.body import Body
 from arm_ext.clibrary.memory import ARENA, Ends, Layout, Region, arrange
+from arm_ext.clibrary.open_size import OpenLength, OpenSamples, OpenSize, quotient_for
 from arm_ext.clibrary.program import Program, calls_of
 from arm_ext.clibrary.text import comment, identifier, identifiers, literal, render
 from arm_ext.frontends.common.imported import ImportedModel, TensorSpec
@@ -29,6 +30,12 @@ _C_TYPES = {
     "float64": "double",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
+# Variables and functions of the C++ class.
+_CPP_NAMES = "arena begin inputs outputs memory run status step reset shape length samples tensor"
+# What there is in no library of one shape.
+_NOTHING = """shape_parameter shape_pass place_parameter place_pass compute_parameter compute_pass shapes shape_text
+hpp_shape hpp_shape_only hpp_shape_check hpp_place open_limit open_parameter open_pass open_check open_needs
+length_used part_length tensor_text tensor_parameter tensor_pass tensor_declaration py_open py_imports"""
 # Of Python's module struct; of binary16 the bits, which a memoryview gives in every version.
 _PYTHON_TYPES = {
     "bool": "?",
@@ -72,11 +79,13 @@ class Shape:
         label: The sizes chosen in it; empty where there is one shape.
         model: As imported with it.
         program: With its workspaces.
+        open: Size that it takes, if it does; `model` is then that of the greatest.
     """
 
     label: str
     model: ImportedModel
     program: Program
+    open: OpenSize | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +165,8 @@ class Sources:
     @cached_property
     def layouts(self) -> list[Layout]:
         """For each shape, where intermediate values, states, and inputs and outputs in place are."""
-        ins, outs = self._step
+        # There is no place for any number of samples.
+        ins, outs = (0, 0) if isinstance(self._open, OpenSamples) else self._step
         return [
             arrange(
                 shape.program,
@@ -185,10 +195,20 @@ class Sources:
         checked = frozenset(name for name, func in self.kernels.items() if asserts(func))
         return [
             Body(
-                self.name, f"_{number}" if self._several else "", shape.program, layout, self.symbols, checked
+                self.name,
+                f"_{number}" if self._several else "",
+                shape.program,
+                layout,
+                self.symbols,
+                checked,
+                isinstance(shape.open, OpenLength),
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]
+
+    @property
+    def _open(self) -> OpenSize | None:
+        return self.shapes[0].open
 
     @property
     def _several(self) -> bool:
@@ -259,23 +279,40 @@ class Sources:
             values |= self._weights_values(values)
         if self.threads > 1:
             values |= self._pool_values(values)
+        values.setdefault(
+            "tensor_functions",
+            "".join(
+                render("tensor.c", values | {"kind": kind, "KIND": kind.upper()})
+                for kind in ("input", "output")
+            ),
+        )
         values["states"] = (
             render("states.h", values | {"STATES": str(len(model.states))}) if model.states else ""
         )
         return values
 
     def _shape_values(self) -> dict[str, str]:
+        """What is different where there are several shapes, or an open size."""
+        one = self._one_shape()
+        if self._open is not None:
+            calls = f"    wrong += selftest(&instance, {self._open.tested}, &data);\n"
+            return one | self._open.values(self.name, self.model) | {"selftest_calls": calls}
+        return one | (self._shapes_values() if self._several else {})
+
+    def _one_shape(self) -> dict[str, str]:
+        """What there is where nothing is to choose."""
+        return dict.fromkeys(_NOTHING.split(), "") | {
+            "compute": "compute",
+            "shape_count": "1",
+            "selftest_calls": "    wrong += selftest(&instance, &data);\n",
+            "shape_check": "    const size_t shape = 0;\n",
+            "input_needed": "        const need *needed = &input_needs[shape][i];\n",
+            "output_needed": "        const need *needed = &output_needs[shape][i];\n",
+        }
+
+    def _shapes_values(self) -> dict[str, str]:
         """What is different where there are several shapes."""
         prefix = self.name.upper()
-        if not self._several:
-            calls = "    wrong += selftest(&instance, &data);\n"
-            keys = ("shapes", "shape_parameter", "shape_pass", "shape_text", "hpp_shape", "hpp_shape_only")
-            one = {
-                "shape_count": "1",
-                "selftest_calls": calls,
-                "shape_check": "    const size_t shape = 0;\n",
-            }
-            return one | dict.fromkeys((*keys, "hpp_shape_check"), "")
         rows = [
             f"/* {comment(', '.join(spec.describe() for spec in shape.model.inputs))} */\n"
             f"#define {prefix}_SHAPE_{identifier(f'of {shape.label}').upper().removeprefix('OF_')} {number}\n"
@@ -283,12 +320,12 @@ class Sources:
         ]
         return {
             "shapes": f"#define {prefix}_SHAPES {len(self.shapes)}\n{''.join(rows)}\n",
-            "shape_parameter": "size_t shape, ",
-            "shape_pass": "shape, ",
+            **dict.fromkeys(("shape_parameter", "place_parameter"), "size_t shape, "),
+            **dict.fromkeys(("shape_pass", "place_pass", "compute_pass"), "shape, "),
             "shape_check": "",
             "shape_text": f" `shape` is one of {prefix}_SHAPE_….",
             "shape_count": str(len(self.shapes)),
-            "hpp_shape": "std::size_t shape, ",
+            **dict.fromkeys(("hpp_shape", "hpp_place"), "std::size_t shape, "),
             "hpp_shape_only": "std::size_t shape",
             "hpp_shape_check": f"        if (shape >= {prefix}_SHAPES) {{\n            return {prefix}_ERROR_SHAPE;\n"
             "        }\n",
@@ -419,9 +456,13 @@ class Sources:
             pool = dict.fromkeys(pool, "")
         bodies = self._bodies
         calls = [step for body in bodies for step in calls_of(body.program.steps)]
-        counts = {step.kernel: (len(step.arguments), bool(step.tasks)) for step in calls if step.sort is None}
+        counts = {
+            step.kernel: (len(step.arguments), step.length is not None, bool(step.tasks))
+            for step in calls
+            if step.sort is None
+        }
         sorts = {(step.sort.dtype, step.sort.index) for step in calls if step.sort is not None}
-        return {
+        code = {
             "weights_declaration": ""
             if self.apart
             else f"HIDDEN extern const unsigned char {self.name}_weights[];\n\n",
@@ -453,12 +494,14 @@ class Sources:
             "bodies": "".join(
                 render("compute.c", {**values, **pool, **self._body_values(body)}) for body in bodies
             )
-            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else ""),
+            + (render("choose.c", {**values, **pool, "cases": self._cases(pool)}) if self._several else "")
+            + (render("samples.c", {**values, **pool}) if isinstance(self._open, OpenSamples) else ""),
             "reset": f"    (void){self.name}_reset(instance);\n" if self.model.states else "",
             "states": render("states.c", {**values, **pool, **self._state_code()})
             if self.model.states
             else "",
         }
+        return code | {"quotient": quotient_for(code["tasks"], code["bodies"], values["open_needs"])}
 
     @staticmethod
     def _body_values(body: Body) -> dict[str, str]:
@@ -475,9 +518,10 @@ class Sources:
             for number, body in enumerate(self._bodies)
         )
 
-    def _declaration(self, kernel: str, count: int, is_task: bool) -> str:
+    def _declaration(self, kernel: str, count: int, has_length: bool, is_task: bool) -> str:
         checked = kernel in self._bodies[0].checked
-        taken = ["const void *"] * count + ["int32_t *"] * checked + ["int32_t"] * is_task
+        taken = ["const void *"] * count + ["int64_t"] * has_length
+        taken += ["int32_t *"] * checked + ["int32_t"] * is_task
         return f"HIDDEN void {self.symbols[kernel]}({', '.join(taken) or 'void'});"
 
     def _state_code(self) -> dict[str, str]:
@@ -501,12 +545,13 @@ class Sources:
 
     def _cpp(self, values: Mapping[str, str]) -> dict[str, str]:
         model = self.model
-        taken = ("arena", "begin", "inputs", "outputs", "memory", "run", "status", "step", "reset")
-        names = identifiers((spec.name for spec in (*model.inputs, *model.outputs)), taken)
+        names = identifiers((spec.name for spec in (*model.inputs, *model.outputs)), _CPP_NAMES.split())
         ins, outs = names[: len(model.inputs)], names[len(model.inputs) :]
-        whole = _signature(self.name, model.inputs, model.outputs, ins, outs, several=self._several)
-        if self._several:
-            whole["hpp_run"] = f"std::size_t shape, {whole['hpp_run']}"
+        asked = "shape, {}" if self._several else ""
+        if self._open is not None:
+            asked = f"{self._open.argument}, {{}}, &tensor"
+        whole = _signature(self.name, model.inputs, model.outputs, ins, outs, asked=asked)
+        whole["hpp_run"] = f"{values['hpp_shape']}{whole['hpp_run']}"
         step_in, step_out = self._step
         part = _signature(
             self.name,
@@ -534,7 +579,10 @@ class Sources:
         return {
             "title": title,
             "py_shapes": "".join(f"    (({inputs}), ({outputs})),\n" for inputs, outputs in shapes),
-            "py_shape": render("shapes.py.in" if self._several else "shape.py.in", values),
+            "py_shape": render(
+                "lengths.py.in" if self._open else "shapes.py.in" if self._several else "shape.py.in",
+                values,
+            ),
             "py_states": render("states.py.in", values) if self.model.states else "",
             **(apart if self.apart else dict.fromkeys(apart, "")),
         }
@@ -543,6 +591,8 @@ class Sources:
         results = max(
             sum(aligned(tensor_bytes(spec)) for spec in shape.model.outputs) for shape in self.shapes
         )
+        if isinstance(self._open, OpenSamples):
+            results *= self._open.tested
         steps = ""
         if self.model.states:
             steps = render("steps.c", {**values, "step_runs": str(STEPS)})
@@ -602,22 +652,24 @@ def _signature(
     outs: Sequence[str],
     kind: str = "",
     *,
-    several: bool = False,
+    asked: str = "",
 ) -> dict[str, str]:
     taken = [f"const {_pointer(spec)}{name}" for spec, name in zip(inputs, ins, strict=True)]
     given = [f"{_pointer(spec)}{name}" for spec, name in zip(outputs, outs, strict=True)]
     key = f"hpp_{kind}"
     return {
         "hpp_step" if kind else "hpp_run": ", ".join([*taken, *given]),
-        f"{key}inputs": _initializers(ins, _sizes(inputs, f"{name}_input" if several else "")),
-        f"{key}outputs": _initializers(outs, _sizes(outputs, f"{name}_output" if several else "")),
+        f"{key}inputs": _initializers(ins, _sizes(inputs, f"{name}_input_tensor({asked})" if asked else "")),
+        f"{key}outputs": _initializers(
+            outs, _sizes(outputs, f"{name}_output_tensor({asked})" if asked else "")
+        ),
     }
 
 
-def _sizes(specs: Sequence[TensorSpec], table: str) -> list[str]:
-    """Return the bytes of tensors as expressions, of several shapes from a table."""
-    if table:
-        return [f"{table}_tensor(shape, {index})->bytes" for index in range(len(specs))]
+def _sizes(specs: Sequence[TensorSpec], call: str) -> list[str]:
+    """Return the bytes of tensors as expressions, which call a function where they are not fixed."""
+    if call:
+        return [f"{call.format(index)}->bytes" for index in range(len(specs))]
     return [str(tensor_bytes(spec)) for spec in specs]
 
 
