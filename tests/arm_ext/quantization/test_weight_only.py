@@ -156,6 +156,15 @@ def test_narrow_weights_reach_the_kernel_that_reads_them(
     assert report.left_float == ()
 
 
+def test_onnxruntime_does_not_round_the_data_of_the_reference() -> None:
+    """A product behind an activation becomes MatMulNBits, which rounds its data to 8 bits unless it is told."""
+    source = onnx.version_converter.convert_version(mlp(), 21)
+    model = quantize_weights(source, WeightOnly("int4", 32)).SerializeToString()
+    x = np.random.default_rng(2).standard_normal((2, 31), np.float32)
+    (fused,), (plain,) = (run_onnxruntime(model, [x], integers=integers) for integers in (True, False))
+    np.testing.assert_allclose(fused, plain, rtol=0, atol=1e-6 * np.abs(plain).max())
+
+
 def test_dynamic_dimensions_stay_dynamic(tmp_path: Path) -> None:
     onnx.save(mlp("n"), tmp_path / "mlp.onnx")
     arm_ext.quantize(
