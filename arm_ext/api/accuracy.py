@@ -195,6 +195,7 @@ def _chain_of(
             )
         return TfliteChain.read(*checked_paths(Path(model), against), shapes, npu=npu)
     if against is None:
+        _read(model)  # what is wrong with it, such as that it is not there, is told first
         raise UsageError(
             "--against: name the float model that it was made of; TFLite models alone go without"
         )

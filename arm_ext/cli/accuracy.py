@@ -97,7 +97,9 @@ def accuracy(
     as_json: bool,
     **npu: Any,
 ) -> None:
-    """Tell where MODEL, quantised in QDQ form, loses accuracy against the float model that it was made of.
+    """Tell where MODEL, quantised, loses accuracy against the float model that it was made of.
+
+    MODEL is ONNX in QDQ form, or TFLite.
 
     For each layer, in the float model's names: its own error, fed with exact values, and that of the whole chain, in
     float and in our integers. Layers to blame come first, with the cause. With --min-sqnr, --min or --max-drop, a model

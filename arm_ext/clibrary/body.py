@@ -29,8 +29,8 @@ class Body:
         layout: Where its values are.
         symbols: Kernel → its symbol.
         checked: Kernels that check indices.
-        shared: What is C's name of each part of the weights that other models of the library read, too.
         is_open: Whether the program takes a length.
+        shared: What is C's name of each part of the weights that other models of the library read, too.
     """
 
     name: str
@@ -39,8 +39,8 @@ class Body:
     layout: Layout
     symbols: Mapping[str, str]
     checked: Collection[str]
-    shared: Mapping[int, str] = field(default_factory=dict)
     is_open: bool = False
+    shared: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def parallel(self) -> list[KernelCall]:

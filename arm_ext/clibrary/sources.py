@@ -233,8 +233,8 @@ class Sources:
                 layout,
                 self.symbols,
                 checked,
-                {index: each.symbol for index, each in self.shared.items()},
                 isinstance(shape.open, OpenLength),
+                {index: each.symbol for index, each in self.shared.items()},
             )
             for number, (shape, layout) in enumerate(zip(self.shapes, self.layouts, strict=True))
         ]

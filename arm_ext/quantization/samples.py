@@ -47,7 +47,7 @@ def read_samples(
             "--preprocess is for a folder of images as --data; other samples are the model's inputs"
         )
     if isinstance(data, str | Path):
-        return read_npz(Path(data), what)
+        return read_npz(Path(data), f"{what}, or a folder of images")
     if isinstance(data, Mapping):
         return data
     return _stacked(data)

@@ -15,6 +15,8 @@ from arm_ext.api import digits
 from arm_ext.api.accuracy import accuracy
 from arm_ext.cli import invoke
 from arm_ext.errors import EnvError, ModelError, UsageError
+from arm_ext.ethosu.model import convolution
+from arm_ext.ethosu.model.machine import Machine
 from arm_ext.frontends.tflite import reference
 from arm_ext.report.accuracy.record import AccuracyReport, LayerAccuracy
 from arm_ext.report.accuracy.views import html, text
@@ -211,6 +213,8 @@ def test_what_tflite_models_do_not_take(tmp_path: Path):
         accuracy(int8, int8, data)
     with pytest.raises(UsageError, match="and --against is not: name the float TFLite model"):
         accuracy(int8, digits.model_path("fp32"), data)
+    with pytest.raises(UsageError, match=r"gone\.tflite: no such model file"):
+        accuracy(tmp_path / "gone.tflite", None, data)
     with pytest.raises(UsageError, match="name the float model that it was made of"):
         accuracy(digits.model_path(), None, data)
     with pytest.raises(UsageError, match=r"the model takes \[samples, 1, 8, 8, 4\]"):
@@ -269,3 +273,29 @@ def test_the_chain_of_a_trained_model_ends_in_0_differences(name: str, npu: str)
     assert report.npu is not None
     assert report.npu.regions
     assert [region.differing for region in report.npu.regions] == [0] * len(report.npu.regions)
+
+
+@pytest.mark.long
+def test_a_convolution_amid_a_trained_model_that_the_npu_computes_otherwise_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """The only one of ResNet-8 from 32 channels to as many."""
+    path = SHARED / "pretrainedResnet_quant.tflite"
+    if not path.is_file():
+        pytest.skip(f"{path} is not there")
+    accumulate = convolution.accumulate
+
+    def planted(machine: Machine, total: np.ndarray, joined: np.ufunc = np.add) -> None:
+        depths = machine.registers.size("ifm_depth"), total.shape[-1]
+        wrong = machine.running.name == "op_conv" and depths == (32, 32)
+        accumulate(machine, total + 3000 if wrong else total, joined)
+
+    monkeypatch.setattr(convolution, "accumulate", planted)
+    images = np.random.default_rng(1).integers(0, 256, (1, 32, 32, 3)).astype(np.float32)
+    link = accuracy(path, None, {"inputs": images}, npu="ethos-u55-128").npu
+    assert link is not None
+    (region,) = link.regions
+    assert region.differing
+    assert region.begins is not None
+    assert region.begins.nodes == ("model/batch_normalization_4/FusedBatchNormV3",)
+    assert region.begins.wrong == "NPU"
