@@ -32,6 +32,8 @@ _CHECKSUM = hashlib.sha256().digest_size
 _KEPT = 0.9
 
 _used: ContextVar[bool] = ContextVar("used", default=True)
+"""A variable of the context, no argument: a dozen functions lie between `compile --no-cache` and the two that look an
+entry up (linking, self-tests, values of NPU regions), and it changes nothing of what any of them returns."""
 
 
 def cache_folder() -> Path:

@@ -10,7 +10,6 @@ from tvm.ir import Expr, GenericConst
 from tvm.relax.dpl import DFPattern
 
 from relay_passes.ir.sources import Names
-from relay_passes.rewriter.near_misses import NearMiss
 from schedules.diagnostic import Diagnostic
 
 
@@ -74,4 +73,4 @@ class Explanation:
 
     applied: tuple[Names, ...]
     rejected: tuple[Diagnostic, ...]
-    near_misses: tuple[NearMiss, ...] = ()
+    near_misses: tuple[Diagnostic, ...] = ()

@@ -8,7 +8,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.exp_f32 import constants
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.attention import heads_f32
 from schedules.kernels.attention.heads_f32 import Heads

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from schedules.cores import Core
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.epilogues.requantize import INSTRUCTIONS, Form, Requantization
 
 TIE = 0.025
 """Estimates closer than this rank nothing: the model leaves out latencies and the order of instructions."""
 
-VECTOR = 16
-"""Bytes of a vector register."""
+LOOP_OVERHEAD = 4
+"""Instructions that advance and close one loop iteration: two pointers, the count, the branch."""
 
 WAITED_FOR = 0.5
 """Share of that time that prefetching does not hide. Assumed: other ways to cut a product are taken where they still

@@ -13,6 +13,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.cores import Core
 from schedules.intrinsics import sve
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import TIE, again
@@ -170,7 +171,7 @@ def store_part(
         return
     parts = copies.pieces(count, lanes)
     if by_sve and len(parts) > 1:
-        whole = T.Bind(tirx.Shuffle([value, value], list(range(sve.VECTOR))) if lanes < sve.VECTOR else value)
+        whole = T.Bind(tirx.Shuffle([value, value], list(range(VECTOR))) if lanes < VECTOR else value)
         sve.store_first(output, whole, offset, count)
         return
     for at, size in parts:

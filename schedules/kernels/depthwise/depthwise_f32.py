@@ -18,7 +18,7 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import bfloat
-from schedules.intrinsics.fmla import LANES, REGISTERS
+from schedules.intrinsics.registers import LANES, REGISTERS
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.threads import PARALLEL_CYCLES
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of

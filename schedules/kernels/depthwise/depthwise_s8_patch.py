@@ -19,12 +19,12 @@ from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sdot
-from schedules.intrinsics.fmla import REGISTERS
 from schedules.intrinsics.pin import pinned, pins
+from schedules.intrinsics.registers import REGISTERS, VECTOR
 from schedules.intrinsics.reload import reloads
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, cheapest, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, cheapest, scalar
 from schedules.kernels.depthwise.accumulators_s8 import finish, headers_of, pack_headers, requantized
 from schedules.kernels.depthwise.axis_steps import Span
 from schedules.kernels.depthwise.geometry import Depthwise, Field, field_of, is_depthwise, prepared

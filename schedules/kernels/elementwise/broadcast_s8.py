@@ -19,13 +19,14 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.registers import VECTOR
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array, Match, declined, taken
+from schedules.kernels.common.cost_model import LOOP_OVERHEAD
 from schedules.kernels.common.threads import PARALLEL_CYCLES, each
 from schedules.kernels.elementwise import binary_tile
 from schedules.kernels.elementwise.binary_forms import Exact, Form, Linear, form_of
-from schedules.kernels.elementwise.broadcast_plan import VECTOR, Plan, read
-from schedules.kernels.elementwise.elementwise_s8 import LOOP_OVERHEAD
+from schedules.kernels.elementwise.broadcast_plan import Plan, read
 from schedules.tir.emit import i64, kernel_function, load, store
 
 

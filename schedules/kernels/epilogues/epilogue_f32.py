@@ -7,7 +7,7 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Step
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.epilogues import activation_f32
 from schedules.tir.emit import i64, load, store, take

@@ -11,7 +11,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Step
 from schedules.intrinsics import bfloat
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.copies import pieces
 from schedules.kernels.epilogues import epilogue_f32
 from schedules.kernels.gemm.product_float import CAST, SCALE

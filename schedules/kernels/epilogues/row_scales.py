@@ -17,12 +17,13 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Operand, Step, Workload
 from schedules.intrinsics.narrow import fma
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import zip_halves
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array
 from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.epilogues import epilogue_f32
-from schedules.kernels.tiles.tile_stores import LANES, Accumulator
+from schedules.kernels.tiles.tile_stores import Accumulator
 from schedules.tir.emit import i64, load, store
 
 LINEAR = ("arm.linear_dynamic", "arm.linear_dynamic_sums")

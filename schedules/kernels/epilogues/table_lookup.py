@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from tvm import ir, tirx
 
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.table import ENTRIES, tbl4, tbx4
 from schedules.kernels.common.contract import Array
 from schedules.tir.emit import i64, load
@@ -18,9 +19,6 @@ INSTRUCTIONS = 7 / 16
 
 SIZE = 256
 """Entries of a table."""
-
-VECTOR = 16
-"""Bytes of a vector register."""
 
 
 def pack(entries: Array, dtype: str) -> Array:

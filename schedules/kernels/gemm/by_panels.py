@@ -17,8 +17,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Workload
 from schedules.cores import Core
-from schedules.intrinsics.fmla import LANES as WIDE_LANES
 from schedules.intrinsics.narrow import fma
+from schedules.intrinsics.registers import LANES as WIDE_LANES
 from schedules.kernels.common.contract import Array
 from schedules.kernels.epilogues import epilogue_half
 from schedules.kernels.gemm import panel_selection, widen_s8

@@ -18,16 +18,17 @@ from schedules.composites.workload import Pad, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics import sve
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common import copies, tiling
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.epilogues import row_scales
 from schedules.kernels.epilogues.requantize import Form, requantize16
 from schedules.kernels.gemm import product_s8
 from schedules.kernels.gemm.by_rows import ROW_OVERHEAD, TILE_OVERHEAD, EmitTile, Place, Ready, RowUnit, Tile
 from schedules.kernels.gemm.gemm import Call
 from schedules.kernels.gemm.k_chunks_s8 import Reading
-from schedules.kernels.gemm.packed_columns_s8 import HEADER, LANES, Addends, Header, Panels, Starts, Zeros
+from schedules.kernels.gemm.packed_columns_s8 import HEADER, Addends, Header, Panels, Starts, Zeros
 from schedules.kernels.gemm.product import reordered, weights_by_column
 from schedules.kernels.gemm.product_s8 import IntegerProduct
 from schedules.kernels.tiles.tile_stores import Accumulator, Put, Requantize, load_part, pieces

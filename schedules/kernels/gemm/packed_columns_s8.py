@@ -17,10 +17,10 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.composites.workload import Workload
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.reload import reloaded
 from schedules.kernels.common import tiling
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR
 from schedules.kernels.epilogues import row_scales
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, Form
 from schedules.kernels.epilogues.requantize_fused import fused_constants
@@ -33,9 +33,6 @@ HEADER = 3
 """Vectors of a header for each vector of columns, but for shifts."""
 
 OFFSETS, MULTIPLIERS, ADDENDS, SHIFTS = range(HEADER + 1)
-
-LANES = 4
-"""int32 of a vector."""
 
 NOT_FUSED = 0x7FC00000
 """The bits of a NaN, which no fused form adds."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.interleave import interleaved
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.tiles import fmla_tile
 from schedules.tir.emit import converted, i64, load, store

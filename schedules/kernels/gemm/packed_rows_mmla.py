@@ -17,9 +17,10 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.mmla import BLOCK, K_STEP
+from schedules.intrinsics.registers import VECTOR
 from schedules.intrinsics.vector import zip_halves
 from schedules.kernels.common.contract import Array
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, scalar
 from schedules.kernels.gemm import gathered_rows_mmla
 from schedules.kernels.gemm.k_chunks_s8 import Chunk, Reading, whole
 from schedules.kernels.gemm.product_s8 import IntegerProduct, flip

@@ -19,8 +19,9 @@ from tvm import ir, tirx
 from schedules.composites.attributes import Convolution, encoded
 from schedules.composites.workload import Pad, Workload
 from schedules.diagnostic import Diagnostic
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.kernels.common.contract import Array, declined
-from schedules.kernels.common.cost_model import VECTOR, Cost, arithmetic, requantization, scalar
+from schedules.kernels.common.cost_model import Cost, arithmetic, requantization, scalar
 from schedules.kernels.epilogues import requantize_step, residual_s8, row_scales
 from schedules.kernels.epilogues.accumulator_bounds import BYTE_SPAN
 from schedules.kernels.epilogues.requantize import MAGIC_BITS, NOT_REQUANTIZED, Form, Requantization
@@ -261,7 +262,7 @@ def requantization_cost(product: IntegerProduct, outputs: float, *, anew: bool) 
     """
     if not product.fused:
         return requantization(outputs, product.form, product.to)
-    vectors = outputs / 4  # of int32
+    vectors = outputs / LANES
     loaded = scalar(vectors / 2) + arithmetic(-vectors) if anew else Cost()
     return requantization(outputs, "fused", product.to) + loaded
 

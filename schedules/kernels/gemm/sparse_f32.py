@@ -24,8 +24,9 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import SPARSE_SHARE, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES, fmla_lane
+from schedules.intrinsics.fmla import fmla_lane
 from schedules.intrinsics.interleave import interleaved
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.epilogues import epilogue_f32

@@ -16,8 +16,8 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 from schedules.composites.workload import Operand, Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import barrier, pins
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, taken
 from schedules.kernels.common.cost_model import again

@@ -21,13 +21,14 @@ from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fcvtas, fcvtns, narrow8, sqxtn16
 from schedules.intrinsics.pin import pins
-from schedules.intrinsics.sdot import FEATURE, sdot
+from schedules.intrinsics.registers import LANES, VECTOR
+from schedules.intrinsics.sdot import FEATURE, K_STEP, sdot
 from schedules.intrinsics.smull import sadalp, smull
 from schedules.intrinsics.vector import combine, high, low
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined, taken
-from schedules.kernels.common.cost_model import VECTOR, again, arithmetic
+from schedules.kernels.common.cost_model import again, arithmetic
 from schedules.kernels.epilogues import activation_f32
 from schedules.kernels.gemm import implicit_rows
 from schedules.kernels.gemm.k_chunks_s8 import Reading
@@ -36,8 +37,7 @@ from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
 from schedules.kernels.recurrent.steps import Emitter, Layer, columns_of, layer_of, packed, width_of
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.tiles import mlal_tile, sdot_tile
-from schedules.kernels.tiles.sdot_tile import K_STEP
-from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator
+from schedules.kernels.tiles.tile_stores import HALF, Accumulator
 from schedules.numerics.recurrent import GATES
 from schedules.numerics.recurrent_dynamic import MOST, STEPS
 from schedules.tir.emit import i64, kernel_function, load, store, take

@@ -17,7 +17,7 @@ from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScri
 
 from schedules.composites.workload import Workload
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, declined

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import barrier
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import lanes_of
 from schedules.kernels.common import copies
 from schedules.tir.emit import i64, load, store

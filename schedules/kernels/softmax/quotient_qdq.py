@@ -18,10 +18,8 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.narrow import fcvtns, fma, fmulx, narrow8, sqadd16, sqxtn16
+from schedules.intrinsics.registers import LANES
 from schedules.intrinsics.vector import combine
-
-LANES = 4
-"""Words of a vector register."""
 
 SCALES = (2.0**-40, 2.0**40)
 """Of the result; beyond them FDIV keeps to what underflows and overflows."""

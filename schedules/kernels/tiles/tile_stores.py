@@ -10,13 +10,10 @@ from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
 from schedules.intrinsics.mmla import BLOCK
+from schedules.intrinsics.registers import LANES, VECTOR
 from schedules.intrinsics.vector import high, low, unzip
 from schedules.kernels.common import copies
-from schedules.kernels.common.cost_model import VECTOR
 from schedules.tir.emit import i64, load
-
-LANES = 4
-"""int32 accumulators of a vector register."""
 
 HALF = VECTOR // 2
 """Bytes of half a vector register."""

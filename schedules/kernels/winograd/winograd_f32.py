@@ -34,8 +34,8 @@ from schedules.composites.attributes import Convolution
 from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.pin import pins
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined
 from schedules.kernels.common.cost_model import cheapest_by

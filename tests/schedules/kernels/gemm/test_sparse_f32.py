@@ -12,7 +12,7 @@ import arm_ext
 from schedules.composites.workload import Workload
 from schedules.cores import CORES, Core
 from schedules.diagnostic import Diagnostic
-from schedules.intrinsics.fmla import LANES
+from schedules.intrinsics.registers import LANES
 from schedules.kernels.common.contract import Match
 from schedules.kernels.gemm import sparse_f32
 from schedules.kernels.gemm.sparse_f32 import VECTORS, Params
