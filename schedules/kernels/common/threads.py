@@ -51,6 +51,30 @@ def each(count: int, parallel: bool, task: Callable[[ir.Expr], None]) -> None:
         task(index)
 
 
+def each_tile(count: int, size: int, parallel: bool, tile: Callable[[ir.Expr, int], None]) -> None:
+    """Emit a loop over the tiles of `count` rows; a last tile with fewer than `size` rows is code of its own.
+
+    Args:
+        count: The number of rows.
+        size: Rows of a full tile.
+        parallel: Whether the runtime's threads share the tiles.
+        tile: Emits one tile, given its first row and its number of rows.
+    """
+    full, rest = divmod(count, size)
+
+    def one(index: ir.Expr) -> None:
+        if not rest:
+            tile(T.Bind(index * size), size)
+            return
+        with T.If(index < full):
+            with T.Then():
+                tile(T.Bind(index * size), size)
+            with T.Else():
+                tile(i64(full * size), rest)
+
+    each(full + (rest > 0), parallel, one)
+
+
 def each_part(count: int, parts: int, parallel: bool, task: Callable[[ir.Expr, ir.Expr], None]) -> None:
     """Emit a loop over `count` items, each in `parts` equal parts; `task` gets the indices of item and part."""
 

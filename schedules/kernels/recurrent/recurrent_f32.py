@@ -13,7 +13,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Operand, Workload
+from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.fmla import LANES
@@ -21,8 +21,18 @@ from schedules.intrinsics.pin import barrier, pins
 from schedules.kernels.common import threads
 from schedules.kernels.common.contract import Array, Match, taken
 from schedules.kernels.common.cost_model import again
-from schedules.kernels.epilogues import activation_f32
-from schedules.kernels.recurrent.steps import Emitter, Layer, columns_of, layer_of, packed, width_of
+from schedules.kernels.recurrent.steps import (
+    Emitter,
+    Layer,
+    activation_instructions,
+    arguments_of,
+    buffers_of,
+    columns_of,
+    constants_of,
+    layer_of,
+    packed,
+    width_of,
+)
 from schedules.kernels.tiles import fmla_tile
 from schedules.numerics.recurrent import GATES
 from schedules.tir.emit import i64, kernel_function, load, store, take
@@ -30,6 +40,9 @@ from schedules.tir.emit import i64, kernel_function, load, store, take
 NAME = "recurrent_f32"
 
 COMPOSITES = tuple(f"arm.{kind}" for kind in GATES)
+
+FIRST = 2
+"""The operand that is the first state: data and weights come before it."""
 
 TILES = (
     (1, 16),
@@ -116,8 +129,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 def _step_cycles(layer: Layer, rows: int, params: Params, core: Core) -> float:
     """Cycles of a step of a tile of rows."""
     total, segments = 0.0, ((0, layer.hidden),)
-    activations = sum(activation_f32.INSTRUCTIONS.get(a.name, 4.0) for a in layer.cell.activations)
-    activations *= layer.cell.gates / len(layer.cell.activations)
+    activations = activation_instructions(layer.cell)
     for gates in layer.passes:
         share = len(gates) / layer.cell.gates
         for block in layer.blocks(gates, params.vectors):
@@ -136,7 +148,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
         size = len(gates) * block.vectors * LANES
         panels.append(columns[:, column : column + size].ravel())
         column += size
-    others = (constants[operand.index] for operand in _others(workload))
+    others = (constants[operand.index] for operand in constants_of(workload, FIRST))
     return np.concatenate(panels), *others
 
 
@@ -144,31 +156,11 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     layer = _layer(workload)
     size = layer.hidden * width_of(layer, params.vectors)
-    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    others = _others(workload)
-    arguments += [((size,), "float32"), *((operand.shape, operand.dtype) for operand in others)]
-    arguments.append((workload.output_shape, workload.output_dtype))
+    arguments = arguments_of(workload, FIRST, [((size,), "float32")])
     with kernel_function(f"arm_{layer.cell.kind}_f32", arguments) as function, pins():
-        inputs = function.buffers[: len(workload.inputs)]
-        panels, *constants, output = function.buffers[len(workload.inputs) :]
-        buffers = [
-            inputs[operand.index] if operand.kind == "input" else constants[others.index(operand)]
-            for operand in (workload.operands[0], *workload.operands[2:])
-        ]
+        buffers, (panels,), output = buffers_of(workload, FIRST, function.buffers)
         emitter = _Emitter(layer, params.vectors, buffers, output, panels)
-        full, rest = divmod(layer.batch, params.rows)
-
-        def tile(index: ir.Expr) -> None:
-            if not rest:
-                emitter.tile(T.Bind(index * params.rows), params.rows)
-                return
-            with T.If(index < full):
-                with T.Then():
-                    emitter.tile(T.Bind(index * params.rows), params.rows)
-                with T.Else():
-                    emitter.tile(i64(full * params.rows), rest)
-
-        threads.each(full + (rest > 0), params.parallel, tile)
+        threads.each_tile(layer.batch, params.rows, params.parallel, emitter.tile)
     return function.prim_func
 
 
@@ -237,14 +229,9 @@ class _Emitter(Emitter):
             tile.step([load(tile.a, start + k, 1) for start in starts], 0, panel + k * tile.width)
 
 
-def _others(workload: Workload) -> list[Operand]:
-    """The constants but the weights."""
-    return [operand for operand in workload.operands[2:] if operand.kind == "constant"]
-
-
 def _layer(workload: Workload) -> Layer:
     return taken(_read(workload), workload)
 
 
 def _read(workload: Workload) -> Layer | Diagnostic:
-    return layer_of(workload, NAME, COMPOSITES, first=2)
+    return layer_of(workload, NAME, COMPOSITES, FIRST)

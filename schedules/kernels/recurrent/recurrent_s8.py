@@ -16,7 +16,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Operand, Workload
+from schedules.composites.workload import Workload
 from schedules.cores import Core
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.narrow import fcvtas, fcvtns, narrow8, sqxtn16
@@ -28,12 +28,22 @@ from schedules.intrinsics.vector_f32 import Vector
 from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, Match, declined, taken
 from schedules.kernels.common.cost_model import VECTOR, again, arithmetic
-from schedules.kernels.epilogues import activation_f32
 from schedules.kernels.gemm import implicit_rows
 from schedules.kernels.gemm.k_chunks_s8 import Reading
 from schedules.kernels.gemm.product import reordered
 from schedules.kernels.gemm.product_s8 import FLIP, NINE_BITS, shifts_of
-from schedules.kernels.recurrent.steps import Emitter, Layer, columns_of, layer_of, packed, width_of
+from schedules.kernels.recurrent.steps import (
+    Emitter,
+    Layer,
+    activation_instructions,
+    arguments_of,
+    buffers_of,
+    columns_of,
+    constants_of,
+    layer_of,
+    packed,
+    width_of,
+)
 from schedules.kernels.rowwise import row_vectors
 from schedules.kernels.tiles import mlal_tile, sdot_tile
 from schedules.kernels.tiles.sdot_tile import K_STEP
@@ -45,6 +55,9 @@ from schedules.tir.emit import i64, kernel_function, load, store, take
 NAME = "recurrent_s8"
 
 COMPOSITES = tuple(f"arm.{kind}_dynamic" for kind in GATES)
+
+FIRST = 3
+"""The operand that is the first state: data, weights and their scales come before it."""
 
 TILES = ((1, 16), (1, 12), (1, 8), (1, 4), (2, 12), (2, 8), (3, 8), (4, 4), (5, 4), (6, 4))
 """(rows, vectors) of the register tiles worth considering."""
@@ -152,8 +165,7 @@ def estimate(workload: Workload, params: Params, core: Core) -> float:
 def _step_cycles(integers: _Integers, rows: int, params: Params, core: Core) -> float:
     """Cycles of a step of a tile of rows."""
     layer, chunks, total = integers.layer, integers.reading(params).chunks(), 0.0
-    activations = sum(activation_f32.INSTRUCTIONS.get(a.name, 4.0) for a in layer.cell.activations)
-    activations *= layer.cell.gates / len(layer.cell.activations)
+    activations = activation_instructions(layer.cell)
     for gates, block, _ in columns_of(layer, params.vectors):
         after = rows * block.vectors * (activations + AROUND * len(gates))
         vectors = block.vectors * len(gates)
@@ -185,7 +197,7 @@ def pack(workload: Workload, params: Params, constants: Sequence[Array]) -> tupl
             panels.append(mlal_tile.pack_columns(own, len(own), reading.chunks()).ravel())
         column += vectors * LANES
     by_column = [r.sum(0, dtype=np.int32), scale.astype(np.float32), *[shifts] * integers.shifted]
-    others = (constants[operand.index] for operand in _others(workload))
+    others = (constants[operand.index] for operand in constants_of(workload, FIRST))
     return np.concatenate(panels), *(packed(layer, most, values) for values in by_column), *others
 
 
@@ -198,24 +210,15 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     integers = _integers(workload)
     width = width_of(integers.layer, params.vectors)
-    arguments = [(operand.shape, operand.dtype) for operand in workload.inputs]
-    arguments += [
+    by_column: list[tuple[tuple[int, ...], str]] = [
         ((len(integers.reading(params).order()) * width,), "int8"),
         ((width,), "int32"),
         ((width,), "float32"),
+        *[((width,), "int32")] * integers.shifted,
     ]
-    arguments += [((width,), "int32")] * integers.shifted
-    others = _others(workload)
-    arguments += [(operand.shape, operand.dtype) for operand in others]
-    arguments.append((workload.output_shape, workload.output_dtype))
+    arguments = arguments_of(workload, FIRST, by_column)
     with kernel_function(f"arm_{integers.layer.cell.kind}_s8", arguments) as function, pins():
-        inputs, held = function.buffers[: len(workload.inputs)], function.buffers[len(workload.inputs) :]
-        by_column, (*constants, output) = held[: 3 + integers.shifted], held[3 + integers.shifted :]
-        buffers = [
-            inputs[operand.index] if operand.kind == "input" else constants[others.index(operand)]
-            for operand in (workload.operands[0], *workload.operands[3:])
-        ]
-        _Emitter(integers, params, buffers, by_column, output).emit()
+        _Emitter(integers, params, *buffers_of(workload, FIRST, function.buffers)).emit()
     return function.prim_func
 
 
@@ -407,17 +410,12 @@ class _Emitter(Emitter):
         return T.Bind(load(self.sums, column, LANES) * tirx.Broadcast(-self.zero, LANES))
 
 
-def _others(workload: Workload) -> list[Operand]:
-    """The constants but weights and scales."""
-    return [operand for operand in workload.operands[3:] if operand.kind == "constant"]
-
-
 def _integers(workload: Workload) -> _Integers:
     return taken(_read(workload), workload)
 
 
 def _read(workload: Workload) -> _Integers | Diagnostic:
-    layer = layer_of(workload, NAME, COMPOSITES, first=3)
+    layer = layer_of(workload, NAME, COMPOSITES, FIRST)
     if isinstance(layer, Diagnostic):
         return layer
     if len(layer.passes) > 1:

@@ -15,7 +15,7 @@ import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.composites.workload import Workload
+from schedules.composites.workload import Operand, Workload
 from schedules.diagnostic import Diagnostic
 from schedules.intrinsics.fmla import LANES
 from schedules.intrinsics.vector_f32 import Vector
@@ -24,6 +24,9 @@ from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.epilogues import activation_f32
 from schedules.numerics.recurrent import Cell
 from schedules.tir.emit import i64, load, store
+
+Argument = tuple[tuple[int, ...], str]
+"""Shape and dtype of an argument of a kernel."""
 
 Total = Callable[[int, int, int, int, tuple[int, ir.Expr]], ir.Expr]
 """A gate's sum: (row of the tile, number of the gate in its pass, first unit of the block, lanes, (gate, unit))."""
@@ -150,6 +153,51 @@ def layer_of(workload: Workload, name: str, composites: Sequence[str], first: in
     cell = Cell.of(kind, dict(workload.attributes))
     lengths = len(workload.operands) - first > cell.states + cell.linear_before_reset
     return Layer(cell, x.shape[0], x.shape[1], r.shape[0], lengths)
+
+
+def constants_of(workload: Workload, first: int) -> list[Operand]:
+    """Return the constants among the operands from number `first` on, which kernels take as they are."""
+    return [operand for operand in workload.operands[first:] if operand.kind == "constant"]
+
+
+def arguments_of(workload: Workload, first: int, packed: Sequence[Argument]) -> list[Argument]:
+    """Return shape and dtype of a kernel's arguments: inputs, packed weights, other constants, the output.
+
+    Args:
+        workload: What the kernel computes.
+        first: The operand that is the first state.
+        packed: Shape and dtype of each packed constant.
+    """
+    operands = (*workload.inputs, *constants_of(workload, first))
+    arguments = [(operand.shape, operand.dtype) for operand in operands]
+    arguments[len(workload.inputs) : len(workload.inputs)] = packed
+    return [*arguments, (workload.output_shape, workload.output_dtype)]
+
+
+def buffers_of(
+    workload: Workload, first: int, arguments: Sequence[tirx.Buffer]
+) -> tuple[list[tirx.Buffer], list[tirx.Buffer], tirx.Buffer]:
+    """Return the buffers of the data and of the operands from number `first` on; of packed weights; of the output.
+
+    Args:
+        workload: What the kernel computes.
+        first: The operand that is the first state.
+        arguments: The buffers of the arguments that `arguments_of` lists.
+    """
+    constants = constants_of(workload, first)
+    inputs, (*held, output) = arguments[: len(workload.inputs)], arguments[len(workload.inputs) :]
+    packed, others = held[: len(held) - len(constants)], held[len(held) - len(constants) :]
+    buffers = [
+        inputs[operand.index] if operand.kind == "input" else others[constants.index(operand)]
+        for operand in (workload.operands[0], *workload.operands[first:])
+    ]
+    return buffers, packed, output
+
+
+def activation_instructions(cell: Cell) -> float:
+    """Return the instructions of a cell's activations for a vector of each gate, if all are used equally often."""
+    total = sum(activation_f32.INSTRUCTIONS.get(each.name, 4.0) for each in cell.activations)
+    return total * cell.gates / len(cell.activations)
 
 
 class Emitter(ABC):

@@ -243,19 +243,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     scope = next_nodes() if params.fused else nullcontext()
     with kernel_function("arm_tree_ensemble", arguments) as function, scope:
         emitter = _Emitter(layer, params, function.buffers)
-        full, rest = divmod(layer.rows, params.rows)
-
-        def task(index: ir.Expr) -> None:
-            if not rest:
-                emitter.rows(T.Bind(index * params.rows), params.rows)
-                return
-            with T.If(index < full):
-                with T.Then():
-                    emitter.rows(T.Bind(index * params.rows), params.rows)
-                with T.Else():
-                    emitter.rows(i64(full * params.rows), rest)
-
-        threads.each(full + (rest > 0), params.parallel, task)
+        threads.each_tile(layer.rows, params.rows, params.parallel, emitter.rows)
     return function.prim_func
 
 
