@@ -144,9 +144,9 @@ def advise(
     budget: float | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> AdviceReport:
-    """Measure a model as it is, and what could make it faster: other options of `compile`, and changes of the model.
+    """Measure a model as it is, with other options of `compile`, and with changes of the model that could be faster.
 
-    What cannot be built or measured is told in its place, and the rest is kept.
+    An alternative that cannot be built or measured has the error in its row; the others are measured.
 
     Args:
         model: A file of any format that `compile` takes.
@@ -157,8 +157,8 @@ def advise(
         mattr: As for `compile`.
         shapes: As for `compile`, one for each input.
         preprocess: A YAML file, as for `compile`.
-        quantize: Calibration samples, to try int8 with; outputs are compared on the first, unless there are steps
-            before the model, which take other inputs.
+        quantize: Calibration samples, to try int8. Outputs are compared on the first sample, unless preprocessing steps
+            change the model's inputs.
         calibration: As for `compile`.
         tuned: A tuning database to try.
         max_error: Largest error at the outputs that recommended options may have.
@@ -166,9 +166,9 @@ def advise(
         progress: Called with each of STEPS as it begins.
 
     Raises:
-        UsageError: An argument is wrong, or the model is no file.
-        ModelError: The model as it is cannot be compiled.
-        EnvError: The board is out of reach at the start; no llvm-mca.
+        UsageError: An argument is invalid, or the model is no file.
+        ModelError: The unchanged model cannot be compiled.
+        EnvError: The board cannot be reached at the start, or llvm-mca is missing.
     """
     check_type("board", board, str)
     if not Path(model).is_file():

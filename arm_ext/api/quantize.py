@@ -133,7 +133,7 @@ def quantize(
 
 
 def _refuse_rescaling(correct: Sequence[Correction]) -> None:
-    """What is compared then is a rescaled float model, which would have no weights of its own but the pruned ones."""
+    """Refuse corrections that rescale channels: the baseline of the accuracy would be a rescaled, pruned model."""
     if found := [each for each in correct if each in ("equalize", "smooth")]:
         raise UsageError(
             f"--sparsity and --correct {found[0]} do not go together; quantise a model that was pruned before"

@@ -60,8 +60,8 @@ class Address:
     board: str
 
 
-# TVM has places for 32 sessions in a process. Those that ended keep theirs until Python frees them, which it does late
-# where they are in cycles of references, as those of an error's trace.
+# TVM allows 32 sessions per process. An ended session counts until Python frees it, which takes until the next garbage
+# collection if it is in a reference cycle, such as that of an exception's traceback.
 _NO_PLACE = "maximum number of RPC session reached"
 
 

@@ -253,7 +253,7 @@ def _build_hint(folder: Path, *, here: bool) -> str:
 
 
 def _values(pairs: tuple[tuple[str, str], ...]) -> dict[str, list[int | float | bool]]:
-    """Numbers by the name of an input."""
+    """Return the values of --input options by the name of the input."""
     values = {}
     for name, text in pairs:
         try:

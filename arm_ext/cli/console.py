@@ -88,7 +88,7 @@ def _width() -> int | None:
 
 
 class _Names(click.ParamType[tuple[str, ...]]):
-    """a,b → ("a", "b")."""
+    """Option type of comma-separated names: "a,b" → ("a", "b")."""
 
     name = "names"
 
@@ -100,7 +100,7 @@ class _Names(click.ParamType[tuple[str, ...]]):
 
 
 NAMES = _Names()
-"""a,b: several names as one value."""
+"""Option type of comma-separated names."""
 
 
 class Share(click.ParamType[float]):
@@ -170,7 +170,12 @@ def check_outputs(outputs: Sequence[Path], endings: Sequence[str], inputs: Seque
 
 
 def write_views(outputs: Sequence[Path], views: Mapping[str, Callable[[], str]]) -> None:
-    """Write to each file that -o names what its ending says."""
+    """Write each file that -o names, in the format of its file extension.
+
+    Args:
+        outputs: The files.
+        views: File extension, such as ".html" → function that returns the content.
+    """
     for output in outputs:
         write_file(output, views[output.suffix]().encode(), "--output")
 

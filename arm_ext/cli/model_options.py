@@ -14,7 +14,7 @@ def calibration_option(purpose: str) -> Option[Any]:
     """Return the decorator that adds --calibration.
 
     Args:
-        purpose: What it decides, as the help says it.
+        purpose: Description in --help.
     """
     return click.option(
         "--calibration",
@@ -55,4 +55,4 @@ model_options = option_group(
     ),
     calibration_option("How --quantize finds the range of an activation."),
 )
-"""Adds --trust, --plugin, --preprocess, --quantize and --calibration: what is done to a model before anything else."""
+"""Decorator that adds --trust, --plugin, --preprocess, --quantize and --calibration: options on the imported model."""

@@ -121,7 +121,7 @@ class Entries:
                 aside.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Trim the entries if one was added since the last time: all of them are looked at."""
+        """Trim the cache if an entry was added since the last call; this looks at every entry."""
         if self._added.is_set():
             self._added.clear()
             self.trim()

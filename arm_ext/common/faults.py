@@ -38,7 +38,7 @@ _OUT_OF_MEMORY = (
     "cannot allocate memory",
     "failed to map segment from shared object",
 )
-# Bytes of addresses that Python takes with a library: with less it ends in the middle of loading, or waits forever.
+# Bytes of address space that Python needs to load a library: with less it ends while loading, or hangs.
 _LEAST_ADDRESSES = {"TVM with LLVM": 1 << 30, "numpy": 150 << 20}
 
 
@@ -79,9 +79,9 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def require_addresses(library: Literal["TVM with LLVM", "numpy"]) -> None:
-    """Raise EnvError if the limit on this process's addresses (`ulimit -v`) is too low to load a library.
+    """Raise EnvError if the limit on this process's address space (`ulimit -v`) is too low to load a library.
 
-    Libraries that are loaded under such a limit end the process, wait forever, or are only partly there.
+    Loading a library under such a limit ends the process, hangs, or loads only a part of it.
     """
     limit, least = resource.getrlimit(resource.RLIMIT_AS)[0], _LEAST_ADDRESSES[library]
     if limit != resource.RLIM_INFINITY and limit < least:

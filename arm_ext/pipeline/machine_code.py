@@ -73,16 +73,16 @@ class Program:
 
 
 def linked(executable: relax.VMExecutable, objects: Sequence[bytes] = ()) -> relax.VMExecutable:
-    """Make the code of an executable a library, to run in this process.
+    """Link the code of an executable to a shared library and load it into this process.
 
-    TVM's just-in-time compiler takes four times as long as a linker.
+    TVM's just-in-time linker takes four times as long as LLD.
 
     Args:
-        executable: Of code for this machine. It is changed.
-        objects: To link, too.
+        executable: Executable with code for this machine. It is changed.
+        objects: Further object files to link.
     """
     imports = executable.mod.imports
-    if any(each.kind != "llvm" for each in imports):  # TVM's stand-in where there is no code
+    if any(each.kind != "llvm" for each in imports):  # TVM's placeholder for a module without code
         return executable
     with temporary() as folder:
         library = folder / "program.so"

@@ -60,7 +60,7 @@ class NpuBorder(_Record):
 
 
 class NpuSparsity(_Record):
-    """2:4 sparse weights of a region, which run at up to twice the rate."""
+    """Use of 2:4 sparse weights in a region, which run at up to twice the rate."""
 
     sources: tuple[str, ...] = Field(description="Source nodes whose weights are 2:4.")
     commands: int = Field(description="Convolution commands that take weights in the sparse format.")

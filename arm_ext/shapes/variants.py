@@ -70,7 +70,7 @@ class Variant:
 
     @cached_property
     def macs(self) -> dict[str, int]:
-        """Source node → multiply-accumulates of one inference, of the self-test's samples, less what was removed."""
+        """Source node → multiply-accumulates of one inference on the self-test's samples, without removed channels."""
         samples = SELFTEST_SAMPLES if self.bucket.batch else 1
         macs = count_macs(self.model.mod)
         for each in self.result.removed:

@@ -107,7 +107,7 @@ def build(
 
 
 def encode_workload(workload: Workload) -> dict[str, Any]:
-    """A workload as JSON data, without newer fields that have their default, so that older records hold."""
+    """Convert a workload to JSON data, without newer fields at their default, so that older records still match."""
     data = dataclasses.asdict(workload)
     if workload.nonzeros is None:
         del data["nonzeros"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts between integers and truths: CAST."""
+"""Casts between integer and bool dtypes: CAST."""
 
 from arm_ext.ethosu.ops.common.constraint import EARLIER, MEASURED, TOSA, Constraint, change, dtypes
 from arm_ext.ethosu.ops.common.contract import Operation, Quirks, always, of_relax

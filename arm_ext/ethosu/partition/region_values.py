@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and outputs of each NPU region as the CPU computes them, against which payloads are checked."""
+"""Inputs and outputs of each NPU region as computed by the CPU kernels, for checks of the payloads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,10 +25,10 @@ def region_values(
     """Run a model by the CPU's kernels on this machine; return its outputs, and the values of its regions.
 
     Args:
-        integer: As `integerize` leaves it.
-        parts: The regions.
-        inputs: Of the model.
-        options: For this machine.
+        integer: Result of the phase `integerize`.
+        parts: Operators of each region.
+        inputs: Inputs of the model.
+        options: Phase options with this machine as target.
 
     Returns:
         The model's outputs, and the values by region.
@@ -50,7 +50,7 @@ def region_values(
 
 
 def returning(mod: tvm.IRModule, variables: Sequence[relax.Var]) -> tvm.IRModule:
-    """Return the module with a `main` that returns these variables of its one dataflow block."""
+    """Return the module with a `main` that returns the given variables of its only dataflow block."""
     main = mod["main"]
     (block,) = main.body.blocks
     fields = relax.Tuple(list(variables))

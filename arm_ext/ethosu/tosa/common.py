@@ -63,7 +63,7 @@ def widened(graph: TosaGraph, x: Value, zero_point: int) -> Value:
 
 
 def clamped(graph: TosaGraph, x: Value, low: int, high: int) -> Value:
-    """Emit CLAMP from `low` to `high`, unless these are the dtype's limits."""
+    """Emit CLAMP to [low, high], unless these are the dtype's limits."""
     info = np.iinfo(x.dtype)
     if (low, high) == (info.min, info.max):
         return x

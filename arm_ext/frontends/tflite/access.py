@@ -77,7 +77,7 @@ class Access(OperatorConverter):  # type: ignore[misc]
         """Return the elements of a constant tensor that is not quantised; None for others."""
         if tensor < 0 or (found := self.tensor(tensor)).qnn_params:
             return None
-        if tensor not in self.values and 0 in (shape := shape_of(found)):  # the file has no bytes for it
+        if tensor not in self.values and 0 in (shape := shape_of(found)):  # the file stores no bytes for it
             return np.empty(shape, self.get_tensor_type_str(found.tensor.Type()))
         if not self._is_constant(found):
             return None

@@ -88,7 +88,7 @@ class QdqConverter(Access):
             self._bind(tensor, result if len(outputs) == 1 else result[number])
 
     def _custom(self, op: Any, code: str, name: str) -> Any:
-        """What a plugin makes of an operator, of values that are shown as float where they are quantised."""
+        """Convert an operator by a plugin, which sees quantised values as dequantised float32."""
         options = op.CustomOptionsAsNumpy()
         attributes = {"custom_options": b"" if isinstance(options, int) else options.tobytes()}
         inputs = [

@@ -75,7 +75,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
         return lambda node: convert(self, node)
 
     def _custom_or(self, other: Any) -> Any:
-        """What converts nodes of a plugin's operators, and those that others have of the same name."""
+        """Return a converter that takes a plugin's operators itself and passes all other nodes to `other`."""
 
         def converted(node: torch.fx.Node) -> Any:
             if not _is_custom(node):
@@ -95,7 +95,7 @@ class Translator(ExportedProgramImporter):  # type: ignore[misc]
             source = _source(node)
             try:
                 value = self._as_torch(node, convert(node))
-            except UsageError:  # of a plugin
+            except UsageError:  # raised by a plugin's converter
                 raise
             except Exception as err:
                 told = f"{operator_of(node)} node '{source}' cannot be imported: {reason_of(err)}"

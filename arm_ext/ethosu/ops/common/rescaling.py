@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators share whose definition has a RESCALE of its own, which Vela may join with another."""
+"""Helpers of operators whose definition contains a RESCALE, which Vela may fuse with the RESCALE of another."""
 
 from collections.abc import Mapping
 from typing import Any
