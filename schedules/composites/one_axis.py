@@ -28,7 +28,7 @@ def widened(composite: Composite) -> Composite:
         return composite
     layouts = dict(workload.attributes)
     at = layouts["data_layout"].index("W")
-    # Between data and weights there may be a zero point, one number.
+    # Between data and weights there may be a scalar zero point.
     data, *others, weights = workload.operands
     operands = (_operand(data, at), *others, _operand(weights, layouts["kernel_layout"].index("W")))
     steps = tuple(_step(step, at) for step in workload.epilogue)

@@ -73,15 +73,15 @@ def _places(operator: Operator[Index]) -> int:
 
 _CONSTRAINTS: tuple[Constraint[Index], ...] = (
     Constraint(
-        "it looks among data of other than 8 bits", "int8", input_dtypes, lambda found: found == ("int8",),
+        "its data are not int8", "int8", input_dtypes, lambda found: found == ("int8",),
         "quantise its data to int8", MEASURED,
     ),
     Constraint(
-        "it looks along another axis than the channels, or along too many", "the last axis, at most 127 long", _depth,
+        "it searches another axis than the last, or too long a one", "the last axis, at most 127 long", _depth,
         lambda depth: 0 < depth <= 127, "put the axis last, or split it", SUPPORTED_OPS, EARLIER,
     ),
     Constraint(
-        "it gives too many indices", "at most 65536", _places, at_most(1 << 16), "split the data", SUPPORTED_OPS,
+        "it computes too many indices", "at most 65536", _places, at_most(1 << 16), "split the data", SUPPORTED_OPS,
         EARLIER,
     ),
 )  # fmt: skip

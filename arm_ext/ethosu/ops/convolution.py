@@ -138,7 +138,7 @@ _GREAT_STRIDE_DEPTHWISE: Constraint[Convolution] = Constraint(
     SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 _BLIND_TAPS: Constraint[Convolution] = Constraint(
-    "a tap of its dilated window sees nothing but padding", f"a dilation of at most {MAX_DILATION}", _blind_dilation,
+    "a tap of its dilated window only reads padding", f"a dilation of at most {MAX_DILATION}", _blind_dilation,
     at_most(MAX_DILATION), "less padding", MEASURED,
 )  # fmt: skip
 

@@ -25,7 +25,7 @@ def is_flat(operator: Operator[Convolution]) -> bool:
 
 
 _FLAT: Constraint[Convolution] = Constraint(
-    "its windows are deeper than one image", "one image, one after the other", is_flat, bool,
+    "its windows span several images", "kernel depth and stride of 1, without padding", is_flat, bool,
     "convolve images one by one", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 

@@ -141,17 +141,17 @@ def is_defined(kind: str, operands: tuple[Range, ...]) -> bool:
 
 
 _ROUNDS: Constraint[Arithmetic] = Constraint(
-    "the accelerator rounds what it shifts right", "of Ethos-U85", lambda op: op.kind, lambda _: False,
+    "the accelerator rounds the result of right shifts", "of Ethos-U85", lambda op: op.kind, lambda _: False,
     "leave it to the CPU", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 _OF_32_BITS: Constraint[Arithmetic] = Constraint(
-    "TOSA computes it in 32 bits alone", "int32", integer_dtypes, lambda found: found == (WIDE,), "widen it first",
+    "TOSA has it for int32 only", "int32", integer_dtypes, lambda found: found == (WIDE,), "widen it first",
     TOSA,
 )  # fmt: skip
 _DEFINED: Constraint[Arithmetic] = Constraint(
-    "its result may leave 32 bits, or is of no meaning", "operands of which TOSA says what they give",
-    lambda op: is_defined(op.kind, op.attributes.ranges), bool, "widen fewer bits, or divide and shift by constants",
-    TOSA,
+    "its result may overflow 32 bits or be undefined", "operands for which TOSA defines the result",
+    lambda op: is_defined(op.kind, op.attributes.ranges), bool,
+    "widen from fewer bits, or divide and shift by constants", TOSA,
 )  # fmt: skip
 
 

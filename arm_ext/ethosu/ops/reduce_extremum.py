@@ -43,11 +43,11 @@ def _attributes(call: Call, _: Reader) -> Reduction:
 
 
 _MINIMUM_OF_8_BITS: Constraint[Reduction] = Constraint(
-    "Vela's minimum of 16 bits is another value", "int8", input_dtypes, lambda found: found != ("int16",),
+    "Vela computes the minimum of 16-bit data wrong", "int8", input_dtypes, lambda found: found != ("int16",),
     "quantise its data to int8", MEASURED, EARLIER,
 )  # fmt: skip
 _OF_INTEGERS: Constraint[Reduction] = Constraint(
-    "the accelerator reduces integers alone", "int8 or int16", dtypes, lambda found: found != ("bool",),
+    "the accelerator reduces only integers", "int8 or int16", dtypes, lambda found: found != ("bool",),
     "leave it to the CPU", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 

@@ -131,11 +131,11 @@ _CONSTRAINTS: tuple[Constraint[Resize], ...] = (
         "split it", TOSA,
     ),
     Constraint(
-        "it shrinks too much", "less than 16 pixels to one", lambda op: min(op.attributes.factors),
+        "its resize factor is too small", "more than 1/16", lambda op: min(op.attributes.factors),
         lambda factor: factor > Fraction(1, 16), "resize in two steps", TOSA, ("u85",),
     ),
     Constraint(
-        "it grows too much", "at most 256 pixels from one", lambda op: max(op.attributes.factors),
+        "its resize factor is too large", "at most 256", lambda op: max(op.attributes.factors),
         lambda factor: factor <= Fraction(256), "resize in two steps", TOSA, ("u85",),
     ),
     Constraint(
@@ -143,7 +143,7 @@ _CONSTRAINTS: tuple[Constraint[Resize], ...] = (
         _are_whole, "resize by whole factors", _CONVOLVED, EARLIER,
     ),
     Constraint(
-        "a pixel counts more in it than a weight of 8 bits holds", f"at most {MAX_WEIGHT}",
+        "the weight of a pixel does not fit in 8 bits", f"at most {MAX_WEIGHT}",
         lambda op: op.attributes.greatest_weight, at_most(MAX_WEIGHT), "smaller factors, or other coordinates",
         _CONVOLVED, EARLIER,
     ),

@@ -74,19 +74,19 @@ def _written(call: Call, sizes: tuple[int, ...], places: list[Array] | None) -> 
 def _distinct(operator: Operator[Scatter]) -> str:
     rows = operator.attributes.rows
     if rows is None:
-        return "indices of run time"
-    return "distinct constants" if len(set(rows.tolist())) == rows.size else "an index that is there twice"
+        return "indices computed at run time"
+    return "distinct constants" if len(set(rows.tolist())) == rows.size else "a repeated index"
 
 
 _CONSTRAINTS: tuple[Constraint[Scatter], ...] = (
     OF_U85,
     Constraint(
-        "it combines what it writes with what is there", "update", lambda op: op.attributes.reduction,
+        "it combines updates with the old values", "update", lambda op: op.attributes.reduction,
         lambda reduction: reduction == "update", "leave it to the CPU", TOSA, ("u85",),
     ),
     Constraint(
         "it may write an element twice", "distinct constants", _distinct, lambda found: found == "distinct constants",
-        "make its indices constants, each there once", TOSA, ("u85",),
+        "use distinct constant indices", TOSA, ("u85",),
     ),
 )  # fmt: skip
 

@@ -74,7 +74,7 @@ _UNDILATED: Constraint[TransposedConvolution] = Constraint(
     lambda dilation: dilation == (1, 1), "no dilation", TOSA,
 )  # fmt: skip
 _STRIDES: Constraint[TransposedConvolution] = Constraint(
-    "its strides are not among those that there are", "(1, 1) or (2, 2)", lambda op: op.attributes.window.strides,
+    "its strides are not supported", "(1, 1) or (2, 2)", lambda op: op.attributes.window.strides,
     lambda found: found in ((1, 1), (2, 2)), "strides of 1 or 2", SUPPORTED_OPS, EARLIER,
 )  # fmt: skip
 

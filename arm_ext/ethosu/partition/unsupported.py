@@ -13,7 +13,7 @@ from arm_ext.ethosu.ops.constraints import KNOWN, LEAVE, NO_FORM
 from relay_passes.ir.sources import sources_of
 from schedules.diagnostic import Diagnostic
 
-IN_64_BITS = "it counts in more bits than an NPU"
+IN_64_BITS = "its integers have 64 bits"
 CONVERSIONS = ("quantize", "dequantize")
 """Operators between float and quantised values, which no NPU has."""
 
@@ -38,7 +38,7 @@ def unread(
         why = Diagnostic("it computes in float", "integers", ", ".join(floats), hint=advice)
         macs = 0
     elif long:
-        why = Diagnostic(IN_64_BITS, "at most 32 bits", ", ".join(long), hint="count in 32 bits")
+        why = Diagnostic(IN_64_BITS, "at most 32 bits", ", ".join(long), hint="use int32")
     elif routine:
         why = Diagnostic(NO_FORM, KNOWN, name, hint=LEAVE)
     else:

@@ -24,7 +24,7 @@ MOST = 0.5
 """The branch costs an unproven panel about as many instructions as the fused form saves a proven one."""
 
 BYTE_SPAN = 255
-"""Most that two values of 8 bits differ by."""
+"""Greatest difference of two 8-bit values."""
 
 RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 """Least and greatest value of the data, by its dtype."""
@@ -69,7 +69,7 @@ def _magnitude(
 
 
 def _span(weights: Array, summed: tuple[int, ...]) -> int:
-    """The most that two weights of a column differ by; of int8 what they can."""
+    """Return the greatest difference of two weights of a column; for int8 the bound of the dtype."""
     if weights.dtype == np.int8 or not weights.size:
         return BYTE_SPAN
     return int(np.ptp(weights.astype(np.int64), axis=summed).max())
@@ -188,7 +188,7 @@ def magnitude_of_run_time(
 
 
 def magnitude_of_dynamic(weights: Array) -> Magnitude:
-    """Bound |sum (q - z) w| over all data and run-time zero points; weights are [K, N], or filters [O, ...]."""
+    """Return bounds of |sum (q - z) w| for all 8-bit q and z; weights are [K, N], or filters [O, ...]."""
     summed = (0,) if weights.ndim == 2 else tuple(range(1, weights.ndim))
     sums = np.abs(weights.astype(np.int64)).sum(summed)
     most = int(np.abs(weights.astype(np.int64)).max(initial=0))

@@ -92,7 +92,7 @@ class Unit(ABC, Generic[P, Q]):
         return False
 
     def border(self, workload: Workload, pad: Pad, inputs: Sequence[tirx.Buffer]) -> float | ir.Expr:
-        """Return what the border of the data holds; by default what the pad says."""
+        """Return the value of the data's border; by default that of the pad."""
         return pad.value
 
     def scope(self, params: P) -> AbstractContextManager[Any]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN in binary32 as one loop over the steps: the product with the state by FMLA, then the gates.
+"""float32 LSTM, GRU and RNN as one loop over the steps: the product with the state by FMLA, then the gates.
 
-    y[t] = cell(x[t] + h R, states)    with x the products with the data, of all steps, computed before
+    y[t] = cell(x[t] + h R, states)    where x is the product with the data, computed before for all steps
 
-See `steps`. Tiles of rows of the batch walk all steps by themselves; no order of a sum depends on them, or on threads.
+See `steps`. Each tile of batch rows runs through all steps independently; the order of sums depends neither on the
+tiling nor on threads.
 """
 
 from collections.abc import Sequence
@@ -62,7 +63,7 @@ TILES = (
 """(rows, vectors) of the register tiles worth considering."""
 
 AROUND = 6.0
-"""Instructions of a vector of one gate beside its activation: the load of what it begins with, products, a store."""
+"""Instructions per vector of a gate besides its activation: load of the start value, products, store."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ class Params:
     """Parameters of the kernel.
 
     Attributes:
-        rows: Of the batch in a register tile.
-        vectors: Of four columns in a register tile at most: gates times vectors of units.
+        rows: Rows of the batch in a register tile.
+        vectors: Largest number of vectors of four columns in a register tile: gates times vectors of units.
         parallel: Whether tiles of rows are spread over the runtime's threads.
     """
 
@@ -84,7 +85,7 @@ class Params:
 
 
 def matches(workload: Workload, core: Core) -> Match | Diagnostic:
-    """Takes float32 LSTM, GRU and RNN with constant weights."""
+    """Accept float32 LSTM, GRU and RNN with constant weights."""
     layer = _read(workload)
     if isinstance(layer, Diagnostic):
         return layer
@@ -188,7 +189,7 @@ class _Emitter(Emitter):
             self.step(row, rows)
 
     def block(self, gates: Sequence[int], unit: ir.Expr, units: int, column: ir.Expr) -> None:
-        """Emit the sums, which begin with the products with the data, and the gates."""
+        """Emit the sums, which start at the products with the data, and the gates."""
         hidden, vectors = self.layer.hidden, -(-units // LANES)
         columns = len(gates) * vectors
         acc = T.alloc_buffer((self.rows * columns * LANES,), "float32", layout=None)
@@ -215,9 +216,9 @@ class _Emitter(Emitter):
         self.finish(gates, unit, units, total)
 
     def sums(self, tile: fmla_tile.Tile, starts: Sequence[ir.Expr], panel: ir.Expr) -> None:
-        """Emit the sums over k, four of it an iteration: the panel's pairs of vectors are within reach of one LDP.
+        """Emit the sums over k, four per iteration, so that one LDP can load each pair of vectors of the panel.
 
-        For cores that issue in order LLVM would unroll the loop, and load far ahead.
+        A barrier keeps LLVM from unrolling the loop for in-order cores and loading far ahead.
         """
         whole, rest = divmod(self.layer.hidden, LANES)
         if whole:

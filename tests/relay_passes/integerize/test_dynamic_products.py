@@ -131,9 +131,9 @@ def test_every_call_keeps_its_source(weights: np.ndarray | None):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"weights": np.array([[0], [256]])}, "weights of a column differ by more than bytes do"),
-        ({"weights": np.full((70_000, 1), 127)}, "sums may leave 32 bits"),
-        ({"zero_shape": (DEPTH,)}, "zero point is not one a row or one"),
+        ({"weights": np.array([[0], [256]])}, "weights of a column differ by more than 8 bits can"),
+        ({"weights": np.full((70_000, 1), 127)}, "sums may overflow 32 bits"),
+        ({"zero_shape": (DEPTH,)}, "zero point is neither per row nor a scalar"),
     ],
 )
 def test_others_are_left_and_it_is_said_why(arguments: dict[str, object], reason: str):

@@ -96,7 +96,7 @@ def _largest_axis(operator: Operator[Attributes]) -> int:
 
 OF_ALL: tuple[Constraint[Attributes], ...] = (
     Constraint(
-        "its tensors are not of 8 or 16 signed bits", "int8 or int16", _data_dtypes,
+        "its tensors are not int8 or int16", "int8 or int16", _data_dtypes,
         lambda found: set(found) <= {"int8", "int16"}, "quantise activations to int8 or int16", TOSA,
     ),
     Constraint(
@@ -115,7 +115,7 @@ OF_ALL: tuple[Constraint[Attributes], ...] = (
 """Constraints of every operator, which are checked before its own."""
 
 OF_8_BITS: Constraint[Attributes] = Constraint(
-    "Vela has it for data of 8 bits alone", "int8", input_dtypes, lambda found: found == ("int8",),
+    "Vela supports it for int8 data only", "int8", input_dtypes, lambda found: found == ("int8",),
     "quantise its data to int8", MEASURED, EARLIER,
 )  # fmt: skip
 

@@ -61,11 +61,11 @@ def integer_dtypes(operator: Operator[Integers]) -> tuple[str, ...]:
 
 
 OF_ANY_WIDTH: Constraint[Integers] = Constraint(
-    "TOSA has it for integers of other widths", "int8, int16 or int32", integer_dtypes,
+    "TOSA has no such operator for integers of this width", "int8, int16 or int32", integer_dtypes,
     lambda found: set(found) <= {"int8", "int16", "int32"}, "another type", TOSA,
 )  # fmt: skip
 OF_ANY_TYPE: Constraint[Integers] = Constraint(
-    "TOSA has it for other types", "bool, int8, int16 or int32", integer_dtypes,
+    "TOSA has no such operator for this type", "bool, int8, int16 or int32", integer_dtypes,
     lambda found: set(found) <= {"bool", "int8", "int16", "int32"}, "another type", TOSA, ("u85",),
 )  # fmt: skip
 

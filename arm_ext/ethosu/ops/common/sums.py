@@ -172,7 +172,7 @@ OF_WEIGHTED: tuple[Constraint[Weighted], ...] = (
         lambda found: found == "int8", "quantise weights symmetrically", SUPPORTED_OPS,
     ),
     Constraint(
-        "the weights of an output add up to too much", "at most 127 * 65536", _weight_sum, at_most(127 << 16),
+        "the sum of |weights| of an output is too large", "at most 127 * 65536", _weight_sum, at_most(127 << 16),
         "split its input channels", SUPPORTED_OPS,
     ),
     *OF_SUMS,

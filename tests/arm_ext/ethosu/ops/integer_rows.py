@@ -64,7 +64,7 @@ INTEGER_ROWS: dict[str, Row] = {
     "cast": Row(("astype",), {"8 to 16": cast("int16"), "8 to 32": cast("int32"), "16 to 32": cast("int32", "int16")}),
     "narrowing cast, bool": Row(
         ("astype",), {"to 8": cast("int8", "int32"), "to bool": cast("bool"), "of bool": cast("int8", "bool")}, U85,
-        {"to 8": cast("int8", "int32")}, "it narrows integers, or makes truths of them",
+        {"to 8": cast("int8", "int32")}, "it narrows integers, or casts them to bool",
     ),
     "compare, select": Row(
         ("greater", "less_equal", "equal", "where"),
@@ -90,7 +90,7 @@ INTEGER_ROWS: dict[str, Row] = {
     ),
     "shift right": Row(
         ("right_shift",), {"by 1": shift("RIGHT", 1), "by 31": shift("RIGHT", 31), "by row": shift("RIGHT", _BY)}, U85,
-        {"by 1": shift("RIGHT", 1)}, "the accelerator rounds what it shifts right",
+        {"by 1": shift("RIGHT", 1)}, "the accelerator rounds the result of right shifts",
     ),
     "lsr": Row(
         ("logical_right_shift",), {f"by {n}": bits_shifted(n) for n in (1, 31)} | {"by row": bits_shifted(_BY)}, U85,
@@ -107,7 +107,7 @@ INTEGER_ROWS: dict[str, Row] = {
             "any": joined_truths("ReduceMax", 1), "all": joined_truths("ReduceMin", -1, keepdims=0),
             "any of a row": joined_truths("ReduceMax", 0, shape=(31,)),
             "all along two": joined_truths("ReduceMin", 0, 3, shape=(2, 3, 4, 5, 6)),
-        }, U85, {"all": joined_truths("ReduceMin", 1)}, "the accelerator reduces integers alone",
+        }, U85, {"all": joined_truths("ReduceMin", 1)}, "the accelerator reduces only integers",
     ),
     "scatter": Row(
         ("scatter_nd", "scatter_elements"), {

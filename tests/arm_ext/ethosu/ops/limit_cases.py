@@ -137,7 +137,7 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
         _unary("MaxPool", *_IMAGE[:3], kernel_shape=[2]),
     ),
     LimitCase(
-        "its tensors are not of 8 or 16 signed bits", _unary("Sigmoid", *_IMAGE, dtype="int16"),
+        "its tensors are not int8 or int16", _unary("Sigmoid", *_IMAGE, dtype="int16"),
         _unary("Sigmoid", *_IMAGE, dtype="uint8"),
     ),
     *WIDTH_CASES,
@@ -147,7 +147,7 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
     LimitCase("a tensor has no elements", _rows(1), _rows(0)),
     LimitCase("a tensor's axis is too long", _unary("Tanh", 1, 1 << 16), _unary("Tanh", 1, 1 + (1 << 16))),
     LimitCase("its weights, less their zero point, do not fit in 8 bits", _weights_of(128), _weights_of(129)),
-    LimitCase("the weights of an output add up to too much", _heavy(1 << 15), _heavy(1 + (1 << 15))),
+    LimitCase("the sum of |weights| of an output is too large", _heavy(1 << 15), _heavy(1 + (1 << 15))),
     LimitCase("its bias varies along another axis than the channels", _biased(1, 7, 1, 1), _biased(1, 7, 5, 1)),
     LimitCase("RESCALE leaves its greatest accumulators undefined", _accumulators(65535.0), _accumulators(65536.0)),
     LimitCase("its window has too many rows", _conv((1, 2, 65, 3), (3, 2, 64, 1)), _conv((1, 2, 65, 3), (3, 2, 65, 1))),
@@ -165,12 +165,12 @@ LIMIT_CASES: tuple[LimitCase, ...] = (
     ),
     LimitCase("TOSA's convolution of its kind has one group", _transposed(), _transposed(groups=2)),
     LimitCase(
-        "a tap of its dilated window sees nothing but padding",
+        "a tap of its dilated window only reads padding",
         _conv((1, 4, 5, 3), (3, 4, 1, 2), dilations=[1, 3], pads=[0, 1, 0, 1]),
         _conv((1, 4, 5, 2), (3, 4, 1, 2), dilations=[1, 3], pads=[0, 1, 0, 1]),
     ),
     LimitCase("TOSA's transposed convolution is not dilated", _transposed(), _transposed(dilation=2)),
-    LimitCase("its strides are not among those that there are", _transposed(stride=2), _transposed(stride=3), _EARLIER),
+    LimitCase("its strides are not supported", _transposed(stride=2), _transposed(stride=3), _EARLIER),
     LimitCase(
         "its padded window is too large", _window("AveragePool", 1, 3, 9, 9, kernel_shape=[8, 8], pads=[1] * 4),
         _window("AveragePool", 1, 3, 9, 9, kernel_shape=[9, 8], pads=[1] * 4), _EARLIER,

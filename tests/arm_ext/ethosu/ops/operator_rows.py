@@ -82,7 +82,7 @@ ROWS: dict[str, Row] = {
     }),
     "conv3d": Row(
         ("conv3d",), {"padded": conv3d(3, 3, 3, pads=[1] * 6), "strided": conv3d(2, 3, 2, strides=[1, 2, 1])}, U85,
-        {"2 deep": conv3d(2, 3, 3)}, "its windows are deeper than one image",
+        {"2 deep": conv3d(2, 3, 3)}, "its windows span several images",
     ),
     "matmul": Row(("matmul",), {
         "batch": binary("MatMul", (2, 3, 5, 7), (2, 3, 7, 4)), "one row": binary("MatMul", (1, 9), (9, 1)),
@@ -122,7 +122,7 @@ ROWS: dict[str, Row] = {
     }),
     "argmax": Row(
         ("argmax",), {"rows": index(1, 7, 9, axis=1), "128": index(1, 3, 128)}, U85, {"rows": index(1, 7, 9, axis=1)},
-        "it looks along another axis than the channels, or along too many",
+        "it searches another axis than the last, or too long a one",
     ),
     "reshape, slice, split, concat, pad, tile": Row(
         ("reshape", "strided_slice", "concat", "nn.pad", "tile", "broadcast_to", "take"), {

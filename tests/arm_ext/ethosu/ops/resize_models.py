@@ -58,16 +58,19 @@ RESIZE_CASES: tuple[LimitCase, ...] = (
         _between((1, 1, 1, 16384), (2, 16384)),
     ),
     LimitCase(
-        "it shrinks too much", _between((1, 3, 31, 15), (2, 1), "half_pixel"),
+        "its resize factor is too small", _between((1, 3, 31, 15), (2, 1), "half_pixel"),
         _between((1, 3, 32, 15), (2, 1), "half_pixel"), ("u85",),
     ),
-    LimitCase("it grows too much", _between((1, 1, 2, 3), (512, 3)), _between((1, 1, 2, 3), (514, 3)), ("u85",)),
+    LimitCase(
+        "its resize factor is too large", _between((1, 1, 2, 3), (512, 3)), _between((1, 1, 2, 3), (514, 3)),
+        ("u85",),
+    ),
     LimitCase(
         "it interpolates by factors that are not whole", _between((1, 3, 4, 6), (8, 18)),
         _between((1, 3, 4, 6), (8, 15)), EARLIER,
     ),
     LimitCase(
-        "a pixel counts more in it than a weight of 8 bits holds", _between((1, 3, 2, 3), (28, 27)),
+        "the weight of a pixel does not fit in 8 bits", _between((1, 3, 2, 3), (28, 27)),
         _between((1, 3, 2, 3), (32, 24)), EARLIER,
     ),
 )  # fmt: skip

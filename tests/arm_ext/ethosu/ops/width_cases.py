@@ -112,15 +112,15 @@ WIDTH_CASES: tuple[LimitCase, ...] = (
         _of("Tanh", "int16", result="int8", scale=1 / 128),
         _of("Tanh", "int8", scale=2.0**-15),
     ),
-    LimitCase("Vela has it for data of 8 bits alone", _transposed("int8"), _transposed("int16"), EARLIER),
+    LimitCase("Vela supports it for int8 data only", _transposed("int8"), _transposed("int16"), EARLIER),
     LimitCase(
-        "Vela has it for data of 8 bits alone",
+        "Vela supports it for int8 data only",
         _product("int8", "int8", "int8"),
         _product("int16", "int16", "int16"),
         EARLIER,
     ),
     LimitCase(
-        "Vela's minimum of 16 bits is another value",
+        "Vela computes the minimum of 16-bit data wrong",
         _reduced("ReduceMax", [1]),
         _reduced("ReduceMin", [1]),
         EARLIER,

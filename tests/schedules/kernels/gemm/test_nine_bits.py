@@ -51,7 +51,7 @@ def test_weights_further_apart_are_declined():
     answer = gemm_s8_sdot.matches(replace(workload, magnitude=replace(workload.magnitude, span=256)), CORE)
     assert isinstance(answer, Diagnostic)
     assert (answer.reason, answer.limit, answer.actual) == (
-        "weights of a column differ by more than bytes do",
+        "weights of a column differ by more than 8 bits can",
         "255",
         "256",
     )
