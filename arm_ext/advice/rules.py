@@ -23,8 +23,8 @@ class Subject:
     """What rules look at.
 
     Attributes:
-        profile: Of the model as it is.
-        report: Of the same package.
+        profile: Profile of the model as it is.
+        report: Report of the same package.
         model: With a name for each node; None if it is not of ONNX.
     """
 
@@ -41,7 +41,7 @@ class Finding:
         rule: Its name.
         sources: Source nodes.
         evidence: What the profile shows.
-        share: Of the whole cost, of the calls in question: the most that there is to gain.
+        share: Share of the whole cost, of the calls in question: the most that there is to gain.
         how: What to change.
         change: The changed model, to measure; None where nobody can make it but the author.
     """

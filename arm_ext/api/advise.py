@@ -58,7 +58,7 @@ class _Build:
 
     Attributes:
         report: What the compiler says of it.
-        profile: Of one inference.
+        profile: Profile of one inference.
         outputs: On the inputs that all builds are compared on.
     """
 

@@ -149,7 +149,7 @@ class _Pricer:
         integer: As the phase `integerize` leaves it.
         lowered: The same, for the CPU alone.
         profile: That it was lowered for.
-        cpu_cycles: Of the CPU alone.
+        cpu_cycles: Cycles of the CPU alone.
         cpu_mhz: Clock of the CPU, where the caller knows it.
         handover_us: Microseconds of handing a region over.
     """

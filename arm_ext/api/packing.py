@@ -49,7 +49,7 @@ class Linked:
 
     Attributes:
         linker: What made it.
-        selftest: Of the largest variant.
+        selftest: Self-test of the largest variant.
         region_values: Of its NPU regions.
         library: What a C library takes, if it is one.
     """

@@ -81,7 +81,7 @@ def profile(
         board: Such as "virtual", "local", "host:port" or "tracker-host:port/key".
         target: Profile to compile a model file for; by default the board's, where its name is a profile.
         shapes: Input name → shape: which of a package's several to measure, or those of a model file.
-        cores: Of a local board, that the inference may run on, with as many threads; by default all.
+        cores: Cores of a local board, that the inference may run on, with as many threads; by default all.
         progress: Called with each of STEPS as it begins.
 
     Raises:

@@ -177,7 +177,7 @@ class RunResult:
     Attributes:
         outputs: By name.
         npu: Where NPU regions ran, if the package has some.
-        checks: Of each output, where the self-test was asked for.
+        checks: Checks of each output, where the self-test was asked for.
         source_runtime: What computed the source's outputs in the self-test.
         warnings: With `checks`, what `compile` warned of when it quantised the model.
     """

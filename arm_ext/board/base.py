@@ -85,7 +85,7 @@ class Board:
 
         Args:
             features: LLVM's names, such as "dotprod".
-            info: Of the board, where it was asked for.
+            info: What the board reports of itself, where it was asked for.
             so: The model.so, whose architecture must be the board's.
 
         Raises:

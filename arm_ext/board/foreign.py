@@ -35,7 +35,7 @@ def warn_of_foreign(package: Path, so_sha256: str, board: Board) -> None:
 
     Args:
         package: Its folder.
-        so_sha256: Of its model.so.
+        so_sha256: SHA-256 of its model.so.
         board: Where it is about to run.
     """
     try:

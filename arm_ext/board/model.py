@@ -53,7 +53,7 @@ class LoadedModel:
         """Runs one inference.
 
         Args:
-            inputs: In the model's order, with its shapes and dtypes.
+            inputs: Inputs in the model's order, with its shapes and dtypes.
 
         Returns:
             The outputs in the model's order.

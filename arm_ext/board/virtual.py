@@ -179,7 +179,7 @@ def emulated_cpu(name: str, own: str = "", own_cpu: str | None = None) -> str:
     """Return QEMU's -cpu for what `virtual:` is followed by.
 
     Args:
-        name: Of a profile, such as "neoverse-n2", or of a CPU of QEMU's; "" for the board that suits what is run.
+        name: Name of a profile, such as "neoverse-n2", or of a CPU of QEMU's; "" for the board that suits what is run.
         own: The profile that what is run was compiled for.
         own_cpu: What that needs, which --mattr may have changed.
     """

@@ -74,7 +74,7 @@ class Entries:
     """The cache entries of one kind.
 
     Attributes:
-        name: Of their folder in the cache folder.
+        name: Name of their folder in the cache folder.
         limit: Bytes that they may take.
     """
 

@@ -74,7 +74,7 @@ class Names:
     """The names by which options can refer to operators.
 
     Attributes:
-        kinds: Of operators, as the report names them.
+        kinds: Kinds of operators, as the report names them.
         nodes: Source node → its operator in the model's own format.
     """
 

@@ -105,8 +105,8 @@ class Payload:
         config: CONFIG register that the commands were made for.
         arch: Architecture version that the commands were made for.
         regions: By ascending number.
-        inputs: In the order of the region's parameters.
-        outputs: In the order of the region's results.
+        inputs: Inputs in the order of the region's parameters.
+        outputs: Outputs in the order of the region's results.
         commands: The command container (COP1 or COP2).
         weights: Weights, scales, tables and constants.
     """

@@ -109,7 +109,7 @@ def call_costs(sections: Sequence[Section], core: Core, mca: Mca) -> list[CallCo
     """Estimate the cost of each section of a trace.
 
     Args:
-        sections: Of one inference.
+        sections: Sections of one inference.
         core: Whose cycles to estimate.
         mca: What to estimate them with.
     """

@@ -33,7 +33,7 @@ class SymbolRow(_Record):
         symbol: The kernel's or the library's name.
         image: "model.so", or the library.
         instructions: Dynamic, per inference.
-        share: Of all instructions.
+        share: Share of all instructions.
         mac_share: Multiply-accumulate instructions among its own.
         estimated_cycles: Per inference, by the model.
     """
@@ -65,7 +65,7 @@ class CountReport(_Record):
 
     Attributes:
         instructions: Dynamic, of everything between the call and its return.
-        macs: Of the model, from its manifest.
+        macs: Multiply-accumulates of the model, from its manifest.
         macs_per_instruction: Their quotient.
         classes: Share of each instruction class that occurs, largest first.
         mac_share: Share of all multiply-accumulate classes together.
@@ -104,7 +104,7 @@ def profile(trace: Trace, core: Core, mca: Mca, *, macs: int, working_set: int) 
         trace: The inference.
         core: Whose cycles to estimate.
         mca: What to estimate them with.
-        macs: Of the model.
+        macs: Multiply-accumulates of the model.
         working_set: Bytes of weights and peak activations.
     """
     costs = block_costs(trace.blocks, core, mca)

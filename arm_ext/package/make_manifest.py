@@ -43,7 +43,7 @@ class Compiled:
         profile: The target.
         precision: What float operators compute in.
         numerics: What quantised operators compute.
-        memory: Of one inference.
+        memory: Memory of one inference.
         macs: Multiply-accumulates of one inference.
         check: How outputs are compared.
         linker: What linked model.so.

@@ -40,7 +40,7 @@ class Row(_Record):
 
     Attributes:
         runtime: Such as "onnxruntime".
-        version: Of its wheel.
+        version: Version of its wheel.
         instructions: Dynamic, per inference.
         macs_per_instruction: The model's multiply-accumulates over `instructions`.
         estimated_cycles: By the model.

@@ -16,7 +16,7 @@ class Estimate:
     """The estimate of a model.
 
     Attributes:
-        calls: Of kernels, in execution order.
+        calls: Calls of kernels, in execution order.
         weights: Bytes of all constants.
     """
 

@@ -46,12 +46,12 @@ class Variant:
     Attributes:
         bucket: What it is for.
         model: As imported.
-        inputs: Of the self-test.
+        inputs: Inputs of the self-test.
         options: What the phases are told.
         given: Whether the user chose these inputs.
         prepared: As `LAST_OF_ALL_TARGETS` leaves it, if the self-test may go on from there.
         result: As the last phase leaves it.
-        memory: Of one inference.
+        memory: Memory of one inference.
     """
 
     bucket: Bucket
@@ -118,7 +118,7 @@ class United:
     """All variants, merged into one module.
 
     Attributes:
-        variants: In the order of the buckets.
+        variants: Variants in the order of the buckets.
         result: The module to build, with the findings of all phases, kernels by their names in it.
         memory: The peak of the variant with the greatest, and what all weights take, equal ones once.
     """

@@ -53,7 +53,7 @@ class Loaded:
         info: What the board says of itself; None of one that counts.
         dump: Where a board that counts writes.
         module: The library.
-        name: Of the kernel in it.
+        name: Name of the kernel in it.
         arguments: Tensors on the board, the output last.
         so: The library's file.
     """

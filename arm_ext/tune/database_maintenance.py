@@ -35,7 +35,7 @@ class Entry(_Report):
         bound: Share of that which no order of its instructions goes below, where it was estimated.
         candidate: That candidate.
         used: Whether `compile --tuned` takes it: times stand above estimates, and the last place above others.
-        unit: Of the costs.
+        unit: Unit of the costs.
         where: Where they were measured.
         when: When the last of them was, ISO 8601.
     """

@@ -15,7 +15,7 @@ class Result:
     """What came of a candidate; see `Record` for the fields that it has too.
 
     Attributes:
-        cost: In the measurer's unit; None if it failed.
+        cost: Cost in the measurer's unit; None if it failed.
         instructions: Where they were counted.
         failure: "" if there is a cost.
         detail: The failure's message.
@@ -41,7 +41,7 @@ class Measurer(Protocol):
     """Builds candidates, checks their values and measures them.
 
     Attributes:
-        unit: Of the costs.
+        unit: Unit of the costs.
         where: See `Record`.
     """
 

@@ -18,7 +18,7 @@ class Row(search.Progress):
     """A task so far, with its share.
 
     Attributes:
-        share: Of the kernels' own estimates for one inference, at the start.
+        share: Share of the kernels' own estimates for one inference, at the start.
         bound: Share of the best's cost that no order of its instructions goes below, where that was estimated.
     """
 
@@ -43,7 +43,7 @@ class Progress:
 
     Attributes:
         rows: A row a task, the largest share first.
-        unit: Of the costs.
+        unit: Unit of the costs.
         where: Where they are measured.
         seconds_left: Until the budget is used up; None without one.
         trials: The most there may be; None without a limit.

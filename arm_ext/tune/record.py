@@ -30,17 +30,17 @@ class Record(BaseModel):
         workload: The workload, for whoever looks for a shape like it.
         candidate: Kernel and parameters.
         default: Whether it is what is taken without tuning.
-        core: Of the profile.
-        features: Of the profile; code for these was measured.
+        core: Core of the profile.
+        features: Features of the profile; code for these was measured.
         tvm: Version that generated the code.
-        unit: Of `cost`.
+        unit: Unit of `cost`.
         where: The board, or the model that estimates cycles.
-        cost: Of one call on one thread; None if it failed.
-        instructions: Of one call, where they were counted.
+        cost: Cost of one call on one thread; None if it failed.
+        instructions: Instructions of one call, where they were counted.
         failure: Why there is no cost; "" if there is one.
         detail: The failure's message, or empty.
         when: ISO 8601, UTC.
-        seed: Of the search.
+        seed: Seed of the search.
         conditions: What the cost depends on, as far as the board tells: its CPU, cores, governor, temperature, spread.
     """
 

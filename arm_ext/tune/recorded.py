@@ -28,7 +28,7 @@ class Recorded:
         Args:
             inner: What measures.
             database: Where records are, and go to.
-            seed: Of the search, for the records.
+            seed: Seed of the search, for the records.
         """
         self.unit, self.where = inner.unit, inner.where
         self.reused = 0

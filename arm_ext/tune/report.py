@@ -25,7 +25,7 @@ class TaskReport(_Report):
         key: Its name in the database.
         sources: The model's nodes that it computes.
         times: Calls of it in one inference.
-        share: Of the kernels' own estimates for one inference.
+        share: Share of the kernels' own estimates for one inference.
         trials: Candidates tried, failed ones included.
         default: Cost of one call without tuning; None if it was not measured.
         best: Of the fastest candidate; None if none was measured.
@@ -54,10 +54,10 @@ class TuneReport(_Report):
         model: Its name.
         target: The profile.
         core: Its core.
-        unit: Of all costs; an estimate is no time on a board.
+        unit: Unit of all costs; an estimate is no time on a board.
         where: Where they were measured.
         db: The database's folder.
-        seed: Of the search.
+        seed: Seed of the search.
         stopped: Why it ended: the search was done or out of trials, the budget was used up, or it was interrupted.
         seconds: That it took.
         trials: Candidates tried.

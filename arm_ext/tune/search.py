@@ -169,11 +169,11 @@ def tune(
     Args:
         tasks: What to tune.
         measurer: What measures.
-        seed: Of what is chosen at random.
+        seed: Seed of random choices.
         trials: How many candidates to measure at most, over all tasks; without a limit, until every space is exhausted.
         until: Asked before each round whether to end.
-        records: Of earlier searches, for any target: those of the tasks themselves for this one are left aside, as
-            the measurer has them.
+        records: Records of earlier searches, for any target: those of the tasks themselves for this one are left aside,
+            as the measurer has them.
 
     Returns:
         How far each task came, in the order of `tasks`.

@@ -85,7 +85,7 @@ def counterpart(candidate: Candidate, points: Sequence[Candidate]) -> Candidate 
 
     Args:
         candidate: That other one.
-        points: Of the task.
+        points: Points of the task.
 
     Returns:
         None if there is none with the same kernel and the same parameters, but for `FOLLOWING`.

@@ -38,7 +38,8 @@ class Task:
     Attributes:
         name: Short, unique in a run, for tables.
         workload: As kernels are asked: with two spatial axes.
-        constants: Of the first composite that has it; the values matter, as kernels rely on bounds proven of them.
+        constants: Constants of the first composite that has it; the values matter, as kernels rely on bounds proven of
+            them.
         fixed: Of loops, the values that the model has for some of their inputs, by index.
         composite: That composite, or a call of the loops with what is not fixed.
         routines: What it calls by call_tir, by name.

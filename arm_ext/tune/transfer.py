@@ -29,7 +29,7 @@ def points_of(records: Sequence[Record], without: Collection[tuple[str, str]]) -
     """Records as the cost model learns them: those with a cost whose task's default was measured in the same place.
 
     Args:
-        records: Of any task, core and age; those of other versions of a kernel are left out.
+        records: Records of any task, core and age; those of other versions of a kernel are left out.
         without: (task, book) of which none is wanted.
     """
     places: dict[tuple[str, str, str], list[Record]] = {}

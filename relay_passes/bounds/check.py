@@ -248,7 +248,7 @@ def _check_function(
         taken: Which of its parameters are the tensors.
         sized: Further ones, for the variables in their shapes.
         accesses: What is to be checked.
-        message: Of the error.
+        message: Message of the error.
     """
     old = [func.params[place] for place in (*taken, *sized)]
     sizes: dict[Var, Var] = {var: tirx.Var(var.name, str(var.ty.dtype)) for b in old for var in _sizes(b)}

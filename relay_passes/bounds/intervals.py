@@ -70,7 +70,7 @@ class Scope:
     """The ranges and conditions that hold where an expression is evaluated.
 
     Attributes:
-        variables: Of loops and shapes; those that are not there may have any value.
+        variables: Variables of loops and shapes; those that are not there may have any value.
         bound: Variables that stand for an expression.
         load: The values that a load may give; None: any.
         facts: What the conditions say that hold here.

@@ -71,7 +71,7 @@ def group(
     """Return the composites of `func` in program order; of specs with the same anchor, the first that can be formed.
 
     Args:
-        func: In A-normal form.
+        func: Function in A-normal form.
         vocabulary: The composites.
         routines: For each function that is called by call_tir what it computes, such as "qdq.requantize".
         weigh: Decides on steps that are weighed; without it none is taken.

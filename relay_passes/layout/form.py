@@ -17,7 +17,7 @@ class Flat:
     """The role of an axis that a reshape merged from axes of several roles, as the flatten before a linear layer does.
 
     Attributes:
-        sizes: Of the axes that were merged, in the model's order.
+        sizes: Sizes of the axes that were merged, in the model's order.
         order: The same axes, by index, in the order in which they lie once channels come last.
     """
 

@@ -21,7 +21,7 @@ class Plan:
     """The layout decisions for a function.
 
     Attributes:
-        forms: Of each value that is computed at run time.
+        forms: Form of each value that is computed at run time.
         moved: The calls to be moved, by variable.
         statics: What is known at compile time, by variable; bound where it is used.
     """

@@ -28,7 +28,7 @@ class Offer:
     """The external function that may compute a private function on another device.
 
     Attributes:
-        symbol: Of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
+        symbol: Symbol of a function of TVM's C ABI that takes arguments, inputs and outputs, and returns whether it has
             computed the outputs.
         arguments: Before the inputs.
     """
@@ -42,7 +42,7 @@ def inline_marked(mod: IRModule, names: Sequence[str]) -> IRModule:
 
     Args:
         mod: As CallTIRRewrite returns it; functions of one binding block.
-        names: Of the functions, each called once, with variables.
+        names: Names of the functions, each called once, with variables.
     """
     if not names:
         return mod

@@ -50,7 +50,7 @@ class Step:
         name: Name of the `EpilogueStep`.
         operand: Its second operand, if it has one.
         bounds: Lower and upper bound of a clip.
-        parameters: Of a numerics' routine, or an operator's float attributes, sorted by name, such as
+        parameters: Parameters of a numerics' routine, or an operator's float attributes, sorted by name, such as
             ("zero_point", -128).
     """
 

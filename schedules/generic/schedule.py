@@ -43,7 +43,7 @@ class Scheduled:
         func: Scheduled, or as it was.
         done: What was done, or why nothing.
         kernel: Name of its family; see `families`.
-        cycles: Of one call on one core, roughly; None where it is as it was.
+        cycles: Cycles of one call on one core, roughly; None where it is as it was.
         rejected: Why it is of no family.
         moves: Whether it only copies or rearranges elements.
     """

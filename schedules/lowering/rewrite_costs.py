@@ -49,7 +49,7 @@ class Costs:
 
         Args:
             data: Shape of the data.
-            columns: Of the weights.
+            columns: Columns of the weights.
             bias: Whether there is one.
         """
         depth, shape = data[-1], (*data[:-1], columns)

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from tvm import ir, tirx
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
-from schedules.numerics.routine import Argument, Routine, routine_of_loops
-from schedules.tir.emit import i64
+from schedules.numerics.routine import Routine, routine_of_loops
+from schedules.tir.emit import TensorSpec, i64
 
 Array = npt.NDArray[Any]
 
@@ -192,7 +192,7 @@ def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, length
     Its arguments are x, r, the states, the bias if it is linear before the reset, and lengths (int32) if there are any.
     """
     sizes, width = (steps, batch, hidden), cell.gates * hidden
-    weights: list[Argument] = [((steps, batch, width), "float32"), ((hidden, width), "float32")]
+    weights: list[TensorSpec] = [((steps, batch, width), "float32"), ((hidden, width), "float32")]
     return routine_of_loops(
         f"float.{cell.kind}",
         [*weights, *state_arguments(cell, sizes, lengths=lengths)],
@@ -201,7 +201,7 @@ def recurrent_routine(cell: Cell, steps: int, batch: int, hidden: int, *, length
     )
 
 
-def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -> list[Argument]:
+def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -> list[TensorSpec]:
     """Return shape and dtype of a routine's arguments after the weights: states, bias, lengths, output.
 
     Args:
@@ -210,7 +210,7 @@ def state_arguments(cell: Cell, sizes: tuple[int, int, int], *, lengths: bool) -
         lengths: Whether sequences have lengths.
     """
     steps, batch, hidden = sizes
-    arguments: list[Argument] = [((batch, hidden), "float32")] * cell.states
+    arguments: list[TensorSpec] = [((batch, hidden), "float32")] * cell.states
     arguments += [((hidden,), "float32")] * cell.linear_before_reset + [((batch,), "int32")] * lengths
     return [*arguments, ((steps + cell.states, batch, hidden), "float32")]
 

@@ -11,9 +11,9 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script.builder import ir as T  # noqa: N812 (the name that TVMScript has everywhere)
 
+from schedules.tir.emit import TensorSpec
+
 Array = npt.NDArray[Any]
-Argument = tuple[tuple[int, ...], str]
-"""Shape and dtype of an argument."""
 
 FUSED = 1
 """TOpPattern kBroadcast: FuseOps may fuse it into its input's producer. (0, kElemWise, is taken for no pattern.)"""
@@ -70,7 +70,7 @@ def routine(
 
 def routine_of_loops(
     what: str,
-    arguments: Sequence[Argument],
+    arguments: Sequence[TensorSpec],
     emit: Callable[[list[tirx.Buffer]], None],
     **parameters: int | float | str,
 ) -> Routine:

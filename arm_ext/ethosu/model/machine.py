@@ -18,9 +18,9 @@ class Executed:
     """An executed operation, with the registers, weights and scales that it used.
 
     Attributes:
-        index: Of its command's first word.
-        name: Of its command.
-        operand: Of its command.
+        index: Index of its command's first word.
+        name: Name of its command.
+        operand: Operand of its command.
         fields: Register fields that it read, "register.field" → value.
         weights: As decoded; output channels x height x width x input channels.
         scales: As decoded.

@@ -108,7 +108,7 @@ class FeatureMap:
 
         Args:
             registers: What is set.
-            name: Of the feature map.
+            name: Name of the feature map.
             shape: Height, width and channels, which other registers imply.
         """
         dtype, zero_point = element(registers, name)

@@ -48,8 +48,8 @@ class Step:
     """One command.
 
     Attributes:
-        index: Of its first word.
-        name: Of the register that it sets, or "op_…".
+        index: Index of its first word.
+        name: Name of the register that it sets, or "op_…".
         value: Parameter (bits 0-15) and data (from bit 16 on).
     """
 

@@ -34,7 +34,7 @@ def rescale(
         graph: Where to.
         x: Its last axis are the channels.
         scale: One, or multipliers [channels] and their shift; multipliers of 15 bits where x is int48.
-        dtype: Of the result, which is rounded half up, shifted by `zero_point`, then saturated.
+        dtype: Dtype of the result, which is rounded half up, shifted by `zero_point`, then saturated.
         input_zero_point: Subtracted first.
         zero_point: Added last.
 

@@ -44,9 +44,9 @@ class Made:
     """The operator that computed a value.
 
     Attributes:
-        operator: Of `tosa_serializer.Op`.
-        inputs: In TOSA's order.
-        attributes: In the serialiser's order.
+        operator: Operator code, a member of `tosa_serializer.Op`.
+        inputs: Inputs in TOSA's order.
+        attributes: Attributes in the serialiser's order.
     """
 
     operator: Any
@@ -58,7 +58,7 @@ class TosaGraph:
     """Operators are added in the order in which they run.
 
     Attributes:
-        family: Of the accelerators that it is for.
+        family: Family of the accelerators that it is for.
         scope: What names of computed values begin with, up to a slash: Vela tells of them by these names.
     """
 
@@ -114,10 +114,10 @@ class TosaGraph:
         """Add an operator with one output.
 
         Args:
-            operator: Of `tosa_serializer.Op`.
-            inputs: In TOSA's order.
-            shape: Of the output.
-            dtype: Of the output.
+            operator: Operator code, a member of `tosa_serializer.Op`.
+            inputs: Inputs in TOSA's order.
+            shape: Shape of the output.
+            dtype: Dtype of the output.
             attributes: What the serialiser asks of this operator, in its order.
         """
         tensor = self._serializer.addIntermediate(list(shape), DTYPES[dtype])

@@ -152,8 +152,8 @@ def check_window(
         site: The node.
         image: Sizes of the moved-over axes.
         window: In order of these, its sizes.
-        dilations: In the same order.
-        pads: In the same order, those of both sides in one.
+        dilations: Dilations in the same order.
+        pads: Pads in the same order, those of both sides in one.
 
     Raises:
         ModelError: It is.
@@ -188,7 +188,7 @@ def check_tensor(of: object, what: str, shape: Sequence[int], item_bytes: float)
         of: What messages begin with, such as a `Site`.
         what: Names the tensor.
         shape: Its dimensions.
-        item_bytes: Of an element.
+        item_bytes: Bytes of an element.
 
     Raises:
         ModelError: It is such a tensor.

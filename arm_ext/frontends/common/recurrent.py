@@ -31,8 +31,8 @@ class Weights:
     Attributes:
         data: What the data are multiplied by, [input, gates * hidden].
         state: What the state is multiplied by, [hidden, gates * hidden].
-        data_bias: Of the first product, [gates * hidden].
-        state_bias: Of the second.
+        data_bias: Bias of the first product, [gates * hidden].
+        state_bias: Bias of the second.
     """
 
     data: Array
@@ -86,7 +86,7 @@ def run_sequence(
     """Emit one direction of a recurrent layer.
 
     Args:
-        builder: Of the function.
+        builder: Builder of the function.
         cell: What each step computes.
         x: Data of static shape, [steps, batch, input], float32.
         weights: Constants.

@@ -99,9 +99,9 @@ class Surroundings:
         """Return a part as a model.
 
         Args:
-            nodes: Of the part.
+            nodes: Nodes of the part.
             outputs: What it gives.
-            types: Of its inputs: at least those that it reads, but for constants.
+            types: Types of its inputs: at least those that it reads, but for constants.
             own: What holds its initialisers, where it is a subgraph.
         """
         nodes, outputs = list(nodes), list(outputs)

@@ -44,7 +44,7 @@ class SavedNode:
         path: The file.
         nodes: Name → operator: the node, and what surrounds it.
         inputs: The model's inputs, described.
-        weight_bytes: Of the source's weights that are in it.
+        weight_bytes: Bytes of the source's weights that are in it.
     """
 
     path: Path

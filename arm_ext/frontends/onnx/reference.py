@@ -54,7 +54,7 @@ def run_onnxruntime(
 
     Args:
         model: Serialised.
-        inputs: In the model's order.
+        inputs: Inputs in the model's order.
         integers: Whether to compute QDQ groups in integers, all optimisations on; else every node on its own, in
             float between quantise and dequantise.
         weights: Those that are not in `model`.

@@ -100,7 +100,7 @@ def sequences(
     """Emit a node of which `is_loop`, and return its outputs.
 
     Args:
-        builder: Of the function.
+        builder: Builder of the function.
         node: An LSTM, GRU or RNN.
         inputs: The node's.
     """

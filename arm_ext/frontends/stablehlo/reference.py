@@ -14,7 +14,7 @@ def reference(module: Any, inputs: Sequence[npt.NDArray[Any]]) -> tuple[list[npt
 
     Args:
         module: With static shapes.
-        inputs: In the program's order.
+        inputs: Inputs in the program's order.
 
     Returns:
         The outputs, none if jax is not installed or cannot run it; and the runtime's name and version.

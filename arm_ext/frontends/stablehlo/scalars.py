@@ -252,8 +252,8 @@ def behaves(block: Any, dtypes: Sequence[str], wanted: Callable[..., Iterable[An
     """Whether a block computes the same as a function, tested for all combinations of a few numbers.
 
     Args:
-        block: Of a region.
-        dtypes: Of its arguments.
+        block: Block of a region.
+        dtypes: Dtypes of its arguments.
         wanted: Arguments, as numbers, to results.
     """
     numbers = [(0, 1) if dtype == "bool" else (0, 1, 3, 100) for dtype in dtypes]

@@ -69,7 +69,7 @@ class _Lstm:
         o: Its operands.
         gates: Those there are: without that of the input, it is 1 less the forget gate.
         hidden: Scale and zero point of the output before a projection.
-        output: Of the output.
+        output: Scale and zero point of the output.
         cell_bits: log2 of the cell's scale.
         cell_clip: Largest |cell|, 0 for any.
         projection_clip: Largest |output|, likewise.

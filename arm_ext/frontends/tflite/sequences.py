@@ -216,7 +216,7 @@ def walk_steps(
         o: Of the operator.
         cell: What each step computes.
         x: [steps, batch, inputs].
-        weights: Of the operator.
+        weights: Weights of the operator.
         states: Which inputs the states are.
         time_major: Whether the result has the steps first, too.
     """

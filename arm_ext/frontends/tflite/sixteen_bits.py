@@ -97,7 +97,7 @@ def _between(
     Args:
         c: The converter.
         data: int16.
-        scale: Of the data.
+        scale: Scale of the data.
         bits: By which it is interpolated.
         form: What it is beyond the table, what is added to it and what it is subtracted from for negative data, and by
             how many bits it is shifted then.

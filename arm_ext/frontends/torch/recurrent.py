@@ -26,7 +26,7 @@ class _Kind:
     """What an operator computes.
 
     Attributes:
-        kind: Of the cell.
+        kind: Kind of the cell.
         activations: Its.
         order: Where torch has each gate of the cell.
     """

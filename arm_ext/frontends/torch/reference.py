@@ -26,8 +26,8 @@ def reference(
 
     Args:
         program: As exported.
-        names: Of the inputs, in the program's order: its own, and buffers.
-        inputs: In that order.
+        names: Names of the inputs, in the program's order: its own, and buffers.
+        inputs: Inputs in that order.
         buffers: Those that it changes; their next values are the first outputs.
     """
     runtime = f"torch {torch.__version__}"

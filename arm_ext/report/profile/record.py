@@ -181,8 +181,8 @@ def executed_rows(symbols: Sequence[str], rows: Sequence[CallRow]) -> Iterator[C
     """Yield the row of each executed call: those of one kernel come in the order of the rows, and begin anew in loops.
 
     Args:
-        symbols: Of the calls, as executed.
-        rows: Of the report, in the order of the program.
+        symbols: Symbols of the calls, as executed.
+        rows: Rows of the report, in the order of the program.
     """
     of_symbol: Mapping[str, list[CallRow]] = defaultdict(list)
     for row in rows:

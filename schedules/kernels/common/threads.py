@@ -100,7 +100,7 @@ def each_packed(
 
     Args:
         count: How many things.
-        parts: Of the work on one.
+        parts: Parts of the work on one.
         parallel: Whether threads share it; else one is packed and worked on after the other.
         pack: Emits packing: (which, place of what is packed). There are `count` places, or one.
         work: Emits a part of the work: (which, place, part).
@@ -150,7 +150,7 @@ def fewest(options: Iterable[int], sizes: Callable[[int], npt.ArrayLike]) -> int
 
     Args:
         options: The ways, fewest tasks first.
-        sizes: Of the tasks that a way makes, in order.
+        sizes: Sizes of the tasks that a way makes, in order.
     """
     best, least = 0, float("inf")
     for option in options:
@@ -177,7 +177,7 @@ def block_tiles(rows: int, tile: int, panels: Sequence[float], most: int) -> int
     """Return the number of row tiles per task that balances threads, where a task is a block of rows by one panel.
 
     Args:
-        rows: Of the matrix; what is left of them after the last full tile goes with the last block.
+        rows: Rows of the matrix; what is left of them after the last full tile goes with the last block.
         tile: Rows of a tile.
         panels: Width of each, which is what the tasks of a block differ in.
         most: Tiles that a block may have.

@@ -40,7 +40,7 @@ def tasks(product: Product, rows: int, column_blocks: int, parallel: bool, row_t
 
     Args:
         product: What is cut.
-        rows: Of a full tile; a last one with fewer rows is code of its own.
+        rows: Rows of a full tile; a last one with fewer rows is code of its own.
         column_blocks: Tasks that share the columns of a tile of rows.
         parallel: Whether the runtime's threads share the tasks.
         row_tile: Emits one task.
@@ -86,9 +86,9 @@ def fetching(product: IntegerProduct, rows: int, blocks: int, weights: int, dept
     """Return the cycles of re-reading a block's weights for each row tile, and the data for each block.
 
     Args:
-        product: Of 8-bit data.
-        rows: Of a tile.
-        blocks: Of columns.
+        product: Product of 8-bit data.
+        rows: Rows of a tile.
+        blocks: Blocks of columns.
         weights: Bytes of a group's panels.
         depth: Bytes of a row of a tile.
         core: Whose caches.
@@ -105,7 +105,7 @@ def for_cache(params: Option, most: int, cycles: Callable[[Option], float]) -> O
     Args:
         params: With as many `column_blocks` as threads need.
         most: How many there may be.
-        cycles: Of one call.
+        cycles: Cycles of one call.
     """
     blocks = (times * params.column_blocks for times in FINER)
     finer = (replace(params, column_blocks=count) for count in blocks if count <= most)
@@ -119,8 +119,8 @@ def column_tiles(
     """Emit a loop over a block's column tiles; `tile` gets an index and the number of real columns.
 
     Args:
-        columns: Of a group.
-        width: Of a tile.
+        columns: Columns of a group.
+        width: Width of a tile.
         block: Which of how many blocks; the last has the tile that is not full.
         tile: Emits one tile.
     """

@@ -93,7 +93,7 @@ class Rescaled(Binary):
     """A function of the numerics `tosa`; the scales of a and b are relative to y's.
 
     Attributes:
-        scales: Of the RESCALEs of a, of b and of the result.
+        scales: Scales of the RESCALEs of a, of b and of the result.
     """
 
     scales: tuple[Scale, Scale, Scale]

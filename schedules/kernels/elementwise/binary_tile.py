@@ -59,7 +59,7 @@ def binary16(what: Binary, form: Form, a: ir.Expr, b: ir.Expr, constants: Sequen
 
     Args:
         what: The function.
-        form: Of `what`.
+        form: Form of `what`.
         a: 16 values of `what.a.dtype`.
         b: 16 values of `what.b.dtype`.
         constants: What `constants16` loaded.
@@ -163,7 +163,7 @@ def real16(
     Args:
         op: The function.
         operands: Two of four float32x4.
-        scale: Of the output.
+        scale: Scale of the output.
         reciprocal: What is multiplied by instead of a division by it, or None.
         to: The output.
     """

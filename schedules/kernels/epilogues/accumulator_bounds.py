@@ -37,7 +37,7 @@ def magnitude(
 
     Args:
         weights: Integers; each column sums over all axes but `column_axis`.
-        column_axis: Of `weights`.
+        column_axis: Column axis of `weights`.
         data_dtype: A key of `RANGES`.
         offset: One number a column, or one for all; None is 0.
         multiplier: The same.
@@ -144,8 +144,8 @@ def magnitude_of_transposed(
     Args:
         operands: Data and weights.
         attributes: Those of `Geometry.read`, and "x_zero".
-        steps: Of the composite.
-        constants: Of the composite.
+        steps: Steps of the composite.
+        constants: Constants of the composite.
 
     Returns:
         None where it is not requantised by column.

@@ -62,7 +62,7 @@ def fused_constants(m: npt.ArrayLike, bound: int, zero_point: int, low: int, hig
     Args:
         m: float32 [channels].
         bound: What |acc| is below; 2**22 at most. |acc * m| is bounded as for the form "biased".
-        zero_point: Of the output.
+        zero_point: Zero point of the output.
         low: Least output.
         high: Greatest output.
 
@@ -112,7 +112,7 @@ def constants_of(
         exponent: e.
         window: Least and greatest error in units of 2**-e.
         bound: What |acc| is below.
-        zero_point: Of the output.
+        zero_point: Zero point of the output.
 
     Returns:
         None if no base has such an error, or C is none of binary32.

@@ -31,7 +31,7 @@ class Tile(NamedTuple):
     Attributes:
         rows: Rows.
         columns: Columns.
-        vectors: Of accumulators that a row, or a pair of rows, has.
+        vectors: Vectors of accumulators that a row, or a pair of rows, has.
     """
 
     rows: int

@@ -109,7 +109,7 @@ class Call(Generic[P, Q]):
     """The inputs of the code for one product: the product, its parameters, and flat buffers.
 
     Attributes:
-        workload: Of the whole function.
+        workload: Workload of the whole function.
         product: One of its products.
         params: How it is cut.
         x: The data, padded.

@@ -47,9 +47,9 @@ class Panels:
 
     Attributes:
         product: What is cut.
-        columns: Of a panel.
-        vectors: Of four accumulators that a row, or a pair of rows, has in a panel.
-        depth: Of weights for each column, in the order that they are packed in.
+        columns: Columns of a panel.
+        vectors: Vectors of four accumulators that a row, or a pair of rows, has in a panel.
+        depth: Depth of weights for each column, in the order that they are packed in.
     """
 
     product: IntegerProduct

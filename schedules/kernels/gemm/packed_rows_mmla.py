@@ -112,7 +112,7 @@ def interleave(
     Args:
         panel: Flat int8.
         at: The k step.
-        row_pairs: Of the panel.
+        row_pairs: Row pairs of the panel.
         pair: Which.
         first: int8x16, or int8x8 for one step: the pair's first row.
         second: The same of its second row.

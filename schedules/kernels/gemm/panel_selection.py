@@ -40,8 +40,8 @@ def blocked(
     Args:
         params: Those of a tile, with fields of these names.
         cut: What parameters make of the product.
-        cycles: Of one call, with what is fetched again.
-        dtype: Of the data.
+        cycles: Cycles of one call, with what is fetched again.
+        dtype: Dtype of the data.
         core: Whose L2.
     """
     first = cut(params)
@@ -60,7 +60,7 @@ def fetching(cut: Cut, data: int, dtype: str, core: Core) -> float:
     Args:
         cut: With its block of rows.
         data: Elements of what the rows of all groups are read from.
-        dtype: Of data and weights.
+        dtype: Dtype of data and weights.
         core: Whose caches.
     """
     size, groups = np.dtype(dtype).itemsize, cut.product.groups

@@ -70,8 +70,8 @@ def multiply(
         unit: The instruction.
         a: Flat int8, and the offset of the panel of rows.
         b: Flat int8, and the offset of the panel of columns.
-        vectors: Of rows, of columns.
-        steps: Of k.
+        vectors: Vectors of rows, of columns.
+        steps: Steps of k.
         start: int32x4 that accumulator (row vector, which, column vector) starts from.
         none: 0 that LLVM does not know to be it: it unrolls loops of few trips, and then spills accumulators.
 

@@ -28,7 +28,7 @@ class Place:
     """The position of a register tile.
 
     Attributes:
-        group: Of the product.
+        group: Group of the product.
         row: Its first row.
         column: Its first column, in a group padded to `Cut.padded_columns`.
     """

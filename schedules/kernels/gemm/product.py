@@ -36,7 +36,7 @@ class Product:
         columns: Columns of one group.
         groups: How many.
         group_step: Elements from a row of one group to that of the next.
-        pad: Of the data, or None; `rows` lie in data that is padded.
+        pad: Pad of the data, or None; `rows` lie in data that is padded.
         output: Where the rows of the result lie; None for side by side.
         kernels: See `transposed_phases.Part`; none but of a transposed convolution.
     """

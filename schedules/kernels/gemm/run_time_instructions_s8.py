@@ -56,7 +56,7 @@ class Instruction:
         of_row: (sums of a vector of rows, which) to what belongs to the lanes of accumulator `which`.
         packed: What is stored of a vector of columns.
         extra: k of a step that count twice in the sums of columns, and with weight 1 in those of rows.
-        instructions: Of one product.
+        instructions: Instructions of one product.
         ahead: How many vectors of columns are loaded before they are used, where LLVM does not move loads.
     """
 

@@ -30,7 +30,7 @@ class Part:
     Attributes:
         rows: The matrix A, in data that is padded.
         output: Where each of its rows lies in the output.
-        kernels: Of its columns.
+        kernels: Kernels of its columns.
     """
 
     rows: Rows

@@ -110,11 +110,11 @@ class Rows:
     Attributes:
         count: How many.
         length: Of each.
-        dtype: Of the data.
+        dtype: Dtype of the data.
         centred: Whether the mean is taken off.
         spread: What is added to n**2 times the variance.
         zero: What the definition takes off each value.
-        zero_point: Of the result.
+        zero_point: Zero point of the result.
     """
 
     count: int

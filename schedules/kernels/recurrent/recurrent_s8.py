@@ -50,7 +50,7 @@ from schedules.kernels.tiles.sdot_tile import K_STEP
 from schedules.kernels.tiles.tile_stores import HALF, LANES, Accumulator
 from schedules.numerics.recurrent import GATES
 from schedules.numerics.recurrent_dynamic import MOST, STEPS
-from schedules.tir.emit import i64, kernel_function, load, store, take
+from schedules.tir.emit import TensorSpec, i64, kernel_function, load, store, take
 
 NAME = "recurrent_s8"
 
@@ -210,7 +210,7 @@ def build(workload: Workload, params: Params) -> tirx.PrimFunc:
     """Emits the kernel; see `schedules.kernels.common.contract.Kernel.build` for its arguments."""
     integers = _integers(workload)
     width = width_of(integers.layer, params.vectors)
-    by_column: list[tuple[tuple[int, ...], str]] = [
+    by_column: list[TensorSpec] = [
         ((len(integers.reading(params).order()) * width,), "int8"),
         ((width,), "int32"),
         ((width,), "float32"),

@@ -24,10 +24,7 @@ from schedules.kernels.common import copies
 from schedules.kernels.common.contract import Array, declined
 from schedules.kernels.epilogues import activation_f32
 from schedules.numerics.recurrent import Cell
-from schedules.tir.emit import i64, load, store
-
-Argument = tuple[tuple[int, ...], str]
-"""Shape and dtype of an argument of a kernel."""
+from schedules.tir.emit import TensorSpec, i64, load, store
 
 Total = Callable[[int, int, int, int, tuple[int, ir.Expr]], ir.Expr]
 """Function that emits the sum of a gate for `lanes` units.
@@ -160,7 +157,7 @@ def constants_of(workload: Workload, first: int) -> list[Operand]:
     return [operand for operand in workload.operands[first:] if operand.kind == "constant"]
 
 
-def arguments_of(workload: Workload, first: int, packed: Sequence[Argument]) -> list[Argument]:
+def arguments_of(workload: Workload, first: int, packed: Sequence[TensorSpec]) -> list[TensorSpec]:
     """Return shape and dtype of a kernel's arguments: inputs, packed weights, other constants, the output.
 
     Args:

@@ -34,9 +34,9 @@ def sixteen(
 
     Args:
         total: Their sum, int64.
-        scale: Of the result.
-        zero_point: Of the result.
-        dtype: Of the result.
+        scale: Scale of the result.
+        zero_point: Zero point of the result.
+        dtype: Dtype of the result.
     """
     whole = T.Bind(tirx.Cast("float32", total) * tirx.FloatImm("float32", scale))
     divide = division(whole, exact=not SCALES[0] <= scale <= SCALES[1])

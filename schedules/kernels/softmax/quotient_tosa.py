@@ -30,7 +30,7 @@ def sixteen(
     Args:
         total: Their sum, int64, below 2**31.
         reciprocals: The numerics' second table, int32 [256].
-        scale: Of the RESCALE.
+        scale: Scale of the RESCALE.
         to: The output.
     """
     whole = T.Bind(tirx.Cast("int32", total))

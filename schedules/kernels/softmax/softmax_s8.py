@@ -174,9 +174,9 @@ class Rows:
     Attributes:
         count: How many.
         length: Of each.
-        dtype: Of the data.
-        scale: Of the result; a RESCALE of the numerics `tosa`.
-        zero_point: Of the result.
+        dtype: Dtype of the data.
+        scale: Scale of the result; a RESCALE of the numerics `tosa`.
+        zero_point: Zero point of the result.
     """
 
     count: int

@@ -135,7 +135,7 @@ def multiply(
         segments: (offset from the row's start, length) of each contiguous piece of a row's k.
         b: Flat float16; a panel is [k in its order][8 * vectors].
         b_panel: Offset in `b` of the panel.
-        vectors: Of eight columns.
+        vectors: Vectors of eight columns.
         sums: Scratch, of all tiles of a task: what is taken for each costs 3 % of the instructions.
         zero: An int64 0 that LLVM does not know of. Of loops with few iterations it makes straight code, and goes
             through that one accumulator after the other, with all of B in registers, or rather on the stack.

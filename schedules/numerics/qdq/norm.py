@@ -106,7 +106,7 @@ def norm_routine(
     Its attributes are axes, spread (b), zero (what is taken off d) and those of y.
 
     Args:
-        shape: Of the tensor.
+        shape: Shape of the tensor.
         what: The norm.
         gamma: Real, of a row's shape.
         beta: The same.

@@ -45,7 +45,7 @@ class Axis:
         out: Pixels of the result.
         n: Units from one pixel to the next.
         d: Units from one output to the next.
-        offset: Of the first output from the first pixel, in units.
+        offset: Offset of the first output from the first pixel, in units.
     """
 
     size: int
